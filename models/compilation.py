@@ -1,8 +1,8 @@
-"""Where compiled functions are kept between runs: one folder for each state of the sources.
+"""Cache folders of compiled functions, one per state of the sources.
 
-numba asks only whether the file of the cached function has changed. A function that calls another
-one in another file would go on with the old callee after an edit there, so the folder carries a
-digest of every file that compiles anything.
+numba only checks whether the file of the cached function has changed. A function that calls one in
+another file would keep using the old callee after an edit there, so the folder name has a digest of
+all files with compiled functions.
 """
 
 import hashlib
@@ -14,19 +14,19 @@ __all__ = ["keep_compiled_code"]
 
 CACHE_SETTING = "NUMBA_CACHE_DIR"
 _PREFIX = "compiled-"
-_KEPT = 2  # folders of earlier states: switching between two branches compiles nothing again
+_KEPT = 2  # folders of earlier states, so that switching branches needs no compilation
 
 
 def keep_compiled_code(package: Path) -> None:
-    """Tell numba where to keep what it compiles; to be called before numba is imported.
+    """Set numba's cache folder; call it before importing numba.
 
-    A folder that the user has set stays. Where the package cannot be written to, numba falls back
-    to a folder of the user's, in which only an edited file is compiled again.
+    A folder set by the user is kept. If the package is not writable, numba falls back to a folder
+    of the user, where only edited files are recompiled.
 
     Parameters
     ----------
     package : Path
-        The folder whose sources count.
+        The package folder with the sources.
     """
     if CACHE_SETTING in os.environ:
         return
@@ -48,12 +48,12 @@ def _digest(package: Path) -> str:
 
 def _forget_old(cache: Path) -> None:
     for folder in sorted(cache.glob(f"{_PREFIX}*"), key=_changed_at)[:-_KEPT]:
-        # Another process may be at it too; what stays behind goes next time.
+        # Another process may be deleting it too; leftovers are deleted next time.
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _changed_at(folder: Path) -> float:
-    """Return when a folder changed; one that another process has just removed is the oldest."""
+    """Return a folder's modification time, 0 if it was removed."""
     try:
         return folder.stat().st_mtime
     except FileNotFoundError:

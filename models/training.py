@@ -182,7 +182,7 @@ class TrainingOptions:
 
 
 def affordable_extras(options: TrainingOptions, n_documents: int, n_labels: int) -> Extras:
-    """Return what a preset adds to the paper's features for this much data.
+    """Return what a preset adds for this much data.
 
     Voters bound their own memory: beyond a few thousand documents or label sets they use samples.
     Refining label probabilities needs at least `MIN_DOCUMENTS_REFINED` documents and at most

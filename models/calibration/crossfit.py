@@ -202,7 +202,7 @@ def in_document_order(
 
 
 def _parts(folds: NDArray[np.int64], fold: int) -> list[NDArray[np.int64]]:
-    """Split the documents of a fold into parts whose votes fit into memory."""
+    """Split a fold into parts whose votes fit into memory."""
     inside = np.flatnonzero(folds == fold)
     return [
         inside[start : start + _VOTES_AT_ONCE] for start in range(0, len(inside), _VOTES_AT_ONCE)
@@ -216,7 +216,7 @@ def _refine(
     Y: csr_array,
     folds: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Refine each fold by a stack fitted on the others; fit it on all."""
+    """Refine each fold by the other folds; fit the final stack."""
     pieces = [part for fold in np.unique(folds) for part in _parts(folds, fold)]
     by_label = [LabelVotes.of(vote(part)) for part in pieces]
     names = by_label[0].voters

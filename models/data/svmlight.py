@@ -200,7 +200,7 @@ def _parse_row(
     columns: NDArray[np.int32],
     values: NDArray[np.float32],
 ) -> tuple[int, int]:  # pragma: no cover - compiled
-    """Return the next row's start and this row's length, -1 if not plain."""
+    """Return the next row's start and this row's length, or -1."""
     at = start
     previous = 0
     count = 0
@@ -269,7 +269,7 @@ def _parse_digits(
 
 
 class _Parser:
-    """Parses one field at a time and finds the fault of invalid ones."""
+    """Parses fields one by one and finds the fault of invalid ones."""
 
     def __init__(self, path: str | Path, n_labels: int, n_features: int) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Three invented reviewers who label notes, each with a known rate of error."""
+"""Three invented reviewers with known error rates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ ANNOTATORS = tuple(Annotator(**annotator) for annotator in read_toml("people.tom
 
 
 def annotate(note: Note, annotator: Annotator, rng: Random) -> tuple[str, ...]:
-    """Return the distinct labels that the annotator gives a note, at least one.
+    """Return the annotator's distinct labels for a note, at least one.
 
     Most mistakes are missed codes, some take a code for one that excludes it, few add a code that
     often comes along. If the only code is missed, a wrong one takes its place.
@@ -69,7 +69,7 @@ def annotate(note: Note, annotator: Annotator, rng: Random) -> tuple[str, ...]:
 
 
 def _mistaken_for(code: Code, true: Sequence[Code], rng: Random) -> Code:
-    """Draw the code that replaces `code`: a sibling, else one of its chapter, else any."""
+    """Draw a wrong code for `code`: sibling, else chapter, else any."""
     taken = {other.id for other in true}
     near = sorted(siblings(code.id) - taken)
     if not near:

@@ -1,4 +1,4 @@
-"""A case (a patient with the true codes) and its chart (what the note will say of it).
+"""Draws cases (patients with true codes) and charts (contents of notes).
 
 Each code gets its evidence: its name, only its signs or medicines, a vague name, or a query.
 Other phrases mislead a hurried reader: symptoms denied, conditions ruled out, queried in vain or
@@ -21,7 +21,7 @@ SECTIONS = (
     "findings", "tests", "ruled_out", "impression", "treatment",
 )  # fmt: skip
 Chart = dict[str, list[str]]
-"""What a note says, section by section, before an author gives it a form."""
+"""Contents of a note by section, before an author writes it."""
 
 # Shares of notes with 1, 2, … 8 codes: mostly one to four.
 _N_CODES = tuple(accumulate((0.27, 0.27, 0.20, 0.12, 0.07, 0.04, 0.02, 0.01)))
@@ -29,9 +29,9 @@ _N_CODES = tuple(accumulate((0.27, 0.27, 0.20, 0.12, 0.07, 0.04, 0.02, 0.01)))
 _FROM_COMPANY = 0.55
 # A crowded case may find no further code that fits the age and the exclusions.
 _TRIES_PER_CODE = 8
-# How a code of this visit is told; signs alone tell the rest.
+# Shares of codes of this visit by form of mention; the rest appear only through signs.
 _NAMED, _VAGUE, _QUERIED = 0.90, 0.04, 0.03
-# The same for a condition from before; medicines or results tell the rest.
+# The same for earlier conditions; the rest appear only through medicines or results.
 _CARRIED_NAMED, _CARRIED_VAGUE = 0.94, 0.03
 _PENSION_AGE = 67
 
@@ -48,7 +48,7 @@ _MEDICATED = frozenset(code.id for code in CODES if code.medicines)
 
 @dataclass(frozen=True)
 class Case:
-    """A patient and the codes that apply, the reason for the visit first."""
+    """A patient and the true codes, the reason for visit first."""
 
     age: int
     sex: str
@@ -56,7 +56,7 @@ class Case:
 
 
 def draw_case(rng: Random) -> Case:
-    """Draw a reason for the visit, its company and what the patient has from before."""
+    """Draw a reason for the visit and further codes."""
     wanted = 1 + _place(_N_CODES, rng)
     reason = _REASONS[_place(_REASON_WEIGHTS, rng)]
     codes = [reason]
@@ -93,12 +93,12 @@ def _place(cumulative: Sequence[float], rng: Random) -> int:
 
 @cache
 def _abbreviations(code: Code) -> tuple[str, ...]:
-    """Return the short names that are nouns and fit letters too, such as COPD."""
+    """Return the short names that are nouns, such as COPD."""
     return tuple(name for name in code.short if name.isalnum() and name.isupper())
 
 
 def draw_chart(case: Case, rng: Random, *, short_rate: float, register: Register) -> Chart:
-    """Draw the evidence for a case; `short_rate` is the share of names abbreviated."""
+    """Draw the evidence for a case; `short_rate` abbreviates names."""
     writer = _ChartWriter(case, rng, short_rate, register)
     for place, code in enumerate(case.codes):
         if code.social:
@@ -240,7 +240,7 @@ class _ChartWriter:
     def stranger(
         self, among: Collection[str] = BY_ID, *, near: float = 0.0, any_age: bool = False
     ) -> Code | None:
-        """Draw a code that neither applies nor excludes one that does, if there is one.
+        """Draw a code that neither applies nor conflicts, or None.
 
         With probability `near` it is from a chapter of this case, where a mention misleads most.
         """

@@ -86,7 +86,7 @@ def _note(seed: int, place: int) -> Note:
 
 
 def write_jsonl(notes: Iterable[Note], path: str | Path) -> int:
-    """Write notes as JSON Lines in the text data format; return their number."""
+    """Write notes as JSON Lines and return their number."""
     count = 0
     with Path(path).open("w", encoding="utf-8") as lines:
         for count, note in enumerate(notes, start=1):  # noqa: B007 - the last one is returned

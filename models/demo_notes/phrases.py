@@ -23,7 +23,9 @@ _BESIDE = str.maketrans("abcdefghijklmnoprstuvwxyz", "svxfrghjoklknmpotayibecux"
 def say(
     phrase: str, rng: Random, register: Register, value: Callable[[str], str] | None = None
 ) -> str:
-    """Fill in a phrase; `value` returns the text of slots that are not drawn.
+    """Return a phrase with its slots filled.
+
+    `value` returns the text of slots that are not drawn.
 
     >>> say("cough for {days}", Random(1), "full")
     'cough for three days'

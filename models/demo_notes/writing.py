@@ -1,4 +1,4 @@
-"""Write a chart as a note, part by part, in one of the forms of `forms/*.toml`."""
+"""Writes charts as notes in the forms of `forms/*.toml`."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -150,7 +150,7 @@ class _Writer:
         return f"{heading} {none}" if none else ""
 
     def sentence(self, part: Part, items: list[str]) -> str:
-        """Write a lead and its items, with a capital and a full stop in letters."""
+        """Write a lead and its items, as a full sentence in letters."""
         if items:
             text = f"{self.one(part.words)} {_joined(items, denied='denied' in part.of)}"
         else:

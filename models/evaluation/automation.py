@@ -1,4 +1,4 @@
-"""How much could be sent at a target: the plug-in rule, for orientation and comparisons."""
+"""Plug-in estimate of the automation possible at a target."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,22 +9,22 @@ from numpy.typing import ArrayLike
 from setwise.models.evaluation.reliability import noisy_rows
 
 LEAST_ABOVE = 20
-"""Rows above a threshold without which its accuracy is not looked at."""
+"""Minimum number of rows above a threshold to estimate its accuracy."""
 
 
 @dataclass(frozen=True)
 class Automation:
-    """What the lowest threshold sends whose estimated accuracy reaches a target.
+    """Results of the lowest threshold whose estimated accuracy reaches a target.
 
     Attributes
     ----------
     target : float
     threshold : float or None
-        None where no threshold reaches the target.
+        None if no threshold reaches the target.
     coverage : float
         Weighted share of the rows at or above it, in [0, 1].
     accuracy : float or None
-        Estimated, of those rows; corrected for noise, so it may pass 1.
+        Estimated accuracy of those rows; corrected for noise, so it may exceed 1.
     """
 
     target: float
@@ -46,9 +46,9 @@ def automation_at(
     beta: ArrayLike = 0.0,
     sample_weight: ArrayLike | None = None,
 ) -> Automation:
-    """Find the lowest threshold above which the estimated accuracy reaches ``target``.
+    """Find the lowest threshold with an estimated accuracy of ``target``.
 
-    It holds for these rows and promises nothing: thresholds to be relied on are the matter of
+    It holds for these rows without a guarantee; for guaranteed thresholds see
     `setwise.models.guarantees.thresholds`.
 
     Parameters

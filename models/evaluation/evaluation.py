@@ -1,4 +1,4 @@
-"""Judges a predictor on a data set, block by block: memory does not grow with the labels."""
+"""Evaluates a predictor on a data set block by block."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,20 +10,20 @@ from setwise.models.predictor import SetPredictions, SetPredictor
 Progress = Callable[[float], None]
 
 DOCUMENTS_AT_ONCE = 2048
-"""A block large enough that nothing is gained by a larger one."""
+"""Maximum number of documents per block."""
 
-_LABELS_AT_ONCE = 20_000_000  # marginals are dense: a block of them takes at most 160 MB
+_LABELS_AT_ONCE = 20_000_000  # bounds the dense marginals of a block
 
 
 def predict_in_blocks(
     predictor: SetPredictor, dataset: Dataset
 ) -> Iterator[tuple[slice, SetPredictions]]:
-    """Predict the documents of a data set, some at a time.
+    """Yield predictions for a data set, block by block.
 
     Yields
     ------
     (slice, SetPredictions)
-        The rows, in order, and what is predicted for them.
+        The rows, in order, and their predictions.
 
     Raises
     ------
@@ -53,18 +53,17 @@ def evaluate(
         Documents that the predictor has not seen, of its kind. Labels that it lacks count as
         misses.
     progress : callable, optional
-        Told the share of the documents done.
+        Called with the share of the documents done.
 
     Returns
     -------
     Metrics
-        With the seconds that predicting took, without those of judging and of loading compiled
-        code.
+        Including the prediction time in seconds, without evaluation and loading of compiled code.
 
     Raises
     ------
     ValueError
-        If the data does not suit the predictor.
+        If the data do not fit the predictor.
     """
     features = predictor.feature_names if predictor.kind == "vectors" else None
     dataset = dataset.in_columns_of(predictor.label_names, features)

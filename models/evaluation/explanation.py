@@ -1,4 +1,4 @@
-"""What a fitted predictor has learnt, and why it chose a label set, by name and number."""
+"""Explains a fitted predictor and its chosen label sets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from setwise.models.sets.features import PriorFeatures
 
 
 class Term(NamedTuple):
-    """A feature and how much it speaks for something, in log-odds."""
+    """A feature and its weight in log-odds."""
 
     name: str
     weight: float
@@ -30,7 +30,7 @@ class LabelRate(NamedTuple):
 
 
 class LearntLabel(NamedTuple):
-    """What speaks for a label by itself.
+    """The features in favour of a label.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class LearntLabel(NamedTuple):
 
 
 class LearntComponent(NamedTuple):
-    """What a component of a mixture is about.
+    """Typical labels and features of a mixture component.
 
     Attributes
     ----------
@@ -53,10 +53,10 @@ class LearntComponent(NamedTuple):
     share : float
         Share of the training documents that belong to it.
     labels : tuple of LabelRate
-        The labels that tell it from the rest.
+        The labels that distinguish it from the others.
     terms : tuple of Term
-        Features that draw a document to it, with the gate's coefficients; behind a kernel or
-        label scores with the deviations by which their means inside exceed those of all documents.
+        Features that favour it, with the gate's coefficients; with a kernel or label scores, the
+        deviations by which their means inside exceed those of all documents.
     """
 
     component: int
@@ -67,13 +67,13 @@ class LearntComponent(NamedTuple):
 
 @dataclass(frozen=True)
 class LearntModel:
-    """What a predictor has learnt.
+    """Description of a fitted predictor.
 
     Attributes
     ----------
     method : str
     components : tuple of LearntComponent
-        Largest first; none where the method has no mixture.
+        Largest first; empty if the method has no mixture.
     labels : tuple of LearntLabel
         In the order of the model.
     """
@@ -84,13 +84,13 @@ class LearntModel:
 
 
 class Companion(NamedTuple):
-    """A label of the set that makes another one likelier.
+    """A label of the set that makes another label more likely.
 
     Attributes
     ----------
     label : str
     probability : float
-        Of this label by itself.
+        Marginal probability of this label.
     correlation : float
         Pearson correlation of the two labels given the document (thesis, eq. 3.3), positive.
     """
@@ -102,7 +102,7 @@ class Companion(NamedTuple):
 
 @dataclass(frozen=True)
 class WhyLabel:
-    """Why a label is in the set.
+    """Explanation of a label of the set.
 
     Attributes
     ----------
@@ -110,15 +110,15 @@ class WhyLabel:
     sentence : str
         The reason in words.
     probability : float
-        Of the label by itself.
+        Marginal probability of the label.
     given_others : float or None
-        Of the label given all others, present and absent; None without a mixture.
+        Probability given all other labels, present and absent; None without a mixture.
     confidence_without : float or None
-        Confidence of the best candidate that lacks the label; None where all hold it.
+        Confidence of the best candidate without the label; None if all have it.
     companions : tuple of Companion
         Most correlated first; none without a mixture.
     terms : tuple of Term
-        What the document's own features add to the label's log-odds by itself, largest first.
+        Contributions of the document's features to the label's log-odds, largest first.
     """
 
     label: str
@@ -141,7 +141,7 @@ class PartOfComponent(NamedTuple):
     share : float
         Share of the set's probability that comes from it.
     labels : tuple of LabelRate
-        The labels that tell it from the rest, in training.
+        The labels that distinguish it from the others, in training.
     """
 
     component: int
@@ -152,7 +152,7 @@ class PartOfComponent(NamedTuple):
 
 @dataclass(frozen=True)
 class WhySet:
-    """Why a document got its label set.
+    """Explanation of a document's label set.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class WhySet:
     joint : float or None
         Probability of the set under the mixture; None without one.
     product : float or None
-        What it would be if the labels were independent.
+        Probability of the set if the labels were independent.
     components : tuple of PartOfComponent
         Those behind the set; none without a mixture.
     """
@@ -178,15 +178,15 @@ class WhySet:
 
 
 def describe_model(predictor: SetPredictor, *, n_labels: int = 5, n_terms: int = 8) -> LearntModel:
-    """Say what a predictor has learnt.
+    """Return a description of a fitted predictor.
 
     Parameters
     ----------
     predictor : SetPredictor
     n_labels : int
-        Labels named per component at most.
+        Maximum number of labels listed per component.
     n_terms : int
-        Features named per component and per label at most.
+        Maximum number of features listed per component and per label.
     """
     coef = csr_array(predictor.base.coef_)
     labels = tuple(
@@ -218,17 +218,17 @@ def describe_model(predictor: SetPredictor, *, n_labels: int = 5, n_terms: int =
 def explain_rows(
     predictor: SetPredictor, X: csr_array, *, n_labels: int = 3, n_terms: int = 5
 ) -> Iterator[WhySet]:
-    """Yield why each document got its label set.
+    """Yield an explanation of each document's label set.
 
     Parameters
     ----------
     predictor : SetPredictor
     X : csr_array of shape (n_documents, n_features)
-        As `SetPredictor.predict` takes it.
+        As for `SetPredictor.predict`.
     n_labels : int
-        Labels named per component at most.
+        Maximum number of labels listed per component.
     n_terms : int
-        Features of the document named per label at most.
+        Maximum number of the document's features listed per label.
     """
     predictions = predictor.predict(X)
     rows = predictor.base.weighting_.transform(X)
@@ -256,23 +256,23 @@ def explain_rows(
 def weigh_terms(
     predictor: SetPredictor, row: csr_array, labels: Sequence[str], *, n_terms: int = 24
 ) -> list[tuple[Term, ...]]:
-    """Return what speaks for and against labels in one document.
+    """Return a document's features for and against labels.
 
     Parameters
     ----------
     predictor : SetPredictor
     row : csr_array of shape (1, n_features)
-        As `document_row` makes it.
+        As returned by `document_row`.
     labels : sequence of str
         Of the predictor's `label_names`.
     n_terms : int
-        Features named per label at most.
+        Maximum number of features listed per label.
 
     Returns
     -------
     list of tuple of Term
-        For each label the features of the document with what they add to the label's log-odds by
-        itself, largest in absolute value first; a negative weight speaks against the label.
+        For each label the document's features with their contributions to the label's log-odds,
+        largest in absolute value first; negative ones are against the label.
 
     Raises
     ------
@@ -304,10 +304,10 @@ def weigh_terms(
 
 
 def seen_sets(predictor: SetPredictor, sets: Sequence[Sequence[str]]) -> list[bool]:
-    """Tell of label sets whether a training document has exactly these labels.
+    """Return whether each label set occurs in training.
 
-    A label that the predictor does not know makes a set unseen. True for every set where the
-    predictor keeps no count of its training sets.
+    A set with a label unknown to the predictor is unseen. True for every set if the predictor has
+    no counts of training sets.
     """
     groups = (group for group in predictor.features.groups_ if isinstance(group, PriorFeatures))
     counted = next(groups, None)
@@ -326,7 +326,7 @@ def seen_sets(predictor: SetPredictor, sets: Sequence[Sequence[str]]) -> list[bo
 
 
 def document_row(predictor: SetPredictor, document: str | Mapping[str, float]) -> csr_array:
-    """Return one document as `SetPredictor.predict` takes it: a text, or named numbers.
+    """Return a text or named numbers as a row for `SetPredictor.predict`.
 
     Raises
     ------
@@ -368,7 +368,7 @@ def _largest(
 def _contributions(
     coef: csr_array, labels: Sequence[int], rows: csr_array, row: int
 ) -> NDArray[np.float64]:
-    """Return what each feature of a document adds to each label's log-odds, (labels, features)."""
+    """Return the features' contributions (labels, features) to log-odds."""
     here = slice(rows.indptr[row], rows.indptr[row + 1])
     used = coef[np.asarray(labels, dtype=np.int64)][:, rows.indices[here]].toarray()
     return np.asarray(used * rows.data[here], dtype=np.float64)
@@ -388,7 +388,7 @@ def _by_mixture(
 ) -> WhySet:
     of_label = {
         label_names[reason.label]: (reason, own)
-        # `explain` sorts the labels; candidates hold them in that order already.
+        # `explain` sorts the labels, which is also the order of candidates.
         for reason, own in zip(why.reasons, terms, strict=True)
     }
     return WhySet(

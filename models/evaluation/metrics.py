@@ -1,4 +1,4 @@
-r"""How good predicted label sets are; with their confidences, everything that is reported.
+r"""Metrics of predicted label sets and their confidences.
 
 Numbers of equations are those of [1]_. Where it leaves a ratio 0/0 open: F1 and Jaccard are 1 when
 the true and the predicted set are both empty; precision and recall are 1 when both sets are empty
@@ -35,7 +35,7 @@ Labels = ArrayLike | csr_array
 
 @dataclass(frozen=True)
 class Metrics:
-    """Everything ``setwise evaluate`` reports, all in [0, 1] unless said otherwise.
+    """All metrics of ``setwise evaluate``, in [0, 1] unless stated otherwise.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Metrics:
     documents_per_second: float | None = None
 
     def timed(self, *, predict_seconds: float, train_seconds: float | None = None) -> "Metrics":
-        """Return the same metrics with what training and predicting took, in seconds."""
+        """Return the metrics with training and prediction times in seconds."""
         return replace(
             self,
             train_seconds=train_seconds,
@@ -96,7 +96,7 @@ class Metrics:
         )
 
     def to_json(self) -> dict[str, object]:
-        """Return a JSON object; what is unknown is left out."""
+        """Return a JSON object without unknown values."""
         known = {
             field.name: getattr(self, field.name)
             for field in fields(self)
@@ -107,9 +107,9 @@ class Metrics:
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """Label counts of true sets, predicted sets and their intersections, along one axis.
+    """Counts of true, predicted and common labels along one axis.
 
-    Made by :func:`count_agreement`. ``hits`` is TP, ``predicted`` TP + FP, ``true`` TP + FN: of
+    Created by :func:`count_agreement`. ``hits`` is TP, ``predicted`` TP + FP, ``true`` TP + FN: of
     each document, or of each label.
     """
 
@@ -118,14 +118,14 @@ class Agreement:
     true: NDArray[np.int64]
 
     def __add__(self, other: "Agreement") -> "Agreement":
-        """Return the counts of two parts of the data, along an axis that both share."""
+        """Return the summed counts of two parts of the data."""
         return Agreement(
             self.hits + other.hits, self.predicted + other.predicted, self.true + other.true
         )
 
     @classmethod
     def joined(cls, parts: Sequence["Agreement"]) -> "Agreement":
-        """Return the counts of all parts behind each other."""
+        """Return the concatenated counts of all parts."""
         return cls(
             np.concatenate([part.hits for part in parts]),
             np.concatenate([part.predicted for part in parts]),
@@ -147,7 +147,7 @@ class Agreement:
         return _ratio(self.hits, self.true, otherwise=self.predicted == 0)
 
     def f1(self, *, undefined: float = 1.0) -> Floats:
-        """Return 2 TP / (2 TP + FP + FN), and `undefined` where both sets are empty."""
+        """Return 2 TP / (2 TP + FP + FN), or `undefined` for empty sets."""
         return _ratio(2 * self.hits, self.true + self.predicted, otherwise=undefined)
 
     def jaccard(self) -> Floats:
@@ -201,7 +201,7 @@ def _label_matrices(Y_true: Labels, Y_pred: Labels) -> tuple[csr_array, csr_arra
 
 
 def _label_matrix(name: str, Y: Labels) -> csr_array:
-    """Return a 0/1 matrix that stores its ones only, sorted."""
+    """Return a 0/1 matrix that stores only ones, sorted."""
     if isinstance(Y, csr_array):
         matrix = Y
     else:
@@ -272,7 +272,7 @@ def evaluate_predictions(
     macro_undefined: float = 0.0,
     targets: Sequence[float] = AUTOMATION_TARGETS,
 ) -> Metrics:
-    """Judge predicted label sets against the truth.
+    """Return the metrics of predicted label sets.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def evaluate_predictions(
     candidates : CandidateSets of n documents and M labels, optional
         For ``oracle_accuracy``.
     macro_undefined : float, default=0.0
-        F1 of a label that is neither true nor predicted anywhere; 0 is the cautious choice.
+        F1 of a label that is neither true nor predicted anywhere; 0 is the conservative choice.
     targets : sequence of float
         For ``automation``.
 
@@ -312,7 +312,7 @@ def evaluate_predictions(
 
 
 class RunningMetrics:
-    """Judges predictions part by part, so that no part has to stay in memory.
+    """Accumulates metrics part by part, without keeping the parts.
 
     Examples
     --------
@@ -339,9 +339,9 @@ class RunningMetrics:
         marginals: ArrayLike | None = None,
         candidates: CandidateSets | None = None,
     ) -> None:
-        """Take in the predictions of some documents, as `evaluate_predictions` does.
+        """Add the predictions of some documents; see `evaluate_predictions`.
 
-        ``map`` and ``oracle_accuracy`` are known at the end if every part brought what they need.
+        ``map`` and ``oracle_accuracy`` need marginals and candidates of every part.
 
         Raises
         ------
@@ -411,7 +411,7 @@ class RunningMetrics:
 
 
 def _found(true: csr_array, candidates: CandidateSets) -> Bools:
-    """Tell which documents have their true set among the candidates."""
+    """Return which documents have their true set among the candidates."""
     if candidates.n_labels > true.shape[1]:
         raise ValueError(
             f"candidates of {candidates.n_labels} labels do not fit labels of shape {true.shape}"
@@ -421,7 +421,7 @@ def _found(true: csr_array, candidates: CandidateSets) -> Bools:
 
 
 def _widened(matrix: csr_array, n_columns: int) -> csr_array:
-    """Add empty columns behind a matrix."""
+    """Append empty columns to a matrix."""
     if matrix.shape[1] > n_columns:
         raise ValueError(f"Y_pred has {matrix.shape[1]} labels, but Y_true only {n_columns}")
     return csr_array(

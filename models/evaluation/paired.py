@@ -1,4 +1,4 @@
-"""Whether one calibrator is better than another on the same rows, by more than chance."""
+"""Paired test of two calibrators on the same rows."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,17 +12,17 @@ from setwise.models.evaluation.reliability import noisy_rows
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """What changes if the proposed confidences take the place of the present ones.
+    """Effect of replacing the present confidences by the proposed ones.
 
     Attributes
     ----------
     n : int
-        Rows.
+        Number of rows.
     gain : float
-        By how much the Brier score falls; negative where it rises.
+        Decrease of the Brier score; negative if it rises.
     standard_error : float
     p_value : float
-        Of the hypothesis that it does not fall, in [0, 1].
+        Of the hypothesis that it does not decrease, in [0, 1].
     """
 
     n: int
@@ -44,7 +44,7 @@ def compare_confidences(
     beta: ArrayLike = 0.0,
     sample_weight: ArrayLike | None = None,
 ) -> PairedComparison:
-    r"""Compare confidences row by row: both are wrong about the same documents.
+    r"""Compare confidences by a paired test.
 
     With the shifted target :math:`z` of an answer, :math:`(c - z)^2 - (c' - z)^2` has the
     difference of the squared errors for its expectation; its mean over its standard error is

@@ -1,4 +1,4 @@
-"""Results that papers report, beside which `setwise benchmark` prints its own.
+"""Published results, for comparison in `setwise benchmark`.
 
 Shares are fractions of one, as everywhere in `models`; the papers print percentages.
 """
@@ -14,14 +14,14 @@ _RANDOMIZED = "Karampatziakis and Mineiro, 2015"
 
 @dataclass(frozen=True)
 class Experiment:
-    """Where some published numbers were measured.
+    """Setting of published results.
 
     Attributes
     ----------
     source : str
         Paper and table.
     dataset : str
-        Name of the data folder that holds the same documents or comes nearest.
+        Name of the data folder with the same or the most similar documents.
     same_documents, same_features, same_split : bool or None
         Whether it is that folder's; None where the paper does not say.
     note : str
@@ -38,7 +38,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class PublishedResult:
-    """One row of a published table; what it does not report is None."""
+    """One row of a published table; missing numbers are None."""
 
     experiment: Experiment
     method: str
@@ -52,7 +52,10 @@ class PublishedResult:
 
 @dataclass(frozen=True)
 class _Table:
-    """A published table as printed: one tuple a method and experiment, in units of ``unit``."""
+    """A published table as printed, in units of ``unit``.
+
+    One tuple per method and experiment.
+    """
 
     experiments: tuple[Experiment, ...]
     metrics: tuple[str, ...]
@@ -206,6 +209,6 @@ _TABLES = (
 
 
 def published_results(dataset: str) -> list[PublishedResult]:
-    """Return what was published on the documents of a data folder; empty when nothing was."""
+    """Return the published results for a data folder, possibly none."""
     results = [result for table in _TABLES for result in table.results()]
     return [result for result in results if result.experiment.dataset == dataset]

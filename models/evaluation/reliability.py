@@ -1,4 +1,4 @@
-r"""The reliability curve of a calibrator, with the band in which an honest one would lie.
+r"""Reliability curve of a calibrator with its consistency band.
 
 The curve is the isotonic regression of the outcome on the confidence (CORP [1]_): no buckets to
 choose. It splits the Brier score into miscalibration, discrimination and uncertainty. If the
@@ -26,12 +26,12 @@ from setwise.models.labels.isotonic import IsotonicCurve, isotonic_levels
 Floats = NDArray[np.float64]
 
 N_RESAMPLES = 200
-_MOST_POINTS = 101  # of the curve: more than a screen shows
+_MOST_POINTS = 101  # of the curve, enough for a plot
 
 
 @dataclass(frozen=True)
 class ReliabilityCurve:
-    """A reliability curve and what honest confidences would give.
+    """A reliability curve with the consistency band of true confidences.
 
     Attributes
     ----------
@@ -151,7 +151,10 @@ def draw_reliability(
 
 @dataclass(frozen=True, eq=False)
 class NoisyRows:
-    """Checked confidences, answers and rates; ``target`` has the truth for its expectation."""
+    """Checked confidences, answers and rates.
+
+    The expectation of ``target`` is the truth.
+    """
 
     confidence: Floats
     agreed: Floats
@@ -167,7 +170,7 @@ class NoisyRows:
         return share * (1.0 - share)
 
     def draw_honest(self, draw: np.random.Generator) -> Floats:
-        """Return targets of answers to predictions that are as right as they are confident."""
+        """Return simulated targets under true confidences."""
         telling = 1.0 - self.alpha - self.beta
         answers = draw.random(len(telling)) < self.beta + telling * self.confidence
         # As `shifted_target` says, without checking the same rates for every draw.
@@ -230,5 +233,5 @@ class _Fit:
 
 
 def _miscalibration(c: Floats, z: Floats, weight: Floats, level: Floats, total: float) -> float:
-    """Return how much lower the Brier score would be with the curve's levels as confidences."""
+    """Return the Brier score's decrease with the curve's levels as confidences."""
     return float(weight @ ((z - c) ** 2 - (z - level) ** 2) / total)

@@ -1,4 +1,4 @@
-"""What calibration is worth, from clean or noisy answers, with intervals.
+"""Calibration reports from clean or noisy answers, with intervals.
 
 Buckets make the alignment error too large and the sharpness too large: even true confidences miss
 the accuracy of a bucket by chance. What chance adds is estimated from the spread inside buckets and
@@ -68,7 +68,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class CalibrationReport:
-    """How honest and how telling confidences are; see `report_calibration`.
+    """Calibration and sharpness of confidences; see `report_calibration`.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class TooFewRows:
     Attributes
     ----------
     n, needed : int
-        Rows that there are, and that there must be.
+        Number of rows, and minimum number.
     """
 
     n: int
@@ -143,13 +143,13 @@ def report_calibration(
     n_resamples: int = N_RESAMPLES,
     random_state: int = 0,
 ) -> CalibrationReport | TooFewRows:
-    r"""Report how honest and how telling confidences are.
+    r"""Return a report on calibration and sharpness of confidences.
 
     A noisy answer enters as its shifted target :math:`z`, whose expectation is the truth. The Brier
     score is the mean of :math:`(c - z)^2 + z - z^2` (thesis (4.3)). From the mean
     :math:`\bar z - \bar c` of a bucket of :math:`n_b` rows, squared, the variance of
     :math:`z - c` inside, over :math:`n_b`, is subtracted; the alignment error is the mean over
-    rows. Sharpness likewise.
+    rows. Sharpness is estimated in the same way.
 
     Parameters
     ----------
@@ -264,8 +264,7 @@ class _Bucketed:
     ) -> tuple[Estimate, Estimate, Estimate]:
         """Return Brier score, alignment error and sharpness with bootstrap intervals.
 
-        The bootstrap adds to a square what chance added already; drawn values are shifted back by
-        it.
+        The bootstrap adds the bias of a square a second time, so drawn values are shifted back.
         """
         n = len(self.rows.confidence)
         found, added = _scores(self.moments())
@@ -299,7 +298,7 @@ class _Bucketed:
 
 
 def _scores(m: _Moments) -> tuple[Floats, Floats]:
-    """Return Brier score, alignment error and sharpness, and what chance added to each."""
+    """Return Brier score, alignment error, sharpness and their biases."""
     filled = m.mass > 0
     m = _Moments(*(part[filled] for part in m))
     share = m.mass / m.mass.sum()

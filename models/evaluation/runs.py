@@ -1,4 +1,4 @@
-"""One cell of a comparison: a method trained on a data set with a seed, and judged."""
+"""Trains and evaluates one method on a data set with a seed."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +28,7 @@ _DOCUMENTS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Run:
-    """What one row of the comparison, named by `row_name`, got with one seed."""
+    """Result of one row of the comparison with one seed."""
 
     method: str
     seed: int
@@ -52,7 +52,7 @@ class Spread:
 
 
 def random_split(first: Dataset, second: Dataset, seed: int) -> tuple[Dataset, Dataset]:
-    """Pool two parts of a data set and draw a tenth as a new test part.
+    """Pool two parts and draw a tenth as test part.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def random_split(first: Dataset, second: Dataset, seed: int) -> tuple[Dataset, D
 
 
 def row_name(options: TrainingOptions) -> str:
-    """Name a row of the comparison by what one has to ask of ``setwise train``.
+    """Return a row's name: the options for ``setwise train``.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def run_method(
     options: TrainingOptions,
     progress: Progress | None = None,
 ) -> Iterator[Run]:
-    """Train and judge one method; the method ``br`` brings the rows of plain BR along.
+    """Train and evaluate one method; ``br`` also yields plain BR.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def run_method(
         Columns of the test part's labels begin with those of the training part.
     options : TrainingOptions
     progress : callable, optional
-        Told the share of the run done and what is going on.
+        Called with the share of the run done and the name of the current stage.
 
     Yields
     ------
@@ -127,7 +127,7 @@ def run_method(
 def judge_majority(
     predictor: SetPredictor, dataset: Dataset, *, never_empty: bool = False
 ) -> Metrics:
-    """Judge binary relevance by itself: every label with a raw probability above one half.
+    """Evaluate plain binary relevance: labels with probability above one half.
 
     Its confidence is that of the predictor's set calibrator, which sees the set that is predicted
     among the predictor's candidates; an empty set that cannot be right gets 0.
@@ -168,7 +168,7 @@ def judge_majority(
 def _single_candidates(
     predicted: NDArray[np.bool_], marginals: NDArray[np.float64]
 ) -> CandidateSets:
-    """Return one candidate a document, with its log-probability under independent labels."""
+    """Return one candidate per document, scored under independent labels."""
     sets = csr_array(predicted)
     n, n_labels = predicted.shape
     log_score = np.where(predicted, np.log(marginals), np.log1p(-marginals)).sum(axis=1)
@@ -207,4 +207,4 @@ def summarise(runs: Sequence[Run]) -> dict[str, Spread]:
 
 
 def _silent(_: float, __: str) -> None:
-    """Report to nobody."""
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-r"""How honest confidences are, and what they could automate.
+r"""Calibration scores of confidences and possible automation.
 
 Numbers of equations are those of C. Li, "Reduction Methods for Multi-label Classification", thesis,
 Northeastern University, 2019.
@@ -22,7 +22,7 @@ _COUNT_TOLERANCE = 1e-9  # 0.95 * 20 must not ask for more than 19 correct docum
 
 @dataclass(frozen=True)
 class AutomationPoint:
-    """What sending everything from one threshold up would have done on the data at hand.
+    """Automation at one threshold on the given data.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class CalibrationScores:
 def score_calibration(
     confidence: ArrayLike, correct: ArrayLike, *, n_buckets: int = N_BUCKETS
 ) -> CalibrationScores:
-    r"""Compare confidences with what came out.
+    r"""Return calibration scores of confidences.
 
     With correctness :math:`v`, confidence :math:`c` and the mean correctness :math:`e` of a
     bucket, (4.1): the Brier score is the mean of :math:`(v - c)^2`, uncertainty the variance of
@@ -113,9 +113,9 @@ def score_calibration(
 def find_automation(
     confidence: ArrayLike, correct: ArrayLike, targets: Sequence[float] = AUTOMATION_TARGETS
 ) -> tuple[AutomationPoint, ...]:
-    """Find, for each target accuracy, the threshold that would have sent most documents.
+    """Find the threshold of largest coverage for each target accuracy.
 
-    It is chosen on the very documents it is judged on, so it promises nothing for new ones.
+    It is chosen and evaluated on the same documents, so it has no guarantee for new ones.
 
     Parameters
     ----------

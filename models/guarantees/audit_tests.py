@@ -26,7 +26,7 @@ _DEVIATIONS, _BEYOND = 8.0, 30
 
 
 class Rate(NamedTuple):
-    """Rate of favourable audits as a function of accuracy: ``floor + slope p``.
+    """Rate of favourable audits at accuracy p: ``floor + slope p``.
 
     For error-free audits the rate is ``p``.
     """
@@ -194,8 +194,8 @@ class BettingTest:
     :math:`Z = (\tilde v - \beta_g) / (1 - \alpha_g - \beta_g)`, whose expectation is the accuracy
     whatever the assignment. The capital from staking :math:`\lambda` on each :math:`Z > t` is a
     supermartingale under the hypothesis, so it ever reaches ``1 / p`` with probability at most
-    ``p`` (Ville). The capital here is the mean over a few fixed stakes; audits count in the order in
-    which they were drawn.
+    ``p`` (Ville). The capital here is the mean over a few fixed stakes; audits count in the order
+    in which they were drawn.
 
     References
     ----------

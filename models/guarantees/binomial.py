@@ -8,8 +8,8 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-# Sample sizes that are tried first (all up to 150, then 8 % more each time), and the number of sizes
-# tried between the first sufficient one and the one before it.
+# Sample sizes that are tried first (all up to 150, then 8 % more each time), and the number of
+# sizes tried between the first sufficient one and the one before it.
 _SIZES = np.unique(np.concatenate([np.arange(150), np.geomspace(150, 1e6, 120)]).astype(np.int64))
 _BETWEEN = 17
 

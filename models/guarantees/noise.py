@@ -34,14 +34,14 @@ MOST_NOISE = 0.7
 SURPRISE = 0.01
 """p-value below which chance is rejected."""
 
-# Too large an alpha makes confidences too high, too small an alpha too low, which is safer: training
-# uses this quantile of its posterior.
+# Too large an alpha makes confidences too high, too small an alpha too low, which is safer:
+# training uses this quantile of its posterior.
 _CAUTIOUS_QUANTILE = 0.25
 
 
 @dataclass(frozen=True)
 class NoiseRates:
-    """Error rates of a reviewer or of a group of reviewers (thesis, section 4.10.1).
+    """Error rates of a reviewer or a group (thesis, section 4.10.1).
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ class Proportion:
 
     @property
     def standard_error(self) -> float:
-        """Standard error from the effective rows, half a row added to each side."""
+        """Standard error, with half a row added to each outcome."""
         n = self.effective + 1.0
         share = (self.effective * self.estimate + 0.5) / n
         return float(np.sqrt(share * (1.0 - share) / n))
@@ -171,8 +171,9 @@ def _proportion(share: float, effective: float, n: int, level: float) -> Proport
 def shrink_proportions(found: Sequence[Proportion], *, level: float = 0.9) -> list[Proportion]:
     """Shrink the rates of several sources towards each other.
 
-    Sources with less data are shrunk more. Rates are taken as draws from a Beta distribution whose mean and strength are fitted to all
-    sources together; each result is the posterior of one source.
+    Sources with less data are shrunk more. Rates are taken as draws from a Beta distribution whose
+    mean and strength are fitted to all sources together; each result is the posterior of one
+    source.
 
     Parameters
     ----------

@@ -162,8 +162,8 @@ def certify_adjudicated(
 ) -> Certification:
     r"""Find the lowest threshold that adjudicated audits prove.
 
-    If an audit disagrees with the prediction, a lead decides, so reviewers' false alarms do no harm.
-    Overlooked errors remain: with a share :math:`w` of wrong predictions, errors are
+    If an audit disagrees with the prediction, a lead decides, so reviewers' false alarms do no
+    harm. Overlooked errors remain: with a share :math:`w` of wrong predictions, errors are
     found at the rate :math:`w (1 - \beta (1 - r))`, where :math:`\beta` is the miss rate and
     :math:`r` the share of agreements that the lead reads as well. Hence the test of
     :math:`P(\mathrm{Bin}(m, (1 - t)(1 - \beta_U (1 - r))) \le k)`, at the risk that the bound

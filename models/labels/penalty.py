@@ -19,8 +19,8 @@ MAX_LENGTH = 24
 # one that raised it by this share, because weak penalties take longest to fit.
 PATIENCE = 2
 CLEARLY_WORSE = 0.01
-# The pooled loss counts for each problem like this many of its own validation positives: without
-# it small data sets overfit their validation rows, and a shared strength alone fits text worse.
+# The pooled loss counts for each problem like this many of its validation positives: without it
+# small data sets overfit their validation rows, and a shared strength alone fits text worse.
 PRIOR_POSITIVES = 30.0
 # With more problems the path runs on a sample; the others take the best strength of the sample.
 MAX_PROBLEMS = 1000

@@ -1,14 +1,14 @@
-r"""The mean of several fits of a conditional mixture, which is a conditional mixture again.
+r"""The mean of several conditional mixtures, again a conditional mixture.
 
-EM ends in another optimum from every start, and rows set aside for validation are others too: fits
-agree on what the data say and differ in what they made up. Their mean
+EM finds a different optimum from every start, and each fit sets aside different validation rows, so
+fits agree on the signal and differ in their errors. Their mean
 
 .. math:: p(y \mid x) = \frac{1}{M} \sum_m p_m(y \mid x)
           = \sum_m \sum_k \frac{\pi_{mk}(x)}{M} \prod_l \mathrm{Ber}(y_l; \mu_{mkl}(x))
 
-has the components of all fits with their weights divided by their number. So the exact mode, the
-F1 rule, marginals, samples and explanations are those of every other mixture, and its likelihood is
-nowhere below the mean of the fits' log-likelihoods (Jensen).
+has the components of all fits, with weights divided by the number of fits. So the exact mode, the
+F1 rule, marginals, samples and explanations work as for other mixtures, and its log-likelihood is
+never below the mean of the fits' log-likelihoods (Jensen).
 """
 
 import warnings
@@ -33,7 +33,7 @@ from setwise.models.storage.state import part_of
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
-# Stored once: fits to the same rows weight features alike and have seen the same label sets.
+# Stored once: fits to the same rows have the same feature weights and label sets.
 _COMMON = ("scale", "support_indptr", "support_labels")
 
 
@@ -43,7 +43,7 @@ class MeanMixture:
     Parameters
     ----------
     fits : sequence of ConditionalBernoulliMixture
-        Fitted, with equal feature weighting; it has been applied to the rows scored here.
+        Fitted, with equal feature weighting, which the rows scored here have been given.
     """
 
     def __init__(self, fits: Sequence[ConditionalBernoulliMixture]) -> None:
@@ -67,7 +67,7 @@ class MeanMixture:
         return log_weights, logits.dense() if isinstance(logits, SharedLogits) else logits
 
     def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
-        """Return the same, the log-odds in parts where every fit has shared experts."""
+        """Return `parameters`, log-odds in parts if all experts are shared."""
         if not self._sharing:
             every = [fit.mixture_.parameters(fit.describe_rows(X)) for fit in self._fits]
             log_weights = np.concatenate([log_weights for log_weights, _ in every], axis=1)
@@ -87,26 +87,26 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     mixture : ConditionalBernoulliMixture, optional
-        Its parameters are used, clones are fitted; by default the default mixture. Its
-        ``random_state`` and ``penalty_scale`` are not used.
+        Template of the fits, with default parameters by default. Its ``random_state`` and
+        ``penalty_scale`` are ignored.
     n_fits : int, default 2
         Fits to average.
     penalty_scale : float, default 0.5
-        Penalties of each fit as a multiple of those that a fit by itself would choose. The mean
-        undoes part of the overfitting, so that each fit may follow its rows more closely.
+        Penalties of each fit as a multiple of those of a single fit. The mean reduces overfitting,
+        so each fit can be less regularised.
     random_state : int, RandomState or None
-        Of the fits' starts and of the rows that each sets aside.
+        Random state of the fits' starts and of the rows that each sets aside.
 
     Attributes
     ----------
     fits_ : tuple of ConditionalBernoulliMixture
-        The first chooses penalties, the others take them over.
+        The first chooses the penalties; the others reuse them.
     n_components_ : int
-        Of all fits together; those of the first fit come first.
+        Total of all fits; components of the first fit come first.
     support_ : csr_array of shape (n_sets, n_labels), uint8
         Label sets seen in training.
     allow_empty_ : bool
-        Whether a training document carries no label: only then is the empty set predicted.
+        Whether the empty set can be predicted: if some training document has no label.
 
     Examples
     --------
@@ -165,7 +165,7 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         for seed in seeds[1:]:
             other = clone(template).set_params(random_state=seed, **found)
             with warnings.catch_warnings():
-                # The first has said how many components the label sets allow.
+                # The first fit has already warned about the number of components.
                 warnings.simplefilter("ignore", ComponentWarning)
                 fits.append(other.fit(X, Y, sample_weight, validation))
         self._join(fits)
@@ -173,12 +173,12 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
 
     @classmethod
     def of(cls, fits: Sequence[ConditionalBernoulliMixture]) -> Self:
-        """Return the mean of mixtures that are fitted already, to the same documents.
+        """Return the mean of mixtures already fitted to the same documents.
 
         Raises
         ------
         ValueError
-            If there is none, or they weight features differently or have seen other label sets.
+            If there is none, or their feature weights or label sets differ.
         """
         if not fits:
             raise ValueError("there is no mixture to average")
@@ -206,7 +206,7 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
     ) -> tuple[ComponentSummary, ...]:
         """Summarise the components of all fits, largest first.
 
-        Shares are of the mean: those of one fit sum to one over the number of fits.
+        The shares of one fit sum to one divided by the number of fits.
         """
         check_is_fitted(self)
         summaries = []
@@ -224,7 +224,7 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         return tuple(sorted(summaries, key=lambda summary: -summary.share))
 
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the fitted state: arrays, and settings that JSON can carry."""
+        """Return the fitted state: arrays and JSON settings."""
         check_is_fitted(self)
         arrays: dict[str, NDArray[Any]] = {}
         settings = []
@@ -236,7 +236,7 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild what `get_state` took apart.
+        """Rebuild the mixture from its state.
 
         Raises
         ------

@@ -16,10 +16,10 @@ from setwise.models.labels.binary_relevance import as_labels
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
-# Steps of each start before the best one alone goes on: starts differ early or not at all.
+# Steps of each start; then only the best one continues, because starts differ early or not at all.
 _TRIAL_STEPS = 25
 
-# A component with less than this weight of documents explains nobody.
+# A component with less than this weight of documents is dropped.
 _LEAST_DOCUMENTS = 1e-3
 
 
@@ -38,17 +38,16 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int, default 10
-        Fewer are fitted, with a warning, where there are fewer distinct label sets.
+        Fewer are fitted, with a warning, if there are fewer distinct label sets.
     n_init : int, default 8
-        Random starts; the one of best objective after a few steps is carried on.
+        Random starts; the one with the best objective after a few steps is continued.
     max_iter : int, default 200
-        EM steps at most.
+        Maximum number of EM steps.
     tol : float, default 1e-6
-        Steps end when one raises the mean objective by less, in nats per document.
+        EM ends when a step raises the mean objective by less, in nats per document.
     smoothing : float, default 0.1
-        Documents' worth of the overall label rates that each component is given beforehand. At
-        least some is needed: a label that never occurs in a component would otherwise be
-        impossible there for good.
+        Weight, in documents, of the overall label rates in each component. It must be positive:
+        otherwise a label that never occurs in a component would stay impossible there.
     random_state : int, RandomState or None
 
     Attributes
@@ -119,7 +118,8 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If ``Y`` holds anything but 0 and 1, all weights vanish, or a parameter is out of range.
+            If ``Y`` holds values other than 0 and 1, all weights are zero, or a parameter is out of
+            range.
         """
         del y
         self._check_parameters()
@@ -183,7 +183,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         -------
         Y : uint8 ndarray of shape (n_samples, n_labels)
         component : int64 ndarray of shape (n_samples,)
-            The component each was drawn from.
+            The component of each draw.
         """
         check_is_fitted(self)
         rng = check_random_state(random_state)
@@ -257,12 +257,12 @@ class _Run:
 
 @dataclass(frozen=True, eq=False)
 class _DistinctSets:
-    """The different label sets, how many documents have each, and the overall label rates."""
+    """The distinct label sets, their weights and the overall label rates."""
 
     members: sp.csr_array  # (n_sets, L)
     weight: NDArray[np.float64]  # (n_sets,)
     rates: NDArray[np.float64]  # (L,) strictly between 0 and 1
-    smoothing: float  # documents' worth of the rates given to each component
+    smoothing: float  # weight, in documents, of the rates in each component
 
     @classmethod
     def collect(cls, Y: sp.csr_array, sample_weight: object, smoothing: float) -> Self:
@@ -279,7 +279,7 @@ class _DistinctSets:
             if given[i] > 0.0:
                 weight[key] = weight.get(key, 0.0) + given[i]
                 first.setdefault(key, i)
-        # Sorted, so that the order of the rows has no influence on the starts.
+        # Sorted, so that the starts do not depend on the order of the rows.
         ordered = sorted(weight)
         members = Y[[first[key] for key in ordered]].astype(np.float64)
         weights = np.array([weight[key] for key in ordered])
@@ -289,8 +289,8 @@ class _DistinctSets:
     def draw_start(self, k: int, rng: np.random.RandomState) -> _Mixture:
         """Start each component half-way between a label set and the overall rates.
 
-        Seeds are drawn far apart: a set's chance grows with its documents and with its squared
-        Euclidean distance to the nearest seed, as in k-means++.
+        Seeds are drawn far apart, as in k-means++: a set's probability is proportional to its
+        weight and its squared Euclidean distance to the nearest seed.
         """
         sizes = np.diff(self.members.indptr).astype(np.float64)
         chance = self.weight.copy()

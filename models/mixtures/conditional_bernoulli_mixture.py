@@ -37,15 +37,12 @@ from setwise.models.storage.state import checked_array, part_of
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
 
-# On SCENE and YEAST a share of 0.1 is two points of set accuracy better than 0.7, on MEDICAL eight
-# points worse (validation rows).
+# A small share is more accurate on dense features, a large one on sparse features.
 _L1_RATIO_DENSE = 0.1
 _L1_RATIO_SPARSE = 0.7
 _DENSE_SHARE = 0.3
 
-# A kernel takes set accuracy from 70.7 to 73.7 on SCENE and from 24.1 to 24.8 on YEAST (5 folds of
-# the training part). Its features of all training documents are stored: what 32 MB hold, with at
-# least some landmarks.
+# Kernel features of all training documents are stored; this bounds their memory.
 _MOST_KERNEL_ENTRIES = 4_000_000
 _MOST_LANDMARKS = 1000
 _LEAST_LANDMARKS = 100
@@ -59,52 +56,52 @@ _CHOICES = {
 
 
 class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
-    r"""Mixture of independent label classifiers, weighted by a gate that sees the document.
+    r"""Mixture of independent label classifiers, weighted by a gate.
 
     .. math:: p(y \mid x) = \sum_k \pi_k(x) \prod_l \mathrm{Ber}(y_l; \mu_{kl}(x))
 
     Parameters
     ----------
     n_components : int, default 50
-        Fewer are fitted, with a warning, where there are fewer distinct label sets.
+        Fewer are fitted, with a warning, if there are fewer distinct label sets.
     objective : {"likelihood", "mode"}, default "likelihood"
-        What the mixture is fitted for: the probability of the label sets, or that the most
-        probable set is the true one. ``"mode"`` goes on from EM, see `mixtures.mode_fitting`,
-        as far as rows set aside have more sets right by more than two standard errors. Its
-        probabilities are flatter than the frequencies of what they announce.
+        What is maximised: the probability of the label sets, or the accuracy of the most probable
+        set. ``"mode"`` continues after EM, see `mixtures.mode_fitting`, if that gains more than
+        two standard errors of set accuracy on rows set aside. Its probabilities
+        are flatter than the observed frequencies.
     experts : {"shared", "separate"}, default "shared"
-        Whether components share one classifier per label and have biases of their own, or have
-        classifiers of their own.
+        Whether components share one classifier per label, with a bias per component, or each have
+        their own classifiers.
     alpha : "auto", float or array-like of shape (n_labels,)
-        Penalty strength of the experts beside the mean loss; ``"auto"`` chooses each label's on
-        validation rows by independent classifiers, see `choose_penalty`.
+        Penalty strength of the experts relative to the mean loss; ``"auto"`` chooses it for each
+        label on validation rows with independent classifiers, see `choose_penalty`.
     gate_alpha : "auto" or float
         Penalty strength of the gate; ``"auto"`` compares multiples of the labels' median,
         from 1/4 to 16, by the likelihood of validation rows after four EM steps.
     l1_ratio : "auto" or float
         Share of the L1 norm in the penalties, in [0, 1]; ``"auto"`` takes 0.1 for dense features
-        and 0.7 for sparse ones, where most features are noise to a label.
+        and 0.7 for sparse ones, of which most are irrelevant to a label.
     penalty_scale : float
-        Factor, positive, on the penalties that ``"auto"`` chooses; below 1 for fits of which the
-        mean is taken, see `AveragedMixture`.
+        Positive factor on the penalties that ``"auto"`` chooses; below 1 for fits that are
+        averaged, see `AveragedMixture`.
     bias_penalty : float
         Ridge on the biases of shared experts.
     weighting : {"auto", "idf", "deviation", "none"}
         Weighting of features before the fit, see `FeatureWeighting`.
     features : {"auto", "linear", "kernel"}
         Whether gate and experts are linear in the weighted features or in those of a Gaussian
-        kernel, see `KernelMap`; ``"auto"`` takes the kernel for dense measurements of documents
-        few enough.
+        kernel, see `KernelMap`; ``"auto"`` uses the kernel for dense features if there are few
+        enough documents.
     max_iter : int
-        EM steps at most.
+        Maximum number of EM steps.
     tol : float
-        EM ends when a step changes the objective by less, in nats per document; 0 takes
+        EM ends when a step changes the objective by less, in nats per document; 0 runs
         ``max_iter`` steps.
     patience : int
         Steps without a better validation likelihood after which EM ends.
     early_stopping : bool
         Whether, without validation rows, ``validation_fraction`` of the rows are set aside to
-        end the steps; two more then bring in the rows set aside.
+        end the steps; two more steps then use all rows.
     validation_fraction : float
         Share of rows set aside, in (0, 1).
     newton_steps : int
@@ -114,7 +111,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
     rate_floor : float
         Separate experts: a label whose rate in a component is within this of 0 or 1 is constant.
     smoothing : float
-        Separate experts: documents' worth of the overall label rates in each constant.
+        Separate experts: weight, in documents, of the overall label rates in each constant.
     per_component : bool
         Separate experts: normalise each component's weights before the penalty of EM.
     n_init : int
@@ -131,7 +128,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
     support_ : csr_array of shape (n_sets, n_labels), uint8
         Label sets seen in training.
     allow_empty_ : bool
-        Whether a training document carries no label: only then is the empty set predicted.
+        Whether the empty set can be predicted: if some training document has no label.
     n_components_ : int
     share_ : ndarray of shape (n_components,)
         Share of the training documents' weight that belongs to each component.
@@ -139,19 +136,19 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         Label rates of the training documents inside each component.
     kernel_ : KernelMap or None
     contrast_ : ndarray of shape (n_components, n_features) or None
-        Behind a kernel, by how many deviations a feature's mean among a component's documents
-        exceeds that of all.
+        With a kernel, the number of deviations by which a feature's mean in a component exceeds
+        the mean of all documents.
     typical_ : ndarray of shape (n_features,)
-        Root mean square of each weighted feature: how much a coefficient can matter.
+        Root mean square of each weighted feature: the scale of a coefficient's effect.
     l1_ratio_ : float
     alpha_, gate_alpha_ : ndarray, float
         Penalty strengths used.
     sharpness_ : float
-        Power of the probabilities that the modes were fitted with; 1 is the likelihood.
+        Power of the probabilities in mode fitting; 1 is the likelihood.
     n_iter_ : int
-        EM steps behind the parameters.
+        EM steps to the parameters.
     reports_ : tuple of StepReport
-        What each step of the last run did.
+        Report of each step of the last run.
 
     References
     ----------
@@ -243,7 +240,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         sample_weight: ArrayLike | None = None,
         validation: tuple[Matrix, Matrix] | None = None,
     ) -> Self:
-        """Fit the mixture by EM, started at a Bernoulli mixture of the label sets.
+        """Fit by EM, started at a Bernoulli mixture of the label sets.
 
         Parameters
         ----------
@@ -253,7 +250,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         sample_weight : array-like of shape (n_samples,), optional
             Not negative, not all zero.
         validation : tuple (X, Y), optional
-            Rows that choose penalty and number of steps; never fitted on.
+            Rows that select penalty and number of steps; never fitted on.
 
         Raises
         ------
@@ -263,9 +260,9 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         Warns
         -----
         ComponentWarning
-            If fewer components remain: label sets are few, or components died.
+            If fewer components remain: there are few label sets, or components were dropped.
         ConvergenceWarning
-            If EM was still moving after ``max_iter`` steps and ``tol`` is not 0.
+            If EM had not converged after ``max_iter`` steps and ``tol`` is not 0.
         """
         self._check_parameters()
         rng = check_random_state(self.random_state)
@@ -283,7 +280,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         for name in ("objective", "weighting", "features", "random_state"):
             del params[name]
         with warnings.catch_warnings():
-            # Every trial says how many components it was left with; `_keep` says it once.
+            # Each trial would warn; `_keep` warns once.
             warnings.simplefilter("ignore", ComponentWarning)
             search = MixtureSearch(**params)
             found = search.find(everything, held_out, seed, rng)
@@ -302,7 +299,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         return self
 
     def _make_kernel(self, X: sp.csr_array, seed: int) -> KernelMap | None:
-        """Return a kernel fitted to weighted features, where one is to be used."""
+        """Return a kernel fitted to weighted features, or None."""
         n_landmarks = min(_MOST_LANDMARKS, _MOST_KERNEL_ENTRIES // max(X.shape[0], 1))
         fits = n_landmarks >= _LEAST_LANDMARKS and self.weighting_.scheme_ == "deviation"
         if self.features == "linear" or (self.features == "auto" and not (fits and _is_dense(X))):
@@ -316,7 +313,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         return replace(documents, X=self.kernel_.transform(documents.X))
 
     def _keep(self, found: Found, documents: Documents, X: sp.csr_array) -> None:
-        """Keep what was found on these documents, whose weighted features are ``X``."""
+        """Store the fit to these documents, whose weighted features are ``X``."""
         run = found.run
         self.gate_ = run.state.gate
         self.experts_ = run.state.experts
@@ -377,17 +374,17 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         Parameters
         ----------
         n_labels, n_features : int
-            Labels and features named at most.
+            Maximum number of labels and features listed.
         """
         check_is_fitted(self)
         if self.contrast_ is None:
             weights = self.gate_.coef.toarray()
-            # The softmax ignores what all components share, and so does the reader.
+            # The softmax ignores what all components share, so subtract it.
             contrast = (weights - weights.mean(axis=0)) * self.typical_
         else:
             weights = contrast = self.contrast_
-        # Labels that are frequent everywhere say little of a component: those come first whose
-        # presence tells it from the rest, by their part in the divergence from the overall rates.
+        # Labels that are frequent everywhere do not characterise a component, so labels are sorted
+        # by their part in the divergence from the overall rates.
         overall = np.maximum(self.share_ @ self.rates_, 1e-12)
         telling = self.rates_ * np.log(np.maximum(self.rates_, 1e-12) / overall)
         summaries = []
@@ -405,7 +402,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         return tuple(summaries)
 
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the fitted state: arrays, and settings that JSON can carry."""
+        """Return the fitted state: arrays and JSON settings."""
         check_is_fitted(self)
         arrays = pack_mixture(self.gate_, self.experts_, self.support_)
         arrays |= {
@@ -439,7 +436,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild what `get_state` took apart.
+        """Rebuild the mixture from its state.
 
         Raises
         ------

@@ -1,10 +1,10 @@
-r"""Explicit features of a Gaussian kernel, for measurements whose effects are not linear.
+r"""Explicit features of a Gaussian kernel, for non-linear effects.
 
 .. math:: k(x, z) = \exp\big(-\gamma \lVert x - z \rVert^2 / d\big)
 
-A document is described by its kernel with some training documents, the landmarks, turned so that
-dot products of descriptions approximate the kernel (Nyström), but for a shift: the training
-documents' descriptions have mean zero, so that none repeats an intercept. With every document a
+A document is described by its kernel with some training documents, the landmarks, transformed so
+that dot products approximate the kernel (Nyström) up to a shift: the training documents' features
+have mean zero, so that none duplicates an intercept. With every document a
 landmark, :math:`\lVert \phi(x) - \phi(z) \rVert^2 = 2 - 2 k(x, z)` on the training documents.
 """
 
@@ -29,12 +29,12 @@ class KernelMap(BaseEstimator):
     Parameters
     ----------
     gamma : float, default 0.5
-        Width :math:`\gamma`, positive; beside the mean squared difference of the features, which
-        are expected in units of their deviation.
+        Width :math:`\gamma`, positive, relative to the mean squared difference of the features,
+        which should be in units of their deviation.
     n_landmarks : int, default 1000
-        Landmarks at most.
+        Maximum number of landmarks.
     random_state : int
-        Draws the landmarks.
+        Seed of the landmarks.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class KernelMap(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: sp.csr_array) -> Self:
-        """Draw the landmarks from the rows of X (n, n_features) and turn their kernel."""
+        """Draw landmarks from X (n, n_features) and factorise their kernel."""
         if not self.gamma > 0.0 or self.n_landmarks < 1:
             raise ValueError(
                 "gamma must be positive and n_landmarks at least 1; they are "
@@ -78,7 +78,7 @@ class KernelMap(BaseEstimator):
         self.landmarks_ = X[np.sort(rows)].toarray().astype(np.float32)
         values, vectors = np.linalg.eigh(self._kernel(self.landmarks_))
         kept = values > _LEAST_EIGENVALUE * values[-1]
-        # Eigenvectors are determined up to their sign.
+        # Fix the signs, which eigenvectors leave open.
         signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(len(values))])
         self.turn_ = (vectors * signs / np.sqrt(np.maximum(values, values[-1] * 1e-12)))[
             :, kept
@@ -87,9 +87,9 @@ class KernelMap(BaseEstimator):
         return self
 
     def transform(self, X: sp.csr_array) -> sp.csr_array:
-        """Return the kernel features of rows, csr_array of shape (n, n_kernel_features), float32.
+        """Return the kernel features of rows.
 
-        Every entry is stored, zeros too.
+        A float32 csr_array (n, n_kernel_features) that stores every entry, including zeros.
         """
         described = (self._kernel(X.toarray()) @ self.turn_ - self.mean_).astype(np.float32)
         n, d = described.shape
@@ -104,7 +104,7 @@ class KernelMap(BaseEstimator):
         return kernel
 
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return landmarks, turn and mean, and the parameters."""
+        """Return landmarks, transformation, mean and parameters."""
         arrays = {"landmarks": self.landmarks_, "turn": self.turn_, "mean": self.mean_}
         return arrays, self.get_params()
 

@@ -1,10 +1,9 @@
-"""What independent classifiers and near documents say of each label, as features for a mixture.
+"""Label scores by classifiers and neighbours, as features for a mixture.
 
-A gate over thousands of words follows its own rows' noise long before it finds out which labels go
-together. Two numbers a label hold most of what words say of it: the log-odds of an independent
-classifier, and the share of the nearest documents that carry it. No document helps to describe
-itself: training documents get the scores of classifiers, and the votes of documents, outside their
-own fold.
+A gate over thousands of words overfits before it learns which labels go together. Two numbers per
+label hold most of the information in the words: the log-odds of an independent classifier, and the
+share of the nearest documents that carry it. Scores of training documents are cross-fitted: they
+come from classifiers and documents outside their own fold.
 """
 
 from collections.abc import Mapping
@@ -23,22 +22,22 @@ from setwise.models.mixtures.support.mixture_support import distinct_sets
 from setwise.models.storage.state import check_labels, checked_array, part_of
 from setwise.models.voters.neighbours import NeighbourVotes
 
-# Log-odds beyond this say no more of a label than that it is certain.
+# Log-odds beyond this only mean that a label is certain.
 _MOST_LOGIT = 7.0
 
-# Added to a label's share of the votes before the logarithm is taken: less than one vote of thirty.
+# Added to a label's share of the votes before taking logarithms: less than one vote of thirty.
 _LEAST_SHARE = 0.02
 
-# A score that hardly differs between documents, as of a rare label, is not blown up: classifiers of
-# all documents differ from those of the folds by more.
+# Scores with a small deviation, as of rare labels, are not scaled up: the difference between the
+# folds' classifiers and the final ones is larger.
 _LEAST_DEVIATION = 0.5
 
-# Votes on label sets are dense: documents are described so many at a time.
+# Votes on label sets are dense; this bounds their memory.
 _VOTES_AT_ONCE = 256
 
 
 class LabelScores(BaseEstimator):
-    """Log-odds by independent classifiers and votes of the nearest documents, standardised.
+    """Standardised log-odds of classifiers and votes of near documents.
 
     Parameters
     ----------
@@ -47,11 +46,11 @@ class LabelScores(BaseEstimator):
     l1_ratio : float, default 0.7
         Share of the L1 norm in it.
     n_folds : int, default 5
-        Folds of the cross-fitting, at least 2; fewer where there are fewer documents.
+        Folds of the cross-fitting, at least 2; fewer if there are fewer documents.
     n_jobs : int, optional
         Threads; by default every usable core. The result does not depend on it.
     random_state : int, default 0
-        Draws the folds.
+        Seed of the folds.
 
     Attributes
     ----------
@@ -62,7 +61,7 @@ class LabelScores(BaseEstimator):
     sets_ : csr_array of shape (n_sets, n_labels), uint8
         Label sets that documents vote for.
     centre_, deviation_ : float64 ndarrays of shape (2 * n_labels,)
-        Of the cross-fitted scores; the latter at least a half.
+        Mean and deviation of the cross-fitted scores; the deviation is at least a half.
 
     Examples
     --------
@@ -98,7 +97,7 @@ class LabelScores(BaseEstimator):
         self.random_state = random_state
 
     def fit_transform(self, X: sp.csr_array, Y: sp.csr_array) -> sp.csr_array:
-        """Fit on all documents; return each one's scores by the documents of the other folds.
+        """Fit on all documents and return their cross-fitted scores.
 
         Parameters
         ----------
@@ -145,7 +144,7 @@ class LabelScores(BaseEstimator):
         return self._standardise(scores)
 
     def transform(self, X: sp.csr_array) -> sp.csr_array:
-        """Return the scores of other documents, csr_array (n_samples, 2 * n_labels), float32."""
+        """Return the scores of other documents, (n_samples, 2 * n_labels)."""
         if not hasattr(self, "centre_"):
             raise NotFittedError("LabelScores must be fitted before it transforms")
         parts = [np.empty((0, len(self.centre_)))]
@@ -170,7 +169,7 @@ class LabelScores(BaseEstimator):
         return sp.csr_array((described.ravel(), columns, indptr), shape=(n, d))
 
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the fitted state: arrays, and settings that JSON can carry."""
+        """Return the fitted state: arrays and JSON settings."""
         if not hasattr(self, "centre_"):
             raise NotFittedError("LabelScores must be fitted before it is stored")
         arrays: dict[str, NDArray[Any]] = {
@@ -183,13 +182,13 @@ class LabelScores(BaseEstimator):
         of_neighbours, neighbours = self.neighbours_.get_state()
         arrays |= {f"classifier_{name}": array for name, array in of_classifiers.items()}
         arrays |= {f"neighbour_{name}": array for name, array in of_neighbours.items()}
-        # Threads belong to the machine, not to what was learnt.
+        # The number of threads depends on the machine and is not part of the fit.
         classifiers = {**classifiers, "params": {**classifiers["params"], "n_jobs": None}}
         return arrays, {"classifiers": classifiers, "neighbours": neighbours}
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild what `get_state` took apart.
+        """Rebuild the scores from their state.
 
         Raises
         ------
@@ -223,7 +222,7 @@ class LabelScores(BaseEstimator):
 
 
 def _set_numbers(Y: sp.csr_array, sets: sp.csr_array) -> NDArray[np.int32]:
-    """Return which of the distinct sets each row carries."""
+    """Return the index of each row's distinct set."""
     number = {tuple(row.tolist()): s for s, row in enumerate(_rows(sets))}
     return np.array([number[tuple(row.tolist())] for row in _rows(Y)], dtype=np.int32)
 

@@ -1,4 +1,4 @@
-"""Candidates of a conditional Bernoulli mixture, alone or with those of independent labels."""
+"""Candidate sets from a conditional Bernoulli mixture."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,24 +21,23 @@ from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
 
 SomeMixture = ConditionalBernoulliMixture | AveragedMixture | StackedMixture
 
-# Sets scored per document to find the candidates. The whole list is proven for a fifth of the
-# documents then; without the limit the search takes half as long again, and no more true sets are
-# among the ten found (BIBTEX, 50 components).
+# Maximum number of sets scored per document. A longer search proves more lists but finds no more
+# true sets.
 _SEARCH_LIMIT = 256
 
 
 class MixtureCandidates(BaseEstimator):
-    """The most probable sets of a conditional Bernoulli mixture, scored by the mixture.
+    """Proposes and scores the most probable sets of a mixture.
 
     Parameters
     ----------
     mixture : ConditionalBernoulliMixture, AveragedMixture or StackedMixture, optional
-        Its parameters are used, a clone is fitted; by default the default mixture.
+        Template; a clone is fitted. By default a `ConditionalBernoulliMixture`.
     k : int, default 10
-        Sets a document and origin, 1 to 64.
+        Sets per document and origin, 1 to 64.
     union : bool, default False
-        Whether to add the most probable sets of independent labels with the evidence's marginals,
-        and those that its voters favour, if any. They too are scored by the mixture.
+        Whether to add the most probable sets of independent labels under the evidence's marginals
+        and the voters' sets, if any. The mixture scores these too.
 
     Attributes
     ----------
@@ -61,13 +60,13 @@ class MixtureCandidates(BaseEstimator):
 
     @classmethod
     def of(cls, mixture: SomeMixture, k: int = 10, *, union: bool = False) -> Self:
-        """Return the source of a mixture that is fitted already."""
+        """Return the source of a fitted mixture."""
         source = cls(mixture, k, union=union)
         source.mixture_ = mixture
         return source
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:
-        """Fit the mixture to documents (n, n_features) and their label sets (n, n_labels)."""
+        """Fit the mixture to documents (n, n_features) and sets (n, n_labels)."""
         mixture = ConditionalBernoulliMixture() if self.mixture is None else clone(self.mixture)
         self.mixture_ = mixture.fit(X, Y)
         return self
@@ -109,7 +108,7 @@ class MixtureCandidates(BaseEstimator):
         if not hasattr(self, "mixture_"):
             raise NotFittedError("MixtureCandidates must be fitted before it is stored")
         arrays, settings = self.mixture_.get_state()
-        # Threads belong to the machine: the same model fitted on another one is the same model.
+        # The number of threads depends on the machine and is not part of the model.
         settings = _without_threads(settings)
         return arrays, {"k": self.k, "union": self.union, "mixture": settings}
 

@@ -1,13 +1,15 @@
-r"""Generalised EM for conditional mixtures: an immutable state, one step, a separate stopping rule.
+r"""Generalised EM for conditional mixtures.
 
 With memberships :math:`\gamma_{nk} = p(k \mid x_n, y_n)` the objective
 
 .. math:: F = -\frac{1}{\sum_n w_n} \sum_n w_n \log \sum_k \pi_k(x_n) p_k(y_n \mid x_n) + \Omega
 
 is bounded by a sum of separate problems, tight where the memberships were computed (thesis,
-eq. 3.5). A step that lowers the bound at fixed penalty :math:`\Omega` lowers :math:`F`, however far
-from the bound's minimum it ends. Sparse shortcuts and penalties that depend on the memberships void
-the promise: then the likelihood itself has to be watched, which `run_em` does on validation rows.
+eq. 3.5). A step that lowers the bound at fixed penalty :math:`\Omega` lowers :math:`F`, even if it
+does not reach the bound's minimum. Sparse shortcuts and penalties that depend on the memberships
+void this guarantee; `run_em` therefore monitors the likelihood of validation rows.
+
+A fit consists of an immutable state, a step and a separate stopping rule.
 """
 
 import warnings
@@ -22,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.mixture_scoring import Mixture
 
-# A component to which less than this many documents belong explains nobody.
+# A component with less than this weight of documents is dropped.
 LEAST_DOCUMENTS = 0.1
 
 
@@ -45,25 +47,25 @@ S = TypeVar("S", bound=State)
 
 
 class Learner(Protocol[S]):
-    """Knows the data and how to lower the bound."""
+    """Holds the data and performs M steps."""
 
     def maximise(self, memberships: NDArray[np.float64], before: S | None) -> S:
-        """Return parameters whose bound is lower than that of ``before`` (the M step)."""
+        """Return parameters with a lower bound than ``before`` (M step)."""
 
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When EM ends.
+    """Conditions that end EM.
 
     Attributes
     ----------
     max_iter : int
-        Steps at most.
+        Maximum number of steps.
     tol : float
-        EM ends when a step changes the objective by less, in nats per document; less is no
-        improvement on validation rows either.
+        EM ends when a step changes the objective by less, in nats per document; smaller gains on
+        validation rows do not count as improvements either.
     patience : int
-        Steps without an improvement on validation rows, where there are any, after which EM ends.
+        Steps without an improvement on validation rows, if any, after which EM ends.
     """
 
     max_iter: int
@@ -73,7 +75,7 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class StepReport:
-    """What one step did, in nats per document.
+    """Report of one step, in nats per document.
 
     Attributes
     ----------
@@ -92,7 +94,7 @@ class StepReport:
     n_components: int
 
     def to_json(self) -> dict[str, float | int | None]:
-        """Return the report for JSON, which knows no NaN."""
+        """Return the report for JSON, with None for NaN."""
         stored: dict[str, float | int | None] = asdict(self)
         if np.isnan(self.valid_log_likelihood):
             stored["valid_log_likelihood"] = None
@@ -100,7 +102,7 @@ class StepReport:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Read back what `to_json` wrote."""
+        """Rebuild a report from its JSON."""
         held_out = stored["valid_log_likelihood"]
         return cls(
             float(stored["objective"]),
@@ -117,9 +119,9 @@ class EMRun(Generic[S]):
     Attributes
     ----------
     state : State
-        With validation rows the one of best validation likelihood, else the last.
+        With validation rows the state of best validation likelihood, else the last one.
     n_iter : int
-        Steps behind ``state``.
+        Steps to ``state``.
     reports : tuple of StepReport
         One per step taken.
     converged : bool
@@ -142,7 +144,7 @@ class Documents:
 
     @classmethod
     def of(cls, X: sp.csr_array, Y: sp.csr_array, sample_weight: ArrayLike | None = None) -> Self:
-        """Put rows, label sets and weights together; those without weight are left out.
+        """Return rows, sets and weights, without rows of zero weight.
 
         Raises
         ------
@@ -166,12 +168,12 @@ class Documents:
         return type(self)(self.X[rows], self.Y[rows], self.weight[rows])
 
     def split(self, order: NDArray[np.int64], n_aside: int) -> tuple[Self, Self]:
-        """Return the documents without the first ``n_aside`` of an order, and those."""
+        """Split off the first ``n_aside`` documents of an order."""
         return self.take(np.sort(order[n_aside:])), self.take(np.sort(order[:n_aside]))
 
 
 def warn_of_missing(n_left: int, n_asked: int, n_sets: int) -> None:
-    """Warn, once a fit, where it has fewer components than it was asked for, and say why."""
+    """Warn if a fit has fewer components than requested."""
     reasons = []
     if n_sets < n_asked:
         reasons.append(f"there are only {n_sets} distinct label sets")
@@ -189,7 +191,9 @@ def warn_of_missing(n_left: int, n_asked: int, n_sets: int) -> None:
 def responsibilities(
     log_joint: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    r"""Return the memberships and the log-likelihood of each document (the E step, thesis eq. 3.6).
+    r"""Return each document's memberships and log-likelihood (E step).
+
+    See equation 3.6 of the thesis.
 
     Parameters
     ----------
@@ -231,9 +235,9 @@ def run_em(
     validation: Documents | None = None,
     start: S | None = None,
 ) -> EMRun[S]:
-    """Alternate M and E steps until the rule ends it.
+    """Alternate M and E steps until the stopping rule applies.
 
-    Begins with an M step for the given memberships, at the parameters ``start`` where given.
+    It begins with an M step for the given memberships, from the parameters ``start`` if given.
 
     Components that lose all their documents are dropped, with a warning.
     """
@@ -283,7 +287,7 @@ def _drop_dead(
     if alive.all():
         return memberships, state
     kept = np.flatnonzero(alive)
-    if len(kept) == 0:  # only where a handful of documents is spread over many components
+    if len(kept) == 0:  # only if a few documents are spread over many components
         kept = np.array([int(np.argmax(size))])
     warnings.warn(
         f"{len(alive) - len(kept)} of {len(alive)} components died (fewer than {LEAST_DOCUMENTS} "

@@ -1,4 +1,4 @@
-"""Why a mixture chose a label set, and what its components are about, in words."""
+"""Explains a mixture's label sets and components in words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from setwise.models.mixtures.mixture_em import responsibilities
 # A correlation below this explains nothing.
 _LEAST_CORRELATION = 0.05
 
-# Labels named as the reason for another one, and components named for a set, at most.
+# Maximum number of supporting labels per label, and of components per set.
 _MAX_SUPPORTERS = 3
 _MAX_COMPONENTS = 4
 
 
 @dataclass(frozen=True)
 class Supporter:
-    """A label of the set that makes another one likelier.
+    """A label of the set that makes another label more likely.
 
     Attributes
     ----------
     label : int
     marginal : float
-        Probability of this label by itself.
+        Marginal probability of this label.
     correlation : float
         Pearson correlation with the supported label given the document, positive.
     """
@@ -45,7 +45,7 @@ class LabelReason:
     ----------
     label : int
     marginal : float
-        Probability of the label by itself.
+        Marginal probability of the label.
     given_others : float
         Its probability given the other labels of the set and the absence of all others.
     supporters : tuple of Supporter
@@ -59,11 +59,11 @@ class LabelReason:
 
     @property
     def added(self) -> bool:
-        """Whether the label is unlikely by itself and there because of others."""
+        """Whether only the other labels make the label likely."""
         return self.marginal <= 0.5 < self.given_others
 
     def describe(self, label_names: Sequence[str]) -> str:
-        """Say it in a sentence, labels in backquotes."""
+        """Return the reason as a sentence, with labels in backquotes."""
         name = f"`{label_names[self.label]}`"
         if not self.added:
             return f"{name} has probability {self.marginal:.2f} by itself"
@@ -95,15 +95,15 @@ class ComponentWeight:
 
 @dataclass(frozen=True)
 class SetExplanation:
-    """Why a document got a label set.
+    """Explanation of a document's label set.
 
     Attributes
     ----------
     labels : tuple of int
     probability : float
-        Of the whole set.
+        Probability of the whole set.
     product : float
-        What the probability would be if labels were independent with the same marginals.
+        Probability of the set under independent labels with the same marginals.
     reasons : tuple of LabelReason
         One per label of the set.
     components : tuple of ComponentWeight
@@ -119,7 +119,7 @@ class SetExplanation:
 
 @dataclass(frozen=True)
 class ComponentSummary:
-    """What a component is about.
+    """Typical labels and features of a component.
 
     Attributes
     ----------
@@ -127,10 +127,10 @@ class ComponentSummary:
     share : float
         Share of the training documents that belong to it.
     labels : tuple of (label, rate)
-        The labels that tell it from the rest, with their rates inside it.
+        The labels that distinguish it from the others, with their rates inside it.
     features : tuple of (feature, coefficient)
-        Features that draw a document to it most, with the gate's coefficients; behind a kernel
-        with the deviations by which their means inside exceed those of all documents.
+        Features that favour it most, with the gate's coefficients; with a kernel, the deviations
+        by which their means inside exceed those of all documents.
     """
 
     component: int
@@ -189,7 +189,7 @@ def explain_set(
 def label_correlation(
     weights: NDArray[np.float64], means: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the Pearson correlation of the labels of a Bernoulli mixture, 1 on the diagonal.
+    """Return the Pearson correlation of a Bernoulli mixture's labels.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def label_correlation(
 
 
 def feature_contrast(X: sp.csr_array, owned: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the features' means inside each component beside those of all, in deviations.
+    """Return the features' mean excess inside each component, in deviations.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""What can be asked of a fitted conditional mixture: sets, probabilities, marginals, reasons.
+r"""Inference with fitted conditional mixtures.
 
 For one document the mixture is a Bernoulli mixture with weights :math:`\pi_k(x)` and label
 probabilities :math:`\mu_{kl}(x)`, from which everything here follows exactly.
@@ -48,13 +48,13 @@ class MixtureInference:
     ----------
     mixture_ : Mixture
     weighting_ : FeatureWeighting
-        Applied to features before they meet the mixture.
+        Applied to features before the mixture.
     kernel_ : KernelMap or None
-        Applied to weighted features, where gate and experts are linear in kernel features.
+        Applied to weighted features if gate and experts use kernel features.
     support_ : csr_array of shape (n_sets, n_labels), uint8
         Label sets seen in training.
     allow_empty_ : bool
-        Whether a training document carries no label: only then is the empty set predicted.
+        Whether the empty set can be predicted: if some training document has no label.
     n_components_ : int
     """
 
@@ -90,7 +90,7 @@ class MixtureInference:
     def most_probable_sets(
         self, X: Matrix, k: int = 1, *, limit: int = DEFAULT_LIMIT
     ) -> MixtureSets:
-        """Return each document's ``k`` most probable sets, with proof; see `most_probable_sets`."""
+        """Return each document's ``k`` most probable sets, with proof."""
         parts = [
             most_probable_sets(*mixture, k, allow_empty=self.allow_empty_, limit=limit)
             for mixture in self.compact_batches(X)
@@ -119,7 +119,7 @@ class MixtureInference:
         return responsibilities(self.mixture_.log_joint(rows, as_labels(Y)))[1]
 
     def support_log_probability(self, X: Matrix) -> NDArray[np.float64]:
-        """Return the log-probability of every set in ``support_``, (n_samples, n_sets), in nats."""
+        """Return log-probabilities (n_samples, n_sets) of ``support_``, in nats."""
         return np.concatenate(
             [support_log_probabilities(*mixture, self.support_) for mixture in self.batches(X)]
         )
@@ -154,7 +154,7 @@ class MixtureInference:
         )
 
     def _best_in_support(self, masses: NDArray[np.float64]) -> ExpectedF1Sets:
-        # Sets of negligible mass are left out: what remains decides.
+        # Sets of negligible mass do not affect the result.
         document, which = np.nonzero(masses > 1e-9)
         sets = self.support_[which]
         candidates = CandidateSets(
@@ -177,7 +177,7 @@ class MixtureInference:
         n_samples: int = 1,
         random_state: int | np.random.RandomState | None = None,
     ) -> NDArray[np.uint8]:
-        """Draw label sets from each document's mixture, shape (n_documents, n_samples, n_labels).
+        """Return sampled label sets (n_documents, n_samples, n_labels).
 
         A component is drawn first, then each label of it (thesis, section 3.6.1).
         """
@@ -197,7 +197,10 @@ class MixtureInference:
         n_samples: int = 100,
         random_state: int | np.random.RandomState | None = None,
     ) -> NDArray[np.uint8]:
-        """Return the most probable of ``n_samples`` drawn sets: simple, and not always the mode."""
+        """Return the most probable of ``n_samples`` drawn sets.
+
+        It is not always the mode.
+        """
         draws = self.sample(X, n_samples, random_state)
         n = len(draws)
         features = self._seen_by_mixture(X)
@@ -220,12 +223,12 @@ class MixtureInference:
         return mixture_covariance(np.exp(log_weights), expit(logits))
 
     def correlation(self, x: Matrix) -> NDArray[np.float64]:
-        """Return the Pearson correlation of the labels of one document, 1 on the diagonal."""
+        """Return the Pearson correlation of one document's labels."""
         log_weights, logits = self._one(x)
         return label_correlation(np.exp(log_weights), expit(logits))
 
     def explain(self, x: Matrix, labels: Sequence[int] | None = None) -> SetExplanation:
-        """Explain a label set of one document, by default its most probable one.
+        """Explain a document's label set, by default the most probable one.
 
         Parameters
         ----------
@@ -251,12 +254,12 @@ class MixtureInference:
         return log_weights[0], logits[0]
 
     def batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Yield the `parameters` of consecutive batches of documents, bounded in memory."""
+        """Yield the `parameters` of consecutive batches of documents."""
         for rows in self._row_batches(X):
             yield self.mixture_.parameters(rows)
 
     def compact_batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], Logits]]:
-        """Yield the same, the log-odds in parts where components share classifiers."""
+        """Yield `batches`, with log-odds in parts if classifiers are shared."""
         for rows in self._row_batches(X):
             yield self.mixture_.compact_parameters(rows)
 
@@ -268,7 +271,7 @@ class MixtureInference:
             yield self.describe_rows(rows[first : first + size])
 
     def describe_rows(self, rows: sp.csr_array) -> sp.csr_array:
-        """Return weighted rows as gate and experts see them."""
+        """Return weighted rows as inputs of gate and experts."""
         return rows if self.kernel_ is None else self.kernel_.transform(rows)
 
     def _seen_by_mixture(self, X: Matrix) -> sp.csr_array:

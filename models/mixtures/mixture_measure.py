@@ -1,10 +1,10 @@
-r"""One document's Bernoulli mixture, measured: what every search for label sets begins with.
+r"""Computes one document's Bernoulli mixture for label-set searches.
 
-The log-odds :math:`z_{kl}` of the labels inside the components come in one of two forms: each by
-itself, or as those of classifiers that components share plus biases of their own,
-:math:`z_{kl} = s_{g(k)l} + b_{kl}`. In the second form odds multiply, so that measuring all
-components takes an exponential per classifier and label, not per component and label, and nothing
-of shape (n, K, L) is ever written.
+The log-odds :math:`z_{kl}` of the labels inside the components have one of two forms: one
+value each, or those of classifiers that components share plus a bias per component,
+:math:`z_{kl} = s_{g(k)l} + b_{kl}`. In the second form odds multiply, so all
+components need one exponential per classifier and label, not per component and label, and no array
+of shape (n, K, L) is created.
 """
 
 import math
@@ -16,11 +16,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# A product of factors 1 + e^-|z| is taken to its logarithm before it can overflow.
+# The logarithm of a product of factors 1 + e^-|z| is taken before it can overflow.
 _LARGE_PRODUCT = 1e250
 
-# The same for products of odds, each below e^61 while shared log-odds and biases are within 30: as
-# many labels as this are multiplied between two looks at the products.
+# The same for products of odds, each below e^61 while shared log-odds and biases are within 30:
+# this many labels are multiplied between two checks of the products.
 _LABELS_BETWEEN_LOOKS = 8
 _LARGE_ODDS_PRODUCT = 1e80
 
@@ -28,17 +28,17 @@ _LARGE_ODDS_PRODUCT = 1e80
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.6931471803691238
 _LN2_LOW = 1.9082149292705877e-10
-_LARGEST_EXPONENT = 700.0  # e^-700 beside 1 is nothing, and no subnormal yet
+_LARGEST_EXPONENT = 700.0  # e^-700 is negligible compared with 1 and not subnormal
 
 
 class Biases(NamedTuple):
-    """What components add to the log-odds of the classifiers they share.
+    """Biases of components, added to the log-odds of shared classifiers.
 
     Attributes
     ----------
     by_component : float64 ndarray of shape (n_components, n_labels)
     by_label : float64 ndarray of shape (n_labels, n_components)
-        The same, a label's biases side by side.
+        The same by label.
     odds : float64 ndarray of shape (n_labels, n_components)
         Exponentials of ``by_label``.
     first : int64 ndarray of shape (n_groups + 1,)
@@ -52,14 +52,14 @@ class Biases(NamedTuple):
 
     @classmethod
     def of(cls, groups: list[NDArray[np.float64]]) -> Self:
-        """Lay out the biases of each group, (components of the group, n_labels)."""
+        """Return the biases of groups, each (components, n_labels)."""
         joined = np.ascontiguousarray(np.concatenate(groups), dtype=np.float64)
         by_label = np.ascontiguousarray(joined.T)
         bounds = np.cumsum([0, *(len(group) for group in groups)]).astype(np.int64)
         return cls(joined, by_label, np.exp(by_label), bounds)
 
 
-# Stands where there are no shared classifiers, for compiled code wants one type for both forms.
+# Placeholder without shared classifiers: compiled code needs one type for both forms.
 _NOTHING = np.zeros((0, 0))
 _NO_BIASES = Biases(_NOTHING, _NOTHING, _NOTHING, np.zeros(1, dtype=np.int64))
 
@@ -73,7 +73,7 @@ class SharedLogits:
     shared : float64 ndarray of shape (n_documents, n_groups, n_labels)
         Log-odds by the classifiers of each group of components, in nats, within 30 of zero.
     biases : Biases
-        Of the same groups, likewise.
+        Biases of the same groups, also within 30 of zero.
     """
 
     shared: NDArray[np.float64]
@@ -86,7 +86,7 @@ class SharedLogits:
         return self.shared.shape[0], n_components, n_labels
 
     def dense(self) -> NDArray[np.float64]:
-        """Return the log-odds put together, shape (n_documents, n_components, n_labels)."""
+        """Return dense log-odds (n_documents, n_components, n_labels)."""
         logits = np.empty(self.shape)
         for g, (start, end) in enumerate(pairwise(self.biases.first)):
             own = self.biases.by_component[start:end]
@@ -98,7 +98,7 @@ Logits = NDArray[np.float64] | SharedLogits
 
 
 def in_parts(logits: Logits) -> tuple[NDArray[np.float64], Biases]:
-    """Return log-odds of either form as compiled code takes them."""
+    """Return log-odds of either form for compiled code."""
     if isinstance(logits, SharedLogits):
         return logits.shared, logits.biases
     return logits, _NO_BIASES
@@ -107,7 +107,7 @@ def in_parts(logits: Logits) -> tuple[NDArray[np.float64], Biases]:
 class Measured(NamedTuple):
     """One document's mixture.
 
-    Of shared classifiers ``z`` is room, of which `fill_row` fills what a search asks for.
+    With shared classifiers ``z`` is scratch space that `fill_row` fills on demand.
     """
 
     log_none: NDArray[np.float64]  # (K,) log of weight times probability of the empty set
@@ -122,8 +122,8 @@ class Measured(NamedTuple):
 def exp_of_minus_size(z: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Fill ``out`` with e^-|z|, to 3e-16 relative.
 
-    Without branches or calls, so that compiled code takes several labels at once: most of a short
-    search is spent here. The power of two is put together from its bits.
+    Without branches or calls, so that the compiler can vectorise it. The power of two is built from
+    its bits.
     """
     power_bits = np.empty(len(z), dtype=np.int64)
     for label in range(len(z)):
@@ -151,7 +151,7 @@ def exp_of_minus_size(z: NDArray[np.float64], out: NDArray[np.float64]) -> None:
 
 @njit(cache=True, nogil=True)
 def log_sum(values: NDArray[np.float64], room: NDArray[np.float64]) -> float:
-    """Return the log of the sum of exponentials; ``room`` is as long as the values."""
+    """Return the log-sum-exp; ``room`` is scratch of the same length."""
     top = values.max()
     if top == -math.inf:
         return -math.inf
@@ -174,7 +174,7 @@ def measure(
     """Measure one document's mixture.
 
     Parameters are log-weights (K,), the log-odds (K, L) or those of shared classifiers (G, L) with
-    their biases, and room (K, L) for the log-odds of the latter.
+    their biases, and scratch space (K, L) for log-odds.
     """
     if len(biases.by_label) == 0:
         return _measure_each(log_weights, shared, biases)
@@ -243,7 +243,7 @@ def _measure_shared(
 
 @njit(cache=True, nogil=True)
 def fill_row(mixture: Measured, k: int) -> None:
-    """Put the log-odds of a component in ``z``, if they are not there from the outset."""
+    """Fill a component's log-odds in ``z``, unless already present."""
     first = mixture.biases.first
     for g in range(len(first) - 1):
         if first[g] <= k < first[g + 1]:
@@ -256,9 +256,9 @@ def fill_row(mixture: Measured, k: int) -> None:
 def log_probability(
     mixture: Measured, labels: NDArray[np.int32], size: int, scores: NDArray[np.float64]
 ) -> float:
-    """Return the log-probability of a set; its labels must ascend, so that equal sets tie.
+    """Return the log-probability of a set with ascending labels.
 
-    ``scores`` (2, K) is room to work in.
+    A fixed order makes equal sets tie exactly. ``scores`` (2, K) is scratch space.
     """
     own = scores[0]
     own[:] = mixture.log_none

@@ -1,21 +1,20 @@
-r"""The exactly most probable label sets of a Bernoulli mixture, by the threshold algorithm.
+r"""Exact most probable label sets of a mixture, by the threshold algorithm.
 
 A set's probability is :math:`p(y) = \sum_k \pi_k p_k(y)`. Every component can list its own sets in
 falling order of :math:`p_k`: its mode, then the mode with the cheapest flips of labels, a flip
 costing :math:`|z_{kl}|`, the label's absolute log-odds. When the sets that component :math:`k` has
-not listed have :math:`p_k(y) \le G_k`, no set that nobody has listed exceeds
+not listed have :math:`p_k(y) \le G_k`, no set outside all lists exceeds
 
 .. math:: \tau = \sum_k \pi_k G_k,
 
 so the search ends with a proof as soon as the best set found has :math:`p \ge \tau` (thesis,
 Algorithms 3.2 and 3.3). Four things make it fast: :math:`G_k` starts at the component's mode, not
-at infinity, or at the set after it where that is the empty set and cannot be the answer; the next
-set is asked of the component that holds up the bound most; a component prepares its list only when
-asked for more than its mode; and classifiers that components share are evaluated once
-(`mixture_measure`).
+at infinity, or at the next set if the mode is the empty set and cannot be the answer; the component
+with the largest part in the bound lists the next set; a component prepares its list only if more
+than its mode is needed; and shared classifiers are evaluated once (`mixture_measure`).
 
-All scores go one route, a sum of logits in label order, so that ties are ties: mixing routes would
-leave the best set below the bound by rounding, for ever.
+All scores are computed in the same way, as a sum of logits in label order, so that ties are exact.
+Otherwise rounding could keep the best set below the bound and the search would not end.
 """
 
 import math
@@ -41,27 +40,27 @@ from setwise.models.sets.candidates import CandidateSets
 
 SOURCE_MIXTURE = 2
 
-# The most sets a document may ask for altogether. Typical documents need fewer than ten.
+# Maximum number of sets scored per document. Typical documents need fewer than ten.
 DEFAULT_LIMIT = 2048
 
-# The sum of the components' bounds is carried along, and added up afresh after so many sets, before
-# rounding shows.
+# The sum of the components' bounds is updated, and recomputed after this many sets to limit
+# rounding errors.
 _SETS_BETWEEN_SUMS = 64
 
 # Costs of flips and logits are summed in different orders: a set this close to the bound, in nats,
-# has reached it. What is called proven is proven up to a factor of 1 + 1e-10 in probability.
+# has reached it. Proofs hold up to a factor of 1 + 1e-10 in probability.
 _ROUNDING = 1e-10
 
-# Flips that a component orders at first; it orders all when asked for more.
+# Flips that a component sorts at first; it sorts all if more are needed.
 _CHEAPEST = 12
 
-# A bound that is carried along may be off by rounding: this near the end it is added up afresh.
+# This close to the end an updated bound is recomputed, because it has rounding errors.
 _NEARLY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class MixtureSets:
-    """Most probable sets of a batch of documents, with the proof.
+    """Most probable sets of a batch of documents, with proof.
 
     Attributes
     ----------
@@ -71,9 +70,9 @@ class MixtureSets:
         No set outside the candidates has a larger log-probability than this and the last
         candidate's. With ``proven`` it is at most the last candidate's, up to rounding.
     depth : int64 ndarray of shape (n_documents,)
-        Sets that were scored.
+        Number of sets scored.
     proven : bool ndarray of shape (n_documents,)
-        Whether the candidates are certainly the most probable sets; False where the limit ended
+        Whether the candidates are proven to be the most probable sets; False if the limit ended
         the search.
     """
 
@@ -91,7 +90,7 @@ def most_probable_sets(
     allow_empty: bool,
     limit: int = DEFAULT_LIMIT,
 ) -> MixtureSets:
-    """List the ``k`` most probable label sets of each document's mixture.
+    """Find the ``k`` most probable label sets of each document's mixture.
 
     Parameters
     ----------
@@ -101,16 +100,16 @@ def most_probable_sets(
     logits : array-like of shape (n_documents, n_components, n_labels), or SharedLogits
         Finite log-odds of the labels inside the components.
     k : int, default 1
-        Sets wanted per document; fewer come back where fewer exist or the limit struck.
+        Sets per document; fewer are returned if fewer exist or the limit ended the search.
     allow_empty : bool
         Whether the empty set may be a candidate; if not, the bound is on all others.
     limit : int, default 2048
-        Sets scored per document at most.
+        Maximum number of sets scored per document.
 
     Returns
     -------
     MixtureSets
-        Of equally probable sets, those found first.
+        Among equally probable sets, those found first.
 
     Raises
     ------
@@ -173,7 +172,7 @@ def set_log_probabilities(
     logits : array-like of shape (n_documents, n_components, n_labels), or SharedLogits
         Finite log-odds of the labels inside the components.
     candidates : CandidateSets
-        Of the same documents.
+        Candidates of the same documents.
 
     Returns
     -------
@@ -224,14 +223,14 @@ class _Best(NamedTuple):
 
 
 class _Lists(NamedTuple):
-    """The components' lists of one document: what was asked for, and what comes next.
+    """The components' lists of one document, with the sets to list next.
 
     A node is a subset of flips: its parent's plus one, given by its rank among the component's
     costs. Each component's heap holds the nodes it may list next, cheapest first.
     """
 
-    ready: NDArray[np.bool_]  # (K,) whether anything was asked
-    order: NDArray[np.int64]  # (K, L) labels by rising cost, as many as `ordered` says
+    ready: NDArray[np.bool_]  # (K,) whether the list is prepared
+    order: NDArray[np.int64]  # (K, L) labels by rising cost, the first `ordered` of them
     ordered: NDArray[np.int64]  # (K,)
     listed: NDArray[np.int64]  # (K,) sets listed
     heap: NDArray[np.int64]  # (K, limit + 2) nodes
@@ -291,9 +290,9 @@ def _add_node(lists: _Lists, k: int, parent: int, rank: int, cost: float) -> Non
 
 @njit(cache=True, nogil=True)
 def _order_cheapest(lists: _Lists, z: NDArray[np.float64], k: int) -> None:
-    """Find the component's cheapest flips; few searches ask for more.
+    """Find the component's cheapest flips; few searches need more.
 
-    Of equal costs the lower label comes first, as in a stable sort of all.
+    Ties are in label order, as in a stable sort.
     """
     order = lists.order[k]
     count = 0
@@ -312,7 +311,7 @@ def _order_cheapest(lists: _Lists, z: NDArray[np.float64], k: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _list_next(lists: _Lists, z: NDArray[np.float64], k: int) -> int:
-    """Take the component's next subset of flips off its list; -1 stands for none, the mode."""
+    """Return the component's next subset of flips, -1 for its mode."""
     lists.listed[k] += 1
     if lists.listed[k] == 1:
         return -1
@@ -335,7 +334,7 @@ def _list_next(lists: _Lists, z: NDArray[np.float64], k: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _bound_next(lists: _Lists, mixture: Measured, k: int) -> float:
-    """Bound the log of weight times probability of all sets the component has not listed."""
+    """Return the log bound of the component's unlisted sets, with its weight."""
     if lists.listed[k] == 1:
         cheapest = math.inf
         for logit in mixture.z[k]:
@@ -350,7 +349,7 @@ def _bound_next(lists: _Lists, mixture: Measured, k: int) -> float:
 def _write_set(
     lists: _Lists, z: NDArray[np.float64], k: int, node: int, out: NDArray[np.int32]
 ) -> int:
-    """Write the labels of the component's mode with the node's flips; return their number."""
+    """Write the labels of the flipped mode; return their number."""
     flipped = np.zeros(z.shape[1], dtype=np.bool_)
     while node >= 0:
         flipped[lists.order[k, lists.rank[node]]] = True
@@ -365,7 +364,7 @@ def _write_set(
 
 @njit(cache=True, nogil=True)
 def _is_held(best: _Best, n_best: int, labels: NDArray[np.int32], size: int) -> bool:
-    """Tell whether a set is among the best already: components often agree."""
+    """Return whether a set is already among the best."""
     for b in range(n_best):
         if best.size[b] == size and np.array_equal(best.labels[b, :size], labels[:size]):
             return True
@@ -374,7 +373,7 @@ def _is_held(best: _Best, n_best: int, labels: NDArray[np.int32], size: int) -> 
 
 @njit(cache=True, nogil=True)
 def _keep(best: _Best, n_best: int, log_p: float, labels: NDArray[np.int32], size: int) -> int:
-    """Insert a set that is not held if it is among the best; return how many are held."""
+    """Insert a new set if among the best; return their number."""
     k = len(best.log_p)
     if n_best == k and log_p <= best.log_p[k - 1]:
         return n_best
@@ -392,7 +391,7 @@ def _keep(best: _Best, n_best: int, log_p: float, labels: NDArray[np.int32], siz
 
 @njit(cache=True, nogil=True)
 def _begin(mixture: Measured, lists: _Lists, allow_empty: bool) -> NDArray[np.float64]:
-    """Clear the lists; return the bound of each component's own, in nats, shape (K,)."""
+    """Clear the lists; return each component's bound (K,), in nats."""
     lists.ready[:] = False
     lists.listed[:] = 0
     lists.heap_size[:] = 0
@@ -412,8 +411,8 @@ def _search(
 ) -> tuple[int, int, float, bool]:
     """Run the threshold algorithm on one document.
 
-    Returns the number of sets held, the number scored, the bound on all others, and whether that
-    proves the sets held to be the best.
+    Returns the number of sets held, the number scored, the bound on all others, and whether it
+    proves that the sets held are the best.
     """
     bound = _begin(mixture, lists, allow_empty)
     labels = np.empty(mixture.z.shape[1], dtype=np.int32)

@@ -1,8 +1,8 @@
 r"""Compiled scores of a mixture whose gate and experts are linear.
 
 Gate and experts share one table by feature: a document's features are read once, and each feature
-adds to the scores that hold it. With experts of its own, a component has a constant logit for each
-label that needs none; with shared experts, the label's logit plus a bias.
+adds to the scores that use it. With separate experts, a component has a constant logit for each
+label without an expert; with shared experts, the label's logit plus a bias.
 """
 
 import math
@@ -20,10 +20,10 @@ from setwise.models.labels.linear import usable_cores
 from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits
 
-# Probabilities nearer to 0 or 1 than e^-30 (1e-13) are kept this far away: no set is impossible.
+# Probabilities are kept at least e^-30 (1e-13) from 0 and 1, so that no set is impossible.
 MAX_LOGIT = 30.0
 
-# A product of factors 1 + e^z is taken to its logarithm before it can overflow.
+# The logarithm of a product of factors 1 + e^z is taken before it can overflow.
 _LARGE_PRODUCT = 1e250
 
 _ROWS_PER_TASK = 256
@@ -39,21 +39,21 @@ class Mixture(Protocol):
         r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""
 
     def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
-        """Return the same, the log-odds in parts where components share classifiers."""
+        """Return `parameters`, log-odds in parts if classifiers are shared."""
 
 
 @dataclass(frozen=True, eq=False)
 class SeparateExperts:
-    """Label classifiers of each component; a label without one has a constant logit.
+    """Label classifiers of each component, or constant logits.
 
     Attributes
     ----------
     coef : csr_array of shape (n_experts, n_features)
     intercept : float64 ndarray of shape (n_experts,)
     component, label : int32 ndarrays of shape (n_experts,)
-        Whose expert a row is; ascending by component, then by label.
+        Component and label of each row, ascending.
     constants : float64 ndarray of shape (n_components, n_labels)
-        Logits of the labels without an expert; ignored where there is one.
+        Logits of the labels without an expert; ignored for labels with one.
     """
 
     coef: sp.csr_array
@@ -65,7 +65,7 @@ class SeparateExperts:
 
 @dataclass(frozen=True, eq=False)
 class SharedExperts:
-    """One label classifier for all components, whose threshold depends on the component.
+    """Label classifiers shared by all components, with a bias for each.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Rows(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Linear scores by feature: the K gate scores come first, the experts' logits follow."""
+    """Linear scores by feature: K gate scores, then the experts' logits."""
 
     indptr: NDArray[np.int64]  # (d + 1,)
     output: NDArray[np.int32]
@@ -99,7 +99,7 @@ class Table(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Which output is whose expert."""
+    """Outputs of the experts by component and label."""
 
     first: NDArray[np.int64]  # (K + 1,) first output of each component's experts
     label: NDArray[np.int32]  # (K + E,)
@@ -150,7 +150,7 @@ class SeparateMixture:
         return weights, logits
 
     def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
-        """Return the `parameters`: nothing is shared."""
+        """Return the `parameters`, because no experts are shared."""
         return self.parameters(X)
 
 
@@ -189,7 +189,7 @@ class SharedMixture:
         return weights, SharedLogits(shared[:, None], self.biases).dense()
 
     def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
-        """Return the same, the log-odds in parts."""
+        """Return `parameters`, with log-odds in parts."""
         weights, shared = self.shared_parameters(X)
         return weights, SharedLogits(shared[:, None], self.biases)
 
@@ -265,7 +265,7 @@ def _lay_out(experts: SeparateExperts) -> _Layout:
 
 @njit(cache=True, nogil=True)
 def _score(table: Table, X: Rows, i: int, out: NDArray[np.float64]) -> None:
-    """Fill ``out`` (K + E,) with the log-weights of the components and the experts' logits."""
+    """Fill ``out`` (K + E,) with gate log-weights and experts' logits."""
     out[:] = table.intercept
     for a in range(X.indptr[i], X.indptr[i + 1]):
         j = X.indices[a]

@@ -1,8 +1,8 @@
-"""How a conditional mixture is found: penalties chosen on validation rows, then EM.
+"""Fits a conditional mixture: validated penalties, then EM.
 
 Independent classifiers choose the labels' penalties; shared experts start at them. A few EM steps
-compare strengths of the gate's penalty. EM goes on from the best of them until validation
-likelihood ends it; two steps more bring in the rows that were set aside.
+compare strengths of the gate's penalty. EM continues from the best of them until validation
+likelihood ends it; two more steps use all rows, including those set aside.
 """
 
 from dataclasses import dataclass, replace
@@ -33,29 +33,29 @@ from setwise.models.mixtures.mixture_em import (
 )
 from setwise.models.mixtures.mixture_scoring import SharedExperts
 
-# Penalty of a fit that cannot set a single row aside.
+# Penalty of a fit that cannot set a row aside.
 _ALPHA_WITHOUT_VALIDATION = 1e-3
 
-# Penalties need not be compared at the optimum: where the order of two is that close, either will
-# do. The same holds of the mixture of label sets that EM starts from.
+# Penalties need not be compared at the optimum: if two are that close, either will do. The same
+# holds for the mixture of label sets that EM starts from.
 _PATH_TOLERANCE = 1e-4
 _PATH_STEPS = 50
 _START_TOLERANCE = 1e-4
 
-# The gate's penalty is the labels' median times a power of this. Where experts know nearly all, a
-# gate as free as they are repeats them and overfits; where label sets follow from the features
-# better than labels do, a freer one is better. Each is tried for a few steps.
+# The gate's penalty is the labels' median times a power of this. A stronger one is better if the
+# experts explain nearly everything, a weaker one if the features predict label sets better than
+# single labels. Each is tried for a few steps.
 _GATE_STEP = 4.0
 _TRIAL_STEPS = 4
 
 # Newton steps of the independent classifiers that shared experts start from.
 _INDEPENDENT_STEPS = 6
 
-# Share of the validation log-likelihood that a weaker penalty of the gate has to gain. BIBTEX and
-# OHSUMED lose set accuracy for gains below one percent, YEAST wins some with three.
+# Share of the validation log-likelihood that a weaker penalty of the gate must gain: smaller gains
+# can lower set accuracy.
 _NEARLY = 0.01
 
-# EM steps on all rows after validation ended a trial without those set aside.
+# EM steps on all rows after validation ended a trial.
 _FINAL_STEPS = 2
 
 
@@ -69,21 +69,21 @@ class _Strengths:
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """Where EM goes on."""
+    """State that EM continues from."""
 
     memberships: NDArray[np.float64]
     state: Any  # of the learner's kind, or None
     reports: tuple[StepReport, ...]
 
 
-# The states of both kinds of learner go the same ways, but a learner only takes its own kind.
+# Any, because a learner only accepts its own kind of state.
 _Learner = Any
 _Run = EMRun[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """A few steps with one strength of the gate's penalty."""
+    """A short run with one strength of the gate's penalty."""
 
     strengths: _Strengths
     run: _Run
@@ -95,10 +95,10 @@ class _Trial:
 
 
 def _prefer(trials: list[_Trial]) -> _Trial:
-    """Return the strongest penalty whose likelihood is as good as the best, nearly.
+    """Return the trial of strongest penalty among the nearly best.
 
-    A freer gate than necessary repeats what experts know: likelihood hardly moves, set accuracy
-    falls.
+    A gate with too weak a penalty duplicates the experts: the likelihood hardly changes, but set
+    accuracy falls.
     """
     best = max(trial.log_likelihood for trial in trials)
     close = [t for t in trials if t.log_likelihood >= best - _NEARLY * abs(best)]
@@ -115,7 +115,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MixtureSearch:
-    """How a mixture is searched; the fields are parameters of `ConditionalBernoulliMixture`."""
+    """Search for a mixture; fields as in `ConditionalBernoulliMixture`."""
 
     n_components: int
     experts: Literal["shared", "separate"]
@@ -144,16 +144,16 @@ class MixtureSearch:
         seed: int,
         rng: np.random.RandomState,
     ) -> Found:
-        """Choose penalties and run EM, on rows set aside where that helps.
+        """Choose penalties and run EM, setting rows aside if useful.
 
         Parameters
         ----------
         everything : Documents
-            To learn from.
+            Training documents.
         held_out : Documents or None
             Validation rows given by the caller; never fitted on.
         seed : int
-            Of the mixture of label sets that EM starts from.
+            Seed of the mixture of label sets that EM starts from.
         rng : RandomState
             Chooses the rows set aside.
         """
@@ -178,7 +178,7 @@ class MixtureSearch:
     def _choose_strengths(
         self, training: Documents, held_out: Documents | None, seed: int
     ) -> tuple[_Strengths, _Start]:
-        """Choose the penalties; return them with where EM is to go on."""
+        """Choose the penalties; return them with the state to continue from."""
         alpha, independent = self._choose_alpha(training, held_out)
         start = self._begin(training, seed, alpha, independent)
         if not isinstance(self.gate_alpha, str):
@@ -210,7 +210,7 @@ class MixtureSearch:
         return best.strengths, _Start(memberships, best.run.state, best.run.reports)
 
     def _scale(self, chosen: _Strengths) -> _Strengths:
-        """Scale the penalties that validation rows chose; given ones stay."""
+        """Scale the penalties chosen by validation, not the given ones."""
         return _Strengths(
             chosen.alpha * (self.penalty_scale if isinstance(self.alpha, str) else 1.0),
             chosen.gate_alpha * (self.penalty_scale if isinstance(self.gate_alpha, str) else 1.0),
@@ -219,7 +219,7 @@ class MixtureSearch:
     def _choose_alpha(
         self, training: Documents, held_out: Documents | None
     ) -> tuple[NDArray[np.float64], LinearFit | None]:
-        """Choose the labels' penalties; return them with independent classifiers, if fitted."""
+        """Return the labels' penalties and independent classifiers, if fitted."""
         n_labels = training.Y.shape[1]
         if not isinstance(self.alpha, str):
             alpha = np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), (n_labels,))
@@ -266,7 +266,7 @@ class MixtureSearch:
         alpha: NDArray[np.float64],
         independent: LinearFit | None = None,
     ) -> _Start:
-        """Start at a Bernoulli mixture of the label sets, with experts that know the labels."""
+        """Return the start: a Bernoulli mixture of label sets, with experts."""
         mixture = BernoulliMixture(
             self.n_components, n_init=self.n_init, tol=_START_TOLERANCE, random_state=seed
         ).fit(documents.Y, sample_weight=documents.weight)
@@ -304,7 +304,7 @@ class MixtureSearch:
         )
 
     def _carry_on(self, trial: _Run, everything: Documents, strengths: _Strengths) -> _Run:
-        """Bring in the rows set aside: a few steps from where validation ended the trial."""
+        """Run the final steps on all rows, continuing the trial."""
         log_joint = trial.state.mixture.log_joint(everything.X, everything.Y)
         final = run_em(
             self._learner(everything, strengths),

@@ -1,4 +1,4 @@
-"""Linear mixtures as arrays, and back with every index checked."""
+"""Converts linear mixtures to arrays and back, checking every index."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -40,7 +40,7 @@ def pack_mixture(
 def unpack_mixture(
     arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int, int]
 ) -> tuple[Gate, SharedExperts | SeparateExperts, sp.csr_array]:
-    """Rebuild what `pack_mixture` took apart.
+    """Rebuild gate, experts and label sets from `pack_mixture`.
 
     Parameters
     ----------

@@ -1,33 +1,35 @@
-r"""Fitting a mixture for its most probable set instead of its likelihood.
+r"""Fits a mixture for its most probable set instead of its likelihood.
 
-EM maximises the mean of :math:`\log p(y \mid x)`. Where labels follow from features with little
-noise, the likeliest mixture is one whose components are sure of their labels: the mode of their sum
-is then the mode of its largest component, and modes that lie in between are lost. What is wanted is
-that the true set beats all others, however probable it is. Smoothly that is the likelihood of
+EM maximises the mean of :math:`\log p(y \mid x)`. If labels follow from features with little
+noise, the components of the most likely mixture are sure of their labels: the mode of their sum is
+then the mode of the largest component, and modes in between are lost. The aim is that the true set
+is more probable than all others, whatever its probability. A smooth form is the likelihood of
 sharpened probabilities (minimum risk annealing [1]_; maximum mutual information with a scale [2]_),
 
 .. math:: F_\beta = -\frac{1}{\sum_n w_n} \sum_n w_n \log
           \frac{p(y_n \mid x_n)^\beta}{\sum_{y \in S_n} p(y \mid x_n)^\beta} + \Omega ,
 
 with the penalty :math:`\Omega` of EM; :math:`F_1` over all sets is EM's own objective. As
-:math:`\beta` grows, a document whose set is ahead counts ever less, and :math:`F_\beta / \beta`
-goes to the lead that the best other set has over the true one. :math:`S_n` holds the true set and
+:math:`\beta` grows, documents whose set is ahead count less, and :math:`F_\beta / \beta`
+approaches the lead of the best other set over the true one. :math:`S_n` holds the true set and
 those that have been among the most probable so far, a working set as in the training of structured
-support vector machines [3]_: all sets where labels are few. Where they are many, probability can
-flee to sets that are not listed yet, and a stage may end with worse modes than it began with: then
-the rows set aside keep the likelihood.
+support vector machines [3]_: all sets where labels are few. If they are many, probability can
+move to sets that are not listed yet, and a stage may end with worse modes than it began with; then
+the rows set aside decide for the likelihood.
 
 With :math:`q_{ny}` the normalised :math:`p^\beta` and memberships :math:`\gamma_{nk}(y)`, the
 slopes of a document's term in the gate's scores and in the labels' log-odds are those of EM's M
-step, for memberships that need not be positive:
+step, with memberships that may be negative:
 
 .. math:: \sum_y a_{nk}(y), \quad \sum_y a_{nk}(y) (y_l - \mu_{nkl}), \qquad
           a_{nk}(y) = \beta ([y = y_n] - q_{ny}) \gamma_{nk}(y).
 
-Stages of growing :math:`\beta` follow each other, each from where the last ended. Coefficients that
-the elastic net left at zero stay there, and none changes its sign, so that L-BFGS-B sees a smooth
-objective. That mixtures of label sets are fitted so, and that the modes of rows set aside choose
-:math:`\beta`, is ours; the papers of these mixtures maximise the likelihood.
+Stages of growing :math:`\beta` follow each other, each from the result of the last. Coefficients
+that the elastic net left at zero stay there, and none changes its sign, so that the objective of
+L-BFGS-B is smooth.
+
+Fitting mixtures of label sets in this way, and choosing :math:`\beta` by the modes of rows
+set aside, is new here; the papers on these mixtures maximise the likelihood.
 
 References
 ----------
@@ -70,17 +72,17 @@ STAGES = (4.0, 16.0, 64.0)
 # In each round, this many of the most probable sets join the competitors of the true one.
 N_COMPETITORS = 16
 
-# Rounds of a stage: each adds what has become probable meanwhile to the competitors.
+# Rounds of a stage: each adds newly probable sets to the competitors.
 _ROUNDS = 5
 
-# L-BFGS-B: steps of a round at most, and steps that its model of the curvature remembers.
+# L-BFGS-B: maximum number of steps of a round, and steps in its memory.
 _STEPS = 30
 _MEMORY = 20
 
-# Rows whose slopes of the biases are added up at once: sums do not depend on the threads.
+# Rows per block of the biases' slopes, so that sums do not depend on the threads.
 _BLOCK = 256
 
-# Standard errors of the difference that a sharpness has to gain: several are tried.
+# Standard errors that a sharpness must gain, because several are tried.
 _CHANCE = 2.0
 
 _SOURCE_TRUTH = 4
@@ -88,7 +90,7 @@ _SOURCE_TRUTH = 4
 
 @dataclass(frozen=True, eq=False)
 class LinearMixture:
-    """Gate and experts, and what their coefficients cost.
+    """Gate and experts with their penalties.
 
     Attributes
     ----------
@@ -125,22 +127,22 @@ class LinearMixture:
 
 
 class _Places(NamedTuple):
-    """Where a label's log-odds inside a component come from: a score, and a number beside it."""
+    """Sources of a component's log-odds: a score plus a constant."""
 
     slot: NDArray[np.int64]  # (K, L) column of the scores, or -1
     base: NDArray[np.float64]  # (K, L)
 
 
 class Objective:
-    r"""The penalised :math:`F_\beta` and its gradient, as L-BFGS-B takes them.
+    r"""The penalised :math:`F_\beta` and its gradient, for L-BFGS-B.
 
     Parameters
     ----------
     mixture : LinearMixture
-        Whose zeros stay; `start` are its parameters.
+        Its zero coefficients stay zero; `start` holds its parameters.
     documents : Documents
     candidates : CandidateSets
-        Of the same documents; each has its true set first.
+        Candidates of the same documents, each document's true set first.
     sharpness : float
         :math:`\beta`, positive.
     """
@@ -182,7 +184,7 @@ class Objective:
 
     @property
     def bounds(self) -> list[tuple[float | None, float | None]] | None:
-        """Where the coefficients keep their signs: only an L1 penalty has a kink at zero."""
+        """Sign bounds of the coefficients, needed for an L1 penalty only."""
         if self._mixture.l1_ratio == 0.0:
             return None
         signs = [(0.0, None) if value > 0.0 else (None, 0.0) for value in self._pattern.data]
@@ -253,7 +255,7 @@ class Objective:
 
 
 class Stage(NamedTuple):
-    """A mixture and the sharpness that it was last fitted with."""
+    """A mixture and its last sharpness."""
 
     sharpness: float
     mixture: LinearMixture
@@ -301,9 +303,9 @@ def sharpen(
 def choose_sharpness(
     mixture: LinearMixture, training: Documents, aside: Documents, *, allow_empty: bool
 ) -> float:
-    """Return the sharpness whose modes are right most often on rows set aside.
+    """Return the sharpness with the most accurate modes on rows set aside.
 
-    1, the likelihood, unless another gains more than two standard errors of the difference.
+    1, the likelihood, unless another one gains more than two standard errors of the difference.
 
     Parameters
     ----------
@@ -336,28 +338,28 @@ def fit_for_modes(
     seed: int,
     rng: np.random.RandomState,
 ) -> tuple[Found, float]:
-    """Go on from what EM found, as far as the modes of rows set aside get better by it.
+    """Continue after EM if it improves modes on rows set aside.
 
     Parameters
     ----------
     search : MixtureSearch
     found : Found
-        What it found on all documents.
+        Its result on all documents.
     everything : Documents
     held_out : Documents or None
         Rows that EM was not fitted on; without any, some are set aside and the search repeated
         without them.
     seed : int
-        Of the search.
+        Seed of the search.
     rng : RandomState
         Chooses the rows set aside.
 
     Returns
     -------
     found : Found
-        The same where the likelihood is to be kept.
+        Unchanged if the likelihood is kept.
     sharpness : float
-        1 in that case.
+        1 if the likelihood is kept.
     """
     allow_empty = bool((np.diff(everything.Y.indptr) == 0).any())
     training, aside, trial = everything, held_out, found
@@ -413,7 +415,7 @@ def _fill_logits(
     logits: NDArray[np.float64],
     none: NDArray[np.float64],
 ) -> None:
-    """Fill log-odds (K, L) and each component's log-probability of itself and no label (K,)."""
+    """Fill log-odds (K, L) and log-probabilities (K,) of empty sets."""
     n_components, n_labels = places.slot.shape
     normaliser = _log_sum_exp(scores[:n_components])
     for k in range(n_components):
@@ -449,7 +451,7 @@ def _fill_slopes(
     first: int,
     slopes: NDArray[np.float64],
 ) -> None:
-    """Fill slopes in the log-odds (K, L) from those in the log-probabilities (S, K)."""
+    """Fill slopes by log-odds (K, L) from those by log-probabilities (S, K)."""
     for k in range(logits.shape[0]):
         own = pull[:, k].sum()
         for label in range(logits.shape[1]):
@@ -472,7 +474,7 @@ def _differentiate(  # noqa: PLR0917  # compiled: no keywords
     slopes: NDArray[np.float64],
     base_slopes: NDArray[np.float64],
 ) -> None:
-    """Fill losses (n,) and slopes in the scores (n, K + E); add those in the bases by block."""
+    """Fill losses (n,), slopes (n, K + E) and the bases' slopes."""
     n_components, n_labels = places.slot.shape
     logits = np.empty((n_components, n_labels))
     of_logits = np.empty((n_components, n_labels))
@@ -490,7 +492,7 @@ def _differentiate(  # noqa: PLR0917  # compiled: no keywords
         for s in range(n_sets):
             excess = math.exp(sharpness * log_p[s] - total) - (1.0 if s == 0 else 0.0)
             pull[s] = share[i] * sharpness * excess * np.exp(pull[s] - log_p[s])
-        # The normaliser of the gate has no slope: over components and sets the pulls sum to zero.
+        # The gate's normaliser has no slope, because the pulls sum to zero.
         slopes[i, :n_components] = pull.sum(axis=0)
         _fill_slopes(logits, pull, sets, first, of_logits)
         base_slopes[i // _BLOCK] += of_logits

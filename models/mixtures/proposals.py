@@ -1,4 +1,4 @@
-"""Which candidates and set features belong to a method, for its folds and for its users."""
+"""Candidate sources and set features of each method."""
 
 import math
 import warnings
@@ -21,33 +21,29 @@ from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
 from setwise.models.voters.label_stack import LabelStack
 from setwise.models.voters.voters import SetVoters
 
-# A mixture fitted without its folds' rows takes as many steps as the one on all rows, but at least
-# and at most these: the latter began at classifiers that knew the labels already.
+# Limits for the steps of the folds' mixtures, which otherwise equal those of the mixture on all
+# rows.
 _LEAST_STEPS = 4
 _MOST_STEPS = 10
 
-# Numbers of components that are compared. BIBTEX, whose label sets are many and follow few topics,
-# gains two points of set accuracy from the larger; OHSUMED loses one to it.
+# Numbers of components that are compared.
 _SIZES = (25, 100)
 
-# Over label scores, which are few and hardly overfitted, more components gained nothing on OHSUMED.
+# Number of components over label scores; more bring no gain.
 _SIZE_OVER_SCORES = 50
 
-# Label scores are standardised already.
+# Label scores are already standardised.
 _OVER_SCORES = {"features": "linear", "weighting": "none"}
 
-# Below this number of documents scores repeat noise: on a fold of the 333 of MEDICAL they cost
-# three points. Every document has all of them, so that gate and experts read twice this many
-# numbers, documents times labels, in each pass at most.
+# With fewer documents label scores overfit. Scores are dense, so the number of documents times
+# labels is bounded too.
 _LEAST_DOCUMENTS_SCORED = 1000
 _MOST_SCORED = 1_500_000
 
-# Scores take more time than features: their gain in likelihood should be more than this share. It
-# alone let scores in on SCENE, whose gain of 2.2 percent was half a standard error; over the folds
-# of its training part they cost a point of set accuracy.
+# Share of the likelihood that label scores must gain, because they take more time than features.
 _LEAST_GAIN = 0.02
 
-# Share of the documents set aside to compare mixtures on.
+# Share of the documents set aside to compare mixtures.
 _SHARE_ASIDE = 0.2
 
 
@@ -57,19 +53,19 @@ class Proposal(NamedTuple):
     for_folds: CandidateSource  # cloned and fitted without each fold's rows
     final: CandidateSource  # fitted on all documents
     features: SetFeatures  # unfitted
-    voters: SetVoters | None = None  # unfitted; cross-fitting fits them
-    stack: LabelStack | None = None  # likewise
+    voters: SetVoters | None = None  # unfitted; fitted by cross-fitting
+    stack: LabelStack | None = None  # unfitted; fitted by cross-fitting
 
 
 def propose_marginal(k: int, X: csr_array, Y: csr_array) -> Proposal:
-    """Take candidates from independent labels, described as in the paper."""
+    """Return candidates of independent labels with the paper's features."""
     return Proposal(MarginalCandidates(k), MarginalCandidates(k).fit(X, Y), SetFeatures())
 
 
 def propose_voted(
     k: int, X: csr_array, Y: csr_array, voters: tuple[str, ...], *, stacked: bool
 ) -> Proposal:
-    """Add the candidates that voters favour, and describe all by margins and votes as well.
+    """Return candidates of labels and voters, with margin and vote features.
 
     When ``stacked``, label probabilities are refined by the votes before they propose sets.
     """
@@ -96,14 +92,13 @@ def propose_mixture(
     voters: tuple[str, ...] = (),
     stacked: bool = False,
 ) -> Proposal:
-    """Take candidates from a conditional Bernoulli mixture, alone or united with others.
+    """Return candidates of a conditional Bernoulli mixture, alone or with others.
 
-    With ``union`` there are those of independent labels and of voters too, and voters describe
-    them all. Of several fits the mean is taken. The mixture on all rows chooses the penalties and
-    the number of steps, and the mixtures of the folds take them over; the number of components too
-    where ``n_components`` is None. With ``scores`` the mixture sees those instead of the features,
-    where rows set aside speak for it (`scores_pay`) and the documents are neither too few nor too
-    many.
+    With ``union``, candidates of independent labels and of voters are added, and votes are features
+    of all. Several fits are averaged. The mixture on all rows chooses the penalties and the number
+    of steps, and the number of components if ``n_components`` is None; the folds' mixtures reuse
+    them. With ``scores``, the mixture uses these instead of the features if rows set aside favour
+    them (`scores_pay`) and there are neither too few nor too many documents.
     """
     template = ConditionalBernoulliMixture(n_jobs=n_jobs, random_state=seed)
     may_score = scores is not None and _can_be_scored(*Y.shape)
@@ -163,14 +158,14 @@ class Rows(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What a mixture makes of rows set aside."""
+    """Results of a mixture on rows set aside."""
 
     log_likelihood: NDArray[np.float64]  # (n_aside,), in nats
     right: NDArray[np.bool_]  # (n_aside,), whether the most probable set is the true one
 
 
 def set_aside(X: csr_array, Y: csr_array, seed: int) -> tuple[Rows, Rows]:
-    """Return documents to learn from, and those set aside to compare mixtures on."""
+    """Return training documents and documents set aside for comparison."""
     n = X.shape[0]
     order = np.random.default_rng(seed).permutation(n)
     n_aside = min(max(1, round(_SHARE_ASIDE * n)), n - 1)
@@ -181,9 +176,9 @@ def set_aside(X: csr_array, Y: csr_array, seed: int) -> tuple[Rows, Rows]:
 def choose_size(
     template: ConditionalBernoulliMixture, kept: Rows, aside: Rows, sizes: tuple[int, ...] = _SIZES
 ) -> tuple[int, Judged]:
-    """Return the number of components under which the rows set aside are likeliest.
+    """Return the number of components with the best held-out likelihood.
 
-    No larger number is tried once there are no more distinct label sets than components. The
+    Sizes beyond the number of distinct label sets are not tried. The
     penalties of the labels do not depend on the mixture.
 
     Parameters
@@ -191,7 +186,7 @@ def choose_size(
     template : ConditionalBernoulliMixture
         Its other parameters are used; clones are fitted.
     kept, aside : Rows
-        To fit to, and to compare on; see `set_aside`.
+        Rows to fit and rows to compare on; see `set_aside`.
     sizes : tuple of int
         Rising.
 
@@ -199,7 +194,7 @@ def choose_size(
     -------
     size : int
     judged : Judged
-        What that mixture makes of the rows set aside.
+        Results of that mixture on the rows set aside.
     """
     chosen: tuple[int, Judged] | None = None
     asked = template
@@ -217,10 +212,10 @@ def choose_size(
 
 
 def scores_pay(over_scores: Judged, over_features: Judged) -> bool:
-    """Tell whether rows set aside speak for label scores.
+    """Return whether rows set aside favour label scores.
 
     Both the likelihood of these rows and the share of them whose most probable set is the true one
-    must gain more than the standard error of the gain, the former also enough to pay for the time.
+    must gain more than the standard error of the gain, the former also `_LEAST_GAIN`.
 
     Examples
     --------
@@ -250,9 +245,9 @@ def _can_be_scored(n: int, n_labels: int) -> bool:
 def _judge_over(
     scores: LabelScores, template: ConditionalBernoulliMixture, kept: Rows, aside: Rows
 ) -> Judged:
-    """Judge a mixture that sees label scores.
+    """Evaluate a mixture over label scores.
 
-    The scores are fitted without the rows set aside, which thus meet them as new documents will.
+    The scores are fitted without the rows set aside, as for new documents.
     """
     own = clone(scores)
     kept = kept._replace(X=own.fit_transform(*kept))
@@ -265,7 +260,7 @@ def _fitted(
     mixture: ConditionalBernoulliMixture, kept: Rows, aside: Rows
 ) -> ConditionalBernoulliMixture:
     with warnings.catch_warnings():
-        # The mixture that is kept says how many components remain of those asked for.
+        # The final mixture warns about the number of components.
         warnings.simplefilter("ignore", ComponentWarning)
         return mixture.fit(*kept, validation=aside)
 

@@ -1,10 +1,10 @@
-r"""A conditional mixture whose gate and experts see label scores instead of features.
+r"""A conditional mixture over label scores instead of features.
 
-Words say far more of single labels than of which labels go together: a gate over all words overfits
-before it finds the components, and on OHSUMED every mixture falls back to independent labels. Two
-scores a label (`LabelScores`) are few enough for both. What results is still
+Words carry more information about single labels than about which labels go together: a gate over
+all words overfits before it finds the components. Two scores per label (`LabelScores`) are few
+enough for both. The result is still
 :math:`p(y \mid x) = \sum_k \pi_k(s(x)) \prod_l \mathrm{Ber}(y_l; \mu_{kl}(s(x)))`, with exact
-modes, F1 rule, marginals, samples and covariances; cross-fitting keeps :math:`s(x)` honest on the
+modes, F1 rule, marginals, samples and covariances; cross-fitting keeps :math:`s(x)` unbiased on the
 documents that the mixture is fitted to (stacking, [1]_).
 
 .. [1] D. Wolpert, "Stacked generalization", Neural Networks 5, 1992.
@@ -53,13 +53,13 @@ class StackedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         Fitted to the scores.
     scores_ : LabelScores
     terms_, contrast_ : int32 and float64 ndarrays of shape (n_components, n_terms)
-        The features of each component's documents, most telling first, and by how many deviations
-        their mean exceeds that of all documents.
+        The features that characterise each component, and by how many deviations their mean
+        exceeds that of all documents, largest first.
     n_components_ : int
     support_ : csr_array of shape (n_sets, n_labels), uint8
         Label sets seen in training.
     allow_empty_ : bool
-        Whether a training document carries no label: only then is the empty set predicted.
+        Whether the empty set can be predicted: if some training document has no label.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class StackedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         self.scores = scores
 
     def fit(self, X: Matrix, Y: Matrix) -> Self:
-        """Fit the scores, then the mixture to the cross-fitted scores of the same documents.
+        """Fit the scores, then the mixture to their cross-fitted values.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class StackedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         self.n_features_in_ = n_features
 
     def describe_rows(self, rows: sp.csr_array) -> sp.csr_array:
-        """Return rows as gate and experts see them: the scores of their labels."""
+        """Return the label scores of rows, as inputs of gate and experts."""
         return self._seen(self.scores_.transform(rows))
 
     def _seen(self, described: sp.csr_array) -> sp.csr_array:
@@ -145,7 +145,7 @@ class StackedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         n_labels, n_features : int
-            Labels and features named at most; of the latter no more than fifty are kept.
+            Maximum number of labels and features listed; at most fifty features are stored.
         """
         check_is_fitted(self)
         summaries = []
@@ -160,7 +160,7 @@ class StackedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         return tuple(summaries)
 
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the fitted state: arrays, and settings that JSON can carry."""
+        """Return the fitted state: arrays and JSON settings."""
         check_is_fitted(self)
         of_model, model = self.model_.get_state()
         of_scores, scores = self.scores_.get_state()
@@ -171,7 +171,7 @@ class StackedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild what `get_state` took apart.
+        """Rebuild the mixture from its state.
 
         Raises
         ------

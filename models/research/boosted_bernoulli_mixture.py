@@ -134,7 +134,7 @@ class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         validation: tuple[Matrix, Matrix] | None = None,
     ) -> Self:
-        """Fit the mixture by EM, started at a Bernoulli mixture of the label sets.
+        """Fit by EM, started at a Bernoulli mixture of the label sets.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         rng = check_random_state(self.random_state)
-        # Trees do not care for monotone weighting: none.
+        # Trees do not depend on monotone weighting.
         self.weighting_ = FeatureWeighting("none").fit(X)
         everything = Documents.of(self.weighting_.transform(X), as_labels(Y), sample_weight)
         seed = int(rng.randint(np.iinfo(np.int32).max))
@@ -235,7 +235,7 @@ class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
             )
 
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and settings; the trees stand under ``xgboost`` as XGBoost writes them."""
+        """Return arrays and settings, with XGBoost's trees under ``xgboost``."""
         check_is_fitted(self)
         mixture = self.mixture_
         arrays: dict[str, NDArray[Any]] = {
@@ -261,7 +261,7 @@ class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild what `get_state` took apart.
+        """Rebuild the mixture from its state.
 
         Raises
         ------

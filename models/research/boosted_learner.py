@@ -1,4 +1,4 @@
-"""Boosted trees as gate and experts of a mixture, and the M steps that add them."""
+"""Boosted trees as gate and experts of a mixture."""
 
 import json
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ class TreeSettings:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Scores that start from constants and add trees: the constants stay in the sum.
+    """Scores as the sum of constants and trees.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Trees:
 
 
 def _as_dmatrix(X: sp.csr_array) -> Any:  # noqa: ANN401  # xgboost ships no types
-    import xgboost  # noqa: PLC0415  # two seconds that other models never need
+    import xgboost  # noqa: PLC0415  # slow import, not needed by other models
 
     # Dense, so that an absent entry is the number zero and not a missing value.
     return xgboost.DMatrix(X.toarray(), nthread=1)
@@ -136,7 +136,7 @@ class BoostedMixture:
 
 @dataclass(frozen=True, eq=False)
 class BoostedState:
-    """A boosted mixture between two EM steps; trees are not penalised beside their leaves."""
+    """A boosted mixture between two EM steps; only leaves are penalised."""
 
     mixture: BoostedMixture
     penalty: float = 0.0
@@ -148,14 +148,14 @@ class BoostedState:
 
 
 class BoostedLearner:
-    """M steps that add a few trees to gate and experts (thesis, section 3.4.2).
+    """M steps that add trees to the mixture (thesis, section 3.4.2).
 
     Each output's trees take a Newton step on the bound: slopes and curvatures of the soft targets,
     times the membership for the experts, which makes it the weight of the document.
     """
 
     def __init__(self, documents: Documents, settings: TreeSettings) -> None:
-        import xgboost  # noqa: PLC0415  # two seconds that other models never need
+        import xgboost  # noqa: PLC0415  # slow import, not needed by other models
 
         self.documents = documents
         self.settings = settings
@@ -166,7 +166,7 @@ class BoostedLearner:
     def maximise(
         self, memberships: NDArray[np.float64], before: BoostedState | None
     ) -> BoostedState:
-        """Add trees for these memberships, or start from constants and add the first."""
+        """Add trees for these memberships, starting from constants."""
         mixture = self._begin(memberships) if before is None else before.mixture
         n_all = len(mixture.gate.initial)
         whole = np.zeros((len(memberships), n_all))
@@ -178,7 +178,7 @@ class BoostedLearner:
         return BoostedState(replace(mixture, gate=gate, experts=experts))
 
     def _begin(self, memberships: NDArray[np.float64]) -> BoostedMixture:
-        import xgboost  # noqa: PLC0415  # two seconds that other models never need
+        import xgboost  # noqa: PLC0415  # slow import, not needed by other models
 
         owned = memberships * self.documents.weight[:, None]
         share = np.maximum(owned.sum(axis=0) / owned.sum(), np.finfo(np.float64).tiny)
@@ -236,7 +236,7 @@ def read_booster(document: Mapping[str, Any], n_features: int, rounds: int) -> B
     ValueError
         If they read other features or there are more or fewer of them.
     """
-    import xgboost  # noqa: PLC0415  # two seconds that other models never need
+    import xgboost  # noqa: PLC0415  # slow import, not needed by other models
 
     booster = xgboost.Booster()
     booster.load_model(bytearray(json.dumps(document), "utf-8"))

@@ -12,7 +12,7 @@ from setwise.models.guarantees.sequence import checked_confidences
 def plugin_threshold(
     predicted: ArrayLike, target: float, rule: Literal["pointwise", "mean"] = "pointwise"
 ) -> float | None:
-    """Take confidences at their word; no audit is needed, and nothing is guaranteed.
+    """Return the plug-in threshold, without audits or guarantee.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def plugin_threshold(
 def sgr_threshold(
     confidence: ArrayLike, right: ArrayLike, target: float, risk: float
 ) -> float | None:
-    """Search a threshold by bisection, with a bound that holds at every step (SGR).
+    """Search a threshold by bisection with guaranteed risk (SGR).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Set calibrators that learn from noisy answers, and the rule that picks one."""
+"""Set calibrators for noisy answers and the choice among them."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Self
@@ -48,14 +48,14 @@ _LEAST_SCORE = 1e-6  # bounds the logit of a score
 
 
 def _start(agreed: Floats, weight: Floats, alpha: Floats, beta: Floats) -> float:
-    """Return the confidence that suits all rows alike, strictly inside (0, 1)."""
+    """Return the best constant confidence, strictly inside (0, 1)."""
     edge = 0.5 / (weight.sum() + 1.0)
     share = np.average(shifted_target(agreed, alpha, beta), weights=weight)
     return float(np.clip(share, edge, 1.0 - edge))
 
 
 class RobustLogisticSets(BaseEstimator):
-    """A linear margin over set features and label indicators, fitted on noisy answers.
+    """Linear margin over set features and labels, fitted on noisy answers.
 
     Columns are standardised; the score enters also as its logit. Label indicators are shrunk more,
     because most labels are rare.
@@ -109,7 +109,7 @@ class RobustLogisticSets(BaseEstimator):
         Raises
         ------
         ValueError
-            If arguments do not suit the table, or ``alpha + beta`` reaches 1.
+            If arguments do not match the table, or ``alpha + beta`` reaches 1.
         """
         agreed, weight = check_outcomes(table, correct, sample_weight)
         alphas, betas = checked_rates(alpha, beta, len(table))
@@ -198,7 +198,7 @@ def _labels(table: SetFeatureTable) -> csr_array:
 
 
 class RobustBoostedSets(BoostedSets):
-    """Boosted trees fitted on noisy answers; without noise, `BoostedSets` with another shrinkage.
+    """Boosted trees fitted on noisy answers.
 
     Parameters
     ----------
@@ -252,12 +252,14 @@ class RobustBoostedSets(BoostedSets):
         alpha: ArrayLike = 0.0,
         beta: ArrayLike = 0.0,
     ) -> Self:
-        """Choose the number of trees on documents set aside, and boost; see `RobustLogisticSets`.
+        """Choose the number of trees by validation and boost.
+
+        See `RobustLogisticSets` for the parameters.
 
         Raises
         ------
         ValueError
-            If arguments do not suit the table, or ``alpha + beta`` reaches 1.
+            If arguments do not match the table, or ``alpha + beta`` reaches 1.
         """
         agreed, weight = check_outcomes(table, correct, sample_weight)
         alphas, betas = checked_rates(alpha, beta, len(table))
@@ -325,7 +327,7 @@ class _Rows(NamedTuple):
 def document_folds(
     table: SetFeatureTable, n_folds: int, draw: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return a fold for each row, the same for all candidates of a document; shape (n_sets,)."""
+    """Return each row's fold (n_sets,), the same within a document."""
     sizes = np.diff(table.doc_indptr)
     return np.repeat(draw.permutation(len(sizes)) % n_folds, sizes)
 
@@ -363,7 +365,7 @@ RobustName = Literal["robust-logistic", "robust-boosted"]
 
 
 class RobustChoice(NamedTuple):
-    """A robust calibrator fitted on all rows, and how it fared on rows that it did not see."""
+    """A robust calibrator fitted on all rows, with cross-fitted losses."""
 
     name: RobustName
     calibrator: RobustSets
@@ -382,7 +384,7 @@ def choose_robust(
     n_folds: int = 5,
     random_state: int = 0,
 ) -> RobustChoice:
-    """Pick the calibrator that the answers can support, and fit it.
+    """Choose a calibrator by the amount of data and fit it.
 
     Below half of `FEW_ROWS` effective rows the linear margin is taken, above twice as many the
     trees; in between the cross-fitted likelihood of the answers decides.
@@ -402,8 +404,8 @@ def choose_robust(
     Raises
     ------
     ValueError
-        If arguments do not suit the table, ``alpha + beta`` reaches 1, or there are fewer documents
-        than folds.
+        If arguments do not match the table, ``alpha + beta`` reaches 1, or there are fewer
+        documents than folds.
     """
     answers, weight = check_outcomes(table, agreed, sample_weight)
     alphas, betas = checked_rates(alpha, beta, len(table))

@@ -251,7 +251,7 @@ def _collect(
 
 @njit(cache=True, nogil=True)
 def _mass_by_size(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return s times the mass of sets of size s, for each s."""
+    """Return, by size s, s times the mass of these sets."""
     by_size = np.zeros(table.shape[1])
     for row in range(table.shape[0]):
         for s in range(table.shape[1]):
@@ -319,7 +319,7 @@ def _choose(table: NDArray[np.float64], p_empty: float) -> tuple[NDArray[np.int6
 def _append(
     labels: NDArray[np.int32], start: int, present: NDArray[np.int32], rows: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Write the labels of these rows at ``start``, growing the array if needed."""
+    """Write these rows' labels at ``start``, growing the array if needed."""
     if start + len(rows) > len(labels):
         grown = np.empty(2 * len(labels) + len(rows), dtype=np.int32)
         grown[:start] = labels[:start]

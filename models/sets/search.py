@@ -313,7 +313,7 @@ def search_rows(
     n_flips: int,
     allow_empty: bool,  # compiled code takes no keywords
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64], int]:
-    """Return set bounds, labels, log scores and the first invalid row or -1."""
+    """Return set bounds, labels, log scores and first invalid row (-1)."""
     n, n_labels = P.shape
     set_indptr = np.zeros(n * k + 1, dtype=np.int64)
     log_score = np.empty(n * k, dtype=np.float64)

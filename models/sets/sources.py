@@ -49,7 +49,7 @@ class MarginalCandidates(StoredPart, BaseEstimator):
         return self
 
     def propose(self, evidence: Evidence) -> CandidateSets:
-        """Return the ``k`` most probable sets of each document, or all if fewer."""
+        """Return each document's ``k`` most probable sets, or all if fewer."""
         if not hasattr(self, "allow_empty_"):
             raise NotFittedError("MarginalCandidates must be fitted before it proposes")
         return k_best_sets(evidence.marginals, self.k, allow_empty=self.allow_empty_)

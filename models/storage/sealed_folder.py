@@ -31,7 +31,7 @@ Built = TypeVar("Built")
 
 
 class ArtifactError(ValueError):
-    """A folder is not a readable artifact, or cannot be written as one."""
+    """A folder is not a readable artifact or cannot become one."""
 
 
 class Part(NamedTuple):

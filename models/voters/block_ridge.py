@@ -82,7 +82,7 @@ class ExactRidge:
         self.coef = _sum_groups(self._inverse, group, n_groups)
 
     def hold_out(self, rows: Rows) -> NDArray[np.float32]:
-        """Return the scores of these rows under the fit without them, (n_rows, n_groups)."""
+        """Return scores (n_rows, n_groups) by the fit without these rows."""
         block = np.ascontiguousarray(self._inverse[np.ix_(rows, rows)])
         with threadpool_limits(1, user_api="blas"):
             scores = -scipy.linalg.solve(block, self.coef[rows], assume_a="pos")
@@ -161,7 +161,7 @@ class FeatureRidge:
         return np.ascontiguousarray(coef, dtype=np.float32)
 
     def hold_out(self, rows: Rows) -> NDArray[np.float32]:
-        """Return the scores of rows of one fold under the fit without that fold.
+        """Return the scores of a fold's rows by the other folds' fit.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class FeatureRidge:
 
 @njit(cache=True, nogil=True)
 def _mirror(lower: NDArray[np.float32]) -> NDArray[np.float32]:  # pragma: no cover - compiled
-    """Copy the upper triangle of a matrix to the lower one, in place."""
+    """Copy the upper triangle of a matrix to the lower one."""
     for i in range(len(lower)):
         for j in range(i):
             lower[i, j] = lower[j, i]

@@ -312,7 +312,7 @@ class SmoothVotes(BaseEstimator):
 
 
 def _most_frequent(rows: csr_array, room: int) -> NDArray[np.int32]:
-    """Number the ``room`` most frequent columns; others get -1.
+    """Return numbers of the ``room`` most frequent columns, else -1.
 
     Columns without entries get -1 too.
     """

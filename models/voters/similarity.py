@@ -185,9 +185,7 @@ def fill_similarities(
     """
     m, n = out.shape
     start = rows.indptr[first]
-    room = (
-        rows.indptr[first + m] - start + 3 * m
-    )  # a row's columns are padded to a multiple of four
+    room = rows.indptr[first + m] - start + 3 * m  # rows are padded to a multiple of four
     column = np.zeros(room, dtype=np.int64)
     factor = np.zeros(room, dtype=np.float32)
     held = np.zeros(m, dtype=np.int64)

@@ -140,7 +140,7 @@ def _describe_votes(
     seen: SeenSets,
     weights: NDArray[np.float32],
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
-    """Return the tallies and the gaps of the first and last to the best."""
+    """Return the tallies, and the first and last tallies' gaps."""
     out = np.empty((len(sets.indptr) - 1, 5), dtype=np.float32)
     out[:, :3] = tally(doc_indptr, sets, seen, weights)
     for i in range(len(doc_indptr) - 1):

@@ -27,7 +27,8 @@ class Desk:
         parts = (begin, utc_now, new_id)
         reviews = Reviews(*parts, FakePredictors(), LOTTERY, undo_window=window)
         self.claim, self.decide, self.undo = reviews.claim, reviews.decide, reviews.undo
-        self.settle = reviews.submit_decisions
+        self.settle, self.settle_of = reviews.submit_decisions, reviews.submit_decisions_of
+        self.reviews = reviews
 
 
 def test_a_decision_sent_twenty_times_at_once_is_one(begin: Transactions, engine: Engine) -> None:
@@ -60,7 +61,7 @@ def test_a_decision_is_either_settled_or_taken_back(begin: Transactions, engine:
             return "undone"
 
         def settle() -> str:
-            return "settled" if desk.settle.of(who.id) else "nothing"
+            return "settled" if desk.settle_of(who.id) else "nothing"
 
         # The order in which threads start decides who is first; both orders shall happen.
         calls = [undo, *[settle] * 3] if turn % 2 else [*[settle] * 3, undo]
@@ -75,7 +76,7 @@ def test_a_decision_is_either_settled_or_taken_back(begin: Transactions, engine:
         outcomes += said
         if said["undone"]:
             desk.decide(who, after.id, ["b"], None, after.version)
-            assert desk.settle.of(who.id) == 1
+            assert desk.settle_of(who.id) == 1
     assert count(engine, "annotations") == ROUNDS
     assert outcomes["undone"] + outcomes["settled"] == ROUNDS
 
@@ -94,7 +95,7 @@ def test_workers_that_meet_settle_each_decision_once(
         with begin() as transaction:
             locked = transaction.reviews.get(task.id, for_update=True)
             assert locked is not None
-            held = desk.decide._decided(locked, who, ["a"], None, task.version)
+            held = desk.reviews._decided(locked, who, ["a"], None, task.version)
             transaction.reviews.save(held)
             transaction.commit()
     assert sum(at_once([desk.settle] * workers)) == len(people)

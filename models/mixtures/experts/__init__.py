@@ -1,1 +1,1 @@
-"""Gate and experts of a mixture, and the M steps that fit them."""
+"""Gate and experts of a mixture, with their M steps."""

@@ -8,7 +8,7 @@ memberships :math:`\gamma_n` (rows that sum to one) by minimising
           + \alpha \sum_k \Big(\rho |\beta_k|_1 + \tfrac{1 - \rho}{2} |\beta_k|_2^2\Big).
 
 The solver moves one component at a time by a proximal Newton step with a line search on the
-objective itself, and renews the probabilities after each: every step descends, from any start.
+objective itself, and updates the probabilities after each: every step descends, from any start.
 Intercepts are determined up to a common shift.
 """
 
@@ -36,7 +36,7 @@ from setwise.models.labels.quadratic_model import (
     penalty_change,
 )
 
-# Above this probability one minus it has lost digits: the others' are summed instead.
+# Above this probability one minus it loses digits, so the others' are summed instead.
 _NEARLY_CERTAIN = 0.99
 
 
@@ -69,7 +69,7 @@ class Gate:
 
 
 def constant_gate(targets: NDArray[np.float64], weight: NDArray[np.float64], d: int) -> Gate:
-    """Return the gate that ignores the features: the weighted mean of the memberships."""
+    """Return the constant gate: the weighted mean of the memberships."""
     share = weight @ targets / weight.sum()
     floor = np.finfo(np.float64).tiny
     return Gate(sp.csr_array((targets.shape[1], d)), np.log(np.maximum(share, floor)))
@@ -96,7 +96,7 @@ def fit_gate(
     targets : float64 ndarray of shape (n, n_components)
         Memberships in [0, 1]; rows sum to one.
     alpha : float
-        Penalty strength, not negative; beside a mean loss.
+        Penalty strength relative to the mean loss, not negative.
     l1_ratio : float
         In [0, 1]; 0 is ridge, 1 is lasso.
     sample_weight : float64 ndarray of shape (n,), optional
@@ -143,7 +143,7 @@ class _Softmax(NamedTuple):
 
 
 class _Memberships(NamedTuple):
-    """What the gate is to learn."""
+    """Targets of the gate."""
 
     targets: NDArray[np.float64]  # (K, n)
     weight: NDArray[np.float64]  # (n,), sums to one
@@ -176,7 +176,7 @@ def _split(soft: _Softmax, k: int, own: NDArray[np.float64], rest: NDArray[np.fl
 
 @njit(cache=True, nogil=True)
 def _grow(own: float, rest: float, step: float) -> float:
-    """Change of the log-sum-exp when one component's logit changes by ``step``."""
+    """Return the change of the log-sum-exp for one logit's ``step``."""
     if step > 0.0:  # factor the larger exponential out
         return step + math.log(own + rest * math.exp(-step))
     return math.log(rest + own * math.exp(step))
@@ -237,7 +237,7 @@ def _fit(  # noqa: PLR0917  # compiled: no keywords
     max_sweeps: int,
     least_gain: float,
 ) -> bool:
-    """Improve ``coef`` (K, d) and ``intercept`` (K,) in place; tell whether the gains ran out."""
+    """Improve ``coef`` and ``intercept`` in place; return whether converged."""
     n_components, n = rows.targets.shape
     soft = _Softmax(np.empty((n_components, n)), np.empty(n))
     for k in range(n_components):
@@ -246,7 +246,7 @@ def _fit(  # noqa: PLR0917  # compiled: no keywords
             if coef[k, j] != 0.0:
                 add_column(X, j, coef[k, j], soft.z[k])
     for _ in range(max_passes):
-        _log_sum_exp(soft.z, soft.log_sum)  # afresh: updates would pile up rounding
+        _log_sum_exp(soft.z, soft.log_sum)  # recomputed, because updates accumulate rounding
         total = 0.0
         for k in range(n_components):
             gained, shift = _move_component(X, soft, rows, k, coef[k], penalty, max_sweeps)

@@ -29,7 +29,7 @@ from setwise.models.mixtures.mixture_scoring import (
 
 @dataclass(frozen=True)
 class GateSettings:
-    """How the gate is fitted; see `fit_gate`."""
+    """Settings of the gate; see `fit_gate`."""
 
     alpha: float
     l1_ratio: float
@@ -56,7 +56,7 @@ class SeparateState:
 
     @property
     def experts(self) -> SeparateExperts:
-        """The experts in one piece."""
+        """The joined experts."""
         return join_components(self.components, self.constants, self.gate.coef.shape[1])
 
     @property
@@ -98,7 +98,7 @@ class SharedState:
 
 
 class _LinearLearner:
-    """What both kinds of experts need: the data by rows and columns, and the gate's M step."""
+    """Base of both learners: the data and the gate's M step."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class _LinearLearner:
 
 
 class SeparateLearner(_LinearLearner):
-    """M steps of a mixture whose components have experts of their own."""
+    """M steps of a mixture with separate experts."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class SeparateLearner(_LinearLearner):
                 start=None if before is None else before.components[k],
             )
 
-        # Large components first, so that no thread is left with one at the end.
+        # Large components first, to balance the threads.
         order = np.argsort(-(owned.sum(axis=0) * active.sum(axis=1)), kind="stable")
         with ThreadPoolExecutor(self.threads) as pool:
             gate_task = pool.submit(

@@ -6,7 +6,7 @@ Given memberships :math:`\gamma` the expert of label :math:`l` in component :mat
           \big[\log(1 + e^{z_n}) - y_{nl} z_n\big] + \alpha \Big(\rho |\beta|_1
           + \tfrac{1 - \rho}{2} |\beta|_2^2\Big), \quad z_n = b + \beta \cdot x_n,
 
-so that all experts and the gate descend one objective with one fixed penalty. Two savings follow
+so that all experts and the gate minimise one objective with one fixed penalty. Two shortcuts follow
 the thesis (section 3.5): documents with a small membership are left out, and a label whose rate in
 the component is near 0 or 1 gets a constant. The rate is the weighted share
 :math:`\sum_n w_n \gamma_{nk} y_{nl} / \sum_n w_n \gamma_{nk}`, although the thesis prints the
@@ -25,7 +25,7 @@ from setwise.models.mixtures.mixture_scoring import SeparateExperts
 
 @dataclass(frozen=True)
 class SeparateSettings:
-    """How experts are fitted.
+    """Settings of separate experts.
 
     Attributes
     ----------
@@ -34,15 +34,15 @@ class SeparateSettings:
     per_component : bool
         Whether each component's weights are normalised before the penalty, as the authors'
         program does: small components are then penalised less, the objective changes at every
-        step, and nothing promises descent.
+        step, and descent is not guaranteed.
     membership_floor : float
         Documents with a smaller membership are left out.
     rate_floor : float
         A label whose rate in the component is within this of 0 or 1 gets a constant.
     smoothing : float
-        Documents' worth of the overall label rates in each constant, which keeps it off 0 and 1.
+        Weight, in documents, of the overall label rates in each constant, to avoid 0 and 1.
     newton_steps, max_sweeps : int
-        Work per expert and EM step.
+        Steps and sweeps per expert and EM step.
     """
 
     l1_ratio: float
@@ -73,7 +73,7 @@ class ComponentExperts:
 def component_rates(
     Y: sp.csr_array, owned: NDArray[np.float64], smoothing: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return each label's rate in each component, raw and smoothed, both (n_components, n_labels).
+    """Return raw and smoothed label rates, each (n_components, n_labels).
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def component_rates(
     owned : ndarray of shape (n, n_components)
         Weighted memberships.
     smoothing : float
-        Documents' worth of the overall rates mixed into the smoothed rates, which then lie
-        strictly between 0 and 1.
+        Weight, in documents, of the overall rates in the smoothed rates, which then lie strictly
+        between 0 and 1.
     """
     size = owned.sum(axis=0)
     positives = np.asarray(Y.T @ owned).T
@@ -107,7 +107,7 @@ def fit_component(
     Parameters
     ----------
     X : csr_array of shape (n_here, n_features), float32
-        The documents whose membership counts.
+        The documents with a sufficient membership.
     Y : csr_array of shape (n_here, n_labels)
     weight : ndarray of shape (n_here,)
         Their memberships in this component as shares of all documents' weight.
@@ -140,7 +140,7 @@ def fit_component(
 def join_components(
     components: tuple[ComponentExperts, ...], constants: NDArray[np.float64], n_features: int
 ) -> SeparateExperts:
-    """Put the components' experts together.
+    """Join the components' experts.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def join_components(
 
 
 def _carry_over(before: ComponentExperts, labels: NDArray[np.int64]) -> LinearFit | None:
-    """Return the previous solutions in the order of ``labels``; new labels start at their rate."""
+    """Return previous solutions for ``labels``; new ones start at their rate."""
     if before.fit is None:
         return None
     position = np.minimum(np.searchsorted(before.labels, labels), len(before.labels) - 1)

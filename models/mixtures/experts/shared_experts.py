@@ -1,4 +1,4 @@
-r"""Label classifiers that all components of a mixture share, with biases of their own.
+r"""Label classifiers shared by all components, with a bias for each.
 
 The expert of label :math:`l` in component :math:`k` has the logit
 
@@ -12,9 +12,9 @@ memberships :math:`\gamma` each label minimises
           + \alpha_l \Big(\rho |w_l|_1 + \tfrac{1 - \rho}{2} |w_l|_2^2\Big)
           + \tfrac{\kappa}{2} \sum_k c_{kl}^2 .
 
-Only sums over components enter a step in :math:`w_l`, so no document is copied, and the cost grows
-with the memberships that are not negligible instead of with K. The thesis leaves :math:`b_l` free
-beside free :math:`c_{kl}`, which determines neither; here the biases are deviations and penalised.
+A step in :math:`w_l` uses only sums over components, so no document is copied, and the cost depends
+on the number of non-negligible memberships instead of K. In the thesis both
+:math:`b_l` and :math:`c_{kl}` are free, so neither is determined; here the biases are penalised.
 """
 
 import math
@@ -44,16 +44,16 @@ from setwise.models.labels.quadratic_model import (
 )
 from setwise.models.mixtures.mixture_scoring import SharedExperts
 
-# Below this six terms of the series of log(1 + e) leave less than a rounding error.
+# Below this the error of six terms of the series of log(1 + e) is less than rounding.
 _SMALL = 0.01
 
-# Few enough to keep all threads busy to the end, many enough that Python's share does not show.
+# Few enough to balance the threads, many enough to make Python's overhead negligible.
 _LABELS_PER_TASK = 4
 
 
 @dataclass(frozen=True)
 class SharedSettings:
-    r"""How shared experts are fitted.
+    r"""Settings of shared experts.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class SharedSettings:
     membership_floor : float
         Smaller memberships are left out.
     newton_steps, max_sweeps : int
-        Work per label and EM step.
+        Steps and sweeps per label and EM step.
     """
 
     l1_ratio: float
@@ -75,7 +75,7 @@ class SharedSettings:
 
 
 class _Shares(NamedTuple):
-    """Memberships by document, negligible ones left out; they sum to one over all documents."""
+    """Non-negligible memberships by document, with a total of one."""
 
     indptr: NDArray[np.int64]
     component: NDArray[np.int32]
@@ -83,7 +83,7 @@ class _Shares(NamedTuple):
 
 
 class _Start(NamedTuple):
-    """Where all labels start: sparse detectors by rows, intercepts, and biases by label."""
+    """Start of all labels: sparse detectors, intercepts and biases."""
 
     indptr: NDArray[np.int64]
     features: NDArray[np.int32]
@@ -93,7 +93,7 @@ class _Start(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """What one label's expert is fitted to."""
+    """Targets of one label's expert."""
 
     shares: _Shares
     target: NDArray[np.float64]  # (n,)
@@ -118,7 +118,9 @@ def fit_shared_experts(
     start: SharedExperts | None = None,
     n_jobs: int | None = None,
 ) -> SharedExperts:
-    """Improve shared experts by a few Newton steps in biases and detectors in turn.
+    """Improve shared experts by alternating Newton steps.
+
+    Steps in biases and in detectors alternate.
 
     Parameters
     ----------
@@ -201,7 +203,7 @@ class _Slopes(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _log1p(e: float) -> float:
-    """Return log(1 + e) for e in [0, 1]; the series is exact where most labels are: absent."""
+    """Return log(1 + e) for e in [0, 1]; small e by series."""
     if e < _SMALL:
         series = 0.25 - e * (0.2 - e / 6.0)
         return e * (1.0 - e * (0.5 - e * (1.0 / 3.0 - e * series)))
@@ -212,7 +214,7 @@ def _log1p(e: float) -> float:
 def _evaluate(
     rows: _Rows, u: NDArray[np.float64], bias: NDArray[np.float64], slopes: _Slopes
 ) -> float:
-    """Return the loss and fill all its derivatives: one exponential serves them together."""
+    """Return the loss and fill its derivatives, sharing one exponential."""
     shares = rows.shares
     slopes.by_bias[:] = 0.0
     slopes.bias_curvature[:] = 0.0
@@ -251,7 +253,7 @@ def _copy(source: _Slopes, target: _Slopes) -> None:
 def _move_biases(  # noqa: PLR0917  # compiled: no keywords
     rows: _Rows, point: _Point, loss: float, at: _Slopes, trial_at: _Slopes, ridge: float
 ) -> float:
-    """Take a Newton step in all biases, which do not interact; return the loss reached."""
+    """Take a Newton step in all biases (independent); return the loss."""
     slope = at.by_bias + ridge * point.bias
     step = -slope / (at.bias_curvature + (ridge + MIN_CURVATURE))
     promised = np.dot(slope, step)
@@ -348,7 +350,10 @@ def _fit_labels(  # noqa: PLR0917  # compiled: no keywords
     intercept: NDArray[np.float64],
     bias: NDArray[np.float64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-    """Improve a range of labels: intercepts and biases in place, detectors as sparse rows."""
+    """Improve a range of labels; return sparse rows of detectors.
+
+    Intercepts and biases are updated in place.
+    """
     n, d = len(shares.indptr) - 1, len(X.indptr) - 1
     indptr = np.zeros(last - first + 1, dtype=np.int64)
     features = np.empty(1024, dtype=np.int32)

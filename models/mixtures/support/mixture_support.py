@@ -1,8 +1,8 @@
-r"""Support inference: the probabilities of label sets seen in training, under a Bernoulli mixture.
+r"""Support inference: probabilities of seen label sets under a mixture.
 
-Restricting a mixture to the sets it was trained on regularises it: mass on label combinations that
-nobody ever used is taken away (thesis, section 3.7.1; KDD 2017, section 3.2). What remains feeds
-the F-measure maximiser, which may still answer with an unseen set.
+Restricting a mixture to the sets it was trained on regularises it: label combinations that never
+occurred get no mass (thesis, section 3.7.1; KDD 2017, section 3.2). The F-measure maximiser uses
+the remaining mass and may still return an unseen set.
 """
 
 import math
@@ -19,7 +19,7 @@ _INVISIBLE = 40.0
 
 
 def distinct_sets(Y: csr_array) -> csr_array:
-    """Return the different rows of a 0/1 matrix, by size, then by labels; uint8.
+    """Return distinct rows of a 0/1 matrix by size, then labels.
 
     Parameters
     ----------

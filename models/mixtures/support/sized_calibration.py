@@ -1,7 +1,7 @@
 r"""Calibration of sized marginals before the F-measure maximiser (thesis, section 3.7.1).
 
-A joint misjudges :math:`P_{ls} = p(y_l = 1, |y| = s \mid x)` now and then. One isotonic curve per
-(label, size) pair repairs it, fitted to documents that the joint never saw. The marginals must
+A joint may misestimate :math:`P_{ls} = p(y_l = 1, |y| = s \mid x)`. One isotonic curve per
+(label, size) pair corrects it, fitted to documents that the joint never saw. The marginals must
 belong to normalised distributions: otherwise a curve pools documents with different factors.
 """
 
@@ -20,8 +20,8 @@ from setwise.models.mixtures.support.sized_marginals import Products, WeightedSe
 from setwise.models.sets.f_measure import ExpectedF1Sets, maximise_from_sized_marginals
 from setwise.models.storage.state import StoredArray, StoredPart
 
-# A pair that occurs in fewer documents shares the curve of all rare pairs of its size: by itself it
-# would be calibrated to nought but where its few documents lie.
+# Pairs in fewer documents share the curve of all rare pairs of their size: their own curve would
+# be 0 except near their few documents.
 _LEAST_POSITIVES = 10
 
 
@@ -32,7 +32,7 @@ class SizedMarginals:
     Attributes
     ----------
     P : float64 ndarray of shape (n_documents, n_pairs)
-        Of normalised distributions.
+        Sized marginals of normalised distributions.
     labels, sizes : int64 ndarrays of shape (n_pairs,)
         The pairs, ascending by label, then by size; sizes from 1.
     n_labels : int
@@ -77,7 +77,7 @@ def support_sized_marginals(log_p: NDArray[np.float64], support: sp.csr_array) -
 def mixture_sized_marginals(
     log_weights: ArrayLike, logits: ArrayLike, max_size: int, *, allow_empty: bool
 ) -> SizedMarginals:
-    """Return the exact sized marginals of Bernoulli mixtures, for sets of bounded size.
+    """Return exact sized marginals of mixtures, up to a size.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class SizedMarginalCalibrator(StoredPart, BaseEstimator):
         return self
 
     def transform(self, marginals: SizedMarginals) -> tuple[SizedMarginals, NDArray[np.float64]]:
-        r"""Return calibrated marginals, and the mass of the empty set that they leave.
+        r"""Return calibrated marginals and the mass of the empty set.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class SizedMarginalCalibrator(StoredPart, BaseEstimator):
         Raises
         ------
         ValueError
-            If nothing is left of a document's mass.
+            If a document has no mass after calibration.
         """
         calibrated, p_empty = self.transform(marginals)
         return maximise_from_sized_marginals(
@@ -202,7 +202,7 @@ class SizedMarginalCalibrator(StoredPart, BaseEstimator):
 
 
 def _occurrences(marginals: SizedMarginals, Y: sp.csr_array) -> NDArray[np.float64]:
-    """Tell which pairs hold for which document, 0 or 1, shape (n, n_pairs)."""
+    """Return 1 where a pair holds for a document, shape (n, n_pairs)."""
     width = marginals.n_labels + 1
     sizes = np.diff(Y.indptr)
     code = Y.indices.astype(np.int64) * width + np.repeat(sizes, sizes)

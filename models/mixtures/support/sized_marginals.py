@@ -1,12 +1,12 @@
-r"""Sized marginals: the probability that a set holds a label *and* has a given size.
+r"""Sized marginals: probabilities of a label *and* a set size.
 
 For sets with masses they are sums. For independent labels they follow from the distribution of the
 number of the other labels (Poisson-binomial),
 
 .. math:: p(y_l = 1, |y| = s) = p_l \, p(\textstyle\sum_{m \ne l} y_m = s - 1),
 
-and for a mixture of such products they add up, so no sampling is needed (the KDD 2017 paper holds
-them to be out of reach).
+and for a mixture of such products they add up, so no sampling is needed (the KDD 2017 paper
+considers them intractable).
 """
 
 from typing import NamedTuple
@@ -15,10 +15,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# A label less likely than this is left out: leaving out all L of them costs at most 2L times this.
+# Labels less likely than this are left out, with an error of at most 2L times this for L labels.
 _NEGLIGIBLE_MARGINAL = 1e-13
 
-# Tail mass of the size of a set that is cut off, per label: invisible beside rounding.
+# Tail mass of the set size, per label, that is cut off: less than rounding.
 _NEGLIGIBLE_TAIL = 1e-18
 
 
@@ -31,7 +31,7 @@ class WeightedSets(NamedTuple):
 
 
 class Products(NamedTuple):
-    """Products of independent labels: of all documents, or of one (a dimension less)."""
+    """Products of independent labels, of all documents or of one."""
 
     weights: NDArray[np.float64]
     marginals: NDArray[np.float64]
@@ -39,7 +39,7 @@ class Products(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _count_sizes(p: NDArray[np.float64], out: NDArray[np.float64]) -> int:
-    """Distribution of the number of successes among independent trials, tail cut off.
+    """Compute the distribution of the number of successes, without its tail.
 
     Writes ``out[0:top + 1]`` and returns ``top``.
     """
@@ -57,7 +57,7 @@ def _count_sizes(p: NDArray[np.float64], out: NDArray[np.float64]) -> int:
 
 @njit(cache=True, nogil=True)
 def _leave_out(sizes: NDArray[np.float64], p: float, out: NDArray[np.float64]) -> None:
-    """Take one trial of probability ``p`` out of the distribution of the number of successes.
+    """Remove one trial from the distribution of the number of successes.
 
     Inverts one step of the recursion from the end that damps errors.
     """
@@ -76,7 +76,7 @@ def _leave_out(sizes: NDArray[np.float64], p: float, out: NDArray[np.float64]) -
 def _mark_labels(
     sets: WeightedSets, first: int, last: int, products: Products, row_of: NDArray[np.int64]
 ) -> None:
-    """Give the labels that can matter their rows, in order; the others get -1."""
+    """Assign rows to relevant labels in order, -1 to others."""
     row_of[:] = -1
     for c in range(first, last):
         if sets.mass[c] > 0.0:
@@ -97,7 +97,7 @@ def _mark_labels(
 def _add_sets(
     table: NDArray[np.float64], sets: WeightedSets, first: int, last: int, row_of: NDArray[np.int64]
 ) -> float:
-    """Add the explicit sets to the table and return the mass of the empty one."""
+    """Add explicit sets to the table; return the empty set's mass."""
     p_empty = 0.0
     for c in range(first, last):
         size = sets.indptr[c + 1] - sets.indptr[c]
@@ -113,7 +113,7 @@ def _add_sets(
 def _add_product(
     table: NDArray[np.float64], p: NDArray[np.float64], weight: float, sizes: NDArray[np.float64]
 ) -> None:
-    """Add independent labels: p_l times the distribution of the other labels' number, plus one."""
+    """Add independent labels to the table by their Poisson-binomial."""
     top = min(len(sizes), table.shape[1])
     without = np.empty(len(sizes))
     for row in range(len(p)):
@@ -132,10 +132,10 @@ def tabulate(
     Parameters
     ----------
     sets : WeightedSets
-        Of all documents; this one owns ``first`` to ``last``.
+        Sets of all documents; this document owns ``first`` to ``last``.
     first, last : int
     products : Products
-        Of this document: weights (J,), marginals (J, L).
+        Products of this document: weights (J,), marginals (J, L).
     present : int32 ndarray of shape (n_labels,)
         Receives the labels of the table's rows, ascending.
 

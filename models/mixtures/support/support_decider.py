@@ -1,4 +1,4 @@
-"""The F1 rule on what a mixture believes of the label sets seen in training."""
+"""F1 rule for a mixture restricted to seen label sets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,8 +19,7 @@ from setwise.models.sets.decider import Decider
 from setwise.models.sets.evidence import CandidateSource, Evidence
 from setwise.models.sets.f_measure import maximise_from_sized_marginals
 
-# Raw marginals beside the calibrated ones: curves may call everything impossible, and then these
-# decide.
+# Weight of raw marginals, which decide if the curves calibrate everything to 0.
 _RAW = 1e-9
 
 _NO_MIXTURE = "a rule on a mixture's support needs candidates of a mixture"
@@ -48,7 +47,7 @@ class SupportDecider(Decider):
         evidence: Evidence,
         source: CandidateSource,
         candidates: CandidateSets,  # noqa: ARG002  # the mixture knows more sets
-        confidence: NDArray[np.float64],  # noqa: ARG002  # likewise
+        confidence: NDArray[np.float64],  # noqa: ARG002  # the mixture knows more sets
     ) -> csr_array:
         """Return the sets of highest expected F1.
 
@@ -110,7 +109,7 @@ def sized_marginals(source: MixtureCandidates, evidence: Evidence) -> SizedMargi
 
 
 def support_pairs(source: MixtureCandidates) -> NDArray[np.int64]:
-    """Return the codes of the (label, size) pairs of a mixture's support, ascending."""
+    """Return the ascending (label, size) codes of a mixture's support."""
     support = source.mixture_.support_
     empty = support_sized_marginals(np.zeros((0, support.shape[0])), support)
     return pair_codes(empty)
