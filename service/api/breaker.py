@@ -131,9 +131,7 @@ class Breaker(AnswerBody):
         "counted up to one more than `most_documents`.",
     )
     most_documents: int = Field(description="So many may be sent without a finished audit; 0: any.")
-    most_days: float | None = Field(
-        description="Most days for the same; null for no limit."
-    )
+    most_days: float | None = Field(description="Most days for the same; null for no limit.")
     trip: BreakerTrip | None = Field(description="Why nothing is sent at present.")
     further_audits: int | None = Field(
         description="How many the last certification since the trip found lacking."
