@@ -71,7 +71,7 @@ class Dataset:
     X : csr_array of float32, shape (n, d), or None
         The feature vectors; int32 indices, ascending in each row.
     feature_names : tuple of str, length d, or None
-        The columns of ``X``.
+        The columns of ``X``; numbered from "1" if not given. None for texts.
     fingerprint : str
         SHA-256 of the content (hex), the same whether the file was gzipped or not.
     annotators : tuple of (str or None), or None
@@ -87,6 +87,16 @@ class Dataset:
     feature_names: tuple[str, ...] | None
     fingerprint: str
     annotators: tuple[str | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.X is None:
+            return
+        if self.feature_names is None:
+            object.__setattr__(self, "feature_names", _numbered(self.X.shape[1]))
+        elif len(self.feature_names) != self.X.shape[1]:
+            raise ValueError(
+                f"{len(self.feature_names)} feature names for {self.X.shape[1]} columns of X"
+            )
 
     @property
     def n(self) -> int:
@@ -356,7 +366,7 @@ def _read_vectors(
     # A label of labels.txt that neither the model nor this file uses gets no column.
     column = [position.get(name, -1) for name in own_labels]
     rows = [[column[label] for label in labels] for labels in label_sets]
-    features = tuple(own_features or map(str, range(1, X.shape[1] + 1)))
+    features = tuple(own_features) if own_features else _numbered(X.shape[1])
     if feature_names is not None:
         X, features = _in_columns_of(file, X, features, tuple(feature_names))
     return Dataset(
@@ -369,6 +379,10 @@ def _read_vectors(
         feature_names=features,
         fingerprint=content.hexdigest(),
     )
+
+
+def _numbered(n_features: int) -> tuple[str, ...]:
+    return tuple(map(str, range(1, n_features + 1)))
 
 
 def _beside(file: Path, name: str) -> Path | None:

@@ -116,6 +116,15 @@ def test_every_calibrator_can_be_asked_for(name):
     assert np.isfinite(found.predict(vectors(seed=1).X).confidence).all()
 
 
+def test_vectors_without_feature_names_are_predicted_by_position():
+    model = quietly(dataclasses.replace(vectors(), feature_names=None))
+    assert model.feature_names[:2] == ("1", "2")
+    row = np.zeros((1, 12))
+    row[0, [0, 11]] = 0.7, 0.2
+    named = model.predict_features([{"1": 0.7, "12": 0.2}])
+    assert named.ranked(0) == model.predict(row).ranked(0)
+
+
 def test_too_few_documents_for_trees_get_a_simpler_calibrator_and_a_warning():
     with pytest.warns(TrainingWarning, match="too few for a boosted calibrator"):
         found = train(vectors(n=MIN_DOCUMENTS_TREES - 1), QUICK)

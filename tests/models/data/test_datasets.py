@@ -14,6 +14,7 @@ from setwise.models.data.datasets import (
     concatenate_datasets,
     read_dataset,
 )
+from tests.models.corpora import vectors
 
 
 def write_texts(path, label_sets):
@@ -59,6 +60,14 @@ def test_vectors_take_their_names_from_the_files_beside_them(tmp_path):
 
 def test_features_without_names_are_numbered(tmp_path):
     assert read_dataset(write_vectors(tmp_path / "d", ["1 2:3"])).feature_names == ("1", "2")
+
+
+def test_vectors_made_in_memory_are_numbered_too_and_pool_by_their_numbers():
+    unnamed = replace(vectors(n=3), feature_names=None)
+    assert unnamed.feature_names == tuple(map(str, range(1, 13)))
+    assert concatenate_datasets(unnamed, unnamed).X.shape == (6, 12)
+    with pytest.raises(ValueError, match="2 feature names for 12 columns"):
+        replace(unnamed, feature_names=("a", "b"))
 
 
 def test_the_fingerprint_is_of_the_content_not_of_its_packing(tmp_path):
