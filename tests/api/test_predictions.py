@@ -217,7 +217,7 @@ def test_what_a_body_means_has_one_digest_whatever_the_release(service: Service)
         answer = service.post("/v1/predictions", by="client", headers=headers, json=body)
         assert answer.status_code == 201
     assert len(service.database.contents.predictions) == 1
-    meant = b'{"document":{"features":null,"id":null,"text":"x"},"metadata":{}}'
+    meant = b'{"document":{"text":"x"}}'  # without optional members, which a release may add
     ((_, digest),) = service.database.contents.idempotency.values()
     assert digest == hashlib.sha256(meant).hexdigest()
 

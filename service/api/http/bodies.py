@@ -35,9 +35,11 @@ class _StrictRequest(Request):
 def digest_of(body: BaseModel) -> str:
     """Return a digest of a body's meaning.
 
-    The order of members, white space and absent members do not change it.
+    The order of members, white space, and members at their defaults do not change it. So a release
+    that adds an optional member still recognises requests that were sent to its predecessor.
     """
-    canonical = json.dumps(body.model_dump(), sort_keys=True, separators=(",", ":"))
+    meant = body.model_dump(exclude_defaults=True)
+    canonical = json.dumps(meant, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
