@@ -4,12 +4,19 @@ import tempfile
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.dependencies import (
+    CallerOf,
+    EdgeOf,
+    RequestId,
+    ServicesOf,
+    answer,
+    version_in,
+)
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
@@ -24,7 +31,9 @@ from setwise.service.domain.errors import (
     NothingToRollBack,
     ShadowNotFound,
     ShadowTaken,
+    StaleVersion,
     UploadTooLarge,
+    VersionRequired,
 )
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.services.models import ComparisonReport
@@ -292,14 +301,26 @@ def activate_model(
 @router.post(
     "/rollback",
     response_model=Model,
-    responses=documented(NothingToRollBack, ModelDamaged),
+    responses=documented(NothingToRollBack, ModelDamaged, StaleVersion, VersionRequired),
 )
-def roll_back_model(caller: CallerOf, services: ServicesOf, request_id: RequestId) -> Response:
-    """Activate the model that served before the present one.
+def roll_back_model(
+    caller: CallerOf,
+    services: ServicesOf,
+    request_id: RequestId,
+    if_match: Annotated[
+        str | None,
+        Header(
+            description="The `version` of the model to leave, in quotes, as predictions carry it "
+            "in `model_version`. Required."
+        ),
+    ] = None,
+) -> Response:
+    """Activate the model that served before the one named in `If-Match`.
 
-    A second roll-back undoes the first.
+    If another model serves, nothing happens: a repeated request cannot undo the first.
     """
-    return answer(Model.of(services.models.roll_back(caller, request_id=request_id)))
+    model = services.models.roll_back(caller, version_in(if_match), request_id=request_id)
+    return answer(Model.of(model))
 
 
 @router.post(

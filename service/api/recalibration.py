@@ -3,11 +3,18 @@
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Header, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.dependencies import (
+    CallerOf,
+    EdgeOf,
+    RequestId,
+    ServicesOf,
+    answer,
+    version_in,
+)
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.jobs import Job
 from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
@@ -19,6 +26,7 @@ from setwise.service.domain.errors import (
     ModelUnavailable,
     NothingToRollBack,
     StaleVersion,
+    VersionRequired,
 )
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.recalibration import Activate, Noise, Options, ServingCalibrator
@@ -230,18 +238,27 @@ def list_calibrations(
 @router.post(
     "/rollback",
     response_model=ServingCalibration,
-    responses=documented(*_SWITCH, NothingToRollBack),
+    responses=documented(*_SWITCH, NothingToRollBack, VersionRequired),
 )
 def roll_back_calibration(
-    caller: CallerOf, services: ServicesOf, request_id: RequestId
+    caller: CallerOf,
+    services: ServicesOf,
+    request_id: RequestId,
+    if_match: Annotated[
+        str | None,
+        Header(
+            description="The `calibrator_version` to leave, in quotes, as predictions carry it. "
+            "Required."
+        ),
+    ] = None,
 ) -> Response:
-    """Activate the calibrator that served before the present one.
+    """Activate the calibrator that served before the one named in `If-Match`.
 
-    It may be the model's own. If it has a valid certificate, its threshold is in force at once.
+    It may be the model's own. If it has a valid certificate, its threshold is in force at once. If
+    another calibrator serves, nothing happens: a repeated request cannot undo the first.
     """
-    return answer(
-        ServingCalibration.of(services.recalibration.roll_back(caller, request_id=request_id))
-    )
+    serving = services.recalibration.roll_back(caller, version_in(if_match), request_id=request_id)
+    return answer(ServingCalibration.of(serving))
 
 
 @router.get(

@@ -13,6 +13,8 @@ from setwise.service.domain.errors import (
     ServiceError,
     ShadowNotFound,
     ShadowTaken,
+    StaleVersion,
+    VersionRequired,
 )
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally, compared
@@ -130,16 +132,19 @@ class Models(Recorded):
             If it does not load here; nothing changes then.
         """
         model = self.verify(caller, model_id)
-        activated = self._activate(caller, model.id, request_id)
+        activated = self._activate(caller, model.id, request_id, leaving=None)
         self.loader.follow()
         return activated
 
-    def _activate(self, caller: Caller, model_id: str, request_id: str | None) -> ModelVersion:
+    def _activate(
+        self, caller: Caller, model_id: str, request_id: str | None, *, leaving: str | None
+    ) -> ModelVersion:
         with self.begin() as transaction:
-            model = _known(transaction, model_id)
+            model, before = _known(transaction, model_id), transaction.models.active()
+            if leaving is not None:
+                _check_leaving(before, leaving)
             if model.active:
                 return model
-            before = transaction.models.active()
             transaction.models.activate(model.id, self.now(), self.new_id())
             self._note(
                 transaction,
@@ -153,22 +158,37 @@ class Models(Recorded):
             transaction.commit()
         return replace(model, active=True)
 
-    def roll_back(self, caller: Caller, *, request_id: str | None = None) -> ModelVersion:
-        """Activate the previous model; a second rollback undoes the first.
+    def roll_back(
+        self, caller: Caller, leaving: str | None, *, request_id: str | None = None
+    ) -> ModelVersion:
+        """Activate the previous model, unless another one serves than the caller means to leave.
+
+        Parameters
+        ----------
+        leaving : str or None
+            The version to leave. Repeating a rollback does not undo it.
 
         Raises
         ------
+        VersionRequired, StaleVersion
+            If the version is missing, or is not the one that serves.
         NothingToRollBack
             If no other model has served.
         ModelDamaged
             If that model no longer loads; the current one stays active.
         """
         caller.require(Permission.ADMINISTER)
+        if leaving is None:
+            raise VersionRequired("Name the version of the model to leave in If-Match.")
         with self.begin(read_only=True) as transaction:
+            _check_leaving(transaction.models.active(), leaving)
             before = transaction.models.previous()
         if before is None:
             raise NothingToRollBack("No other model has served before the present one.")
-        return self.activate(caller, before.id, request_id=request_id)
+        self.loader.load(before)
+        activated = self._activate(caller, before.id, request_id, leaving=leaving)
+        self.loader.follow()
+        return activated
 
     def begin_shadow(
         self, caller: Caller, model_id: str, *, request_id: str | None = None
@@ -340,6 +360,13 @@ def _scored(
 
 def _has_content(prediction: Prediction) -> bool:
     return prediction.document.text is not None or prediction.document.features is not None
+
+
+def _check_leaving(active: ModelVersion | None, leaving: str) -> None:
+    if active is not None and active.version != leaving:
+        raise StaleVersion(
+            f"Version {active.version} serves, not {leaving}; nothing was rolled back."
+        )
 
 
 def _known(transaction: Transaction, model_id: str) -> ModelVersion:

@@ -12,6 +12,7 @@ from setwise.service.domain.errors import (
     NotEnoughReviews,
     NothingToRollBack,
     StaleVersion,
+    VersionRequired,
 )
 from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.models import ModelVersion
@@ -181,6 +182,15 @@ class Recalibration(Recorded):
         with self.begin(read_only=True) as transaction:
             return transaction.calibrations.page(after=after, limit=limit)
 
+    def serving_version(self, caller: Caller) -> str | None:
+        """Return the version of the calibrator that serves; None without a model."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True) as transaction:
+            model = transaction.models.active()
+            if model is None:
+                return None
+            return calibrator_version(model, transaction.calibrations.active(model.id))
+
     def activate(
         self, caller: Caller, calibration_id: str, *, request_id: str | None = None
     ) -> ServingCalibrator:
@@ -206,23 +216,35 @@ class Recalibration(Recorded):
             )
         return self._switch(caller, model, calibration, request_id)
 
-    def roll_back(self, caller: Caller, *, request_id: str | None = None) -> ServingCalibrator:
-        """Activate the previous calibrator; a second rollback undoes the first.
+    def roll_back(
+        self, caller: Caller, leaving: str | None, *, request_id: str | None = None
+    ) -> ServingCalibrator:
+        """Activate the previous calibrator, unless another one serves than the caller means.
+
+        Parameters
+        ----------
+        leaving : str or None
+            The version to leave. Repeating a rollback does not undo it.
 
         Raises
         ------
+        VersionRequired, StaleVersion
+            If the version is missing, or is not the one that serves.
         NothingToRollBack
             If no other calibrator has served with the active model.
         CalibrationDamaged
             If that calibrator no longer loads; the current one stays active.
         """
         caller.require(Permission.ADMINISTER)
+        if leaving is None:
+            raise VersionRequired("Name the version of the calibrator to leave in If-Match.")
         with self.begin(read_only=True) as transaction:
             model = _active_model(transaction)
+            _check_leaving(model, transaction.calibrations.active(model.id), leaving)
             before = transaction.calibrations.previous(model.id)
         if before is None:
             raise NothingToRollBack("No other calibrator has served with the active model.")
-        return self._switch(caller, model, before.calibration, request_id)
+        return self._switch(caller, model, before.calibration, request_id, leaving=leaving)
 
     def _question(self, transaction: Transaction, options: Options) -> Question:
         model = _active_model(transaction)
@@ -292,6 +314,8 @@ class Recalibration(Recorded):
         model: ModelVersion,
         calibration: Calibration | None,
         request_id: str | None,
+        *,
+        leaving: str | None = None,
     ) -> ServingCalibrator:
         if calibration is not None:
             self.calibrator_loader.load_calibration(model, calibration)
@@ -301,6 +325,8 @@ class Recalibration(Recorded):
                     "Another model has started to serve; choose one of its calibrators."
                 )
             before = transaction.calibrations.active(model.id)
+            if leaving is not None:
+                _check_leaving(model, before, leaving)
             wanted = calibration.id if calibration else None
             if wanted != (before.id if before else None):
                 transaction.calibrations.activate(model.id, wanted, self.now(), self.new_id())
@@ -345,6 +371,12 @@ def _active_model(transaction: Transaction) -> ModelVersion:
     if model is None:
         raise ModelUnavailable("No model is active, so there is nothing to calibrate.")
     return model
+
+
+def _check_leaving(model: ModelVersion, active: Calibration | None, leaving: str) -> None:
+    serving = calibrator_version(model, active)
+    if serving != leaving:
+        raise StaleVersion(f"Version {serving} serves, not {leaving}; nothing was rolled back.")
 
 
 def _known(transaction: Transaction, calibration_id: str) -> Calibration:

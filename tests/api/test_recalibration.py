@@ -1,6 +1,7 @@
 """Calibrators over HTTP."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -10,11 +11,12 @@ from tests.edge import Service, assert_problem
 from tests.samples import CLIENT, calibration, model
 
 PATH = "/v1/admin/calibrations"
+OWN = {"If-Match": '"sha256:own"'}
 
 
 @pytest.fixture
 def served(service: Service) -> Service:
-    registered = model("sha256:model")
+    registered = replace(model("sha256:model"), summary={"calibrator_version": "sha256:own"})
     with service.database() as transaction:
         transaction.models.add(registered)
         transaction.models.activate(registered.id, service.clock(), CLIENT.id)
@@ -48,7 +50,9 @@ def test_rates_that_say_nothing_are_pointed_at(served: Service) -> None:
 
 def test_without_a_model_there_is_nothing_to_calibrate(service: Service) -> None:
     assert_problem(service.post(PATH, by="admin", json={}), 503, "model-unavailable")
-    assert_problem(service.post(f"{PATH}/rollback", by="admin"), 503, "model-unavailable")
+    assert_problem(
+        service.post(f"{PATH}/rollback", by="admin", headers=OWN), 503, "model-unavailable"
+    )
 
 
 def test_a_calibrator_is_read_activated_and_taken_back(served: Service) -> None:
@@ -60,13 +64,20 @@ def test_a_calibrator_is_read_activated_and_taken_back(served: Service) -> None:
     assert activated["threshold"] is None
     assert "nothing is sent by itself" in activated["notice"]
     assert only(served)["active"] is True
-    assert served.post(f"{PATH}/rollback", by="admin").json()["calibration"] is None
+    assert_problem(served.post(f"{PATH}/rollback", by="admin"), 428, "version-required")
+    leaving = {"If-Match": '"sha256:learnt"'}
+    back = served.post(f"{PATH}/rollback", by="admin", headers=leaving)
+    assert back.json()["calibration"] is None
+    again = served.post(f"{PATH}/rollback", by="admin", headers=leaving)
+    assert_problem(again, 412, "stale-version")
     assert only(served)["active"] is False
 
 
 def test_refusals_say_what_to_do(served: Service) -> None:
     found = only(served)
-    assert_problem(served.post(f"{PATH}/rollback", by="admin"), 409, "nothing-to-roll-back")
+    assert_problem(
+        served.post(f"{PATH}/rollback", by="admin", headers=OWN), 409, "nothing-to-roll-back"
+    )
     missing = served.get(f"{PATH}/{CLIENT.id}", by="lead")
     assert_problem(missing, 404, "calibration-not-found")
     served.calibrators.damaged.add("sha256:learnt")

@@ -12,6 +12,8 @@ from setwise.service.domain.errors import (
     Forbidden,
     ModelUnavailable,
     NothingToRollBack,
+    StaleVersion,
+    VersionRequired,
 )
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import ThresholdMode
@@ -83,13 +85,25 @@ def test_a_calibrator_serves_once_it_is_activated(desk: Desk) -> None:
 
 def test_a_roll_back_leads_to_the_one_before_and_back_again(desk: Desk) -> None:
     with pytest.raises(NothingToRollBack):
-        desk.recalibration.roll_back(ADMIN)
+        desk.recalibration.roll_back(ADMIN, OWN)
     desk.recalibration.activate(ADMIN, desk.first.id)
-    own = desk.recalibration.roll_back(ADMIN)
+    with pytest.raises(VersionRequired):
+        desk.recalibration.roll_back(ADMIN, None)
+    own = desk.recalibration.roll_back(ADMIN, "sha256:1")
     assert (own.calibration, own.version, desk.serving()) == (None, OWN, None)
-    assert desk.recalibration.roll_back(ADMIN).calibration == replace(desk.first, active=True)
+    assert desk.recalibration.roll_back(ADMIN, OWN).calibration == replace(desk.first, active=True)
     desk.recalibration.activate(ADMIN, desk.second.id)
-    assert desk.recalibration.roll_back(ADMIN).version == "sha256:1"
+    assert desk.recalibration.roll_back(ADMIN, "sha256:2").version == "sha256:1"
+
+
+def test_a_repeated_roll_back_of_a_calibrator_does_not_bring_it_back(desk: Desk) -> None:
+    for one in (desk.first, desk.second):
+        desk.recalibration.activate(ADMIN, one.id)
+    assert desk.recalibration.serving_version(LEAD) == "sha256:2"
+    desk.recalibration.roll_back(ADMIN, "sha256:2")
+    with pytest.raises(StaleVersion, match="nothing was rolled back"):
+        desk.recalibration.roll_back(ADMIN, "sha256:2")
+    assert desk.recalibration.serving_version(LEAD) == "sha256:1"
 
 
 def test_a_calibrator_of_another_model_is_refused(desk: Desk) -> None:
@@ -153,7 +167,7 @@ def test_what_was_proved_for_a_calibrator_is_in_force_again_with_it(desk: Desk) 
         policy = transaction.policies.current()
     assert (policy.certificate_id, policy.certified_for) == (proof.id, scorer)
     assert desk.recalibration.activate(ADMIN, desk.second.id).threshold is None
-    assert desk.recalibration.roll_back(ADMIN).threshold == 0.85
+    assert desk.recalibration.roll_back(ADMIN, desk.second.version).threshold == 0.85
 
 
 def test_calibrators_are_read_by_leads_and_changed_by_admins(desk: Desk) -> None:
@@ -166,11 +180,11 @@ def test_calibrators_are_read_by_leads_and_changed_by_admins(desk: Desk) -> None
     for verb in (get, desk.recalibration.activate):
         with pytest.raises(Forbidden):
             verb(ANN, desk.first.id)
-    for forbidden in (lambda: page(ANN), lambda: desk.recalibration.roll_back(LEAD)):
+    for forbidden in (lambda: page(ANN), lambda: desk.recalibration.roll_back(LEAD, "")):
         with pytest.raises(Forbidden):
             forbidden()
 
 
 def test_without_an_active_model_no_calibrator_serves(begin: Transactions) -> None:
     with pytest.raises(ModelUnavailable):
-        building.recalibration(begin).roll_back(ADMIN)
+        building.recalibration(begin).roll_back(ADMIN, "")

@@ -13,6 +13,8 @@ from setwise.service.domain.errors import (
     NothingToRollBack,
     ShadowNotFound,
     ShadowTaken,
+    StaleVersion,
+    VersionRequired,
 )
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion, Tally
@@ -117,17 +119,41 @@ def test_a_model_that_does_not_load_never_becomes_active(office: Office) -> None
         office.models.verify(ADMIN, bad.id)
 
 
-def test_a_roll_back_returns_to_the_model_before_and_back_again(office: Office) -> None:
+def test_a_roll_back_leaves_the_model_that_it_names(office: Office) -> None:
     first, second, _ = office.add("sha256:1", "sha256:2", "sha256:3")
     with pytest.raises(NothingToRollBack):
-        office.models.roll_back(ADMIN)
+        office.models.roll_back(ADMIN, "sha256:1")
     office.models.activate(ADMIN, first.id)
     with pytest.raises(NothingToRollBack):
-        office.models.roll_back(ADMIN)
+        office.models.roll_back(ADMIN, "sha256:1")
     office.models.activate(ADMIN, second.id)
-    assert office.models.roll_back(ADMIN).version == "sha256:1"
+    with pytest.raises(VersionRequired):
+        office.models.roll_back(ADMIN, None)
+    assert office.models.roll_back(ADMIN, "sha256:2").version == "sha256:1"
     assert office.active() == "sha256:1"
-    assert office.models.roll_back(ADMIN).version == "sha256:2"
+    assert office.models.roll_back(ADMIN, "sha256:1").version == "sha256:2"
+
+
+def test_a_repeated_roll_back_of_a_model_does_not_bring_it_back(office: Office) -> None:
+    for one in office.add("sha256:good", "sha256:faulty"):
+        office.models.activate(ADMIN, one.id)
+    office.models.roll_back(ADMIN, "sha256:faulty")
+    with pytest.raises(StaleVersion, match="nothing was rolled back"):
+        office.models.roll_back(ADMIN, "sha256:faulty")
+    assert office.active() == "sha256:good"
+
+
+def test_of_two_concurrent_roll_backs_of_a_model_one_counts(office: Office) -> None:
+    class Slow(FakeLoader):
+        def load(self, model: ModelVersion) -> FakePredictor:
+            office.models.roll_back(ADMIN, "sha256:faulty")  # by someone else, meanwhile
+            return super().load(model)
+
+    for one in office.add("sha256:good", "sha256:faulty"):
+        office.models.activate(ADMIN, one.id)
+    with pytest.raises(StaleVersion):
+        replace(office.models, loader=Slow()).roll_back(ADMIN, "sha256:faulty")
+    assert office.active() == "sha256:good"
 
 
 def test_one_model_at_a_time_shadows_the_serving_one(office: Office) -> None:
@@ -237,7 +263,7 @@ def test_what_cannot_be_done_is_refused(office: Office) -> None:
             verb(ADMIN, MISSING)
         with pytest.raises(Forbidden):
             verb(CLIENT, candidate.id)
-    for refused in (office.models.page, office.models.allow_adding, office.models.roll_back):
+    for refused in (office.models.page, office.models.allow_adding):
         with pytest.raises(Forbidden):
             refused(LEAD)
     with pytest.raises(Forbidden):

@@ -72,6 +72,7 @@ def test_what_was_reported_teaches_both_servers(installation: Installation) -> N
         assert report["rows"]["original"]["rows"] == 300
         assert report["after"]["brier"]["value"] < report["before"]["brier"]["value"]
         assert report["routes"]["to_review"]["count"] > 0
-        back = admin.post(f"{CALIBRATIONS}/rollback")
+        leaving = {"If-Match": f'"{learnt}"'}
+        back = admin.post(f"{CALIBRATIONS}/rollback", headers=leaving)
         assert back.json()["calibrator_version"] == own["calibrator_version"]
         assert predict(client, "judge verdict")["confidence"] == own["confidence"]

@@ -87,7 +87,8 @@ def test_a_candidate_shadows_takes_over_and_gives_way_again(
         assert admin.post(f"{path}/activate").json()["active"] is True
         assert predict(one, 1, seed=52) == [new]  # at once where it was activated
         eventually(lambda: serving(other, new), "the other server follows")
-        assert admin.post(f"{MODELS}/rollback").json()["version"] == old
+        back = admin.post(f"{MODELS}/rollback", headers={"If-Match": f'"{new}"'})
+        assert back.json()["version"] == old
         assert predict(one, 1, seed=53) == [old]
         eventually(lambda: serving(other, old), "the other server follows back")
 

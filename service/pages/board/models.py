@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 from pydantic import BaseModel
@@ -65,7 +66,7 @@ def _roll_back_question(_: Call) -> ui.Question:
         "Roll back to the previous model?",
         (
             "The model that was active before the current one is loaded and activated again.",
-            "The current one stays registered; rolling back once more returns to it.",
+            "The current one stays registered; you can activate it again.",
             "Past predictions keep the version that made them.",
         ),
         "Roll back",
@@ -118,7 +119,9 @@ def flips(tally: Tally) -> str:
 _ONE = f"{MODELS}/{{model_id}}"
 ROLL_BACK = Action(
     f"{MODELS}/rollback",
-    lambda call, _: call.services.models.roll_back(call.caller, request_id=call.request_id),
+    lambda call, _: call.services.models.roll_back(
+        call.caller, call.query.get("leaving"), request_id=call.request_id
+    ),
     ask=_roll_back_question,
     then=MODELS,
     notices={"model-rolled-back": "The previous model is active again."},
@@ -181,6 +184,7 @@ _COLUMNS: Sequence[ui.Column[ModelVersion]] = (
 
 def _models(call: Call) -> ui.View:
     models = call.services.models.page(call.caller)
+    active = next((one for one in models if one.active), None)
     empty = Markup(
         "No model is registered yet. Train one with <code>setwise train DATA --out model</code> "
         "and register it with <code>setwise model add model --activate</code>."
@@ -188,7 +192,11 @@ def _models(call: Call) -> ui.View:
     return ui.View(
         "Models",
         (ui.Table("Models", _COLUMNS, models, empty),),
-        buttons=(ui.Go("Roll back", f"{MODELS}/rollback"),) if len(models) > 1 else (),
+        buttons=(
+            ui.Go("Roll back", f"{ROLL_BACK.address}?{urlencode({'leaving': active.version})}"),
+        )
+        if active and len(models) > 1
+        else (),
         lead="One is active; verify and compare others before you activate them.",
         terms=("shadow run", "calibrated"),
     )

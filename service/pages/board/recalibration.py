@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
+from urllib.parse import urlencode
 
 from fastapi import Response
 from markupsafe import Markup
@@ -116,7 +117,7 @@ def _roll_back_question(_: Call) -> ui.Question:
         (
             "The calibrator that was active before is activated again; it may be the model's own.",
             "If a certificate holds for it, its threshold applies at once.",
-            "Rolling back once more returns to the current one.",
+            "The current one is kept; you can activate it again.",
         ),
         "Roll back",
         CALIBRATORS,
@@ -144,7 +145,9 @@ ACTIVATE = Action(
 )
 ROLL_BACK = Action(
     f"{CALIBRATORS}/rollback",
-    lambda call, _: call.services.recalibration.roll_back(call.caller, request_id=call.request_id),
+    lambda call, _: call.services.recalibration.roll_back(
+        call.caller, call.query.get("leaving"), request_id=call.request_id
+    ),
     ask=_roll_back_question,
     then=CALIBRATORS,
     notices={"calibrator-rolled-back": "The previous calibrator is active again."},
@@ -169,6 +172,7 @@ _COLUMNS: Sequence[ui.Column[Calibration]] = (
 
 def _calibrators(call: Call) -> ui.View:
     found = call.services.recalibration.page(call.caller, after=call.after, limit=PAGE)
+    serving = call.services.recalibration.serving_version(call.caller)
     empty = (
         "None has been trained on reviews yet; each model uses its own. Once reviewers have "
         "completed a few hundred documents, retrain."
@@ -180,7 +184,9 @@ def _calibrators(call: Call) -> ui.View:
             ui.Pager(CALIBRATORS, found.next_after, {}, started=call.after is None),
             call.form(RETRAIN, noise=Noise.NONE.value, activate=Activate.NEVER.value),
         ),
-        buttons=(ui.Go("Roll back", f"{CALIBRATORS}/rollback"),) if found.items else (),
+        buttons=(ui.Go("Roll back", f"{ROLL_BACK.address}?{urlencode({'leaving': serving})}"),)
+        if found.items and serving
+        else (),
         lead="A calibrator turns a model's score into a confidence that can be taken literally. It "
         "is trained on reviews; the model itself stays as it is.",
         terms=("calibrator", "calibrated", "noise"),

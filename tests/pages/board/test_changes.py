@@ -242,7 +242,13 @@ def test_a_calibrator_is_read_activated_and_taken_back(
     assert send(admin, f"{learnt}/activate").status_code == 303
     assert last_action(service) == ("calibration.activated", "Ann")
     assert '<span class="badge good">active</span>' in admin.get("/board/calibrators").text
-    assert send(admin, "/board/calibrators/rollback").status_code == 303
+    here = "/board/calibrators/rollback"
+    leaving = re.search(rf'href="{here}(.+?)"', admin.get("/board/calibrators").text)
+    assert leaving is not None
+    assert send(admin, f"{here}{leaving[1]}").status_code == 303
+    again = send(admin, f"{here}{leaving[1]}")
+    assert again.status_code == 409
+    assert "nothing was rolled back" in again.text
     assert '<span class="badge good">active</span>' not in admin.get("/board/calibrators").text
 
 
