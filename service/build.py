@@ -264,7 +264,7 @@ def assemble(
         settings.breaker_run_length,
         Freshness(settings.breaker_stale_documents, _days(settings.breaker_stale_days)),
     )
-    breaker = Breaker(outlook=certifications.outlook, rule=rule, **office)
+    breaker = Breaker(rule=rule, **office)
     predictions = Predictions(
         predictors=predictors,
         lottery=lottery,

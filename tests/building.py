@@ -79,8 +79,7 @@ def certifications(
 
 
 def breaker(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Breaker:
-    """Return the breaker, with the outlook of these certifications unless given."""
-    options.setdefault("outlook", certifications(begin, now, ids).outlook)
+    """Return the breaker."""
     return Breaker(begin, now, ids, **options)
 
 

@@ -37,7 +37,7 @@ class Loop:
         self.certifications = building.certifications(*parts, schedule=EARLY)
         self.certify = self.certifications.certify
         self.certify_if_due = self.certifications.certify_if_due
-        breaker = building.breaker(*parts, outlook=self.certifications.outlook, rule=self.rule)
+        breaker = building.breaker(*parts, rule=self.rule)
         self.watch, self.breaker, self.reset = breaker.watch, breaker.get, breaker.reset
         self.predictors = FakePredictors()
         self.predictions = Predictions(self.predictors, *parts, LOTTERY)

@@ -1,6 +1,5 @@
 """Watch audits of sent label sets; stop sending below the target."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -19,13 +18,12 @@ from setwise.service.domain.breaker import (
     would_be_sent,
 )
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.certification import Scorer
+from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.errors import (
     BreakerNotTripped,
     CertificateNeeded,
     FieldFault,
     InvalidRequest,
-    ModelUnavailable,
 )
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Prediction
@@ -47,12 +45,9 @@ class Breaker(Recorded):
 
     Attributes
     ----------
-    outlook : callable
-        Returns the evidence that a certification would find now, without storing one.
     rule : BreakerRule
     """
 
-    outlook: Callable[[], Mapping[str, object]]
     rule: BreakerRule = field(default_factory=BreakerRule)
 
     def get(self, caller: Caller) -> BreakerState:
@@ -63,14 +58,13 @@ class Breaker(Recorded):
             trips = transaction.breakers.history(MOST_TRIPS)
             trip_id = seen.policy.trip_id
             trip = None if trip_id is None else transaction.breakers.trip(trip_id)
-            tried = None if seen.scorer is None else transaction.certifications.newest(seen.scorer)
-        since_trip = trip is not None and tried is not None and tried.id > trip.id
+            tried = None if trip is None else _tried_since(transaction, trip)
         return BreakerState(
             watch=seen,
             rule=self.rule,
             trip=trip,
             trips=tuple(trips),
-            further_audits=tried.further_audits if since_trip and tried is not None else None,
+            further_audits=None if tried is None else tried.further_audits,
         )
 
     def watch(self) -> Trip | None:
@@ -131,7 +125,7 @@ class Breaker(Recorded):
                 self._close(transaction, caller, policy, reset, request_id=request_id)
                 transaction.commit()
                 return reset
-        raise CertificateNeeded(self._what_is_missing())
+            raise CertificateNeeded(_what_is_missing(_tried_since(transaction, trip)))
 
     def _judge(self, transaction: Transaction) -> Trip | None:
         seen = _look(transaction, self.rule)
@@ -210,24 +204,38 @@ class Breaker(Recorded):
             threshold=resumed.threshold,
         )
 
-    def _what_is_missing(self) -> str:
-        needed = "No certificate from after the trip proves a threshold. "
-        try:
-            found = self.outlook()
-        except ModelUnavailable:
-            return needed + "Nothing has been predicted since."
-        if found["certified"] is True:
-            return (
-                needed + "The audits would prove one now: ask for it with "
-                "POST /v1/admin/certifications, then reset the breaker."
-            )
-        further = found["further_audits"]
-        if further is None:
-            return (
-                needed + f"The audits say: {found['reason']}. More of them would not change that; "
-                "lower the target, or train or recalibrate the model."
-            )
-        return needed + f"About {further} more audits are needed ({found['reason']})."
+
+def _what_is_missing(tried: Certification | None) -> str:
+    """Return why there is no proof, from the last attempt since the trip only.
+
+    What the audits would prove now is not said: asking until they suffice would be a test for each
+    question, and no risk is set aside for it.
+    """
+    needed = "No certificate from after the trip proves a threshold. "
+    ask = "POST /v1/admin/certifications tries, and spends a part of the risk."
+    if tried is None:
+        return (
+            needed + "None has been tried since; one is tried hourly once there are enough "
+            f"audits. {ask}"
+        )
+    if tried.threshold is not None:
+        return needed + f"The one proved since does not fit the policy in force. {ask}"
+    if tried.further_audits is None:
+        return (
+            needed + f"The last attempt says: {tried.reason}. More audits would not change that; "
+            "lower the target, or train or recalibrate the model."
+        )
+    return (
+        needed + f"The last attempt says: {tried.reason}; about {tried.further_audits} more audits "
+        "were needed then."
+    )
+
+
+def _tried_since(transaction: Transaction, trip: Trip) -> Certification | None:
+    """Return the last certification since a trip, for what serves now."""
+    scorer = transaction.certifications.serving()
+    tried = None if scorer is None else transaction.certifications.newest(scorer)
+    return tried if tried is not None and tried.id > trip.id else None
 
 
 def _look(transaction: Transaction, rule: BreakerRule) -> Watch:

@@ -186,19 +186,6 @@ class Certifications(Recorded):
             predicted = _predicted(transaction, question)
         return self._store(question, _answer(question, predicted), SYSTEM.id)
 
-    def outlook(self) -> Mapping[str, object]:
-        """Return the evidence that an attempt would find now, without storing it.
-
-        Raises
-        ------
-        ModelUnavailable
-            If nothing has been predicted yet.
-        """
-        with self.begin(read_only=True) as transaction:
-            question = self._question(transaction)
-            predicted = _predicted(transaction, question)
-        return _answer(question, predicted)
-
     def _question(self, transaction: Transaction) -> _Question:
         policy = transaction.policies.current()
         scorer = transaction.certifications.serving()

@@ -299,9 +299,10 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "certificate-needed",
         HTTPStatus.CONFLICT,
         "A new certificate is needed",
-        "What was proved before the trip no longer counts. `detail` says how many audits lack; "
-        "have them read, let `POST /v1/admin/certifications` prove a threshold, then reset the "
-        "breaker. Or set a threshold by hand and say that it is not certified.",
+        "What was proved before the trip no longer counts. `detail` has what the last attempt "
+        "since says, never what the next one would find. Have more audits read, let `POST "
+        "/v1/admin/certifications` prove a threshold, then reset the breaker. Or set a threshold "
+        "by hand and say that it is not certified.",
     ),
     errors.LoginTaken: ProblemKind(
         "login-taken",
