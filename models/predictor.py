@@ -20,6 +20,7 @@ from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.labels.ranking import rank_largest
 from setwise.models.labels.scaling import as_rows
 from setwise.models.sets.candidates import CandidateSets, concatenate
+from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
 from setwise.models.sets.decider import Decider
 from setwise.models.sets.evidence import CandidateSource, Evidence
 from setwise.models.sets.features import SetFeatures
@@ -70,9 +71,10 @@ class SetPredictions:
     candidates : CandidateSets
         Each document's sets, the chosen one first.
     confidence : float64 ndarray of shape (n_sets,)
-        Calibrated probability that each whole set is right, in [0, 1].
-    marginals : float64 ndarray of shape (n_documents, n_labels)
-        Calibrated probability of each label, strictly inside (0, 1).
+        Calibrated probability that each whole set is right, in [0, 1]. A document's confidences
+        sum to at most 1.
+    label_probability : float64 ndarray of shape (n_documents, n_labels)
+        Probability of each label, calibrated label by label, strictly inside (0, 1).
     known_features : int32 ndarray of shape (n_documents,)
         Number of the document's features that occurred in training; 0 means out of domain.
     """
@@ -80,8 +82,23 @@ class SetPredictions:
     label_names: tuple[str, ...]
     candidates: CandidateSets
     confidence: NDArray[np.float64]
-    marginals: NDArray[np.float64]
+    label_probability: NDArray[np.float64]
     known_features: NDArray[np.int32]
+
+    @cached_property
+    def marginals(self) -> NDArray[np.float64]:
+        """Probability of each label (n_documents, n_labels), coherent with the candidates.
+
+        Candidates and the mass that they leave are one distribution, see
+        `setwise.models.sets.coherence`: no label is less probable than the candidates that hold it
+        together, nor more than these and the mass left.
+        """
+        return coherent_marginals(self.candidates, self.confidence, self.label_probability)
+
+    def with_confidence(self, confidence: NDArray[np.float64]) -> "SetPredictions":
+        """Return the same candidates with other confidences (n_sets,), made coherent."""
+        shown = coherent_confidence(self.candidates, confidence)
+        return replace(self, confidence=shown)
 
     def __len__(self) -> int:
         return self.candidates.n_documents
@@ -232,7 +249,7 @@ class SetPredictor:
             self.label_names,
             concatenate([block.candidates for block in blocks]),
             np.concatenate([block.confidence for block in blocks]),
-            np.concatenate([block.marginals for block in blocks]),
+            np.concatenate([block.label_probability for block in blocks]),
             np.concatenate([block.known_features for block in blocks]),
         )
 
@@ -243,6 +260,7 @@ class SetPredictor:
             ranked, confidence = self.decider.announce(
                 evidence, self.source, self.reranker, ranked, confidence
             )
+        confidence = coherent_confidence(ranked, confidence)
         known = _count_seen(rows, self.seen)
         return SetPredictions(self.label_names, ranked, confidence, evidence.marginals, known)
 

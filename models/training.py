@@ -46,6 +46,7 @@ from setwise.models.mixtures.proposals import (
     propose_voted,
 )
 from setwise.models.predictor import SetPredictor, seen_features
+from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
 from setwise.models.sets.decider import Decider, announced_order
 from setwise.models.sets.deciding import fit_decider
 from setwise.models.sets.decisions import OBJECTIVES, Objective
@@ -570,12 +571,13 @@ def _cross_fitted_metrics(
     rows: CrossFitted, Y: csr_array, confidence: NDArray[np.float64], options: TrainingOptions
 ) -> dict[str, Any]:
     order = _announced(rows, confidence, options)
-    candidates, confidence = rows.candidates.reorder(order), confidence[order]
+    candidates = rows.candidates.reorder(order)
+    confidence = coherent_confidence(candidates, confidence[order])
     metrics = evaluate_predictions(
         Y,
         candidates.first(),
         confidence[candidates.doc_indptr[:-1]],
-        marginals=rows.marginals,
+        marginals=coherent_marginals(candidates, confidence, rows.marginals),
         candidates=candidates,
     )
     return {"estimated_by": "cross-fitting on the training documents", **metrics.to_json()}

@@ -28,6 +28,7 @@ from scipy.special import expit, logit
 
 from setwise.models.calibration.losses import ForwardLoss, checked_rates
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather
+from setwise.models.sets.coherence import coherent_confidence
 from setwise.models.storage.state import checked_array
 
 Floats = NDArray[np.float64]
@@ -97,6 +98,7 @@ class AnnouncedSets:
         bounds = candidates.doc_indptr
         if own.shape != (len(candidates),) or (np.diff(bounds) == 0).any():
             raise ValueError("every document needs a candidate, and every candidate a confidence")
+        own = coherent_confidence(candidates, own)
         first = bounds[:-1]
         rows = np.arange(candidates.n_documents + 1, dtype=np.int64)
         sets = candidates.take(first, rows).sets

@@ -110,7 +110,7 @@ class WhyLabel:
     sentence : str
         The reason in words.
     probability : float
-        Marginal probability of the label.
+        Probability of the label by itself, before label sets are compared.
     given_others : float or None
         Probability given all other labels, present and absent; None without a mixture.
     confidence_without : float or None
@@ -435,7 +435,7 @@ def _by_candidates(
 ) -> WhySet:
     reasons = []
     for place, label in enumerate(ranked[0].labels):
-        probability = float(predictions.marginals[row, chosen[place]])
+        probability = float(predictions.label_probability[row, chosen[place]])
         without = _confidence_without(ranked, label)
         sentence = _alone(label, probability, ranked[0].confidence, without)
         reasons.append(WhyLabel(label, sentence, probability, None, without, (), terms[place]))

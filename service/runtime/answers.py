@@ -18,7 +18,7 @@ _DIGITS = 6
 
 def scored_sets(
     predictions: SetPredictions,
-    confidences: NDArray[np.float64],
+    own_confidences: NDArray[np.float64] | None = None,
     *,
     model_version: str,
     calibrator_version: str,
@@ -28,9 +28,9 @@ def scored_sets(
     Parameters
     ----------
     predictions : SetPredictions
-        Predictions of the documents.
-    confidences : float64 ndarray of shape (n_sets,)
-        Confidences of their candidates: the model's own, or those that replace them.
+        Predictions of the documents, with the confidences to show.
+    own_confidences : float64 ndarray of shape (n_sets,), optional
+        The model's own confidences, if a calibrator learnt from reviews replaced them.
 
     Raises
     ------
@@ -39,14 +39,17 @@ def scored_sets(
     """
     sets = predictions.candidates
     scores = np.minimum(np.exp(sets.log_score), 1.0)
-    if not (np.isfinite(scores).all() and np.isfinite(confidences).all()):
+    if not (np.isfinite(scores).all() and np.isfinite(predictions.confidence).all()):
         raise ValueError("the model gave a number that is not finite")
     names = predictions.label_names
     labels = [names[label] for label in sets.labels.tolist()]
     candidates = [
         Candidate(tuple(labels[first:last]), confidence, score)
         for (first, last), confidence, score in zip(
-            pairwise(sets.set_indptr.tolist()), confidences.tolist(), _rounded(scores), strict=True
+            pairwise(sets.set_indptr.tolist()),
+            predictions.confidence.tolist(),
+            _rounded(scores),
+            strict=True,
         )
     ]
     share_ends, columns, probabilities = likely_columns(
@@ -56,7 +59,7 @@ def scored_sets(
         Marginal(names[column], probability)
         for column, probability in zip(columns.tolist(), _rounded(probabilities), strict=True)
     ]
-    own = None if confidences is predictions.confidence else predictions.confidence.tolist()
+    own = None if own_confidences is None else own_confidences.tolist()
     return [
         ScoredSet(
             candidates=tuple(candidates[first:last]),

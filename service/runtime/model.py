@@ -96,12 +96,15 @@ class LoadedPredictor:
             if self._predictor.kind == "text"
             else self._score_features(documents)
         )
-        own = confidences = predictions.confidence
+        shown, own = predictions, None
         if self._calibrator is not None:
-            confidences = self._calibrator.recalibration.correct(predictions.candidates, own)
+            own = predictions.confidence
+            shown = predictions.with_confidence(
+                self._calibrator.recalibration.correct(predictions.candidates, own)
+            )
         return scored_sets(
-            predictions,
-            confidences,
+            shown,
+            own,
             model_version=self.version,
             calibrator_version=self.calibrator_version,
         )

@@ -143,9 +143,10 @@ def fitted(data: Dataset, options: TrainingOptions) -> SetPredictor:
 
 
 def assert_sound(predictions: SetPredictions) -> None:
-    confidence, marginals = predictions.confidence, predictions.marginals
-    assert ((confidence >= 0.0) & (confidence <= 1.0)).all()
-    assert ((marginals > 0.0) & (marginals < 1.0)).all()
+    alone = predictions.label_probability
+    for share in (predictions.confidence, predictions.marginals):
+        assert ((share >= 0.0) & (share <= 1.0)).all()
+    assert ((alone > 0.0) & (alone < 1.0)).all()
     assert np.isfinite(predictions.candidates.log_score).all()
     assert (np.diff(predictions.candidates.doc_indptr) > 0).all()
 

@@ -23,16 +23,18 @@ def _predictions(marginals: np.ndarray) -> SetPredictions:
             source=np.zeros(3, dtype=np.uint8),
             n_labels=len(NAMES),
         ),
-        confidence=np.array([0.1 + 0.2, 5e-324, 1.0]),
-        marginals=marginals,
+        confidence=np.array([0.1 + 0.2, 5e-324, 0.25]),
+        label_probability=marginals,
         known_features=np.array([3, 0], dtype=np.int32),
     )
 
 
 def _answers(predictions: SetPredictions, confidences: np.ndarray | None = None) -> list[ScoredSet]:
-    if confidences is None:
-        confidences = predictions.confidence
-    return scored_sets(predictions, confidences, model_version="m", calibrator_version="c")
+    own = None
+    if confidences is not None:
+        own = predictions.confidence
+        predictions = predictions.with_confidence(confidences)
+    return scored_sets(predictions, own, model_version="m", calibrator_version="c")
 
 
 @pytest.fixture
@@ -44,18 +46,19 @@ def marginals() -> np.ndarray:
 
 
 def test_objects_hold_what_the_arrays_say(marginals: np.ndarray) -> None:
-    first, second = _answers(_predictions(marginals))
+    said = _predictions(marginals)
+    first, second = _answers(said)
     assert first.candidates == (
         Candidate((NAMES[0], NAMES[2]), 0.1 + 0.2, 0.5),
         Candidate((), 5e-324, 1e-12),
     )
-    assert second.candidates == (Candidate((NAMES[1],), 1.0, 0.333333),)
+    assert second.candidates == (Candidate((NAMES[1],), 0.25, 0.333333),)
     assert second.labels == (NAMES[1],)
     assert (first.out_of_domain, second.out_of_domain) == (False, True)
-    assert second.marginals == (Marginal(NAMES[0], 0.005),)
+    assert second.marginals == (Marginal(NAMES[1], 0.25), Marginal(NAMES[0], 0.005))
     assert len(first.marginals) == MOST_MARGINALS
     order = [marginal.probability for marginal in first.marginals]
-    likeliest = sorted(marginals[0].tolist(), reverse=True)[:MOST_MARGINALS]
+    likeliest = sorted(said.marginals[0].tolist(), reverse=True)[:MOST_MARGINALS]
     assert order == [float(f"{probability:.6g}") for probability in likeliest]
     assert first.replaced is None
     assert type(first.candidates[0]) is Candidate
@@ -74,14 +77,21 @@ def test_confidences_stay_as_they_are_and_no_score_passes_one(marginals: np.ndar
 def test_where_others_replace_them_the_models_own_confidences_are_kept(
     marginals: np.ndarray,
 ) -> None:
-    first, second = _answers(_predictions(marginals), np.array([0.9, 0.2, 0.7]))
-    assert [candidate.confidence for candidate in first.candidates] == [0.9, 0.2]
-    assert (first.own_confidences, second.own_confidences) == ((0.1 + 0.2, 5e-324), (1.0,))
+    first, second = _answers(_predictions(marginals), np.array([0.8, 0.2, 0.7]))
+    assert [candidate.confidence for candidate in first.candidates] == [0.8, 0.2]
+    assert (first.own_confidences, second.own_confidences) == ((0.1 + 0.2, 5e-324), (0.25,))
 
 
 def test_labels_that_are_all_negligible_are_not_told() -> None:
-    for scored in _answers(_predictions(np.full((2, len(NAMES)), 0.001))):
+    unsure = np.array([0.001, 0.002, 0.003])
+    for scored in _answers(_predictions(np.full((2, len(NAMES)), 0.001)), unsure):
         assert scored.marginals == ()
+
+
+def test_labels_follow_the_confidences_that_are_shown(marginals: np.ndarray) -> None:
+    marginals[:] = 0.01
+    first, _ = _answers(_predictions(marginals), np.array([0.8, 0.1, 0.7]))
+    assert first.marginals[:2] == (Marginal(NAMES[0], 0.8), Marginal(NAMES[2], 0.8))
 
 
 def test_a_number_that_json_lacks_is_refused(marginals: np.ndarray) -> None:
