@@ -191,6 +191,7 @@ class Worker:
         report = Report(job, self._jobs, self._stopping)
         try:
             with self._held(job, report):
+                self._jobs.authorise(job)
                 result = task.run(job, report)
         except Interrupted:
             if not report.lost.is_set():

@@ -19,6 +19,7 @@ from typing import Any, Self, cast
 from setwise.service.domain.callers import Caller, Permission, Role
 from setwise.service.domain.errors import (
     FieldFault,
+    Forbidden,
     IdempotencyMismatch,
     InvalidRequest,
     ModelUnavailable,
@@ -322,7 +323,7 @@ class Files(Recorded):
     ) -> Job:
         """Queue an export job; raises the errors of `export`."""
         caller.require(Permission.RUN_JOBS)
-        _exported_client(caller, wanted)
+        client_id = _exported_client(caller, wanted)
         now = self.now()
         job = Job(
             id=self.new_id(),
@@ -331,7 +332,13 @@ class Files(Recorded):
             due_at=now,
             created_at=now,
             owner_id=caller.id,
-            payload={"name": caller.name, "role": caller.role.value, "wanted": wanted.as_json()},
+            # Servers of release 0.1.0 read name and role.
+            payload={
+                "name": caller.name,
+                "role": caller.role.value,
+                "client_id": client_id,
+                "wanted": wanted.as_json(),
+            },
         )
         with self.begin() as transaction:
             transaction.jobs.enqueue(job)
@@ -354,7 +361,6 @@ class Files(Recorded):
         """
         payload = cast("dict[str, Any]", dict(job.payload))  # Any: JSON of `submit_export`
         wanted = ExportRequest.from_json(payload["wanted"])
-        caller = Caller(cast("str", job.owner_id), payload["name"], Role(payload["role"]))
         rows = 0
 
         def count(n: int) -> None:
@@ -364,7 +370,7 @@ class Files(Recorded):
 
         name = f"{result_folder(job.id)}/{0:08d}.{wanted.written.value}"
         with self.store.create(name) as sink:
-            for part in self._parts(wanted, _exported_client(caller, wanted), count):
+            for part in self._parts(wanted, payload.get("client_id"), count):
                 sink.write(part)
         return {"rows": rows, "location": f"/v1/jobs/{job.id}/result"}
 
@@ -432,12 +438,29 @@ def _exported_client(caller: Caller, wanted: ExportRequest) -> str | None:
     client_id = None
     if wanted.what is Exported.ANNOTATIONS:
         caller.require(Permission.REPORT)
+        if wanted.content:  # documents of every client
+            caller.require(Permission.READ_ALL_PREDICTIONS)
     elif wanted.what is Exported.AUDIT_EVENTS:
         caller.require(Permission.READ_AUDIT_TRAIL)
     else:
         client_id = visible_to(caller)
     wanted.check()
     return client_id
+
+
+def check_result(caller: Caller, job: Job) -> None:
+    """Raise `Forbidden` unless the caller may read the rows of a job's result."""
+    of: object
+    if job.kind == SCORING:
+        readable, of = visible_to(caller), job.owner_id
+    elif job.kind == EXPORT:
+        payload = cast("dict[str, Any]", dict(job.payload))  # Any: JSON of `submit_export`
+        readable = _exported_client(caller, ExportRequest.from_json(payload["wanted"]))
+        of = payload.get("client_id")
+    else:
+        return
+    if readable not in {None, of}:
+        raise Forbidden("This job holds predictions of others, which you may not read.")
 
 
 def _page(

@@ -9,11 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.errors import JobNotFound, JobUnfinished, LeaseLost, ResultNotFound
+from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.errors import (
+    Forbidden,
+    JobNotFound,
+    JobUnfinished,
+    LeaseLost,
+    ResultNotFound,
+)
 from setwise.service.domain.jobs import Job, JobFilter, RetryRule, job_folder, result_folder
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.text import is_id
+from setwise.service.services import files
 from setwise.service.services.ports import FileStore
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
@@ -139,6 +146,8 @@ class Jobs(Recorded):
 
         Raises
         ------
+        Forbidden
+            If the caller may not read the rows of the result themselves.
         JobNotFound
             If the job does not exist or belongs to another caller.
         JobUnfinished
@@ -147,6 +156,7 @@ class Jobs(Recorded):
             If the job has no result file, or the file has expired.
         """
         job = self.get(caller, job_id)
+        files.check_result(caller, job)
         if not job.finished:
             raise JobUnfinished(f"The job is {job.state}; wait until it has ended.")
         folder = result_folder(job.id)
@@ -234,6 +244,21 @@ class Jobs(Recorded):
             if not lost:
                 return job
 
+    def authorise(self, job: Job) -> None:
+        """Raise `Forbidden` if the job's owner may not request it any more."""
+        if job.owner_id is None:
+            return
+        with self.begin(read_only=True) as transaction:
+            owner = _owner(transaction, job.owner_id, self.now())
+        match job.kind:
+            case files.SCORING:
+                owner.require(Permission.PREDICT)
+            case files.EXPORT:
+                owner.require(Permission.RUN_JOBS)
+                files.check_result(owner, job)
+            case _:
+                owner.require(Permission.ADMINISTER)
+
     def renew(self, job: Job, *, progress: float | None = None, message: str | None = None) -> Job:
         """Renew the lease, store progress and return the job; raises `LeaseLost`."""
         return self._save(job.continued(self.now(), self.lease, progress=progress, message=message))
@@ -290,6 +315,18 @@ def _visible(
     if job is None or not (caller.may(everything) or job.owner_id == caller.id):
         raise JobNotFound(f"No job of yours has the id {job_id!r}.")
     return job
+
+
+def _owner(transaction: Transaction, owner_id: str, now: datetime) -> Caller:
+    """Return a job's owner with the rights that they have now."""
+    if owner_id == SYSTEM.id:
+        return SYSTEM
+    key, person = transaction.keys.get(owner_id), transaction.people.get(owner_id)
+    if key is not None and not key.revoked and not key.expired(now):
+        return key.calling()
+    if person is not None and not person.disabled:
+        return person.calling()
+    raise Forbidden("The key or person that requested this job has no access any more.")
 
 
 def _lost(job: Job) -> LeaseLost:
