@@ -1,5 +1,6 @@
 """Callers, their roles, and the permissions of each role."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -81,13 +82,20 @@ class Caller:
     scopes: frozenset[Permission] | None = None
     per_minute: int | None = None
 
-    def require(self, permission: Permission) -> None:
-        """Raise `Forbidden` unless the caller has the permission."""
-        if not self.may(permission):
-            if permission in PERMISSIONS[self.role]:
-                raise Forbidden(f"This key lacks the scope {permission}.")
-            allowed = ", ".join(role for role in Role if permission in PERMISSIONS[role])
-            raise Forbidden(f"The role {self.role} may not do this; it takes one of: {allowed}.")
+    def require(self, *sufficient: Permission) -> None:
+        """Raise `Forbidden` unless the caller has one of these permissions."""
+        if not self.may_one(sufficient):
+            lacking = [one for one in sufficient if one in PERMISSIONS[self.role]]
+            if lacking:
+                raise Forbidden(f"This key lacks the scope {' or '.join(lacking)}.")
+            allowed = [role for role in Role if not PERMISSIONS[role].isdisjoint(sufficient)]
+            raise Forbidden(
+                f"The role {self.role} may not do this; it takes one of: {', '.join(allowed)}."
+            )
+
+    def may_one(self, sufficient: Iterable[Permission]) -> bool:
+        """Return whether the caller has one of these permissions."""
+        return any(map(self.may, sufficient))
 
     def may(self, permission: Permission) -> bool:
         """Return whether the caller has the permission."""

@@ -268,27 +268,27 @@ class Place:
         As people read it.
     address : str
         The path of the page; what lies below it counts as being there.
-    needed : Permission or None
-        What a visitor must be allowed; None for anyone signed in.
+    needed : tuple of Permission
+        Any one of these lets a visitor in; empty for anyone signed in.
     invitation : str
         What the start page says to those who may go there.
     """
 
     name: str
     address: str
-    needed: Permission | None = None
+    needed: tuple[Permission, ...] = ()
     invitation: str = ""
 
 
 # In the order of the header; a test requests every address.
 PLACES: tuple[Place, ...] = (
     Place("Overview", "/"),
-    Place("Review", "/desk", Permission.REVIEW, "Review the next document"),
-    Place("Cockpit", "/cockpit", Permission.REPORT, "See how the model performs"),
-    Place("Board", "/board", Permission.INSPECT, "Manage the service"),
+    Place("Review", "/desk", (Permission.REVIEW,), "Review the next document"),
+    Place("Cockpit", "/cockpit", (Permission.REPORT,), "See how the model performs"),
+    Place("Board", "/board", (Permission.INSPECT, Permission.REPORT), "Manage the service"),
 )
 
 
 def places_for(caller: Caller) -> list[Place]:
     """Return the places that ``caller`` may go to."""
-    return [place for place in PLACES if place.needed is None or caller.may(place.needed)]
+    return [place for place in PLACES if not place.needed or caller.may_one(place.needed)]

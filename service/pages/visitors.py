@@ -62,7 +62,7 @@ class Visitors:
         self.cookies = cookies
 
     def who_may(self, *needed: Permission) -> Callable[[Request], Visit]:
-        """Return a dependency: a visitor with every permission in ``needed``.
+        """Return a dependency: a visitor with one of the permissions ``needed``.
 
         It raises `SignInFirst` or `setwise.service.domain.errors.Forbidden`.
         """
@@ -105,8 +105,8 @@ class Visitors:
         except Unauthenticated as error:
             raise SignInFirst(_asked_for(request)) from error
         request.state.visit = visit
-        for permission in needed:
-            visit.caller.require(permission)
+        if needed:
+            visit.caller.require(*needed)
         return visit
 
 

@@ -64,13 +64,13 @@ class Annotators(Recorded):
 
     def page(self, caller: Caller) -> list[AnnotatorReport]:
         """Return everyone who may review or has reviewed, sorted by name."""
-        caller.require(Permission.REPORT)
+        caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             return _annotators(transaction)
 
     def get(self, caller: Caller, annotator_id: str) -> AnnotatorReport:
         """Return an annotator; raises `AnnotatorNotFound`."""
-        caller.require(Permission.REPORT)
+        caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             return _found(transaction, annotator_id)
 
@@ -125,13 +125,13 @@ class Annotators(Recorded):
 
     def groups(self, caller: Caller) -> list[GroupReport]:
         """Return all groups with their noise rates, ordered by id."""
-        caller.require(Permission.REPORT)
+        caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             return [*report_noise(transaction).groups.values()]
 
     def get_group(self, caller: Caller, group_id: str) -> GroupReport:
         """Return a group with its noise rates; raises `GroupNotFound`."""
-        caller.require(Permission.REPORT)
+        caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             found = report_noise(transaction).groups.get(group_id)
         if found is None:

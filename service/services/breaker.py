@@ -52,7 +52,7 @@ class Breaker(Recorded):
 
     def get(self, caller: Caller) -> BreakerState:
         """Return the breaker's state with its newest trips."""
-        caller.require(Permission.REPORT)
+        caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             seen = _look(transaction, self.rule)
             trips = transaction.breakers.history(MOST_TRIPS)

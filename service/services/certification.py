@@ -112,7 +112,7 @@ class Certifications(Recorded):
 
     def get(self, caller: Caller, certification_id: str) -> Certification:
         """Return an attempt with its evidence; raises `CertificationNotFound`."""
-        caller.require(Permission.REPORT)
+        caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             found = transaction.certifications.get(certification_id)
         if found is None:
@@ -123,7 +123,7 @@ class Certifications(Recorded):
         self, caller: Caller, *, after: str | None = None, limit: int = 50
     ) -> Page[Certification]:
         """Return a page of attempts, newest first."""
-        caller.require(Permission.REPORT)
+        caller.require(Permission.REPORT, Permission.INSPECT)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
             return transaction.certifications.page(after=after, limit=limit)

@@ -169,7 +169,7 @@ class Recalibration(Recorded):
 
     def get(self, caller: Caller, calibration_id: str) -> Calibration:
         """Return a calibrator with its report; raises `CalibrationNotFound`."""
-        caller.require(Permission.REPORT)
+        caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             return _known(transaction, calibration_id)
 
@@ -177,7 +177,7 @@ class Recalibration(Recorded):
         self, caller: Caller, *, after: str | None = None, limit: int = 50
     ) -> Page[Calibration]:
         """Return a page of all models' calibrators, newest first."""
-        caller.require(Permission.REPORT)
+        caller.require(Permission.REPORT, Permission.INSPECT)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
             return transaction.calibrations.page(after=after, limit=limit)

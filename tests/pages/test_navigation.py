@@ -31,12 +31,12 @@ def test_everybody_is_led_only_where_they_may_go(role: Role) -> None:
     shown = places_for(caller(role))
     assert Place("Overview", "/") in shown
     for place in PLACES:
-        assert (place in shown) == (place.needed is None or caller(role).may(place.needed))
+        assert (place in shown) == (not place.needed or caller(role).may_one(place.needed))
 
 
 def test_a_key_without_the_scope_is_not_led_there() -> None:
     narrow = Caller("1", "narrow", Role.ADMIN, scopes=frozenset({Permission.PREDICT}))
-    assert all(place.needed is None for place in places_for(narrow))
+    assert all(not place.needed for place in places_for(narrow))
 
 
 def test_a_word_is_explained_in_markup_that_opens_without_a_script() -> None:

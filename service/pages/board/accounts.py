@@ -32,7 +32,7 @@ SCOPES = {
     Permission.READ_QUEUE: "read the queue",
     Permission.REVIEW: "claim and complete reviews",
     Permission.REPORT: "read reports",
-    Permission.INSPECT: "read policy, models, keys and webhooks",
+    Permission.INSPECT: "read what administrators change, such as policy, models and keys",
     Permission.READ_AUDIT_TRAIL: "read the audit trail",
     Permission.RUN_JOBS: "start jobs and read their results",
     Permission.ADMINISTER: "change all of these",

@@ -286,7 +286,7 @@ def _group(call: Call) -> ui.View:
     )
 
 
-_NEEDED = (Permission.INSPECT, Permission.REPORT)
+_NEEDED = (Permission.REPORT, Permission.INSPECT)
 PAGES = (
     BoardPage(
         GROUPS,

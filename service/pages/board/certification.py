@@ -313,7 +313,7 @@ def _breaker_state(call: Call) -> State:
     return State("Tripped: nothing is sent.", wrong=True) if tripped else State("Not tripped.")
 
 
-_NEEDED = (Permission.INSPECT, Permission.REPORT)
+_NEEDED = (Permission.REPORT, Permission.INSPECT)
 BREAKER_PAGE = BoardPage(
     BREAKER,
     _breaker,

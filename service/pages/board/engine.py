@@ -102,7 +102,7 @@ class BoardPage:
     state : callable or None
         How the section stands, for the first page.
     needed : tuple of Permission
-        What a reader needs.
+        Any one of these lets a reader in.
     """
 
     address: str
@@ -301,7 +301,7 @@ class Frame:
         refusal : str
             Why something could not be done.
         """
-        readable = [each for each in self._sections if all(map(visit.caller.may, each.needed))]
+        readable = [each for each in self._sections if visit.caller.may_one(each.needed)]
         values = {
             "view": view,
             "section": next(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from setwise.service.domain.callers import Permission
 from setwise.service.domain.jobs import Job, JobFilter, JobState
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, State
@@ -195,6 +196,7 @@ def _jobs_state(call: Call) -> State:
     return State("None failed.")
 
 
+_NEEDED = (Permission.RUN_JOBS, Permission.INSPECT)
 PAGES = (
     BoardPage(
         JOBS,
@@ -202,6 +204,7 @@ PAGES = (
         name="Jobs",
         meaning="Work in the background: progress, results, errors.",
         state=_jobs_state,
+        needed=_NEEDED,
     ),
-    BoardPage(_ONE, _job, (CANCEL, RETRY), section=JOBS),
+    BoardPage(_ONE, _job, (CANCEL, RETRY), section=JOBS, needed=_NEEDED),
 )

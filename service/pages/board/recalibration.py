@@ -286,7 +286,7 @@ def _download(call: Call) -> Response:
     return taken_away(reliability(made.report), call.ids["form"])
 
 
-_NEEDED = (Permission.INSPECT, Permission.REPORT)
+_NEEDED = (Permission.REPORT, Permission.INSPECT)
 PAGES = (
     BoardPage(
         CALIBRATORS,

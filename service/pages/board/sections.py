@@ -69,7 +69,7 @@ def _start(call: Call) -> ui.View:
     states = {
         one.address: one.state(call)
         for one in PAGES
-        if one.state and all(map(call.caller.may, one.needed))
+        if one.state and call.caller.may_one(one.needed)
     }
     return ui.View("Board", template="board_start.html", values={"states": states})
 
@@ -79,6 +79,7 @@ def board(
 ) -> APIRouter:
     """Return the routes of the board; ``settings`` are those of this server."""
     router = APIRouter(route_class=Page)
-    start = BoardPage(BOARD, _start)
+    readers = {needed for one in PAGES for needed in one.needed}
+    start = BoardPage(BOARD, _start, needed=tuple(sorted(readers)))
     mount(router, services, visitors, [start, *PAGES, settings_page(settings)])
     return router

@@ -1,0 +1,71 @@
+"""Each operation is open to the roles and scopes of the table, and to nobody else."""
+
+from typing import Any
+
+import pytest
+
+from setwise.service.domain.callers import SYSTEM, Permission, Role
+from setwise.service.settings import Settings
+from tests.edge import Service, build_service
+from tests.rights import BY_BODY, OPEN, operations
+
+UNKNOWN = "019b7a0b-0000-7000-9000-0000000000ff"
+CALLERS: list[tuple[Role, frozenset[Permission] | None]] = [
+    *((role, None) for role in Role),
+    *((Role.ADMIN, frozenset({scope})) for scope in Permission),
+    *((Role.AUDITOR, frozenset({scope})) for scope in (Permission.INSPECT, Permission.REPORT)),
+    (Role.LEAD, frozenset({Permission.REPORT})),
+    (Role.CLIENT, frozenset({Permission.RUN_JOBS})),
+]
+
+
+@pytest.fixture(scope="module")
+def service() -> Service:
+    service = build_service(Settings(max_text_bytes=1_000, key_cache_s=0, open_metrics=False))
+    for role, scopes in CALLERS:
+        _, secret = service.services.accounts.create_key(
+            SYSTEM, "key", role, scopes=scopes, per_minute=0
+        )
+        service.secrets[f"{role} {scopes}"] = secret
+    return service
+
+
+def bodies(document: dict[str, Any], method: str, path: str) -> dict[str, Any]:
+    """Return arguments of a request with the example that the documentation gives."""
+    body = document["paths"].get(path, {}).get(method.lower(), {}).get("requestBody")
+    if body is None:
+        return {}
+    ((kind, content), *_) = body["content"].items()
+    if "$ref" not in content["schema"]:
+        return {"content": b"no file", "headers": {"Content-Type": kind}}
+    schema = document["components"]["schemas"][content["schema"]["$ref"].rsplit("/", 1)[1]]
+    return {"json": schema["examples"][0]}
+
+
+@pytest.mark.parametrize("operation", operations(), ids=" ".join)
+def test_an_operation_is_open_to_the_roles_and_scopes_of_the_table(
+    service: Service, operation: tuple[str, str]
+) -> None:
+    method, path = operation
+    arguments = bodies(service.app.openapi(), method, path)
+    address = "/".join(UNKNOWN if part.startswith("{") else part for part in path.split("/"))
+    right, differing = operations()[operation], []
+    for role, scopes in CALLERS:
+        response = service.send(method, address, by=f"{role} {scopes}", **arguments)
+        assert response.status_code < 500 or response.status_code == 503
+        refused = response.status_code == 403
+        if refused == right.opens(role, scopes):
+            differing.append((role, scopes, response.text))
+    assert not differing
+
+
+def test_the_table_has_every_operation(service: Service) -> None:
+    declared = {
+        (method.upper(), path)
+        for path, methods in service.app.openapi()["paths"].items()
+        for method in methods
+    }
+    words = f"{OPEN} {BY_BODY} GET /v1/exports/{{what}}".split()
+    exports = {one for one in operations() if one[1].startswith("/v1/exports/")}
+    named = (set(operations()) - exports) | set(zip(words[::2], words[1::2], strict=True))
+    assert named == declared
