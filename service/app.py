@@ -5,12 +5,14 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import cache
 from importlib.metadata import version
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute
 
 from setwise.service.api import (
     accounts as access,
@@ -48,7 +50,6 @@ from setwise.service.api.http.dependencies import Edge
 from setwise.service.api.http.headers import SecurityHeaders
 from setwise.service.api.http.openapi import describe
 from setwise.service.pages.start import pages
-from setwise.service.settings import shown
 from setwise.service.telemetry import RequestTelemetry, configure_logging
 from setwise.service.tracing import RequestSpans
 
@@ -65,12 +66,7 @@ minutes by default; a server that closed first could close it while a request is
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
-def create_app(
-    edge: Edge | None = None,
-    *,
-    lifespan: Lifespan | None = None,
-    dashboard: APIRouter | None = None,
-) -> FastAPI:
+def create_app(edge: Edge | None = None, *, lifespan: Lifespan | None = None) -> FastAPI:
     """Return the FastAPI application.
 
     Parameters
@@ -79,8 +75,6 @@ def create_app(
         Services and settings for the routes; without it, the application only describes itself.
     lifespan : callable or None
         Context that runs around the time of serving.
-    dashboard : APIRouter or None
-        HTML pages.
     """
     app = FastAPI(
         title="Setwise",
@@ -89,11 +83,30 @@ def create_app(
         docs_url=None,  # its scripts come from another host; `reference` needs none
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: route.name,  # the name in generated clients
+        routes=_routes(),
         webhooks=webhook_messages.router,
     )
     problems.install(app)
-    app.include_router(candidates.uploads)
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's documented hook
+    if edge is not None:
+        app.state.edge = edge
+        # The last one added is the outermost.
+        app.add_middleware(
+            BodyLimit, max_bytes=edge.max_body_bytes, exempt={files.SCORING, candidates.ARCHIVES}
+        )
+        app.add_middleware(problems.UnexpectedErrors)
+        app.add_middleware(SecurityHeaders, https=edge.https)
+        app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)
+        if edge.spans is not None:
+            app.add_middleware(RequestSpans, spans=edge.spans.request)
+    return app
+
+
+@cache
+def _routes() -> list[BaseRoute]:
+    """Return all routes; building them is expensive, and they take the edge from each request."""
+    router = APIRouter(generate_unique_id_function=lambda route: route.name)  # in generated clients
+    router.include_router(candidates.uploads)
     for module in (
         predictions,
         outcomes,
@@ -114,36 +127,14 @@ def create_app(
         health,
         reference,
     ):
-        app.include_router(module.router)
-    if dashboard is not None:
-        app.include_router(dashboard, include_in_schema=False)
-    app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's documented hook
-    if edge is not None:
-        app.state.edge = edge
-        # The last one added is the outermost.
-        app.add_middleware(
-            BodyLimit, max_bytes=edge.max_body_bytes, exempt={files.SCORING, candidates.ARCHIVES}
-        )
-        app.add_middleware(problems.UnexpectedErrors)
-        app.add_middleware(SecurityHeaders, https=edge.https)
-        app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)
-        if edge.spans is not None:
-            app.add_middleware(RequestSpans, spans=edge.spans.request)
-    return app
+        router.include_router(module.router)
+    router.include_router(pages(), include_in_schema=False)
+    return router.routes
 
 
 def serving(application: "Application") -> FastAPI:
     """Return the application for a complete service."""
-    return create_app(
-        application.edge,
-        lifespan=application.running,
-        dashboard=pages(
-            application.services,
-            application.edge.sessions,
-            provider=application.edge.provider,
-            settings=shown(application.settings),
-        ),
-    )
+    return create_app(application.edge, lifespan=application.running)
 
 
 def serve(

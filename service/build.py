@@ -58,7 +58,7 @@ from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.reviews import Reviews
 from setwise.service.services.webhooks import Webhooks
-from setwise.service.settings import PREFIX, BadSetting, Settings
+from setwise.service.settings import PREFIX, BadSetting, Settings, shown
 from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
 from setwise.service.sign_in.passwords import Argon2Passwords
 from setwise.service.sign_in.sessions import SessionCookies
@@ -340,6 +340,7 @@ def edge(
     pepper: bytes,
     checks: Mapping[str, Callable[[], str | None]],
     ids: NewId = new_id,
+    clock: Clock = utc_now,
     metrics: Metrics | None = None,
     spans: Tracing | None = None,
 ) -> Edge:
@@ -365,6 +366,8 @@ def edge(
         new_id=ids,
         max_body_bytes=settings.max_body_bytes,
         max_upload_bytes=settings.max_upload_bytes,
+        settings=shown(settings),
+        now=clock,
         metrics=metrics,
         spans=spans,
     )

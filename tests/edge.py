@@ -13,7 +13,6 @@ from setwise.service import build
 from setwise.service.app import create_app
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
-from setwise.service.pages.start import pages
 from setwise.service.services.all import Services
 from setwise.service.settings import Settings
 from tests.fake_files import FakeFiles
@@ -125,8 +124,8 @@ def build_service(settings: Settings) -> Service:
         passwords=FakePasswords(),
     )
     checks = {name: lambda name=name: faults.get(name) for name in ("database", "model")}
-    edge = build.edge(settings, services, pepper=PEPPER, checks=checks, ids=ids)
-    app = create_app(edge, dashboard=pages(services, edge.sessions, now=clock))
+    edge = build.edge(settings, services, pepper=PEPPER, checks=checks, ids=ids, clock=clock)
+    app = create_app(edge)
     service = Service(
         app, services, clock, database, predictors, faults, files, loader, calibrators
     )

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Response
 
+from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import NotFound
 from setwise.service.domain.policy import ThresholdMode
@@ -30,7 +31,7 @@ from setwise.service.pages.figures.numerals import (
 from setwise.service.pages.figures.table import Figure
 from setwise.service.pages.rendering import SECURITY_HEADERS, page
 from setwise.service.pages.routes import Page
-from setwise.service.pages.visitors import Visitors
+from setwise.service.pages.visitors import who_may
 from setwise.service.services.all import Services
 from setwise.service.services.analysis.over_time import Pace
 from setwise.service.services.reports import USUAL_DAYS, Cockpit, WhatIf
@@ -46,13 +47,14 @@ PERIODS = (
 )
 
 
-def cockpit(services: Services, visitors: Visitors) -> APIRouter:
+def cockpit() -> APIRouter:
     """Return the routes of the cockpit."""
     router = APIRouter(route_class=Page)
-    lead = visitors.who_may(Permission.REPORT)
+    lead = who_may(Permission.REPORT)
 
     @router.get(HERE)
     def show(
+        services: ServicesOf,
         visit: Annotated[Visit, Depends(lead)],
         asked: Annotated[Asked, Depends(_asked)],
     ) -> Response:
@@ -76,6 +78,7 @@ def cockpit(services: Services, visitors: Visitors) -> APIRouter:
 
     @router.get(f"{HERE}/{{name}}.{{form}}")
     def download(
+        services: ServicesOf,
         name: str,
         form: str,
         visit: Annotated[Visit, Depends(lead)],

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated
 
@@ -10,6 +10,7 @@ from fastapi import APIRouter, Body, Depends, Form, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from setwise.service.api.http.dependencies import EdgeOf, ServicesOf
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.predictions import Reason
@@ -18,7 +19,7 @@ from setwise.service.domain.rules import AtMostRule, ExactlyOneRule, RequiresRul
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.sign_in import request_id_of
-from setwise.service.pages.visitors import Visitors
+from setwise.service.pages.visitors import who_may, who_sends, whose_script_sends
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
@@ -67,24 +68,22 @@ class Skipped(_Asked):
     reason: str
 
 
-def desk(services: Services, visitors: Visitors, now: Callable[[], datetime]) -> APIRouter:
+def desk() -> APIRouter:
     """Return the routes of the review desk."""
     router = APIRouter(route_class=Page)
-    reads, sends = (
-        visitors.who_may(Permission.REVIEW),
-        visitors.whose_script_sends(Permission.REVIEW),
-    )
+    reads, sends = who_may(Permission.REVIEW), whose_script_sends(Permission.REVIEW)
 
     @router.get(DESK)
-    def show(visit: Annotated[Visit, Depends(reads)]) -> Response:
+    def show(edge: EdgeOf, visit: Annotated[Visit, Depends(reads)]) -> Response:
         """Show the desk; without a script, the task that lies on it."""
-        mine = services.reviews.mine(visit.caller)
-        task = item(services, visit.caller, mine[0]) if mine else None
-        values = {"now": now(), "task": task, "skip_reasons": SKIP_REASONS}
+        mine = edge.services.reviews.mine(visit.caller)
+        task = item(edge.services, visit.caller, mine[0]) if mine else None
+        values = {"now": edge.now(), "task": task, "skip_reasons": SKIP_REASONS}
         return page("desk.html", values, visit=visit)
 
     @router.get(f"{DESK}/progress")
     def progress(
+        services: ServicesOf,
         visit: Annotated[Visit, Depends(reads)],
         within_s: Annotated[float, Query(ge=0, le=2 * DAY_S)] = DAY_S,
     ) -> Response:
@@ -94,6 +93,7 @@ def desk(services: Services, visitors: Visitors, now: Callable[[], datetime]) ->
 
     @router.get(f"{DESK}/labels")
     def find(
+        services: ServicesOf,
         visit: Annotated[Visit, Depends(reads)],
         query: Annotated[str, Query(max_length=200)] = "",
     ) -> Response:
@@ -103,6 +103,7 @@ def desk(services: Services, visitors: Visitors, now: Callable[[], datetime]) ->
 
     @router.post(f"{DESK}/next")
     def take(
+        services: ServicesOf,
         request: Request,
         visit: Annotated[Visit, Depends(sends)],
         asked: Annotated[Having, Body()],
@@ -116,31 +117,36 @@ def desk(services: Services, visitors: Visitors, now: Callable[[], datetime]) ->
             return Response(status_code=HTTPStatus.NO_CONTENT)
         return _json(item(services, visit.caller, task))
 
-    router.include_router(_holding(services, sends))
-    router.include_router(_deciding(services, sends))
-    router.include_router(plain_desk(services, visitors, DESK))
+    router.include_router(_holding(sends))
+    router.include_router(_deciding(sends))
+    router.include_router(plain_desk(DESK))
     return router
 
 
-def _holding(services: Services, sends: Callable[..., Visit]) -> APIRouter:
+def _holding(sends: Callable[..., Visit]) -> APIRouter:
     """Return the routes on a task that stays undecided."""
     router = APIRouter(route_class=Page)
 
-    def held(task: ReviewTask) -> Response:
+    def held(services: Services, task: ReviewTask) -> Response:
         return _json({"version": task.version, "expires_in_s": services.reviews.lease_left_s(task)})
 
     @router.post(TASK + "/heartbeat")
-    def extend(task_id: str, visit: Annotated[Visit, Depends(sends)]) -> Response:
+    def extend(
+        services: ServicesOf, task_id: str, visit: Annotated[Visit, Depends(sends)]
+    ) -> Response:
         """Keep a task for longer."""
-        return held(services.reviews.extend(visit.caller, task_id))
+        return held(services, services.reviews.extend(visit.caller, task_id))
 
     @router.post(TASK + "/take-back")
     def take_back(
-        request: Request, task_id: str, visit: Annotated[Visit, Depends(sends)]
+        services: ServicesOf,
+        request: Request,
+        task_id: str,
+        visit: Annotated[Visit, Depends(sends)],
     ) -> Response:
         """Keep a task, even if it has returned to the queue."""
         try:
-            return held(services.reviews.extend(visit.caller, task_id))
+            return held(services, services.reviews.extend(visit.caller, task_id))
         except LeaseLost as lost:
             task = services.reviews.claim(
                 visit.caller, only=task_id, request_id=request_id_of(request)
@@ -149,11 +155,14 @@ def _holding(services: Services, sends: Callable[..., Visit]) -> APIRouter:
                 raise LeaseLost(
                     "Another reviewer has this task now, or it waits for a lead."
                 ) from lost
-            return held(task)
+            return held(services, task)
 
     @router.post(TASK + "/release")
     def release(
-        request: Request, task_id: str, visit: Annotated[Visit, Depends(sends)]
+        services: ServicesOf,
+        request: Request,
+        task_id: str,
+        visit: Annotated[Visit, Depends(sends)],
     ) -> Response:
         """Give a task back to the queue."""
         services.reviews.release(visit.caller, task_id, request_id=request_id_of(request))
@@ -161,6 +170,7 @@ def _holding(services: Services, sends: Callable[..., Visit]) -> APIRouter:
 
     @router.post(TASK + "/check")
     def check(
+        services: ServicesOf,
         task_id: str,
         visit: Annotated[Visit, Depends(sends)],
         chosen: Annotated[Chosen, Body()],
@@ -172,6 +182,7 @@ def _holding(services: Services, sends: Callable[..., Visit]) -> APIRouter:
 
     @router.post(TASK + "/explain")
     def explain(
+        services: ServicesOf,
         task_id: str,
         visit: Annotated[Visit, Depends(sends)],
         chosen: Annotated[Chosen, Body()],
@@ -184,12 +195,13 @@ def _holding(services: Services, sends: Callable[..., Visit]) -> APIRouter:
     return router
 
 
-def _deciding(services: Services, sends: Callable[..., Visit]) -> APIRouter:
+def _deciding(sends: Callable[..., Visit]) -> APIRouter:
     """Return the routes by which a task leaves the desk, and comes back."""
     router = APIRouter(route_class=Page)
 
     @router.post(TASK + "/decide")
     def decide(
+        services: ServicesOf,
         request: Request,
         task_id: str,
         visit: Annotated[Visit, Depends(sends)],
@@ -207,13 +219,19 @@ def _deciding(services: Services, sends: Callable[..., Visit]) -> APIRouter:
         return _json({"version": decided.task.version, "undo_s": decided.undo_s})
 
     @router.post(TASK + "/undo")
-    def undo(request: Request, task_id: str, visit: Annotated[Visit, Depends(sends)]) -> Response:
+    def undo(
+        services: ServicesOf,
+        request: Request,
+        task_id: str,
+        visit: Annotated[Visit, Depends(sends)],
+    ) -> Response:
         """Take the last decision back, and give its task again."""
         task = services.reviews.undo(visit.caller, task_id, request_id=request_id_of(request))
         return _json(item(services, visit.caller, task))
 
     @router.post(TASK + "/skip")
     def skip(
+        services: ServicesOf,
         request: Request,
         task_id: str,
         visit: Annotated[Visit, Depends(sends)],
@@ -347,13 +365,15 @@ def _offered(task: ReviewTask) -> Sequence[Sequence[str]]:
     return () if task.kind.blind else [one.labels for one in task.prediction.scored.candidates]
 
 
-def plain_desk(services: Services, visitors: Visitors, desk: str) -> APIRouter:
+def plain_desk(desk: str) -> APIRouter:
     """Return the routes that take forms; they lead back to the page ``desk``."""
     router = APIRouter(route_class=Page)
-    submits = visitors.who_sends(Permission.REVIEW)
+    submits = who_sends(Permission.REVIEW)
 
     @router.post(f"{desk}/claim")
-    def claim(request: Request, visit: Annotated[Visit, Depends(submits)]) -> Response:
+    def claim(
+        services: ServicesOf, request: Request, visit: Annotated[Visit, Depends(submits)]
+    ) -> Response:
         """Lay the next task on the desk."""
         if not services.reviews.mine(visit.caller):
             services.reviews.claim(visit.caller, request_id=request_id_of(request))
@@ -361,6 +381,7 @@ def plain_desk(services: Services, visitors: Visitors, desk: str) -> APIRouter:
 
     @router.post(f"{desk}/settle")
     def settle(
+        services: ServicesOf,
         request: Request,
         visit: Annotated[Visit, Depends(submits)],
         form: Annotated[Submitted, Depends()],
@@ -375,6 +396,6 @@ def plain_desk(services: Services, visitors: Visitors, desk: str) -> APIRouter:
             form.version,
             request_id=request_id_of(request),
         )
-        return claim(request, visit)
+        return claim(services, request, visit)
 
     return router

@@ -8,8 +8,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Request, Response
 
+from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf
 from setwise.service.domain.errors import (
     InvalidRequest,
+    NotFound,
     ServiceError,
     TooManyRequests,
     Unauthenticated,
@@ -17,28 +19,28 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
-from setwise.service.pages.visitors import LOGIN, Visitors, local
-from setwise.service.services.all import Services
+from setwise.service.pages.visitors import LOGIN, local, who_may, who_sends
 from setwise.service.sign_in.oidc import Attempt, OpenIdConnect
-from setwise.service.sign_in.sessions import SessionCookies, Visit, address_of
+from setwise.service.sign_in.sessions import Visit, address_of
 
 
-def doors(services: Services, visitors: Visitors, *, external: bool = False) -> APIRouter:
+def doors() -> APIRouter:
     """Return the routes of the pages at the door."""
     router = APIRouter(route_class=Page)
-    cookies = visitors.cookies
 
     @router.get(LOGIN)
-    def ask(request: Request, next: str = "/") -> Response:  # noqa: A002 -- its name in addresses
+    def ask(edge: EdgeOf, request: Request, next: str = "/") -> Response:  # noqa: A002 -- its name in addresses
         """Ask who is there, unless it is known."""
         try:
-            cookies.visit(request)
+            edge.sessions.visit(request)
         except Unauthenticated:
-            return _form(cookies, request, back=local(next), external=external)
+            return _form(edge, request, back=local(next))
         return go(local(next))
 
     @router.post(LOGIN)
     def sign_in(
+        *,
+        edge: EdgeOf,
         request: Request,
         login: Annotated[str, Form()] = "",
         password: Annotated[str, Form()] = "",
@@ -46,47 +48,47 @@ def doors(services: Services, visitors: Visitors, *, external: bool = False) -> 
         csrf: Annotated[str, Form()] = "",
     ) -> Response:
         """Begin a session, or say why not."""
-        cookies.check_form(request, csrf)
+        edge.sessions.check_form(request, csrf)
         try:
-            _, token = services.accounts.sign_in(
+            _, token = edge.services.accounts.sign_in(
                 login, password, address=address_of(request), request_id=request_id_of(request)
             )
         except (WrongPassword, TooManyRequests) as error:
-            return _form(
-                cookies, request, back=local(back), login=login, error=error, external=external
-            )
+            return _form(edge, request, back=local(back), login=login, error=error)
         answer = go(local(back))
-        cookies.begin(request, answer, token)
+        edge.sessions.begin(request, answer, token)
         return answer
 
     @router.post("/logout")
     def sign_out(
-        request: Request, visit: Annotated[Visit, Depends(visitors.who_sends())]
+        edge: EdgeOf, request: Request, visit: Annotated[Visit, Depends(who_sends())]
     ) -> Response:
         """End the session."""
-        services.accounts.sign_out(
+        edge.services.accounts.sign_out(
             visit.token, address=visit.caller.address, request_id=request_id_of(request)
         )
         answer = go(LOGIN)
-        cookies.end(request, answer)
+        edge.sessions.end(request, answer)
         return answer
 
     return router
 
 
-def accounts(services: Services, visitors: Visitors) -> APIRouter:
+def accounts() -> APIRouter:
     """Return the routes on which people see to their own account."""
     router = APIRouter(route_class=Page)
 
     @router.get("/account")
-    def account(visit: Annotated[Visit, Depends(visitors.who_may())]) -> Response:
+    def account(visit: Annotated[Visit, Depends(who_may())]) -> Response:
         """Show who is signed in, and take another password."""
         return page("account.html", {"error": None, "done": False}, visit=visit)
 
     @router.post("/account/password")
     def change_password(
+        *,
+        services: ServicesOf,
         request: Request,
-        visit: Annotated[Visit, Depends(visitors.who_sends())],
+        visit: Annotated[Visit, Depends(who_sends())],
         old: Annotated[str, Form()] = "",
         new: Annotated[str, Form()] = "",
         again: Annotated[str, Form()] = "",
@@ -109,17 +111,16 @@ def accounts(services: Services, visitors: Visitors) -> APIRouter:
 
 
 def _form(
-    cookies: SessionCookies,
+    edge: Edge,
     request: Request,
     *,
     back: str,
     login: str = "",
     error: ServiceError | None = None,
-    external: bool = False,
 ) -> Response:
     status = HTTPStatus.OK
     bound = Response()
-    token = cookies.form_token(request, bound)
+    token = edge.sessions.form_token(request, bound)
     if error is not None:
         late = isinstance(error, TooManyRequests)
         status = HTTPStatus.TOO_MANY_REQUESTS if late else HTTPStatus.FORBIDDEN
@@ -130,7 +131,7 @@ def _form(
             "back": back,
             "login": login,
             "error": error and error.detail,
-            "external": external,
+            "external": edge.provider is not None,
         },
         status=status,
     )
@@ -154,22 +155,45 @@ def request_id_of(request: Request) -> str | None:
 CALLBACK = f"{LOGIN}/oidc/callback"
 
 
-def external_doors(services: Services, visitors: Visitors, provider: OpenIdConnect) -> APIRouter:
+def _provider(edge: EdgeOf) -> OpenIdConnect:
+    if edge.provider is None:
+        raise NotFound("This service has no identity provider.")
+    return edge.provider
+
+
+Provider = Annotated[OpenIdConnect, Depends(_provider)]
+
+
+def external_doors() -> APIRouter:
     """Return the routes between this service and the provider."""
     router = APIRouter(route_class=Page)
-    cookies = visitors.cookies
 
     @router.get(f"{LOGIN}/oidc")
-    def leave(request: Request, next: str = "/") -> Response:  # noqa: A002 -- its name in addresses
+    def leave(
+        edge: EdgeOf,
+        provider: Provider,
+        request: Request,
+        next: str = "/",  # noqa: A002 -- its name in addresses
+    ) -> Response:
         """Send the browser to the provider."""
         attempt = Attempt.begin(local(next))
+        cookies = edge.sessions
         answer = go(provider.address(attempt, cookies.origin(request) + CALLBACK))
         cookies.remember(request, answer, json.dumps(asdict(attempt)))
         return answer
 
     @router.get(CALLBACK)
-    def arrive(request: Request, code: str = "", state: str = "", error: str = "") -> Response:
+    def arrive(
+        *,
+        edge: EdgeOf,
+        provider: Provider,
+        request: Request,
+        code: str = "",
+        state: str = "",
+        error: str = "",
+    ) -> Response:
         """Begin a session for whomever the provider vouches for."""
+        cookies = edge.sessions
         kept = cookies.recall(request)
         attempt = Attempt(**json.loads(kept)) if kept else None
         if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
@@ -177,7 +201,7 @@ def external_doors(services: Services, visitors: Visitors, provider: OpenIdConne
         if error or not code:
             raise Unauthenticated("The identity provider did not sign you in. Try again.")
         identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
-        _, token = services.accounts.sign_in_externally(
+        _, token = edge.services.accounts.sign_in_externally(
             identity, address=address_of(request), request_id=request_id_of(request)
         )
         answer = go(local(attempt.back))

@@ -1,13 +1,14 @@
 """Server-rendered pages: they work without JavaScript and load nothing from elsewhere."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import cache
 from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
+from setwise.service.api.http.dependencies import EdgeOf
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
@@ -18,12 +19,10 @@ from setwise.service.pages.desk import desk
 from setwise.service.pages.rendering import SECURITY_HEADERS, assets, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.sign_in import accounts, doors, external_doors
-from setwise.service.pages.visitors import Visitors
+from setwise.service.pages.visitors import who_may
 from setwise.service.services.all import Services
 from setwise.service.services.reports import Counts
-from setwise.service.settings import ShownSetting
-from setwise.service.sign_in.oidc import OpenIdConnect
-from setwise.service.sign_in.sessions import SessionCookies, Visit
+from setwise.service.sign_in.sessions import Visit
 
 WHY = {
     Reason.ABOVE_THRESHOLD: "confident enough to be sent",
@@ -35,53 +34,26 @@ WHY = {
     Reason.RULE: "held back by a rule of the policy",
 }
 
-Clock = Callable[[], datetime]
 
-
-def pages(
-    services: Services,
-    cookies: SessionCookies,
-    *,
-    provider: OpenIdConnect | None = None,
-    settings: Sequence[ShownSetting] = (),
-    now: Clock = lambda: datetime.now(UTC),
-) -> APIRouter:
-    """Return the routes of the pages.
-
-    Parameters
-    ----------
-    services : Services
-        What the pages show comes from the same services as the API.
-    cookies : SessionCookies
-        Knows who is signed in.
-    provider : OpenIdConnect or None
-        Identity provider with which people sign in.
-    settings : sequence of ShownSetting
-        Those of this server, for the board.
-    now : callable
-        Gives the time that a page is made, in UTC.
-    """
-    visitors = Visitors(cookies)
+@cache
+def pages() -> APIRouter:
+    """Return the routes of the pages; they take the services from each request."""
     router = APIRouter(route_class=Page)
-    router.include_router(doors(services, visitors, external=provider is not None))
-    router.include_router(accounts(services, visitors))
-    router.include_router(cockpit(services, visitors))
-    router.include_router(board(services, visitors, settings))
-    router.include_router(desk(services, visitors, now))
-    if provider is not None:
-        router.include_router(external_doors(services, visitors, provider))
+    for part in (doors(), accounts(), cockpit(), board(), desk(), external_doors()):
+        router.include_router(part)
 
     @router.get("/")
-    def start(visit: Annotated[Visit, Depends(visitors.who_may())]) -> Response:
+    def start(edge: EdgeOf, visit: Annotated[Visit, Depends(who_may())]) -> Response:
         """Say what has been done with the documents that came in, and what waits."""
-        return page("start.html", {"now": now(), **_overview(services, visit.caller)}, visit=visit)
+        values = {"now": edge.now(), **_overview(edge.services, visit.caller)}
+        return page("start.html", values, visit=visit)
 
     @router.get("/static/{name}")
-    def asset(name: str) -> Response:
+    def asset(edge: EdgeOf, name: str) -> Response:
         """Give a style sheet or an image of the pages."""
         found = assets().get(name)
         if found is None:
-            return page("missing.html", {"now": now()}, status=HTTPStatus.NOT_FOUND)
+            return page("missing.html", {"now": edge.now()}, status=HTTPStatus.NOT_FOUND)
         # The address carries a digest of the content, so a copy never goes stale.
         caching = {"Cache-Control": "public, max-age=31536000, immutable"}
         return Response(

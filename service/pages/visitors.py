@@ -1,22 +1,20 @@
 """The visitor of a page, and the permissions they need.
 
-A router of pages is made with ``APIRouter(route_class=Page)`` and takes its visitor from a
-`Visitors`::
+A router of pages is made with ``APIRouter(route_class=Page)``::
 
-    def desk(services: Services, visitors: Visitors) -> APIRouter:
-        router = APIRouter(route_class=Page)
+    @router.get("/desk")
+    def show(
+        services: ServicesOf, visit: Annotated[Visit, Depends(who_may(Permission.REVIEW))]
+    ) -> Response:
+        task = services.reviews.claim(visit.caller)
+        return page("desk.html", {"csrf": visit.csrf, …}, visit=visit)
 
-        @router.get("/desk")
-        def show(visit: Annotated[Visit, Depends(visitors.who_may(Permission.REVIEW))]) -> Response:
-            task = services.reviews.claim(visit.caller)
-            return page("desk.html", {"csrf": visit.csrf, …}, visit=visit)
+    @router.post("/desk/skip")
+    def skip(visit: Annotated[Visit, Depends(who_sends(Permission.REVIEW))]) -> …:
+        …
 
-        @router.post("/desk/skip")
-        def skip(visit: Annotated[Visit, Depends(visitors.who_sends(Permission.REVIEW))]) -> …:
-            …
-
-`Visitors.who_may` is for reading: without a session the browser goes to ``/login?next=…`` and back
-afterwards. `Visitors.who_sends` is for changes: it also refuses requests that did not come from our
+`who_may` is for reading: without a session the browser goes to ``/login?next=…`` and back
+afterwards. `who_sends` is for changes: it also refuses requests that did not come from our
 pages, so a form carries ``<input type="hidden" name="csrf" value="{{ csrf }}">`` and a script sends
 the header ``X-CSRF-Token`` with the value of ``<meta name="csrf-token">``. Calls under ``/v1`` take
 the same cookie and header.
@@ -28,9 +26,10 @@ from typing import Annotated
 
 from fastapi import Form, Header, Request
 
+from setwise.service.api.http.dependencies import edge_of
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import Unauthenticated
-from setwise.service.sign_in.sessions import SAFE_METHODS, SessionCookies, Visit
+from setwise.service.sign_in.sessions import SAFE_METHODS, Visit
 
 LOGIN = "/login"
 
@@ -49,65 +48,56 @@ class SignInFirst(Exception):
         self.back = back
 
 
-class Visitors:
-    """Hands the visitor of a page to its route, or refuses them.
+def who_may(*needed: Permission) -> Callable[[Request], Visit]:
+    """Return a dependency: a visitor with one of the permissions ``needed``.
 
-    Parameters
-    ----------
-    cookies : SessionCookies
-        Knows who is signed in.
+    It raises `SignInFirst` or `setwise.service.domain.errors.Forbidden`.
     """
 
-    def __init__(self, cookies: SessionCookies) -> None:
-        self.cookies = cookies
+    def visitor(request: Request) -> Visit:
+        return _let_in(request, needed)
 
-    def who_may(self, *needed: Permission) -> Callable[[Request], Visit]:
-        """Return a dependency: a visitor with one of the permissions ``needed``.
+    return visitor
 
-        It raises `SignInFirst` or `setwise.service.domain.errors.Forbidden`.
-        """
 
-        def visitor(request: Request) -> Visit:
-            return self._let_in(request, needed)
+def who_sends(*needed: Permission) -> Callable[..., Visit]:
+    """Return a dependency as `who_may` does, for requests that change something.
 
-        return visitor
+    It raises `setwise.service.domain.errors.ForgedRequest` besides.
+    """
 
-    def who_sends(self, *needed: Permission) -> Callable[..., Visit]:
-        """Return a dependency as `who_may` does, for requests that change something.
-
-        It raises `setwise.service.domain.errors.ForgedRequest` besides.
-        """
-
-        def visitor(
-            request: Request,
-            csrf: Annotated[str, Form()] = "",
-            x_csrf_token: Annotated[str, Header()] = "",
-        ) -> Visit:
-            visit = self._let_in(request, needed)
-            self.cookies.check(request, visit, x_csrf_token or csrf)
-            return visit
-
-        return visitor
-
-    def whose_script_sends(self, *needed: Permission) -> Callable[..., Visit]:
-        """Return a dependency as `who_sends` does, for JSON: the token is in the header alone."""
-
-        def visitor(request: Request, x_csrf_token: Annotated[str, Header()] = "") -> Visit:
-            visit = self._let_in(request, needed)
-            self.cookies.check(request, visit, x_csrf_token)
-            return visit
-
-        return visitor
-
-    def _let_in(self, request: Request, needed: tuple[Permission, ...]) -> Visit:
-        try:
-            visit = self.cookies.visit(request)
-        except Unauthenticated as error:
-            raise SignInFirst(_asked_for(request)) from error
-        request.state.visit = visit
-        if needed:
-            visit.caller.require(*needed)
+    def visitor(
+        request: Request,
+        csrf: Annotated[str, Form()] = "",
+        x_csrf_token: Annotated[str, Header()] = "",
+    ) -> Visit:
+        visit = _let_in(request, needed)
+        edge_of(request).sessions.check(request, visit, x_csrf_token or csrf)
         return visit
+
+    return visitor
+
+
+def whose_script_sends(*needed: Permission) -> Callable[..., Visit]:
+    """Return a dependency as `who_sends` does, for JSON: the token is in the header alone."""
+
+    def visitor(request: Request, x_csrf_token: Annotated[str, Header()] = "") -> Visit:
+        visit = _let_in(request, needed)
+        edge_of(request).sessions.check(request, visit, x_csrf_token)
+        return visit
+
+    return visitor
+
+
+def _let_in(request: Request, needed: tuple[Permission, ...]) -> Visit:
+    try:
+        visit = edge_of(request).sessions.visit(request)
+    except Unauthenticated as error:
+        raise SignInFirst(_asked_for(request)) from error
+    request.state.visit = visit
+    if needed:
+        visit.caller.require(*needed)
+    return visit
 
 
 def visitor_of(request: Request) -> Visit | None:

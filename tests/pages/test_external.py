@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
@@ -9,9 +10,7 @@ import httpx
 import pytest
 from joserfc.jwk import RSAKey
 
-from setwise.service.app import create_app
 from setwise.service.domain.callers import SYSTEM, Role
-from setwise.service.pages.start import pages
 from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
 from tests.edge import Service
 from tests.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, running
@@ -29,11 +28,7 @@ def provider() -> Iterator[IdentityProvider]:
 @pytest.fixture
 def browser(service: Service, provider: IdentityProvider) -> Browser:
     asked = Provider(provider.issuer, CLIENT_ID, CLIENT_SECRET, "groups", read_roles(ROLES))
-    edge = service.app.state.edge
-    router = pages(
-        service.services, edge.sessions, provider=OpenIdConnect(asked), now=service.clock
-    )
-    service.app = create_app(edge, dashboard=router)
+    service.app.state.edge = replace(service.app.state.edge, provider=OpenIdConnect(asked))
     return Browser(service)
 
 

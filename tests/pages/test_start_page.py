@@ -44,9 +44,10 @@ class Service:
                 self.begin, self.now, self.new_id, store=FakeStore(self.now, self.new_id)
             ),
         )
-        app = FastAPI()
-        app.include_router(pages(self.services, self.cookies(), now=self.now))
-        self.app = app
+        self.app = FastAPI(routes=pages().routes)
+        self.app.state.edge = SimpleNamespace(
+            services=self.services, sessions=self.cookies(), now=self.now
+        )
 
     def cookies(self) -> SessionCookies:
         """Return cookies of which each stands for the visitor."""

@@ -3,8 +3,9 @@
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from threading import Lock
 from typing import Annotated
 
@@ -23,6 +24,7 @@ from setwise.service.api.http.limits import KeyLimits
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unauthenticated
 from setwise.service.services.all import Services
+from setwise.service.settings import ShownSetting
 from setwise.service.sign_in.oidc import OpenIdConnect
 from setwise.service.sign_in.sessions import CSRF_HEADER, SAFE_METHODS, SessionCookies, address_of
 from setwise.service.telemetry import Metrics
@@ -117,6 +119,10 @@ class Edge:
         Whether anyone may read the metrics, not only callers with permission to inspect.
     predict : PredictionQueue
         Predicts documents together that requests submit at about the same time.
+    settings : sequence of ShownSetting
+        Those that this server was started with.
+    now : callable
+        Gives the time that a page is made, in UTC.
     """
 
     services: Services
@@ -132,6 +138,8 @@ class Edge:
     https: bool = False
     open_metrics: bool = True
     max_upload_bytes: int = 1_000_000_000
+    settings: Sequence[ShownSetting] = ()
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
     metrics: Metrics = field(default_factory=Metrics)
     spans: Tracing | None = None
 

@@ -24,6 +24,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
+from setwise.service.api.http.dependencies import edge_of
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import (
     Conflict,
@@ -36,8 +37,9 @@ from setwise.service.pages.board.parts import Form, Question, View
 from setwise.service.pages.forms import Filled, filled
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.sign_in import request_id_of
-from setwise.service.pages.visitors import Visitors
+from setwise.service.pages.visitors import who_may, who_sends
 from setwise.service.services.all import Services
+from setwise.service.settings import ShownSetting
 from setwise.service.sign_in.sessions import Visit
 
 BOARD = "/board"
@@ -125,6 +127,8 @@ class Call:
         What the address holds.
     query : mapping from str to str
         What follows the question mark.
+    settings : sequence of ShownSetting
+        Those that this server was started with.
     tried : Action or None
         What was tried and refused, with the ``filled`` form and its faults.
     """
@@ -134,6 +138,7 @@ class Call:
     request_id: str | None
     ids: Mapping[str, str]
     query: Mapping[str, str]
+    settings: Sequence[ShownSetting]
     tried: Action | None = None
     filled: Filled = field(default_factory=Filled.of)
 
@@ -160,21 +165,17 @@ class Call:
         return Form(action.heading, action.label, action.hint, address, action.model, shown)
 
 
-def mount(
-    router: APIRouter, services: Services, visitors: Visitors, pages: Sequence[BoardPage]
-) -> None:
+def mount(router: APIRouter, pages: Sequence[BoardPage]) -> None:
     """Add the routes of the pages and of their actions."""
     frame = Frame(pages)
     routes: list[tuple[str, str, Callable[..., Response]]] = []
     known = {one.address for one in pages}
     for one in pages:
-        routes.append((one.address, "GET", _reader(frame, one, services, visitors)))
+        routes.append((one.address, "GET", _reader(frame, one)))
         for action in one.actions:
             if action.address not in known:
-                routes.append(
-                    (action.address, "GET", _asker(frame, one, action, services, visitors))
-                )
-            routes.append((action.address, "POST", _doer(frame, one, action, services, visitors)))
+                routes.append((action.address, "GET", _asker(frame, one, action)))
+            routes.append((action.address, "POST", _doer(frame, one, action)))
     # The first route that fits is taken, so words come before ids.
     for address, method, route in sorted(routes, key=lambda each: _specific(each[0])):
         router.add_api_route(address, route, methods=[method])
@@ -184,13 +185,9 @@ def _specific(address: str) -> list[bool]:
     return [part.startswith("{") for part in address.split("/")]
 
 
-def _reader(
-    frame: "Frame", one: BoardPage, services: Services, visitors: Visitors
-) -> Callable[..., Response]:
-    def read(
-        request: Request, visit: Annotated[Visit, Depends(visitors.who_may(*one.needed))]
-    ) -> Response:
-        call = _call(request, visit, services)
+def _reader(frame: "Frame", one: BoardPage) -> Callable[..., Response]:
+    def read(request: Request, visit: Annotated[Visit, Depends(who_may(*one.needed))]) -> Response:
+        call = _call(request, visit)
         shown = one.show(call)
         if isinstance(shown, Response):
             return shown
@@ -199,14 +196,12 @@ def _reader(
     return read
 
 
-def _asker(
-    frame: "Frame", one: BoardPage, action: Action, services: Services, visitors: Visitors
-) -> Callable[..., Response]:
+def _asker(frame: "Frame", one: BoardPage, action: Action) -> Callable[..., Response]:
     def ask(
         request: Request,
-        visit: Annotated[Visit, Depends(visitors.who_may(Permission.ADMINISTER))],
+        visit: Annotated[Visit, Depends(who_may(Permission.ADMINISTER))],
     ) -> Response:
-        call = _call(request, visit, services)
+        call = _call(request, visit)
         if action.ask is None:
             return go(one.address.format(**call.ids))
         return frame.draw(_question(action.ask(call)), visit, one)
@@ -214,15 +209,13 @@ def _asker(
     return ask
 
 
-def _doer(
-    frame: "Frame", one: BoardPage, action: Action, services: Services, visitors: Visitors
-) -> Callable[..., Response]:
+def _doer(frame: "Frame", one: BoardPage, action: Action) -> Callable[..., Response]:
     def do(
         request: Request,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
+        visit: Annotated[Visit, Depends(who_sends(Permission.ADMINISTER))],
         form: Annotated[Filled, Depends(filled)],
     ) -> Response:
-        call = replace(_call(request, visit, services), tried=action, filled=form)
+        call = replace(_call(request, visit), tried=action, filled=form)
         status, outcome = _attempt(action, call)
         if status is not None:
             refusal = "" if action.heading else _said(form)
@@ -241,9 +234,11 @@ def _doer(
     return do
 
 
-def _call(request: Request, visit: Visit, services: Services) -> Call:
+def _call(request: Request, visit: Visit) -> Call:
+    edge = edge_of(request)
     ids = {name: str(value) for name, value in request.path_params.items()}
-    return Call(services, visit, request_id_of(request), ids, dict(request.query_params))
+    query = dict(request.query_params)
+    return Call(edge.services, visit, request_id_of(request), ids, query, edge.settings)
 
 
 def _attempt(action: Action, call: Call) -> tuple[HTTPStatus | None, object]:

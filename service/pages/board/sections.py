@@ -18,11 +18,31 @@ from setwise.service.pages.board import (
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import BOARD, BoardPage, Call, mount
 from setwise.service.pages.routes import Page
-from setwise.service.pages.visitors import Visitors
-from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
 
 SETTINGS = "/board/settings"
+
+
+def _settings(call: Call) -> ui.View:
+    """Return the page of the settings that this server was started with."""
+    parts: list[ui.Piece] = []
+    for heading, given in (("Set for this server", True), ("Defaults", False)):
+        rows = [one for one in call.settings if one.given is given]
+        columns = _SETTINGS if given else _SETTINGS[:2]
+        empty = "None: every setting has its default."
+        parts += [ui.heading(heading), ui.Table(heading, columns, rows, empty)]
+    lead = (
+        "What this server was started with. Settings are read once, from the environment or "
+        "the command line; secrets are never shown."
+    )
+    return ui.View("Settings", parts, lead=lead)
+
+
+_SETTINGS: Sequence[ui.Column[ShownSetting]] = (
+    ui.Column("Variable", lambda one: ui.code(one.variable), "head"),
+    ui.Column("Value", lambda one: one.value or ui.quiet("empty")),
+    ui.Column("From", lambda one: one.source),
+)
 PAGES: Sequence[BoardPage] = (
     *policy.PAGES,
     *certification.PAGES,
@@ -33,35 +53,9 @@ PAGES: Sequence[BoardPage] = (
     *accounts.PAGES,
     *annotators.PAGES,
     *audit_trail.PAGES,
+    BoardPage(SETTINGS, _settings, name="Settings", meaning="What this server was started with."),
 )
-
-
-def settings_page(settings: Sequence[ShownSetting]) -> BoardPage:
-    """Return the page of the settings that this server was started with."""
-
-    def show(_: Call) -> ui.View:
-        parts: list[ui.Piece] = []
-        for heading, given in (("Set for this server", True), ("Defaults", False)):
-            rows = [one for one in settings if one.given is given]
-            columns = _SETTINGS if given else _SETTINGS[:2]
-            empty = "None: every setting has its default."
-            parts += [ui.heading(heading), ui.Table(heading, columns, rows, empty)]
-        lead = (
-            "What this server was started with. Settings are read once, from the environment or "
-            "the command line; secrets are never shown."
-        )
-        return ui.View("Settings", parts, lead=lead)
-
-    meaning = "What this server was started with."
-    return BoardPage(SETTINGS, show, name="Settings", meaning=meaning)
-
-
-_SETTINGS: Sequence[ui.Column[ShownSetting]] = (
-    ui.Column("Variable", lambda one: ui.code(one.variable), "head"),
-    ui.Column("Value", lambda one: one.value or ui.quiet("empty")),
-    ui.Column("From", lambda one: one.source),
-)
-SECTIONS = tuple(one for one in (*PAGES, settings_page(())) if one.name)
+SECTIONS = tuple(one for one in PAGES if one.name)
 
 
 def _start(call: Call) -> ui.View:
@@ -74,12 +68,10 @@ def _start(call: Call) -> ui.View:
     return ui.View("Board", template="board_start.html", values={"states": states})
 
 
-def board(
-    services: Services, visitors: Visitors, settings: Sequence[ShownSetting] = ()
-) -> APIRouter:
-    """Return the routes of the board; ``settings`` are those of this server."""
+def board() -> APIRouter:
+    """Return the routes of the board."""
     router = APIRouter(route_class=Page)
     readers = {needed for one in PAGES for needed in one.needed}
     start = BoardPage(BOARD, _start, needed=tuple(sorted(readers)))
-    mount(router, services, visitors, [start, *PAGES, settings_page(settings)])
+    mount(router, [start, *PAGES])
     return router
