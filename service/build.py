@@ -40,6 +40,7 @@ from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
 from setwise.service.services.files import Files
+from setwise.service.services.idempotency import Idempotency
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
 from setwise.service.services.outcomes import Outcomes
@@ -321,6 +322,7 @@ def assemble(
             **office,
         ),
         audit_trail=AuditTrail(begin),
+        idempotency=Idempotency(begin, clock, derived(pepper, "idempotency")),
         webhooks=Webhooks(
             allow_private=settings.webhook_allow_private,
             grace=timedelta(seconds=settings.webhook_secret_grace_s),

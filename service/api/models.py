@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import ConfigDict, Field, JsonValue
 
-from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.bodies import StrictRoute, UploadRoute
 from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
@@ -42,7 +42,7 @@ ARCHIVES = "/v1/admin/models"
 ZIP = "application/zip"
 
 router = APIRouter(prefix="/v1/admin/models", tags=["administration"], route_class=StrictRoute)
-uploads = APIRouter(tags=["administration"])
+uploads = APIRouter(tags=["administration"], route_class=UploadRoute)
 
 _ONE_MODEL = (ModelNotFound,)
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"

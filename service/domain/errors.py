@@ -212,6 +212,10 @@ class IdempotencyMismatch(ServiceError):
     """The idempotency key was used with a different request body."""
 
 
+class RequestUnfinished(Conflict):
+    """A request with the same idempotency key has no stored response."""
+
+
 class StaleVersion(ServiceError):
     """The resource has changed since the caller read it."""
 

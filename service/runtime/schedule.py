@@ -45,6 +45,9 @@ def tasks(services: Services) -> dict[str, Task]:
     def purge_texts(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
         return {"purged": services.predictions.purge_texts()}
 
+    def purge_responses(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
+        return {"purged": services.idempotency.purge()}
+
     def certify(job: Job, report: Report) -> Mapping[str, object]:
         report(0.1, "weighing the audits")
         return _outcome(
@@ -75,6 +78,7 @@ def tasks(services: Services) -> dict[str, Task]:
     return {
         "watch_audits": Task(watch_audits, every=WATCH_AUDITS_EVERY),
         "purge_texts": Task(purge_texts, every=PURGE_EVERY),
+        "purge_responses": Task(purge_responses, every=PURGE_EVERY),
         "expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY),
         "settle_decisions": Task(settle_decisions, every=SETTLE_DECISIONS_EVERY),
         "sweep_files": Task(sweep_files, every=SWEEP_FILES_EVERY),

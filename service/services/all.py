@@ -8,6 +8,7 @@ from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
 from setwise.service.services.files import Files
+from setwise.service.services.idempotency import Idempotency
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
 from setwise.service.services.outcomes import Outcomes
@@ -38,3 +39,4 @@ class Services:
     accounts: Accounts
     audit_trail: AuditTrail
     webhooks: Webhooks
+    idempotency: Idempotency

@@ -351,6 +351,18 @@ idempotency_keys = Table(
     Index(None, "prediction_id"),
 )
 
+idempotent_requests = Table(
+    "idempotent_requests",
+    metadata,
+    # Requests other than predictions and files, whose own rows name their keys.
+    Column("owner_id", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("request_digest", Text, nullable=False),
+    Column("response", LargeBinary),  # sealed; NULL until the request has ended
+    Column("created_at", Instant, nullable=False),
+    Index(None, "created_at"),
+)
+
 review_tasks = Table(
     "review_tasks",
     metadata,

@@ -19,6 +19,7 @@ from setwise.service.stores.breaker import BreakerStore
 from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.database import READ_ONLY
 from setwise.service.stores.history import HistoryStore
+from setwise.service.stores.idempotency import PRESENT, IdempotencyStore
 from setwise.service.stores.jobs import JobStore
 from setwise.service.stores.models import ComparisonStore, ModelStore
 from setwise.service.stores.outcomes import OutcomeStore
@@ -101,6 +102,7 @@ class Transaction:
     endpoints = _repository(EndpointStore)
     deliveries = _repository(DeliveryStore)
     history = _repository(HistoryStore)
+    idempotency = _repository(IdempotencyStore)
     comparisons = _repository(ComparisonStore)
     backlog = _repository(BacklogStore)
     reports = _repository(ReportStore)
@@ -157,8 +159,17 @@ class Transaction:
         return cast("_R", found)
 
     def commit(self) -> None:
-        """Make all changes permanent, or raise `StorageUnavailable`."""
+        """Make all changes permanent, or raise `StorageUnavailable`.
+
+        The first commit of a request with an idempotency key stores the key; raises
+        `RequestUnfinished` if a concurrent request was faster.
+        """
+        request = PRESENT.get()
+        if request is not None and not request.claimed:
+            self.idempotency.claim(request)
         self._opened().commit()
+        if request is not None:
+            request.claimed = True
 
     def _opened(self) -> Connection:
         if self._connection is None:

@@ -3,9 +3,8 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Collection
 from email.message import Message as Header
-from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -14,6 +13,7 @@ from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from setwise.service.api.http.idempotency import HEADER, Handler, once
 from setwise.service.api.http.problem_kinds import (
     BODY_TOO_LARGE,
     BODY_TOO_SLOW,
@@ -62,18 +62,32 @@ async def strictly(received: Request) -> Request:
 
 
 class StrictRoute(APIRoute):
-    """A route that accepts only well-formed JSON as its body."""
+    """A route that accepts only well-formed JSON, and repeats keyed POST requests."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, with a check of the media type before it."""
+    def get_route_handler(self) -> Handler:
+        """Return the handler, with a check of the media type and of the key before it."""
         handle = super().get_route_handler()
         if self.body_field is None:
-            return handle
+            return self._once(handle)
 
         async def handle_strictly(received: Request) -> Response:
             return await handle(await strictly(received))
 
-        return handle_strictly
+        return self._once(handle_strictly)
+
+    def _once(self, handle: Handler) -> Handler:
+        own = any(field.alias == HEADER for field in self.dependant.header_params)
+        if own or self.methods != {"POST"}:
+            return handle
+        return once(handle, reads_body=self.body_field is not None)
+
+
+class UploadRoute(APIRoute):
+    """A route that reads a stream as its body, and repeats keyed requests."""
+
+    def get_route_handler(self) -> Handler:
+        """Return the handler, with a check of the key before it."""
+        return once(super().get_route_handler(), reads_body=True)
 
 
 def _is_json(content_type: str | None) -> bool:

@@ -171,6 +171,13 @@ class _KeyOrSession(SecurityBase):
     scheme_name = "key"
 
     async def __call__(self, request: Request) -> Caller:
+        state = request.scope.setdefault("state", {})
+        if "caller" not in state:  # found at most once a request, so that it counts once
+            state["caller"] = await self._find(request)
+        found: Caller = state["caller"]
+        return found
+
+    async def _find(self, request: Request) -> Caller:
         edge = edge_of(request)
         scheme, secret = get_authorization_scheme_param(request.headers.get("Authorization"))
         if scheme.lower() != "bearer" or not secret:

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from setwise.service.api import schemas
+from setwise.service.api.http.idempotency import HEADER
 from setwise.service.api.http.problem_kinds import (
     BODY_TOO_LARGE,
     BODY_TOO_SLOW,
@@ -24,13 +25,16 @@ from setwise.service.api.http.problems import MEDIA_TYPE, Problem
 from setwise.service.domain.errors import (
     Forbidden,
     ForgedRequest,
+    IdempotencyMismatch,
     InvalidRequest,
     KeyExpired,
+    RequestUnfinished,
     ServiceError,
     StorageUnavailable,
     TooManyRequests,
     Unauthenticated,
 )
+from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY
 
 Json = dict[str, Any]
 """A part of the document (Any: JSON values of every shape)."""
@@ -46,6 +50,15 @@ _WITH_BODY = (
     InvalidRequest,
 )
 _FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")
+
+_KEY: Json = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": LONGEST_IDEMPOTENCY_KEY},
+    "description": "Your name for this request. Sent again within a day, it gets the first "
+    "response, with `Idempotent-Replayed: true`, and has no second effect.",
+}
 
 
 def documented(*faults: Fault) -> dict[int | str, Json]:
@@ -73,7 +86,7 @@ def describe(app: FastAPI) -> Json:
         )
         for operations in document["paths"].values():
             for method, operation in operations.items():
-                _complete(operation, changes=method != "get")
+                _complete(operation, method)
         parts = document["components"]["schemas"]
         for name in _FRAMEWORKS_OWN:
             parts.pop(name, None)
@@ -85,15 +98,22 @@ def describe(app: FastAPI) -> Json:
     return app.openapi_schema
 
 
-def _complete(operation: Json, *, changes: bool) -> None:
-    """Add the problems that follow from an operation's form."""
+def _complete(operation: Json, method: str) -> None:
+    """Add the problems that follow from an operation's form, and its idempotency key."""
+    own_key = any(one["name"] == HEADER for one in operation.get("parameters", []))
+    if method == "post" and not own_key:
+        operation.setdefault("parameters", []).append(_KEY)
     responses: Json = {
         status: response
         for status, response in operation["responses"].items()
         if not _is_frameworks_own(response)
     }
-    for fault in _of_form(operation, changes=changes):
+    for fault in _of_form(operation, changes=method != "get"):
         _add(responses, fault)
+    if method == "post":
+        _add(responses, IdempotencyMismatch)
+        if not own_key:
+            _add(responses, RequestUnfinished)
     operation["responses"] = {str(status): responses[status] for status in sorted(responses)}
 
 

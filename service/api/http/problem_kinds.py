@@ -314,8 +314,16 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "idempotency-mismatch",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "The idempotency key belongs to another request",
-        "The key was used with a different body. Repeat the first body to get its answer, or use "
-        "a new key.",
+        "The key was used with a different address or body. Repeat the first request to get its "
+        "answer, or use a new key.",
+    ),
+    errors.RequestUnfinished: ProblemKind(
+        "request-unfinished",
+        HTTPStatus.CONFLICT,
+        "A request with this idempotency key is unfinished",
+        "It is in progress, or the server stopped before it could store the response. Send it "
+        "again in a moment; if the answer stays the same, read what the request made.",
+        _LATER,
     ),
     errors.StaleVersion: ProblemKind(
         "stale-version",
@@ -356,8 +364,8 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "storage-unavailable",
         HTTPStatus.SERVICE_UNAVAILABLE,
         "The database does not answer",
-        "Send the same request again later. With an `Idempotency-Key` a prediction is stored once "
-        "however often you ask.",
+        "Send the same request again later. With an `Idempotency-Key` it takes effect once, "
+        "however often you send it.",
         _LATER,
     ),
 }

@@ -1,0 +1,86 @@
+"""``Idempotency-Key`` on every POST: a repeated request gets the first response."""
+
+import hashlib
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.concurrency import run_in_threadpool
+from starlette.types import Message
+
+from setwise.service.api.http.dependencies import caller_of, edge_of
+from setwise.service.domain.errors import IdempotencyMismatch, ServiceError, UploadTooLarge
+
+HEADER = "idempotency-key"
+REPLAYED = "Idempotent-Replayed"
+_KEPT_HEADERS = ("content-type", "location", "etag")
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]  # Any: what FastAPI's handlers have
+
+
+def once(handle: Handler, *, reads_body: bool) -> Handler:
+    """Return a handler of POST requests that honours ``Idempotency-Key``.
+
+    The key is committed in the same transaction as the request's effect, so a crash between the
+    two is impossible. The response is stored after it.
+
+    Parameters
+    ----------
+    reads_body : bool
+        Whether the handler reads the body, which is then part of what a key stands for.
+    """
+
+    async def handle_once(received: Request) -> Response:
+        key = received.headers.get(HEADER)
+        if key is None:
+            return await handle(received)
+        edge, caller = edge_of(received), await caller_of(received)
+        digest, size = hashlib.sha256(f"{received.method} {received.url.path}?".encode()), 0
+        digest.update(received.scope["query_string"] + b"\0")
+
+        async def receive() -> Message:
+            nonlocal size
+            message = await received.receive()
+            body = message.get("body", b"")
+            digest.update(body)
+            size += len(body)
+            if size > edge.max_upload_bytes:
+                raise UploadTooLarge(
+                    f"The body has more than the {edge.max_upload_bytes} bytes allowed."
+                )
+            return message
+
+        service = edge.services.idempotency
+        request = service.open(caller.id, key, digest)
+        before = await run_in_threadpool(service.made_before, request)
+        if before is not None:
+            if reads_body:
+                async for _ in Request(received.scope, receive).stream():
+                    pass
+            first_digest, response = before
+            if digest.hexdigest() != first_digest:
+                raise IdempotencyMismatch(
+                    "This Idempotency-Key was used before for another request; use a new key."
+                )
+            return _replayed(response())
+        with service.claiming(request):
+            made = await handle(Request(received.scope, receive))
+        with suppress(ServiceError):  # the effect is stored, and its response is at hand
+            await run_in_threadpool(service.finish, request, _written(made))
+        return made
+
+    return handle_once
+
+
+def _written(response: Response) -> bytes:
+    headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
+    body = b64encode(bytes(response.body)).decode()
+    return json.dumps([response.status_code, headers, body]).encode()
+
+
+def _replayed(written: bytes) -> Response:
+    status, headers, body = json.loads(written)
+    return Response(b64decode(body), status, headers={**headers, REPLAYED: "true"})

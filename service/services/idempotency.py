@@ -1,0 +1,96 @@
+"""Repeat the response of a request whose idempotency key was used before."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from setwise.service.domain.errors import InvalidRequest, RequestUnfinished
+from setwise.service.domain.text import text_faults
+from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY
+from setwise.service.stores.database import Clock
+from setwise.service.stores.idempotency import PRESENT, Digest, KeyedRequest
+from setwise.service.stores.transaction import Transactions
+
+KEPT = timedelta(days=1)
+"""How long a response is repeated; then its key is free."""
+
+_NONCE_BYTES = 12
+
+
+@dataclass(frozen=True)
+class Idempotency:
+    """Requests with idempotency keys and their responses.
+
+    Attributes
+    ----------
+    secret : bytes
+        Seals responses: some show a secret that is stored nowhere else.
+    """
+
+    begin: Transactions
+    now: Clock
+    secret: bytes = field(repr=False)
+
+    def open(self, owner_id: str, key: str, digest: Digest) -> KeyedRequest:
+        """Return a request to serve; raises `InvalidRequest` for a key that cannot be stored."""
+        faults = text_faults(key, "/header/Idempotency-Key", longest=LONGEST_IDEMPOTENCY_KEY)
+        if faults:
+            raise InvalidRequest("The Idempotency-Key cannot be stored.", faults)
+        return KeyedRequest(owner_id, key, digest, self.now())
+
+    def made_before(self, request: KeyedRequest) -> tuple[str, Callable[[], bytes]] | None:
+        """Return the digest of the first request with the key, and its response.
+
+        Reading the response raises `RequestUnfinished` if none is stored. The result is None if
+        the key is new or free again.
+        """
+        with self.begin(read_only=True) as transaction:
+            found = transaction.idempotency.get(request.owner_id, request.key)
+        if found is None:
+            return None
+        sealed = found.response
+
+        def response() -> bytes:
+            if sealed is None:
+                raise RequestUnfinished(
+                    "The first request with this Idempotency-Key has taken effect, but its "
+                    "response is not stored; read what it made before you make it again."
+                )
+            nonce, body = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+            return AESGCM(self.secret).decrypt(nonce, body, _place(request))
+
+        return found.request_digest, response
+
+    @contextmanager
+    def claiming(self, request: KeyedRequest) -> Iterator[None]:
+        """Commit the key with the first change that is committed inside the block."""
+        token = PRESENT.set(request)
+        try:
+            yield
+        finally:
+            PRESENT.reset(token)
+
+    def finish(self, request: KeyedRequest, response: bytes) -> None:
+        """Store the response of a request."""
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed = nonce + AESGCM(self.secret).encrypt(nonce, response, _place(request))
+        with self.begin() as transaction:
+            if not request.claimed:
+                transaction.idempotency.claim(request)
+            transaction.idempotency.finish(request, sealed)
+            transaction.commit()
+
+    def purge(self) -> int:
+        """Delete responses that are no longer repeated; return their number."""
+        with self.begin() as transaction:
+            purged = transaction.idempotency.purge(self.now() - KEPT)
+            transaction.commit()
+        return purged
+
+
+def _place(request: KeyedRequest) -> bytes:
+    return f"{request.owner_id}\0{request.key}".encode()

@@ -1,0 +1,102 @@
+"""Requests that carry an idempotency key, each stored in the transaction of its effect."""
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from setwise.service.domain.errors import RequestUnfinished
+from setwise.service.stores.tables import idempotent_requests
+
+
+class Digest(Protocol):
+    """A running hash of a request; `hashlib` makes them."""
+
+    def hexdigest(self) -> str:
+        """Return the digest of what has been read so far."""
+        ...
+
+
+@dataclass
+class KeyedRequest:
+    """A request in progress that must take effect once.
+
+    Attributes
+    ----------
+    digest : Digest
+        Of the method, the address and the body, which has been read when the effect is committed.
+    claimed : bool
+        Whether the key was committed together with an effect.
+    """
+
+    owner_id: str
+    key: str
+    digest: Digest
+    created_at: datetime
+    claimed: bool = field(default=False)
+
+
+PRESENT: ContextVar[KeyedRequest | None] = ContextVar("keyed_request", default=None)
+"""The request that the current thread or task serves, if it carries a key.
+
+A context variable, so that no service has to pass it on to its transaction.
+"""
+
+
+@dataclass(frozen=True)
+class StoredRequest:
+    """A request that was made, and its sealed response; None while it is unfinished."""
+
+    request_digest: str
+    response: bytes | None
+
+
+class IdempotencyStore:
+    """Keys of requests, with their responses."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def get(self, owner_id: str, key: str) -> StoredRequest | None:
+        """Return the request that the owner made with this key, or None."""
+        column = idempotent_requests.c
+        row = self._connection.execute(
+            select(column.request_digest, column.response).where(
+                column.owner_id == owner_id, column.key == key
+            )
+        ).one_or_none()
+        return None if row is None else StoredRequest(*row)
+
+    def claim(self, request: KeyedRequest) -> None:
+        """Store a key; raises `RequestUnfinished` if a concurrent request has stored it."""
+        try:
+            self._connection.execute(
+                insert(idempotent_requests),
+                {
+                    "owner_id": request.owner_id,
+                    "key": request.key,
+                    "request_digest": request.digest.hexdigest(),
+                    "created_at": request.created_at,
+                },
+            )
+        except IntegrityError as error:
+            raise RequestUnfinished(
+                "A request with this Idempotency-Key is in progress; send it again in a moment."
+            ) from error
+
+    def finish(self, request: KeyedRequest, response: bytes) -> None:
+        """Store the response of a request whose key is stored."""
+        column = idempotent_requests.c
+        self._connection.execute(
+            update(idempotent_requests)
+            .where(column.owner_id == request.owner_id, column.key == request.key)
+            .values(response=response)
+        )
+
+    def purge(self, before: datetime) -> int:
+        """Delete requests made before a time; return their number."""
+        column = idempotent_requests.c.created_at
+        return self._connection.execute(delete(idempotent_requests).where(column < before)).rowcount
