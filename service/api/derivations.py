@@ -11,7 +11,7 @@ from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Policy
 from setwise.service.domain import policy as derivation
 from setwise.service.domain.audits import AuditRole
-from setwise.service.domain.errors import PredictionNotFound
+from setwise.service.domain.errors import BlindReviewHeld, PredictionNotFound
 from setwise.service.domain.predictions import Decision, Reason
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
@@ -156,7 +156,7 @@ class Derivation(AnswerBody):
 @router.get(
     "/{prediction_id}/decision",
     response_model=Derivation,
-    responses=documented(PredictionNotFound),
+    responses=documented(PredictionNotFound, BlindReviewHeld),
 )
 def derive_decision(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """Explain why a document was sent or not.

@@ -16,6 +16,7 @@ from setwise.service.api.jobs import Job
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.api.schemas import RequestBody
 from setwise.service.domain.errors import (
+    BlindReviewHeld,
     IdempotencyMismatch,
     JobNotFound,
     JobUnfinished,
@@ -198,7 +199,7 @@ async def _receive(request: Request, upload: Upload) -> None:
                 }
             },
         },
-        **documented(JobNotFound, JobUnfinished, ResultNotFound),
+        **documented(JobNotFound, JobUnfinished, ResultNotFound, BlindReviewHeld),
     },
 )
 def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
@@ -238,6 +239,7 @@ def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response
                 },
             },
         },
+        **documented(BlindReviewHeld),
     },
 )
 def export(

@@ -11,7 +11,7 @@ from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesO
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Labels, RequestBody
 from setwise.service.domain import outcomes as domain
-from setwise.service.domain.errors import PredictionNotFound
+from setwise.service.domain.errors import BlindReviewHeld, PredictionNotFound
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
 
@@ -104,7 +104,7 @@ def report_outcome(
 @router.get(
     "/{prediction_id}/outcomes",
     response_model=OutcomePage,
-    responses=documented(PredictionNotFound),
+    responses=documented(PredictionNotFound, BlindReviewHeld),
 )
 def list_outcomes(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """List all outcomes of one prediction in one page."""

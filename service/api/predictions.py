@@ -29,6 +29,7 @@ from setwise.service.api.schemas import (
 )
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import (
+    BlindReviewHeld,
     DocumentTooLarge,
     IdempotencyMismatch,
     ModelUnavailable,
@@ -272,7 +273,7 @@ def list_predictions(
 @router.get(
     "/{prediction_id}",
     response_model=Prediction,
-    responses=documented(PredictionNotFound),
+    responses=documented(PredictionNotFound, BlindReviewHeld),
 )
 def get_prediction(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """Read one stored prediction; it never changes."""

@@ -27,6 +27,7 @@ from setwise.service.api.schemas import (
 )
 from setwise.service.domain import reviews
 from setwise.service.domain.errors import (
+    BlindReviewHeld,
     LeaseLost,
     ModelUnavailable,
     ReviewAlreadyDecided,
@@ -78,7 +79,11 @@ def claim_review(caller: CallerOf, services: ServicesOf, request_id: RequestId) 
     return Response(status_code=204) if task is None else _shown(task)
 
 
-@router.get("/reviews/{task_id}", response_model=ReviewTask, responses=documented(*_ONE_TASK))
+@router.get(
+    "/reviews/{task_id}",
+    response_model=ReviewTask,
+    responses=documented(*_ONE_TASK, BlindReviewHeld),
+)
 def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Read one task, for example after reloading a page."""
     return _shown(services.reviews.get(caller, task_id))

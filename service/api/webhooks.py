@@ -20,6 +20,7 @@ from setwise.service.api.schemas import AnswerBody, Example, Paged, RequestBody
 from setwise.service.api.webhook_messages import MESSAGE
 from setwise.service.domain import webhooks as domain
 from setwise.service.domain.errors import (
+    BlindReviewHeld,
     DeliveryCancelled,
     DeliveryNotFound,
     StaleVersion,
@@ -489,7 +490,7 @@ def list_deliveries(
 @router.get(
     "/admin/deliveries/{delivery_id}",
     response_model=DeliveryWithLog,
-    responses=documented(DeliveryNotFound),
+    responses=documented(DeliveryNotFound, BlindReviewHeld),
 )
 def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
     """Read a delivery, its payload, and every attempt with its response."""

@@ -140,6 +140,10 @@ class LeaseLost(Conflict):
     """The caller does not hold the lease on the task or job."""
 
 
+class BlindReviewHeld(Conflict):
+    """The caller holds a blind review of the document and has not answered it."""
+
+
 class ReviewAlreadyDecided(Conflict):
     """The review task is completed; its labels cannot change."""
 

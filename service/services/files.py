@@ -47,7 +47,12 @@ from setwise.service.domain.predictions import IdempotencyKey, Prediction, Submi
 from setwise.service.domain.reports import Span
 from setwise.service.domain.text import text_faults
 from setwise.service.services.ports import FileStore, Progress, Sink
-from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY, Outcome, visible_to
+from setwise.service.services.predictions import (
+    LONGEST_IDEMPOTENCY_KEY,
+    Outcome,
+    refuse_all_hidden,
+    visible_to,
+)
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -304,9 +309,13 @@ class Files(Recorded):
         ------
         Forbidden, InvalidRequest
             If the caller may not read these rows, or the request is invalid.
+        BlindReviewHeld
+            If the caller holds a blind review.
         """
         client_id = _exported_client(caller, wanted)
         with self.begin() as transaction:
+            if wanted.what is not Exported.AUDIT_EVENTS:
+                refuse_all_hidden(transaction, caller)
             self._note(
                 transaction,
                 caller,

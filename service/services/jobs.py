@@ -22,6 +22,7 @@ from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.text import is_id
 from setwise.service.services import files
 from setwise.service.services.ports import FileStore
+from setwise.service.services.predictions import refuse_all_hidden
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -148,6 +149,8 @@ class Jobs(Recorded):
         ------
         Forbidden
             If the caller may not read the rows of the result themselves.
+        BlindReviewHeld
+            If the caller holds a blind review.
         JobNotFound
             If the job does not exist or belongs to another caller.
         JobUnfinished
@@ -155,8 +158,10 @@ class Jobs(Recorded):
         ResultNotFound
             If the job has no result file, or the file has expired.
         """
-        job = self.get(caller, job_id)
-        files.check_result(caller, job)
+        with self.begin(read_only=True) as transaction:
+            job = _visible(transaction, caller, job_id)
+            files.check_result(caller, job)
+            refuse_all_hidden(transaction, caller)
         if not job.finished:
             raise JobUnfinished(f"The job is {job.state}; wait until it has ended.")
         folder = result_folder(job.id)

@@ -21,6 +21,7 @@ from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tall
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
 from setwise.service.services.ports import ArtifactStore, ModelLoader, Predictor, Progress
+from setwise.service.services.predictions import hidden_from
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
@@ -243,13 +244,16 @@ class Models(Recorded):
         with self.begin(read_only=True) as transaction:
             model = _known(transaction, model_id)
             shadow = transaction.comparisons.shadow()
+            differing = transaction.comparisons.differing(
+                model.id, routes_only=routes_only, after=after, limit=limit
+            )
+            hidden = hidden_from(transaction, caller)
+            shown = tuple(one for one in differing.items if one[1].id not in hidden)
             return ComparisonReport(
                 model=model,
                 shadow=shadow if shadow is not None and shadow.model_id == model.id else None,
                 tally=transaction.comparisons.tally(model.id),
-                differing=transaction.comparisons.differing(
-                    model.id, routes_only=routes_only, after=after, limit=limit
-                ),
+                differing=replace(differing, items=shown),
             )
 
     def submit_compare(

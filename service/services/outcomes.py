@@ -8,7 +8,7 @@ from setwise.service.domain.errors import InvalidRequest, PredictionNotFound
 from setwise.service.domain.outcomes import Outcome, outcome_faults, sent_labels
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.webhooks import document_corrected
-from setwise.service.services.predictions import visible_to
+from setwise.service.services.predictions import refuse_hidden, visible_to
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.outcomes import OutcomeRaced
 from setwise.service.stores.transaction import Transaction
@@ -112,6 +112,7 @@ class Outcomes(Recorded):
         """Return a prediction's outcomes, oldest first; raises `PredictionNotFound`."""
         with self.begin(read_only=True) as transaction:
             prediction = _visible(transaction, caller, prediction_id)
+            refuse_hidden(transaction, caller, prediction.id)
             return transaction.outcomes.of(prediction.id)
 
 

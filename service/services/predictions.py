@@ -9,6 +9,7 @@ from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.audits import AuditRole, Lottery
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.errors import (
+    BlindReviewHeld,
     DocumentTooLarge,
     FieldFault,
     Forbidden,
@@ -161,10 +162,13 @@ class Predictions:
         ------
         PredictionNotFound
             If it does not exist, or the caller may not read it.
+        BlindReviewHeld
+            If the caller holds a blind review of it.
         """
         visible = visible_to(caller)
         with self.begin(read_only=True) as transaction:
             prediction = transaction.predictions.get(prediction_id)
+            refuse_hidden(transaction, caller, prediction_id)
         if prediction is None or visible not in {None, prediction.client_id}:
             raise PredictionNotFound(f"No prediction of yours has the id {prediction_id!r}.")
         return prediction
@@ -177,7 +181,10 @@ class Predictions:
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Prediction]:
-        """Return a page of predictions, newest first; a client sees its own."""
+        """Return a page of predictions, newest first; a client sees its own.
+
+        Predictions of which the caller holds a blind review are left out.
+        """
         wanted = wanted or PredictionFilter()
         visible = visible_to(caller)
         if visible is not None:
@@ -187,7 +194,9 @@ class Predictions:
         check_page(after, limit)
         _check_range(wanted)
         with self.begin(read_only=True) as transaction:
-            return transaction.predictions.page(wanted, after=after, limit=limit)
+            page = transaction.predictions.page(wanted, after=after, limit=limit)
+            hidden = hidden_from(transaction, caller)
+        return replace(page, items=tuple(one for one in page.items if one.id not in hidden))
 
     def derive(self, caller: Caller, prediction_id: str) -> Derivation:
         """Repeat the decision on a stored prediction; return both decisions.
@@ -202,6 +211,7 @@ class Predictions:
             prediction = transaction.predictions.get(prediction_id)
             if prediction is None:
                 raise PredictionNotFound(f"No prediction has the id {prediction_id!r}.")
+            refuse_hidden(transaction, caller, prediction.id)
             policy = transaction.policies.get(prediction.policy_version)
         return Derivation.of(prediction, policy, self.lottery)
 
@@ -438,6 +448,25 @@ def _mismatch() -> IdempotencyMismatch:
     return IdempotencyMismatch(
         "This Idempotency-Key was used before with another body; use a new key for a new document."
     )
+
+
+def hidden_from(transaction: Transaction, caller: Caller) -> frozenset[str]:
+    """Return the predictions that the caller must answer blindly before seeing them."""
+    if not caller.may(Permission.REVIEW):
+        return frozenset()
+    return transaction.reviews.held_blind(caller.id)
+
+
+def refuse_hidden(transaction: Transaction, caller: Caller, prediction_id: object) -> None:
+    """Raise `BlindReviewHeld` if the caller must not see the prediction yet."""
+    if prediction_id in hidden_from(transaction, caller):
+        raise BlindReviewHeld("You hold a blind review of this document; answer it first.")
+
+
+def refuse_all_hidden(transaction: Transaction, caller: Caller) -> None:
+    """Raise `BlindReviewHeld` if the caller must not see some prediction yet."""
+    if hidden_from(transaction, caller):
+        raise BlindReviewHeld("You hold blind reviews; answer them before you read this.")
 
 
 def visible_to(caller: Caller) -> str | None:

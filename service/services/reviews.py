@@ -39,6 +39,7 @@ from setwise.service.domain.reviews import (
 from setwise.service.domain.rules import constraints_broken
 from setwise.service.domain.webhooks import document_corrected, review_completed
 from setwise.service.services.ports import PredictorSource
+from setwise.service.services.predictions import hidden_from, refuse_hidden
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -102,12 +103,14 @@ class Reviews(Recorded):
     annotated: Callable[[Transaction, Prediction, Annotation], None] = _ignore
 
     def get(self, caller: Caller, task_id: str) -> ReviewTask:
-        """Return a task in any state; raises `ReviewNotFound`."""
+        """Return a task in any state; raises `ReviewNotFound`, `BlindReviewHeld`."""
         caller.require(Permission.READ_QUEUE)
         with self.begin(read_only=True) as transaction:
             task = transaction.reviews.get(task_id)
-        if task is None:
-            raise ReviewNotFound(f"No review task has the id {task_id!r}.")
+            if task is None:
+                raise ReviewNotFound(f"No review task has the id {task_id!r}.")
+            if not task.kind.blind:
+                refuse_hidden(transaction, caller, task.prediction.id)
         return task
 
     def page(
@@ -121,6 +124,9 @@ class Reviews(Recorded):
     ) -> Page[ReviewTask]:
         """Return a page of tasks, oldest first.
 
+        A task that would show the suggestion for a document whose blind review the caller holds is
+        left out.
+
         Parameters
         ----------
         reason : Reason or None
@@ -129,7 +135,10 @@ class Reviews(Recorded):
         caller.require(Permission.READ_QUEUE)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
-            return transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)
+            page = transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)
+            hidden = hidden_from(transaction, caller)
+        shown = (one for one in page.items if one.kind.blind or one.prediction.id not in hidden)
+        return replace(page, items=tuple(shown))
 
     def mine(self, caller: Caller) -> list[ReviewTask]:
         """Return the caller's undecided tasks, earliest claim first."""

@@ -37,6 +37,7 @@ from setwise.service.domain.webhooks import (
     SigningSecret,
     signing_secret,
 )
+from setwise.service.services.predictions import refuse_hidden
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -259,12 +260,17 @@ class Webhooks(Recorded):
             )
 
     def delivery(self, caller: Caller, delivery_id: str) -> tuple[Delivery, list[Attempt]]:
-        """Return a delivery and its attempts, oldest first; raises `DeliveryNotFound`."""
+        """Return a delivery and its attempts, oldest first.
+
+        Raises `DeliveryNotFound`, and `BlindReviewHeld` if the caller holds a blind review of the
+        document.
+        """
         caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             delivery = transaction.deliveries.get(delivery_id)
             if delivery is None:
                 raise DeliveryNotFound(f"No delivery has the id {delivery_id!r}.")
+            refuse_hidden(transaction, caller, delivery.message.data.get("prediction_id"))
             return delivery, transaction.deliveries.attempts(delivery.id)
 
     def replay(

@@ -204,6 +204,13 @@ class ReviewStore:
         )
         return self._connection.execute(query.select_from(review_tasks)).scalar_one()
 
+    def held_blind(self, reviewer: str) -> frozenset[str]:
+        """Return the predictions of which ``reviewer`` holds an unfinished blind task."""
+        query = select(review_tasks.c.prediction_id).where(
+            LEASED, _BLIND, review_tasks.c.lease_holder == reviewer
+        )
+        return frozenset(self._connection.execute(query).scalars())
+
     def page(
         self,
         *,

@@ -199,6 +199,13 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "The lease expired and another reviewer has the task, or it was released. Nothing was "
         "stored; claim the next task.",
     ),
+    errors.BlindReviewHeld: ProblemKind(
+        "blind-review-held",
+        HTTPStatus.CONFLICT,
+        "You hold a blind review of this document",
+        "Answer it before you read what the model suggested: your answer must not rest on it. "
+        "Lists leave such documents out; exports and results of jobs wait.",
+    ),
     errors.ReviewAlreadyDecided: ProblemKind(
         "review-already-decided",
         HTTPStatus.CONFLICT,

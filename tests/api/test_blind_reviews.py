@@ -1,0 +1,142 @@
+"""Who holds a blind task reads its suggestion at no address until they have answered."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.jobs import JobState
+from setwise.service.domain.models import Comparison
+from setwise.service.domain.predictions import Candidate, Decision, Prediction, Reason
+from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
+from setwise.service.domain.webhooks import auto_sent
+from setwise.service.pages.board.sections import PAGES
+from tests.browsing import Browser
+from tests.edge import Service, assert_problem
+from tests.fakes import START
+from tests.samples import add_predictions, delivery, endpoint, model, outcome, prediction, task
+
+SUGGESTED = "suggested-code"
+
+
+def suggesting() -> Prediction:
+    """Return an audited prediction with a label that no other has."""
+    plain = prediction(decision=Decision.AUTO, reason=Reason.AUDIT)
+    candidates = (Candidate((SUGGESTED,), 0.9, 0.8), *plain.scored.candidates)
+    return plain._replace(scored=plain.scored._replace(candidates=candidates))
+
+
+class Held:
+    """A prediction whose blind task somebody holds, known by all the ids that lead to it."""
+
+    def __init__(self, service: Service, holder: str) -> None:
+        self.service = service
+        self.prediction = made = suggesting()
+        other = prediction()
+        self.task: ReviewTask = replace(task(made), kind=ReviewKind.OVERLAP).claimed(
+            holder, START, timedelta(minutes=15)
+        )
+        first = replace(task(made), state=ReviewState.WAITING)
+        hook, of_model = endpoint(), model()
+        message = auto_sent(made, "019b7a0b-0000-7000-9000-0000000000dd")
+        sent = delivery(message, hook)
+        compared = Comparison(
+            "019b7a0b-0000-7000-9000-0000000000cc", of_model.id, made.id, ("a",), 0.5,
+            Decision.REVIEW, Reason.BELOW_THRESHOLD, False, False, START,
+        )  # fmt: skip
+        wanted = {"what": "predictions", "format": "jsonl"}
+        exported = service.post("/v1/jobs/export", by="admin", json=wanted).json()["id"]
+        with service.files.create(f"jobs/{exported}/result/00000000.jsonl") as sink:
+            sink.write(SUGGESTED.encode())
+        with service.database() as transaction:
+            add_predictions(transaction, made, other)
+            transaction.reviews.add_all([first, replace(task(other), kind=ReviewKind.AUDIT)])
+            transaction.reviews.add(self.task)
+            transaction.reviews.save(self.task)
+            transaction.outcomes.add(outcome(made, SUGGESTED))
+            transaction.models.add(of_model)
+            transaction.comparisons.add_all([compared])
+            transaction.endpoints.add(hook)
+            transaction.outbox.add_all([message])
+            transaction.deliveries.add([sent])
+            job = transaction.jobs.get(exported)
+            assert job is not None
+            transaction.jobs.change(replace(job, state=JobState.SUCCEEDED, finished_at=START))
+            transaction.commit()
+        self.ids = {
+            "prediction_id": made.id,
+            "task_id": first.id,
+            "model_id": of_model.id,
+            "webhook_id": hook.id,
+            "delivery_id": sent.id,
+            "job_id": exported,
+        }
+
+    def addresses(self) -> Iterator[str]:
+        """Yield every address that can be read, with ids that lead to the prediction."""
+        unknown = "019b7a0b-0000-7000-9000-0000000000ff"
+        for path, operations in self.service.app.openapi()["paths"].items():
+            if "get" not in operations:
+                continue
+            for what in ("predictions", "annotations", "outcomes", "audit-events"):
+                address = path
+                for name, value in {**self.ids, "what": what}.items():
+                    address = address.replace(f"{{{name}}}", value)
+                yield "/".join(unknown if p.startswith("{") else p for p in address.split("/"))
+                if "{what}" not in path:
+                    break
+
+
+@pytest.mark.parametrize("name", ["lead", "admin"])
+def test_no_address_shows_a_holder_the_suggestion_before_the_answer(
+    service: Service, name: str
+) -> None:
+    holder = service.key(name, Role(name))
+    held = Held(service, holder)
+    before = {path: service.get(path, by=name) for path in held.addresses()}
+    assert [path for path, response in before.items() if SUGGESTED in response.text] == []
+    # Somebody else reads it at several of these addresses.
+    read = [path for path in held.addresses() if SUGGESTED in service.get(path, by="auditor").text]
+    assert len(read) >= 8
+    assert f"/v1/predictions/{held.prediction.id}" in read
+    service.services.reviews.complete(
+        service.services.accounts.authenticate(service.secrets[name]),
+        held.task.id, ["a"], None, held.task.version,
+    )  # fmt: skip
+    shown = service.get(f"/v1/predictions/{held.prediction.id}", by=name)
+    assert shown.json()["labels"] == [SUGGESTED]
+
+
+def test_a_refusal_says_what_to_do_and_a_list_leaves_the_document_out(service: Service) -> None:
+    held = Held(service, service.key("lead", Role.LEAD))
+    refused = service.get(f"/v1/predictions/{held.prediction.id}", by="lead")
+    assert_problem(refused, 409, "blind-review-held")
+    listed = service.get("/v1/predictions", by="lead").json()["items"]
+    assert len(listed) == 1
+    assert listed[0]["id"] != held.prediction.id
+    assert service.get(f"/v1/reviews/{held.task.id}", by="lead").status_code == 200
+    queue = {one["id"] for one in service.get("/v1/reviews", by="lead").json()["items"]}
+    assert held.task.id in queue
+    assert held.ids["task_id"] not in queue
+
+
+def test_no_page_shows_a_holder_the_suggestion(service: Service) -> None:
+    held = Held(service, service.person("ann", Role.ADMIN))
+    browser = Browser(service)
+    browser.sign_in()
+    with_ids = {"{model_id}": "model_id", "{delivery_id}": "delivery_id", "{job_id}": "job_id"}
+    for page in ("/", "/desk", "/cockpit", *(one.address for one in PAGES)):
+        address = page
+        for name, known in with_ids.items():
+            address = address.replace(name, held.ids[known])
+        if "{" not in address:
+            assert SUGGESTED not in browser.get(address).text, address
+    other = service.services.accounts.create_person(
+        SYSTEM, login="ben", name="Ben", role=Role.AUDITOR, password="correct horse battery"
+    )
+    assert other.login == "ben"
+    reader = Browser(service)
+    reader.sign_in("ben")
+    assert SUGGESTED in reader.get(f"/board/models/{held.ids['model_id']}").text
