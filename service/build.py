@@ -112,9 +112,9 @@ class Application:
         Raises
         ------
         BadSetting
-            If an encryption key is missing.
+            If an encryption key is missing, or stored values are not encrypted under one.
         """
-        fault = encryption.missing_keys(self.engine)
+        fault = encryption.missing_keys(self.engine) or encryption.unread(self.engine)
         if fault is not None:
             raise BadSetting(f"{PREFIX}ENCRYPTION_KEYS: {fault}")
         encryption.note_key(self.engine, utc_now())
@@ -176,10 +176,7 @@ def build(
         finished.models.record(model_id, predictions, scores)
 
     shadow = ShadowScorer(registry.shadow, record)
-    files: FolderOrObjectFiles | SealedFiles = FolderOrObjectFiles(settings.files_url)
-    cipher = find_cipher(settings)
-    if cipher is not None:
-        files = SealedFiles(files, cipher)
+    files = job_files(settings)
     lease_clock = clock or database_clock(engine)
     metrics, spans = Metrics(), start_tracing(settings)
     finished = assemble(
@@ -224,6 +221,12 @@ def build(
         ),
         shadow=shadow,
     )
+
+
+def job_files(settings: Settings) -> FolderOrObjectFiles | SealedFiles:
+    """Return the store for files of jobs, encrypted if there is a key."""
+    files, cipher = FolderOrObjectFiles(settings.files_url), find_cipher(settings)
+    return files if cipher is None else SealedFiles(files, cipher)
 
 
 def assemble(
@@ -420,7 +423,7 @@ def encryption_check(engine: Engine) -> Callable[[], str | None]:
         try:
             if not migrate.check(engine).ok:
                 return None  # reported by `database_check`
-            return encryption.missing_keys(engine)
+            return encryption.missing_keys(engine) or encryption.retired(engine)
         except ServiceError as error:
             return error.detail
 
@@ -484,4 +487,4 @@ def find_cipher(settings: Settings) -> TextCipher | None:
     """Return the cipher for texts; None to store plain text."""
     keys = settings.encryption_keys
     known = read_keys(keys.get_secret_value()) if keys else []
-    return TextCipher(known) if known else None
+    return TextCipher(known, transition=settings.encryption_transition) if known else None

@@ -67,6 +67,9 @@ class Settings(BaseSettings):
     encryption_keys : SecretStr or None
         Keys of 32 bytes in base64, separated by commas, that protect stored content of documents.
         The first one encrypts, all of them decrypt. Without keys, nothing is encrypted.
+    encryption_transition : bool
+        Also read values that are plain, or were encrypted by release 0.1.0, until
+        ``setwise db reencrypt --transition`` has encrypted them.
     retain_auto_days, retain_reviewed_days : int
         How long to keep the texts of automatically sent and of reviewed documents; 0 keeps them
         indefinitely.
@@ -130,6 +133,7 @@ class Settings(BaseSettings):
     files_url: str = ""
     pepper: SecretStr | None = None
     encryption_keys: SecretStr | None = None
+    encryption_transition: bool = False
     retain_auto_days: Annotated[int, Field(ge=0, le=36_500)] = 30
     retain_reviewed_days: Annotated[int, Field(ge=0, le=36_500)] = 0
     embedded_worker: bool = True

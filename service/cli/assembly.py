@@ -31,13 +31,15 @@ def read_settings() -> "Settings":
 
 
 @contextmanager
-def application(*, migrated: bool = True) -> Iterator["Application"]:
+def application(*, migrated: bool = True, unsealed: bool = True) -> Iterator["Application"]:
     """Build the service from the environment, and close it afterwards.
 
     Parameters
     ----------
     migrated : bool
         Refuse a database at another revision.
+    unsealed : bool
+        Refuse a database with values that this process could not decrypt.
 
     Raises
     ------
@@ -58,6 +60,7 @@ def application(*, migrated: bool = True) -> Iterator["Application"]:
             status = migrate.check(built.engine)
             if not status.ok:
                 raise CommandError(unmigrated(status))
+        if migrated and unsealed:
             built.unseal()
         yield built
     finally:

@@ -64,16 +64,36 @@ def check() -> None:
 
 
 @commands.command()
-def reencrypt() -> None:
+def reencrypt(
+    transition: Annotated[
+        bool,
+        typer.Option(
+            "--transition", help="Accept values that are plain, or encrypted by release 0.1.0."
+        ),
+    ] = False,
+) -> None:
     """Encrypt everything under the first encryption key."""
+    from setwise.service.build import job_files
+    from setwise.service.runtime.files import SealedFiles
+    from setwise.service.settings import PREFIX, BadSetting
+    from setwise.service.stores.database import utc_now
     from setwise.service.stores.upkeep import encryption
 
-    with application() as built, progress("reencrypt") as report:
-        sealed = encryption.reseal(built.engine, report)
-    say(
-        f"{sealed} values re-encrypted; remove the other keys once the job files that were "
-        "written under them are deleted (SETWISE_JOB_FILES_DAYS)"
-    )
+    with application(unsealed=False) as built, progress("reencrypt") as report:
+        fault = encryption.missing_keys(built.engine)
+        if fault is not None:
+            raise BadSetting(f"{PREFIX}ENCRYPTION_KEYS: {fault}")
+        encryption.note_key(built.engine, utc_now())
+        files = job_files(built.settings)
+        try:
+            sealed = encryption.reseal(built.engine, report, transition=transition)
+            renewed = 0
+            if isinstance(files, SealedFiles):
+                renewed = files.reseal(report, transition=transition)
+            encryption.retire(built.engine)
+        except encryption.NotDone as error:
+            raise CommandError(str(error)) from error
+    say(f"{sealed} values and {renewed} job files re-encrypted; no other key is needed any more")
 
 
 @contextmanager

@@ -275,8 +275,22 @@ def _encryption(engine: "Engine") -> Finding:
     if fault is not None:
         return Finding("encryption", Verdict.FAULT, fault, "add the key to SETWISE_ENCRYPTION_KEYS")
     cipher = cipher_of(engine.dialect)
-    seen = f"under key {cipher.sealing_id}" if cipher else "off: texts are stored as they are"
-    return Finding("encryption", Verdict.OK, seen)
+    if cipher is None:
+        return Finding("encryption", Verdict.OK, "off: texts are stored as they are")
+    fault = encryption.unread(engine)
+    if fault is not None:
+        seen, _, cure = fault.partition(": ")
+        plain = encryption.plain_values(engine)
+        return Finding("encryption", Verdict.FAULT, f"{seen} ({plain} plain values)", cure)
+    if cipher.transition:
+        return Finding(
+            "encryption",
+            Verdict.WARNING,
+            f"under key {cipher.sealing_id}; {encryption.plain_values(engine)} plain values are "
+            "read too",
+            "run setwise db reencrypt --transition, then unset SETWISE_ENCRYPTION_TRANSITION",
+        )
+    return Finding("encryption", Verdict.OK, f"under key {cipher.sealing_id}")
 
 
 def _breaker(begin: "Transactions") -> Finding:

@@ -16,10 +16,15 @@ from fsspec.implementations.local import LocalFileSystem
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.services.ports import FileStore, Sink
-from setwise.service.stores.column_types import TextCipher
+from setwise.service.stores.column_types import BOUND, REENCRYPT, SEALED, TextCipher
+from setwise.service.stores.upkeep.encryption import PASSES, NotDone, Report, still_written
 
 FRAME_BYTES = 1 << 16
 """Bytes that are encrypted together, and held in memory."""
+
+
+DRAFT = ".incoming"
+"""Ends the name of a local file until it is complete."""
 
 
 class FolderOrObjectFiles:
@@ -42,7 +47,7 @@ class FolderOrObjectFiles:
         """Yield a file for writing, which appears complete when the block ends."""
         target = f"{self._root}/{name}"
         # An object appears once it is closed; a local file needs a temporary name until then.
-        draft = f"{target}.incoming" if self._local else target
+        draft = f"{target}{DRAFT}" if self._local else target
         self._files.makedirs(draft.rsplit("/", 1)[0], exist_ok=True)
         file = self._files.open(draft, "wb")
         try:
@@ -85,8 +90,8 @@ class SealedFiles:
     """Encrypts the files of another store with the keys of the database.
 
     Each line of a file is an encrypted frame. A frame is bound to its file and position, and the
-    last frame is empty, so exchanged, moved and missing frames are detected. Files from before
-    there was a key are read unencrypted.
+    last frame is empty, so exchanged, moved and missing frames are detected. Plain files are read
+    only while the cipher is in transition.
     """
 
     def __init__(self, files: FileStore, cipher: TextCipher) -> None:
@@ -103,12 +108,21 @@ class SealedFiles:
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading; raises `FileNotFoundError`."""
+        return self._open(name, self._cipher)
+
+    def _open(self, name: str, cipher: TextCipher) -> BinaryIO:
         file = self._files.open(name)
-        is_sealed = file.read(4) == b"sw1:"
+        is_sealed = file.read(len(SEALED)) == SEALED.encode()
         file.seek(0)
-        if not is_sealed:
+        if is_sealed:
+            return cast("BinaryIO", io.BufferedReader(_Opening(file, cipher, name)))
+        if cipher.transition:
             return file
-        return cast("BinaryIO", io.BufferedReader(_Opening(file, self._cipher, name)))
+        file.close()
+        raise StorageUnavailable(
+            f"The stored file {name} is not encrypted, but the service has a key; if it is from "
+            f"before you turned encryption on, {REENCRYPT}."
+        )
 
     def names(self, folder: str) -> Sequence[str]:
         """Return the sorted names in a folder; empty without the folder."""
@@ -117,6 +131,58 @@ class SealedFiles:
     def remove(self, folder: str) -> None:
         """Delete a folder and its content, if it exists."""
         self._files.remove(folder)
+
+    def reseal(self, report: Report, *, transition: bool) -> int:
+        """Encrypt all files of jobs under the first key; return how many changed.
+
+        Servers may read and write files meanwhile, and an interrupted call can be repeated.
+
+        Raises
+        ------
+        NotDone
+            If files cannot be opened.
+        """
+        cipher = self._cipher.in_transition() if transition else self._cipher
+        changed = 0
+        for _ in range(PASSES):
+            renewed = self._reseal_all(cipher, report)
+            if renewed == 0:
+                report(1.0, "done")
+                return changed
+            changed += renewed
+        raise NotDone(still_written(cipher))
+
+    def _reseal_all(self, cipher: TextCipher, report: Report) -> int:
+        changed, damaged = 0, []
+        everything = list(self._walk("jobs"))
+        for number, name in enumerate(everything):
+            report(number / len(everything), name)
+            try:
+                changed += self._reseal(name, cipher)
+            except FileNotFoundError:
+                continue  # deleted meanwhile
+            except StorageUnavailable as error:
+                damaged.append(error.detail)
+        if damaged:
+            raise NotDone(f"{len(damaged)} files of jobs cannot be opened: {damaged[0]}")
+        return changed
+
+    def _walk(self, folder: str) -> Iterator[str]:
+        for job_id in self._files.names(folder):
+            for part in self._files.names(f"{folder}/{job_id}"):
+                for name in self._files.names(f"{folder}/{job_id}/{part}"):
+                    if not name.endswith(DRAFT):
+                        yield f"{folder}/{job_id}/{part}/{name}"
+
+    def _reseal(self, name: str, cipher: TextCipher) -> bool:
+        with self._files.open(name) as file:
+            head = file.read(len(cipher.seal("", name)))
+        if head.startswith(f"{SEALED}{cipher.sealing_id}:{BOUND}".encode()):
+            return False
+        with self._open(name, cipher) as old, self.create(name) as new:
+            while content := old.read(FRAME_BYTES):
+                new.write(content)
+        return True
 
 
 def _context(name: str, number: int) -> str:

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -38,38 +38,57 @@ _NONCE_BYTES = 12
 """Drawn at random. NIST SP 800-38D, section 8.3, allows 2**32 nonces per key: rotate before."""
 
 SEALED = "sw1:"
-"""Prefix of sealed text: the format; then follow the key's id, the nonce and the ciphertext."""
+"""Prefix of sealed text; then follow the key's id, the binding, the nonce and the ciphertext."""
+
+BOUND = "2:"
+"""Marks a sealed text that is bound to its row; release 0.1.0 bound to table and column only."""
+
+
+REENCRYPT = "run setwise db reencrypt --transition"
+
+Row = tuple[str, ...]
+"""Identifies a row: its primary key, and its owner where it has one."""
 
 
 class TextCipher:
     """Encrypts and decrypts texts.
 
-    A sealed text is bound to its table and column, so an attacker who can write to the database
-    cannot move it to a place where others would see it.
+    A sealed text is bound to its table, column and row, so an attacker who can write to the
+    database cannot move it to a place where others would see it.
 
     Parameters
     ----------
     keys : sequence of bytes
         32 bytes each. The first one seals; all of them open.
+    transition : bool
+        Also read plain values, and those of release 0.1.0, until all are encrypted again.
     """
 
-    def __init__(self, keys: Sequence[bytes]) -> None:
+    def __init__(self, keys: Sequence[bytes], *, transition: bool = False) -> None:
         self._ciphers = {key_id(key): AESGCM(key) for key in keys}
         self.key_ids = tuple(self._ciphers)
+        self.transition = transition
 
     @property
     def sealing_id(self) -> str:
         """The id of the key that encrypts."""
         return self.key_ids[0]
 
-    def seal(self, text: str, place: str) -> str:
+    def in_transition(self) -> "TextCipher":
+        """Return this cipher, reading plain values and those of release 0.1.0 too."""
+        other = TextCipher((), transition=True)
+        other._ciphers, other.key_ids = self._ciphers, self.key_ids
+        return other
+
+    def seal(self, text: str, place: str, row: Row = ()) -> str:
         """Return ``text`` encrypted, as ASCII text."""
         nonce = os.urandom(_NONCE_BYTES)
-        sealed = self._ciphers[self.sealing_id].encrypt(nonce, text.encode(), place.encode())
+        bound_to = _associated(place, row)
+        sealed = self._ciphers[self.sealing_id].encrypt(nonce, text.encode(), bound_to)
         body = base64.urlsafe_b64encode(nonce + sealed).decode()
-        return f"{SEALED}{self.sealing_id}:{body}"
+        return f"{SEALED}{self.sealing_id}:{BOUND}{body}"
 
-    def open(self, sealed: str, place: str) -> str:
+    def open(self, sealed: str, place: str, row: Row = ()) -> str:
         """Return the decrypted text.
 
         Raises
@@ -81,17 +100,28 @@ class TextCipher:
         cipher = self._ciphers.get(name)
         if cipher is None:
             raise missing(name)
+        bound_to = _associated(place, row) if body.startswith(BOUND) else place.encode()
+        if not body.startswith(BOUND) and not self.transition:
+            raise StorageUnavailable(
+                f"A stored text ({place}) is encrypted as release 0.1.0 did; {REENCRYPT}."
+            )
         try:
-            content = base64.urlsafe_b64decode(body)
-            opened = cipher.decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], place.encode())
+            content = base64.urlsafe_b64decode(body.removeprefix(BOUND))
+            opened = cipher.decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], bound_to)
         except (InvalidTag, binascii.Error, ValueError) as error:
             raise StorageUnavailable(
-                f"A stored text ({place}) is damaged: it does not fit its key {name}."
+                f"A stored text ({place}) is damaged or belongs to another row: it does not fit "
+                f"its key {name}."
             ) from error
         return opened.decode()
 
     def __repr__(self) -> str:
         return f"TextCipher({', '.join(self.key_ids)})"
+
+
+def _associated(place: str, row: Row) -> bytes:
+    # No id contains NUL, so no two rows share these bytes.
+    return "\0".join((place, *row)).encode()
 
 
 def key_of(sealed: str) -> str | None:
@@ -186,70 +216,128 @@ def cipher_of(dialect: Dialect) -> TextCipher | None:
     return found
 
 
-class Sealed(TypeDecorator[str]):
+class InRow(NamedTuple):
+    """A value for a sealed column, and the row to which it is bound."""
+
+    value: Any  # text or JSON
+    row: Row
+
+
+class Stored:
+    """The value of a sealed column as stored; `opened` decrypts it."""
+
+    __slots__ = ("_cipher", "_place", "_raw")
+
+    def __init__(self, raw: object, place: str, cipher: TextCipher | None) -> None:
+        self._raw, self._place, self._cipher = raw, place, cipher
+
+    def open(self, row: Row) -> object:
+        raw, cipher = self._raw, self._cipher
+        name = key_of(raw) if isinstance(raw, str) else None
+        if name is None:
+            if cipher is not None and not cipher.transition:
+                raise StorageUnavailable(
+                    f"A stored text ({self._place}) is not encrypted, but the service has a key; "
+                    "if it is from before you turned encryption on, "
+                    f"{REENCRYPT}."
+                )
+            return raw.removeprefix(_PLAIN) if isinstance(raw, str) else raw
+        if cipher is None:
+            raise missing(name)
+        return cipher.open(cast("str", raw), self._place, row)
+
+    def __repr__(self) -> str:
+        return repr(self._raw)
+
+
+class StoredJson(Stored):
+    """The value of a sealed column of JSON; only sealed values are strings there."""
+
+    __slots__ = ()
+
+    def open(self, row: Row) -> object:
+        opened = super().open(row)
+        return json.loads(opened) if isinstance(opened, str) else opened
+
+
+def opened(stored: Stored | None, *row: str) -> Any:  # noqa: ANN401 -- text or JSON
+    """Return the value of a sealed column.
+
+    Parameters
+    ----------
+    stored : Stored or None
+        As selected from the database.
+    *row : str
+        The row's `Sealed.row`.
+
+    Raises
+    ------
+    StorageUnavailable
+        If its key is missing, it was changed or moved, or it is plain beside sealed ones.
+    """
+    return None if stored is None else stored.open(row)
+
+
+class Sealed(TypeDecorator[Any]):  # Any: written as `InRow`, read as `Stored`
     """Text, encrypted in the database if the engine has a cipher.
+
+    Write `InRow`, and read with `opened`: a sealed text opens only in its own column and row.
 
     Parameters
     ----------
     place : str
-        Table and column. A sealed text opens only at its own place.
+        Table and column.
+    *row : str
+        The columns that identify the row: the primary key, and the owner where there is one.
     """
 
     impl = Text
     cache_ok = True
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, *row: str) -> None:
         super().__init__()
         self.place = place
+        self.row = row
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: InRow | None, dialect: Dialect) -> object:
         """Encrypt the text."""
-        return None if value is None else seal(value, self.place, cipher_of(dialect))
+        if value is None or value.value is None:
+            return None
+        cipher = cipher_of(dialect)
+        if cipher is None:
+            return plain(value.value)
+        return cipher.seal(value.value, self.place, value.row)
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        """Decrypt the text."""
-        return None if value is None else unseal(value, self.place, cipher_of(dialect))
+    def process_result_value(self, value: object, dialect: Dialect) -> Stored | None:
+        """Return the text with the means to decrypt it."""
+        return None if value is None else Stored(value, self.place, cipher_of(dialect))
 
 
-class SealedJson(TypeDecorator[Any]):  # Any: JSON values of every shape
+class SealedJson(TypeDecorator[Any]):  # Any: as above
     """JSON, encrypted as one JSON string if the engine has a cipher."""
 
     impl = JSON(none_as_null=True)
     cache_ok = True
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, *row: str) -> None:
         super().__init__()
         self.place = place
+        self.row = row
 
-    def process_bind_param(self, value: object, dialect: Dialect) -> object:
+    def process_bind_param(self, value: InRow | None, dialect: Dialect) -> object:
         """Encrypt the value."""
+        if value is None or value.value is None:
+            return None
         cipher = cipher_of(dialect)
-        if value is None or cipher is None:
-            return value
-        return cipher.seal(stored_json(value), self.place)
+        if cipher is None:
+            return value.value
+        return cipher.seal(stored_json(value.value), self.place, value.row)
 
-    def process_result_value(self, value: object, dialect: Dialect) -> object:
-        """Decrypt the value; only sealed values are strings here."""
-        if not isinstance(value, str):
-            return value
-        return json.loads(unseal(value, self.place, cipher_of(dialect)))
-
-
-def seal(text: str, place: str, cipher: TextCipher | None) -> str:
-    """Return the stored form of a text."""
-    return plain(text) if cipher is None else cipher.seal(text, place)
+    def process_result_value(self, value: object, dialect: Dialect) -> Stored | None:
+        """Return the value with the means to decrypt it."""
+        return None if value is None else StoredJson(value, self.place, cipher_of(dialect))
 
 
 def plain(text: str) -> str:
     """Return the stored form of a text without a cipher."""
     return _PLAIN + text if text.startswith((SEALED, _PLAIN)) else text
-
-
-def unseal(stored: str, place: str, cipher: TextCipher | None) -> str:
-    """Return the text of its stored form; raises `StorageUnavailable` without its key."""
-    name = key_of(stored)
-    if name is None:
-        return stored.removeprefix(_PLAIN)
-    if cipher is None:
-        raise missing(name)
-    return cipher.open(stored, place)

@@ -11,6 +11,7 @@ from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reports import Evidence, Span
 from setwise.service.domain.reviews import Annotation
 from setwise.service.stores.audit_trail import read_events
+from setwise.service.stores.column_types import opened
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reports import flag, said_of, told_of
 from setwise.service.stores.reviews import to_annotation
@@ -62,7 +63,12 @@ class HistoryStore:
             told_of(column.id).label("told"),
         ]
         if with_labels:
-            wanted += [column.candidates[0].label("first"), column.metadata]
+            wanted += [
+                column.candidates[0].label("first"),
+                column.metadata,
+                column.id,
+                column.client_id,
+            ]
         rows = self._connection.execute(
             select(*wanted).order_by(column.id.desc()).limit(limit)
         ).mappings()
@@ -76,7 +82,9 @@ class HistoryStore:
                 said=flag(row["said"]),
                 told=flag(row["told"]),
                 labels=tuple(row["first"]["labels"]) if with_labels else (),
-                metadata=row["metadata"] if with_labels else {},
+                metadata=opened(row["metadata"], row["id"], row["client_id"])
+                if with_labels
+                else {},
             )
             for row in rows
         ]

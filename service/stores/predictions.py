@@ -7,6 +7,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     RowMapping,
+    bindparam,
     exists,
     func,
     insert,
@@ -32,6 +33,7 @@ from setwise.service.domain.predictions import (
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.text import first_id_at, is_id
 from setwise.service.domain.webhooks import DeliveryState
+from setwise.service.stores.column_types import InRow, opened
 from setwise.service.stores.tables import (
     annotations,
     deliveries,
@@ -154,13 +156,14 @@ class PredictionStore:
 
 def _row(made: Prediction, answering: Submission) -> dict[str, object]:
     document, scored, caller = made.document, made.scored, answering.caller
+    row = (made.id, made.client_id)
     return {
         "id": made.id,
         "client_id": made.client_id,
         "document_id": document.id,
-        "text": document.text,
-        "features": None if document.features is None else dict(document.features),
-        "metadata": dict(document.metadata),
+        "text": InRow(document.text, row),
+        "features": InRow(None if document.features is None else dict(document.features), row),
+        "metadata": InRow(dict(document.metadata), row),
         "candidates": [
             {"labels": one.labels, "confidence": one.confidence, "score": one.score}
             for one in scored.candidates
@@ -195,14 +198,15 @@ def _tuple(values: list[float] | None) -> tuple[float, ...] | None:
 def to_prediction(row: RowMapping) -> Prediction:
     """Return the prediction in a row with the columns of its table."""
     column = predictions.c
+    own = row[column.id], row[column.client_id]
     return Prediction(
         id=row[column.id],
         client_id=row[column.client_id],
         document=Document(
             id=row[column.document_id],
-            text=row[column.text],
-            features=row[column.features],
-            metadata=row[column.metadata],
+            text=opened(row[column.text], *own),
+            features=opened(row[column.features], *own),
+            metadata=opened(row[column.metadata], *own),
         ),
         scored=ScoredSet(
             candidates=tuple(
@@ -283,12 +287,7 @@ class TextStore:
         """Purge texts, features, metadata, comments and skip reasons; return the number purged."""
         purged = 0
         for ids in _parts(prediction_ids):
-            column = predictions.c
-            purged += self._connection.execute(
-                update(predictions)
-                .where(column.id.in_(ids), column.purged_at.is_(None))
-                .values(text=None, features=None, metadata={}, purged_at=now)
-            ).rowcount
+            purged += self._purge_documents(ids, now)
             self._connection.execute(
                 update(annotations)
                 .where(annotations.c.prediction_id.in_(ids), annotations.c.comment.is_not(None))
@@ -302,11 +301,50 @@ class TextStore:
                 )
                 .values(decided_comment=None)
             )
-            tasks = select(review_tasks.c.id).where(review_tasks.c.prediction_id.in_(ids))
-            self._connection.execute(
-                update(review_skips).where(review_skips.c.task_id.in_(tasks)).values(reason=PURGED)
-            )
+            self._purge_skips(ids)
         return purged
+
+    def _purge_documents(self, ids: Sequence[str], now: datetime) -> int:
+        column = predictions.c
+        rows = self._connection.execute(
+            select(column.id, column.client_id).where(
+                column.id.in_(ids), column.purged_at.is_(None)
+            )
+        ).all()
+        if not rows:
+            return 0
+        # Row by row, because the empty metadata is bound to its row too.
+        return self._connection.execute(
+            update(predictions)
+            .where(column.id == bindparam("own_id"), column.purged_at.is_(None))
+            .values(text=None, features=None, metadata=bindparam("nothing"), purged_at=now),
+            [{"own_id": row.id, "nothing": InRow({}, tuple(row))} for row in rows],
+        ).rowcount
+
+    def _purge_skips(self, ids: Sequence[str]) -> None:
+        column = review_skips.c
+        rows = self._connection.execute(
+            select(column.task_id, column.reviewer)
+            .join(review_tasks, review_tasks.c.id == column.task_id)
+            .where(review_tasks.c.prediction_id.in_(ids))
+        ).all()
+        if rows:
+            self._connection.execute(
+                update(review_skips)
+                .where(
+                    column.task_id == bindparam("own_task"),
+                    column.reviewer == bindparam("own_reviewer"),
+                )
+                .values(reason=bindparam("nothing")),
+                [
+                    {
+                        "own_task": row.task_id,
+                        "own_reviewer": row.reviewer,
+                        "nothing": InRow(PURGED, tuple(row)),
+                    }
+                    for row in rows
+                ],
+            )
 
     def forget_name(self, document_id: str) -> None:
         """Delete a document's id from predictions and messages, except from pending ones."""

@@ -45,6 +45,7 @@ from setwise.service.domain.reports import (
     ReviewDay,
 )
 from setwise.service.domain.reviews import ReviewKind
+from setwise.service.stores.column_types import opened
 from setwise.service.stores.tables import (
     AUDITED,
     DEAD,
@@ -243,7 +244,7 @@ class ReportStore:
                     CheckedSet(
                         prediction_id,
                         client_id,
-                        metadata,
+                        opened(metadata, prediction_id, client_id),
                         confidence,
                         Reason(reason),
                         probability,

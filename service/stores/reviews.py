@@ -34,6 +34,7 @@ from setwise.service.domain.reviews import (
     rival_answers,
 )
 from setwise.service.domain.text import is_id
+from setwise.service.stores.column_types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.tables import (
     DECIDED,
@@ -245,7 +246,7 @@ class ReviewStore:
                 "prediction_id": annotation.prediction_id,
                 "reviewer": annotation.reviewer,
                 "labels": list(annotation.labels),
-                "comment": annotation.comment,
+                "comment": InRow(annotation.comment, (annotation.id, annotation.prediction_id)),
                 "agreed": annotation.agreed,
                 "chosen_rank": annotation.chosen_rank,
                 "suggestion_shown": annotation.suggestion_shown,
@@ -334,7 +335,7 @@ class ReviewStore:
                     "task_id": task.id,
                     "reviewer": skip.reviewer,
                     "place": place,
-                    "reason": skip.reason,
+                    "reason": InRow(skip.reason, (task.id, skip.reviewer)),
                     "skipped_at": skip.skipped_at,
                 }
                 for place, skip in enumerate(task.skips)
@@ -363,8 +364,9 @@ class ReviewStore:
                 .where(column.task_id.in_(task_ids))
                 .order_by(column.task_id, column.place)
             )
-            for task_id, *skip in rows:
-                skips[task_id].append(Skip(*skip))
+            for task_id, reviewer, reason, skipped_at in rows:
+                said = opened(reason, task_id, reviewer)
+                skips[task_id].append(Skip(reviewer, said, skipped_at))
         return skips
 
 
@@ -382,7 +384,9 @@ def _changing(task: ReviewTask) -> dict[str, object]:
         "lease_claimed_at": lease.claimed_at if lease else None,
         "lease_expires_at": lease.expires_at if lease else None,
         "decided_labels": list(decision.labels) if decision else None,
-        "decided_comment": decision.comment if decision else None,
+        "decided_comment": InRow(decision.comment, (task.id, task.prediction.id))
+        if decision
+        else None,
         "decided_by": decision.by if decision else None,
         "decided_at": decision.decided_at if decision else None,
         "settles_at": decision.settles_at if decision else None,
@@ -392,7 +396,12 @@ def _changing(task: ReviewTask) -> dict[str, object]:
 def to_annotation(row: RowMapping) -> Annotation:
     """Return the annotation in a row with the columns of its table."""
     own = {column.name: row[column] for column in annotations.c}
-    return Annotation(**{**own, "labels": tuple(own["labels"]), "kind": ReviewKind(own["kind"])})
+    changed = {
+        "labels": tuple(own["labels"]),
+        "kind": ReviewKind(own["kind"]),
+        "comment": opened(own["comment"], own["id"], own["prediction_id"]),
+    }
+    return Annotation(**{**own, **changed})
 
 
 def _to_task(row: RowMapping, skips: Iterable[Skip]) -> ReviewTask:
@@ -419,7 +428,7 @@ def _decision(row: RowMapping) -> HeldDecision | None:
         return None
     return HeldDecision(
         labels=tuple(row[column.decided_labels]),
-        comment=row[column.decided_comment],
+        comment=opened(row[column.decided_comment], row[column.id], row[column.prediction_id]),
         by=row[column.decided_by],
         decided_at=row[column.decided_at],
         settles_at=row[column.settles_at],

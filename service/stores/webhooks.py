@@ -31,6 +31,7 @@ from setwise.service.domain.webhooks import (
     MessageType,
     SigningSecret,
 )
+from setwise.service.stores.column_types import InRow, opened
 from setwise.service.stores.tables import (
     DEAD,
     PENDING,
@@ -197,7 +198,7 @@ class EndpointStore:
         self._connection.execute(
             update(webhook_endpoints)
             .where(webhook_endpoints.c.id == endpoint_id)
-            .values(deleted_at=now, secrets=[])
+            .values(deleted_at=now, secrets=InRow([], (endpoint_id,)))
         )
 
 
@@ -206,13 +207,16 @@ def _endpoint_row(endpoint: Endpoint) -> dict[str, object]:
         "url": endpoint.url,
         "description": endpoint.description,
         "events": [kind.value for kind in endpoint.events],
-        "secrets": [
-            {
-                "value": secret.value,
-                "expires_at": secret.expires_at and secret.expires_at.isoformat(),
-            }
-            for secret in endpoint.secrets
-        ],
+        "secrets": InRow(
+            [
+                {
+                    "value": secret.value,
+                    "expires_at": secret.expires_at and secret.expires_at.isoformat(),
+                }
+                for secret in endpoint.secrets
+            ],
+            (endpoint.id,),
+        ),
         "version": endpoint.version,
         "disabled_because": endpoint.disabled_because,
     }
@@ -230,7 +234,7 @@ def _to_endpoint(row: RowMapping) -> Endpoint:
                 secret["expires_at"]
                 and datetime.fromisoformat(secret["expires_at"]).astimezone(UTC),
             )
-            for secret in row["secrets"]
+            for secret in opened(row["secrets"], row["id"])
         ),
         version=row["version"],
         created_at=row["created_at"],

@@ -1,5 +1,6 @@
 """``doctor``: each fault is found, named and answered with what to do."""
 
+import base64
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from setwise.service.cli import doctor, main
 from setwise.service.stores import database as engines
 from setwise.service.stores.transaction import Transactions
 from tests.cli.installation import fill
-from tests.samples import prediction, trip
+from tests.samples import add_predictions, prediction, trip
 from tests.trained import Artifacts
 
 
@@ -105,6 +106,32 @@ def _revoked(data: Path, url: str) -> None:
 
 def _sealed(data: Path, url: str) -> None:
     _change(url, "INSERT INTO encryption_keys VALUES ('0a1b2c3d', '2026-01-01 00:00:00.000000')")
+
+
+def _plain(data: Path, url: str) -> None:
+    engine = engines.create(url)
+    with Transactions(engine)() as transaction:
+        add_predictions(transaction, prediction())
+        transaction.commit()
+    engine.dispose()
+
+
+def test_plain_values_beside_a_key_are_counted(
+    folder: Path,
+    sqlite_url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _plain(folder, sqlite_url)
+    monkeypatch.setenv("SETWISE_ENCRYPTION_KEYS", base64.b64encode(bytes(32)).decode())
+    found = examined(capsys)[1]["encryption"]
+    assert found["verdict"] == "fault"
+    assert "2 plain values" in found["seen"]
+    assert "setwise db reencrypt --transition" in found["cure"]
+    monkeypatch.setenv("SETWISE_ENCRYPTION_TRANSITION", "true")
+    found = examined(capsys)[1]["encryption"]
+    assert found["verdict"] == "warning"
+    assert "2 plain values" in found["seen"]
 
 
 def _tripped(data: Path, url: str) -> None:

@@ -9,6 +9,7 @@ from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.runtime.files import FRAME_BYTES, FolderOrObjectFiles, SealedFiles
 from setwise.service.services.ports import FileStore
 from setwise.service.stores.column_types import TextCipher
+from setwise.service.stores.upkeep.encryption import NotDone
 from tests.fake_files import FakeFiles
 
 CIPHER = TextCipher([bytes(range(32))])
@@ -86,9 +87,41 @@ def test_a_sealed_file_shows_nothing_and_reads_as_any_other() -> None:
         assert b"the patient said\n" + file.read() == SECRET
 
 
-def test_a_file_from_before_there_was_a_key_is_read() -> None:
+def test_a_plain_file_is_read_only_while_encryption_is_turned_on() -> None:
     plain = FakeFiles({"a": b"old"})
-    with SealedFiles(plain, CIPHER).open("a") as file:
+    with SealedFiles(plain, CIPHER.in_transition()).open("a") as file:
+        assert file.read() == b"old"
+    with pytest.raises(StorageUnavailable, match="not encrypted"):
+        SealedFiles(plain, CIPHER).open("a")
+
+
+NEW = TextCipher([bytes(range(1, 33)), bytes(range(32))])
+
+
+def test_files_move_to_a_new_key_and_the_old_one_can_go(tmp_path: Path) -> None:
+    store = FolderOrObjectFiles(str(tmp_path))
+    for name in ("jobs/1/upload/documents", "jobs/1/result/00000000.jsonl"):
+        write(SealedFiles(store, CIPHER), name, SECRET)
+    (tmp_path / "jobs/1/upload/half.incoming").write_bytes(b"not complete")
+    both = SealedFiles(store, NEW)
+    assert both.reseal(lambda _, __: None, transition=False) == 2
+    assert both.reseal(lambda _, __: None, transition=False) == 0
+    alone = SealedFiles(store, TextCipher([bytes(range(1, 33))]))
+    for name in ("jobs/1/upload/documents", "jobs/1/result/00000000.jsonl"):
+        with alone.open(name) as file:
+            assert file.read() == SECRET
+    assert CIPHER.sealing_id.encode() not in b"".join(
+        path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()
+    )
+
+
+def test_plain_files_are_sealed_only_when_the_operator_says_so() -> None:
+    plain = FakeFiles({"jobs/1/upload/documents": b"old"})
+    files = SealedFiles(plain, CIPHER)
+    with pytest.raises(NotDone, match="not encrypted"):
+        files.reseal(lambda _, __: None, transition=False)
+    assert files.reseal(lambda _, __: None, transition=True) == 1
+    with files.open("jobs/1/upload/documents") as file:
         assert file.read() == b"old"
 
 

@@ -52,6 +52,11 @@ def test_a_text_that_was_changed_or_moved_does_not_open() -> None:
         content[place] ^= 1
     with pytest.raises(StorageUnavailable, match="damaged"):
         cipher.open(sealed, "predictions.metadata")
+    of_row = cipher.seal("fever", PLACE, ("1", "clinic"))
+    assert cipher.open(of_row, PLACE, ("1", "clinic")) == "fever"
+    for row in ((), ("1",), ("2", "clinic"), ("1", "other"), ("1clinic", "")):
+        with pytest.raises(StorageUnavailable, match="another row"):
+            cipher.open(of_row, PLACE, row)
     for forged in (head + ":", head + ":A", head + ":é"):
         with pytest.raises(StorageUnavailable):
             cipher.open(forged, PLACE)

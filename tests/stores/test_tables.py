@@ -10,6 +10,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.reviews import Annotation
 from setwise.service.stores import tables
+from setwise.service.stores.column_types import InRow
 from setwise.service.stores.models import ModelStore
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.webhooks import OutboxStore
@@ -159,7 +160,8 @@ ROWS: dict[str, dict[str, object]] = {
         "threshold_mode": "fixed", "threshold": 0.5, "created_at": START, "created_by": "x",
     },
     "predictions": {
-        "id": MISSING, "client_id": "c", "text": "x", "metadata": {}, "candidates": [],
+        "id": MISSING, "client_id": "c", "text": InRow("x", ()), "metadata": InRow({}, ()),
+        "candidates": [],
         "marginals": [], "confidence": 0.5, "out_of_domain": False, "decision": "auto",
         "reason": "above_threshold", "threshold": 0.4, "model_version": "m",
         "calibrator_version": "c", "policy_version": "00000000-0000-7000-8000-000000000000",
@@ -192,7 +194,8 @@ ROWS: dict[str, dict[str, object]] = {
         "message": "", "attempt": 0, "token": 0, "due_at": START, "created_at": START,
     },
     "webhook_endpoints": {
-        "id": MISSING, "url": "https://b.example/", "description": "", "events": [], "secrets": [],
+        "id": MISSING, "url": "https://b.example/", "description": "", "events": [],
+        "secrets": InRow([], ()),
         "version": 1, "created_at": START,
     },
     "certifications": {
@@ -467,7 +470,7 @@ def test_an_instant_without_a_zone_is_refused(connection: Connection) -> None:
 
 def test_a_number_that_json_lacks_is_refused(connection: Connection) -> None:
     with pytest.raises((StatementError, ValueError), match="not JSON compliant"):
-        _insert(connection, "predictions", {"metadata": {"a": float("nan")}})
+        _insert(connection, "predictions", {"metadata": InRow({"a": float("nan")}, ())})
 
 
 def test_ids_order_by_bytes_on_both(connection: Connection) -> None:
@@ -497,7 +500,9 @@ def test_a_lease_can_be_moved_while_the_task_is_open(connection: Connection) -> 
 
 def test_an_error_does_not_quote_the_document(connection: Connection) -> None:
     with pytest.raises(IntegrityError) as refusal:
-        _insert(connection, "predictions", {"text": "patient named Doe", "confidence": 2.0})
+        _insert(
+            connection, "predictions", {"text": InRow("patient named Doe", ()), "confidence": 2.0}
+        )
     error = refusal.value
     logged = f"{error} {error!r} {error.orig} {error.orig!r}"
     assert "confidence_is_probability" in logged

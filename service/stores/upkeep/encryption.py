@@ -1,12 +1,14 @@
 """Which keys encrypted the stored values, and re-encryption under a new key."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import (
     Column,
+    ColumnElement,
     Connection,
     Engine,
     Table,
@@ -14,6 +16,7 @@ from sqlalchemy import (
     and_,
     cast,
     delete,
+    func,
     literal,
     select,
     tuple_,
@@ -21,11 +24,41 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from setwise.service.stores.column_types import Sealed, SealedJson, cipher_of, key_of, unseal
+from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.stores.column_types import (
+    BOUND,
+    REENCRYPT,
+    SEALED,
+    InRow,
+    Sealed,
+    SealedJson,
+    Stored,
+    StoredJson,
+    TextCipher,
+    cipher_of,
+)
 from setwise.service.stores.database import READ_ONLY
 from setwise.service.stores.tables import encryption_keys, metadata
 
 _ROWS_AT_ONCE = 200
+
+PASSES = 5
+"""How often to look for values that servers wrote under another key meanwhile."""
+
+_PLAIN = "plain"
+"""Stands in `encryption_keys` for values that are not encrypted."""
+
+_SHOWN = 3
+"""Damaged values that a message names."""
+
+_WHY = (
+    "They were damaged or moved, or their key is not in SETWISE_ENCRYPTION_KEYS: erase those "
+    "documents, or restore a backup."
+)
+_WHY_OR_OLD = (
+    "If they are from release 0.1.0 or from before encryption was turned on, run setwise db "
+    f"reencrypt --transition. Otherwise: {_WHY[0].lower()}{_WHY[1:]}"
+)
 
 Report = Callable[[float, str], None]
 
@@ -38,21 +71,34 @@ class Place:
     column: Column[object]
 
     @property
-    def is_json(self) -> bool:
-        """The column holds JSON; its sealed values are JSON strings."""
-        return isinstance(self.column.type, SealedJson)
+    def type(self) -> Sealed | SealedJson:
+        """The column's type."""
+        found = self.column.type
+        if not isinstance(found, Sealed | SealedJson):
+            raise TypeError(f"{self.name} is not sealed")
+        return found
 
     @property
     def name(self) -> str:
         """The table and the column."""
         return f"{self.table.name}.{self.column.name}"
 
-    def key_of(self, stored: str) -> str | None:
-        """Return the id of a value's key; None for plain values."""
-        if not self.is_json:
-            return key_of(stored)
-        value = json.loads(stored)
-        return key_of(value) if isinstance(value, str) else None
+    @property
+    def raw(self) -> ColumnElement[str]:
+        """The value as stored, also of JSON."""
+        return cast(self.column, Text)
+
+    def outdated(self, sealing_id: str) -> ColumnElement[bool]:
+        """Return the condition that a value is not sealed under this key, or not bound."""
+        quote = '"' if isinstance(self.type, SealedJson) else ""
+        sealed = self.raw.startswith(f"{quote}{SEALED}{sealing_id}:{BOUND}", autoescape=True)
+        return and_(self.column.is_not(None), ~sealed)
+
+    def stored(self, raw: str, cipher: TextCipher) -> Stored:
+        """Return the value of its text in the database."""
+        if isinstance(self.type, SealedJson):
+            return StoredJson(json.loads(raw), self.name, cipher)
+        return Stored(raw, self.name, cipher)
 
 
 def places() -> list[Place]:
@@ -69,9 +115,7 @@ def missing_keys(engine: Engine) -> str | None:
     """Return a message that names missing keys; None if none is missing."""
     cipher = cipher_of(engine.dialect)
     known = cipher.key_ids if cipher else ()
-    with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
-        used = connection.execute(select(encryption_keys.c.id)).scalars().all()
-    lacking = sorted(set(used) - set(known))
+    lacking = sorted({_key_of(one) for one in _noted(engine)} - {*known, _PLAIN})
     if not lacking:
         return None
     return (
@@ -80,84 +124,210 @@ def missing_keys(engine: Engine) -> str | None:
     )
 
 
+def unread(engine: Engine) -> str | None:
+    """Return why the service would refuse some stored values, or None."""
+    cipher = cipher_of(engine.dialect)
+    if cipher is None or cipher.transition:
+        return None
+    noted = _noted(engine)
+    if _PLAIN in noted or (not noted and _has_content(engine)):
+        what = "What was stored before encryption was turned on is still plain"
+    elif any(not one.endswith(_BOUND_ID) for one in noted):
+        what = "What release 0.1.0 stored is not bound to its row yet"
+    else:
+        return None
+    return (
+        f"{what}: {REENCRYPT}. To serve meanwhile, set "
+        "SETWISE_ENCRYPTION_TRANSITION=true until it is done."
+    )
+
+
+def retired(engine: Engine) -> str | None:
+    """Return a message if the encrypting key was retired while this process ran."""
+    cipher = cipher_of(engine.dialect)
+    if cipher is None or cipher.sealing_id + _BOUND_ID in _noted(engine):
+        return None
+    return (
+        f"Key {cipher.sealing_id}, under which this server encrypts, was retired by setwise db "
+        "reencrypt: restart the server with the new key first in SETWISE_ENCRYPTION_KEYS."
+    )
+
+
 def note_key(engine: Engine, now: datetime) -> None:
     """Store the id of the encrypting key; call this before encrypting."""
     cipher = cipher_of(engine.dialect)
     if cipher is None:
         return
-    with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
-        used = connection.execute(select(encryption_keys.c.id)).scalars().all()
-    if cipher.sealing_id in used:
+    noted = _noted(engine)
+    names = {cipher.sealing_id + _BOUND_ID}
+    if not noted and _has_content(engine):
+        names.add(_PLAIN)
+    if names <= noted:
         return
     dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
     with engine.begin() as connection:
         connection.execute(
             dialect.insert(encryption_keys).on_conflict_do_nothing(),
-            {"id": cipher.sealing_id, "first_used_at": now},
+            [{"id": name, "first_used_at": now} for name in sorted(names - noted)],
         )
 
 
-def reseal(engine: Engine, report: Report) -> int:
+_BOUND_ID = ":2"
+"""Ends the noted id of a key that sealed bound values; without it, release 0.1.0 used the key."""
+
+
+def _key_of(noted: str) -> str:
+    return noted.removesuffix(_BOUND_ID)
+
+
+def _noted(engine: Engine) -> set[str]:
+    with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
+        return set(connection.execute(select(encryption_keys.c.id)).scalars())
+
+
+def _has_content(engine: Engine) -> bool:
+    with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
+        return any(
+            connection.execute(select(literal(1)).where(place.column.is_not(None)).limit(1)).first()
+            for place in places()
+        )
+
+
+def plain_values(engine: Engine) -> int:
+    """Count the values that are not encrypted."""
+    with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
+        return sum(
+            connection.execute(
+                select(func.count()).where(
+                    place.column.is_not(None),
+                    ~place.raw.startswith(SEALED, autoescape=True),
+                    ~place.raw.startswith(f'"{SEALED}', autoescape=True),
+                )
+            ).scalar_one()
+            for place in places()
+        )
+
+
+class NotDone(Exception):
+    """Some values could not be re-encrypted; the message says which, and what to do."""
+
+
+def reseal(engine: Engine, report: Report, *, transition: bool = False) -> int:
     """Encrypt everything under the first key; return how many values changed.
 
-    It can run beside the service and resumes after an interruption. When it ends, no value needs
-    another key, so the other keys can be removed.
+    It runs beside the service and resumes after an interruption. When it returns, no value needs
+    another key; `retire` then forgets the other keys.
+
+    Parameters
+    ----------
+    transition : bool
+        Accept values that are plain, or sealed by release 0.1.0. Otherwise somebody with access to
+        the database could have planted them.
+
+    Raises
+    ------
+    ValueError
+        If there is no key.
+    NotDone
+        If values are damaged, or servers keep writing under another key.
     """
     cipher = cipher_of(engine.dialect)
     if cipher is None:
         raise ValueError("no key to encrypt with; set SETWISE_ENCRYPTION_KEYS")
+    if transition:
+        cipher = cipher.in_transition()
     sealed = 0
-    everywhere = places()
-    for number, place in enumerate(everywhere):
-        report(number / len(everywhere), place.name)
-        after: tuple[object, ...] | None = None
-        while True:
-            with engine.begin() as connection:
-                last, changed = _reseal_some(connection, place, after, cipher.sealing_id)
-            sealed += changed
-            if last is None:
-                break
-            after = last
+    for _ in range(PASSES):
+        damaged: list[str] = []
+        before = sealed
+        everywhere = places()
+        for number, place in enumerate(everywhere):
+            report(number / len(everywhere), place.name)
+            sealed += _reseal_place(engine, place, cipher, damaged)
+        if damaged:
+            named = ", ".join(damaged[:_SHOWN])
+            raise NotDone(
+                f"{len(damaged)} stored values cannot be opened and stay as they are: {named}"
+                f"{', …' if len(damaged) > _SHOWN else ''}; everything else is re-encrypted. "
+                f"{_WHY if transition else _WHY_OR_OLD}"
+            )
+        if sealed == before:
+            report(1.0, "done")
+            return sealed
+    raise NotDone(still_written(cipher))
+
+
+def retire(engine: Engine) -> None:
+    """Forget every key but the first; raises `NotDone` while a value needs another."""
+    cipher = cipher_of(engine.dialect)
+    if cipher is None:
+        return
+    kept = cipher.sealing_id + _BOUND_ID
     with engine.begin() as connection:
-        connection.execute(delete(encryption_keys).where(encryption_keys.c.id != cipher.sealing_id))
-    report(1.0, "done")
-    return sealed
+        for place in places():
+            found = select(literal(1)).where(place.outdated(cipher.sealing_id)).limit(1)
+            if connection.execute(found).first() is not None:
+                raise NotDone(still_written(cipher))
+        connection.execute(delete(encryption_keys).where(encryption_keys.c.id != kept))
+
+
+def still_written(cipher: TextCipher) -> str:
+    """Return the message for values that appear under other keys again and again."""
+    return (
+        f"A server still writes without key {cipher.sealing_id}: restart every server and worker "
+        "with that key first in SETWISE_ENCRYPTION_KEYS, then run setwise db reencrypt again."
+    )
+
+
+class _Batch(NamedTuple):
+    last: Sequence[object] | None
+    changed: int
+
+
+def _reseal_place(engine: Engine, place: Place, cipher: TextCipher, damaged: list[str]) -> int:
+    changed = 0
+    after: Sequence[object] | None = None
+    while True:
+        with engine.begin() as connection:
+            batch = _reseal_some(connection, place, after, cipher, damaged)
+        changed += batch.changed
+        if batch.last is None:
+            return changed
+        after = batch.last
 
 
 def _reseal_some(
-    connection: Connection, place: Place, after: tuple[object, ...] | None, sealing_id: str
-) -> tuple[tuple[object, ...] | None, int]:
-    """Re-encrypt a batch; return its last key and a count.
-
-    The key is None at the end.
-    """
+    connection: Connection,
+    place: Place,
+    after: Sequence[object] | None,
+    cipher: TextCipher,
+    damaged: list[str],
+) -> _Batch:
+    """Re-encrypt a batch; return its last key, which is None at the end, and a count."""
     keys = list(place.table.primary_key.columns)
+    bound_to = [place.table.c[name] for name in place.type.row]
     # As text, also for JSON: the update below must compare exactly the bytes that were read.
-    raw = cast(place.column, Text)
-    query = select(*keys, raw.label("raw")).where(place.column.is_not(None)).order_by(*keys)
+    query = select(*keys, *bound_to, place.raw).where(place.outdated(cipher.sealing_id))
     if after is not None:
         last_key = [literal(value, key.type) for key, value in zip(keys, after, strict=True)]
         query = query.where(tuple_(*keys) > tuple_(*last_key))
-    rows = connection.execute(query.limit(_ROWS_AT_ONCE)).all()
+    rows = connection.execute(query.order_by(*keys).limit(_ROWS_AT_ONCE)).all()
     changed = 0
-    for row in rows:
-        stored: str = row.raw
-        if place.key_of(stored) == sealing_id:
+    for found in rows:
+        key, row, raw = found[: len(keys)], tuple(found[len(keys) : -1]), found[-1]
+        try:
+            value = place.stored(raw, cipher).open(row)
+        except (StorageUnavailable, ValueError):
+            damaged.append(f"{place.name} of {'/'.join(map(str, key))}")
             continue
-        own = and_(*(key == value for key, value in zip(keys, row, strict=False)))
         done = connection.execute(
             update(place.table)
-            .where(own, raw == stored)  # unless it has changed since
-            .values({place.column.name: _opened(connection, place, stored)})
+            .where(
+                *(column == own for column, own in zip(keys, key, strict=True)),
+                place.raw == raw,  # unless it has changed since
+            )
+            .values({place.column.name: InRow(value, row)})
         )
         changed += done.rowcount
-    last = tuple(rows[-1][: len(keys)]) if len(rows) == _ROWS_AT_ONCE else None
-    return last, changed
-
-
-def _opened(connection: Connection, place: Place, stored: str) -> object:
-    cipher = cipher_of(connection.dialect)
-    if not place.is_json:
-        return unseal(stored, place.name, cipher)
-    value = json.loads(stored)
-    return json.loads(unseal(value, place.name, cipher)) if isinstance(value, str) else value
+    last = rows[-1][: len(keys)] if len(rows) == _ROWS_AT_ONCE else None
+    return _Batch(last, changed)

@@ -1,0 +1,315 @@
+"""Sealed values stay in their rows, and move to another key while the service runs."""
+
+import base64
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from sqlalchemy import Engine, text, update
+
+from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.predictions import Document
+from setwise.service.stores import tables
+from setwise.service.stores.column_types import InRow, TextCipher
+from setwise.service.stores.database import create
+from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.upkeep import encryption
+from tests.fakes import START
+from tests.samples import ANN, add_predictions, endpoint, prediction, task
+
+ONE, TWO = bytes(range(32)), bytes(range(1, 33))
+
+Open = Callable[..., Engine]
+
+
+@pytest.fixture
+def opened(database_url: str) -> Iterator[Open]:
+    """Open the same database under other keys."""
+    with ExitStack() as stack:
+
+        def engine(*keys: bytes, transition: bool = False) -> Engine:
+            cipher = TextCipher(keys, transition=transition) if keys else None
+            made = create(database_url, cipher=cipher)
+            stack.callback(made.dispose)
+            return made
+
+        yield engine
+
+
+def silent(_: float, __: str) -> None:
+    pass
+
+
+def stored(engine: Engine, *, client: str = "clinic", words: str = "fever") -> str:
+    one = prediction(document=Document("note", words, metadata={"ward": words}))
+    one = one._replace(client_id=client)
+    with Transactions(engine)() as transaction:
+        add_predictions(transaction, one)
+        transaction.commit()
+    return one.id
+
+
+def text_of(engine: Engine, prediction_id: str) -> str | None:
+    with Transactions(engine)(read_only=True) as transaction:
+        kept = transaction.predictions.get(prediction_id)
+        assert kept is not None
+        return kept.document.text
+
+
+def unguarded(engine: Engine, *statements: str) -> None:
+    """Change rows as somebody could who owns the database."""
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SET LOCAL session_replication_role = replica"))
+        else:
+            names = connection.execute(
+                text("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+            ).scalars()
+            for name in list(names):
+                connection.execute(text(f"DROP TRIGGER {name}"))
+        for statement in statements:
+            connection.execute(text(statement))
+
+
+@pytest.mark.parametrize("column", ["text", "metadata"])
+def test_a_value_that_was_moved_to_another_row_is_refused(opened: Open, column: str) -> None:
+    engine = opened(ONE)
+    victim, attacker = stored(engine), stored(engine, client="other")
+    unguarded(
+        engine,
+        f"UPDATE predictions SET {column} = "
+        f"(SELECT {column} FROM predictions WHERE id = '{victim}') WHERE id = '{attacker}'",
+    )
+    with pytest.raises(StorageUnavailable, match="another row"):
+        text_of(engine, attacker)
+    assert text_of(engine, victim) == "fever"
+
+
+def test_a_row_that_was_given_to_another_client_is_refused(opened: Open) -> None:
+    engine = opened(ONE)
+    victim = stored(engine)
+    unguarded(engine, f"UPDATE predictions SET client_id = 'other' WHERE id = '{victim}'")
+    with pytest.raises(StorageUnavailable, match="another row"):
+        text_of(engine, victim)
+
+
+def test_signing_secrets_and_comments_do_not_move_either(opened: Open) -> None:
+    engine = opened(ONE)
+    told, mine = endpoint(), endpoint()
+    waiting, other = task(), task()
+    with Transactions(engine)() as transaction:
+        transaction.endpoints.add(told)
+        transaction.endpoints.add(mine)
+        add_predictions(transaction, waiting.prediction, other.prediction)
+        for one in (waiting, other):
+            transaction.reviews.add(one)
+            held = one.claimed(ANN.id, START, timedelta(0))
+            transaction.reviews.save(held.skipped(ANN.id, "it says fever", START))
+        transaction.commit()
+    unguarded(
+        engine,
+        "UPDATE webhook_endpoints SET secrets = "
+        f"(SELECT secrets FROM webhook_endpoints WHERE id = '{told.id}') WHERE id = '{mine.id}'",
+        "UPDATE review_skips SET reason = "
+        f"(SELECT reason FROM review_skips WHERE task_id = '{waiting.id}') "
+        f"WHERE task_id = '{other.id}'",
+    )
+    for read in (
+        lambda one: one.endpoints.get(mine.id),
+        lambda one: one.reviews.get(other.id),
+    ):
+        with (
+            Transactions(engine)(read_only=True) as transaction,
+            pytest.raises(StorageUnavailable, match="another row"),
+        ):
+            read(transaction)
+
+
+@pytest.mark.parametrize(
+    ("column", "planted"), [("text", "never said"), ("metadata", '{"ward": "east"}')]
+)
+def test_plain_text_beside_sealed_texts_is_refused(opened: Open, column: str, planted: str) -> None:
+    engine = opened(ONE)
+    encryption.note_key(engine, START)
+    one = stored(engine)
+    unguarded(engine, f"UPDATE predictions SET {column} = '{planted}' WHERE id = '{one}'")
+    with pytest.raises(StorageUnavailable, match="not encrypted"):
+        text_of(engine, one)
+    with pytest.raises(encryption.NotDone, match=f"predictions.{column} of {one}"):
+        encryption.reseal(engine, silent)
+
+
+def test_what_was_erased_opens_under_a_key(opened: Open) -> None:
+    engine = opened(ONE)
+    one = stored(engine)
+    with Transactions(engine)() as transaction:
+        assert transaction.texts.purge([one], START) == 1
+        transaction.commit()
+    assert text_of(engine, one) is None
+
+
+def test_encryption_is_turned_on_beside_a_running_service(opened: Open) -> None:
+    plain = opened()
+    before = stored(plain)
+    strict = opened(ONE)
+    fault = encryption.unread(strict)
+    assert fault is not None
+    assert "SETWISE_ENCRYPTION_TRANSITION" in fault
+    with pytest.raises(StorageUnavailable, match="not encrypted"):
+        text_of(strict, before)
+    lenient = opened(ONE, transition=True)
+    assert encryption.unread(lenient) is None
+    encryption.note_key(lenient, START)
+    assert encryption.unread(strict) is not None  # still, after the key is known
+    assert text_of(lenient, before) == "fever"
+    assert encryption.plain_values(lenient) == 2
+    encryption.reseal(lenient, silent)
+    encryption.retire(lenient)
+    assert encryption.plain_values(lenient) == 0
+    assert encryption.unread(strict) is None
+    assert text_of(strict, before) == "fever"
+
+
+def as_first_release(engine: Engine, prediction_id: str, words: str) -> None:
+    """Seal a text as release 0.1.0 did: not bound to its row."""
+    sealed = AESGCM(ONE).encrypt(bytes(12), words.encode(), b"predictions.text")
+    body = base64.urlsafe_b64encode(bytes(12) + sealed).decode()
+    stored_form = f"sw1:{TextCipher([ONE]).sealing_id}:{body}"
+    unguarded(engine, f"UPDATE predictions SET text = '{stored_form}' WHERE id = '{prediction_id}'")
+    unguarded(
+        engine,
+        "INSERT INTO encryption_keys VALUES "
+        f"('{TextCipher([ONE]).sealing_id}', '2026-01-01 00:00:00.000000')",
+    )
+
+
+def test_values_of_the_first_release_are_read_by_the_upgrade_only(opened: Open) -> None:
+    engine = opened(ONE)
+    encryption.note_key(engine, START)
+    one = stored(engine)
+    as_first_release(engine, one, "fever")
+    fault = encryption.unread(engine)
+    assert fault is not None
+    assert "setwise db reencrypt --transition" in fault
+    with pytest.raises(StorageUnavailable, match=r"0\.1\.0"):
+        text_of(engine, one)
+    assert encryption.unread(opened(ONE, transition=True)) is None
+    assert text_of(opened(ONE, transition=True), one) == "fever"
+    assert encryption.reseal(engine, silent, transition=True) == 1
+    encryption.retire(engine)
+    assert encryption.unread(engine) is None
+    assert text_of(engine, one) == "fever"
+
+
+def test_a_damaged_value_is_named_and_does_not_stop_the_others(opened: Open) -> None:
+    old, both = opened(ONE), opened(TWO, ONE)
+    encryption.note_key(old, START)
+    damaged, sound = stored(old), stored(old)
+    unguarded(old, f"UPDATE predictions SET text = text || 'AAAA' WHERE id = '{damaged}'")
+    with pytest.raises(encryption.NotDone, match=damaged):
+        encryption.reseal(both, silent)
+    assert text_of(opened(TWO), sound) == "fever"
+    with pytest.raises(encryption.NotDone):
+        encryption.retire(both)
+    assert encryption.missing_keys(opened(TWO)) is not None
+
+
+def test_the_old_key_stays_while_a_server_writes_under_it(opened: Open) -> None:
+    old, both = opened(ONE), opened(TWO, ONE)
+    stored(old)
+    with pytest.raises(encryption.NotDone, match="restart every server"):
+        # A server that was not restarted writes during every pass.
+        encryption.reseal(both, lambda fraction, _: None if fraction else stored(old))
+    stored(old)
+    with pytest.raises(encryption.NotDone, match="restart every server"):
+        encryption.retire(both)
+    encryption.reseal(both, silent)
+    encryption.retire(both)
+    assert encryption.retired(old) is not None
+    assert encryption.retired(opened(TWO)) is not None  # not noted yet
+    encryption.note_key(both, START)
+    assert encryption.retired(both) is None
+
+
+def test_a_server_reads_and_writes_while_keys_change(opened: Open) -> None:
+    old = opened(ONE)
+    encryption.note_key(old, START)
+    ids = [stored(old, words=f"fever {number}") for number in range(40)]
+    server, operator = opened(TWO, ONE), opened(TWO, ONE)
+    encryption.note_key(server, START)
+    ended, faults, added = threading.Event(), [], list[str]()
+
+    def serve() -> None:
+        number = 0
+        while not ended.is_set():
+            try:
+                assert text_of(server, ids[number % 40]) == f"fever {number % 40}"
+                added.append(stored(server))
+            except Exception as error:  # noqa: BLE001 -- whatever it is fails the test
+                faults.append(error)
+                return
+            number += 1
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        assert encryption.reseal(operator, silent) == 80
+    finally:
+        ended.set()
+        thread.join()
+    assert not faults
+    encryption.retire(operator)
+    alone = opened(TWO)
+    assert [text_of(alone, one) for one in ids] == [f"fever {number}" for number in range(40)]
+    assert all(text_of(alone, one) == "fever" for one in added)
+
+
+def _killed_half_way(url: str) -> None:
+    encryption._ROWS_AT_ONCE = 3
+    engine = create(url, cipher=TextCipher([TWO, ONE]))
+    written = 0
+
+    real = encryption._reseal_some
+
+    def some(*arguments: object) -> object:
+        nonlocal written
+        written += 1
+        if written == 6:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments)
+
+    encryption._reseal_some = some
+    encryption.reseal(engine, silent)
+
+
+def test_a_killed_change_of_keys_goes_on_where_it_stopped(opened: Open, database_url: str) -> None:
+    old = opened(ONE)
+    encryption.note_key(old, START)
+    ids = [stored(old) for _ in range(20)]
+    process = multiprocessing.get_context("spawn").Process(
+        target=_killed_half_way, args=(database_url,)
+    )
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    both = opened(TWO, ONE)
+    rest = encryption.reseal(both, silent)
+    assert 0 < rest < 40
+    encryption.retire(both)
+    assert all(text_of(opened(TWO), one) == "fever" for one in ids)
+
+
+def test_a_sealed_column_takes_no_value_without_its_row(opened: Open) -> None:
+    engine = opened(ONE)
+    one = stored(engine)
+    change = update(tables.predictions).where(tables.predictions.c.id == one)
+    with engine.begin() as connection:
+        connection.execute(change.values(text=InRow(None, ()), document_id=None))
+    with engine.begin() as connection, pytest.raises(Exception, match="value"):
+        connection.execute(change.values(text="fever"))
