@@ -126,12 +126,12 @@ def test_plain_values_beside_a_key_are_counted(
     monkeypatch.setenv("SETWISE_ENCRYPTION_KEYS", base64.b64encode(bytes(32)).decode())
     found = examined(capsys)[1]["encryption"]
     assert found["verdict"] == "fault"
-    assert "2 plain values" in found["seen"]
+    assert "10 plain values" in found["seen"]
     assert "setwise db reencrypt --transition" in found["cure"]
     monkeypatch.setenv("SETWISE_ENCRYPTION_TRANSITION", "true")
     found = examined(capsys)[1]["encryption"]
     assert found["verdict"] == "warning"
-    assert "2 plain values" in found["seen"]
+    assert "10 plain values" in found["seen"]
 
 
 def _tripped(data: Path, url: str) -> None:

@@ -310,7 +310,7 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("predictions", {"confidence": 1.01}, "confidence_is_probability"),
         ("predictions", {"confidence": -0.01}, "confidence_is_probability"),
         ("predictions", {"threshold": 2.0}, "threshold_is_probability"),
-        ("predictions", {"features": {"bp": 1.0}}, "one_content"),
+        ("predictions", {"features": InRow({"bp": 1.0}, ())}, "one_content"),
         ("review_tasks", {"kind": "chat"}, "kind"),
         ("review_tasks", {"state": "lost", **NO_LEASE}, "state"),
         ("review_tasks", {"version": 0}, "version_counts"),
