@@ -263,10 +263,14 @@ def assemble(
     }
     office: dict[str, Any] = {"begin": begin, "now": clock, "new_id": ids}  # Any: as above
     lottery = Lottery(derived(pepper, "audits"))
-    certifications = Certifications(lottery=lottery, lease_clock=lease_clock, **office)
+    reading_time = timedelta(days=settings.audit_reading_days)
+    certifications = Certifications(
+        lottery=lottery, lease_clock=lease_clock, reading_time=reading_time, **office
+    )
     rule = BreakerRule(
         settings.breaker_run_length,
         Freshness(settings.breaker_stale_documents, _days(settings.breaker_stale_days)),
+        reading_time,
     )
     breaker = Breaker(rule=rule, **office)
     predictions = Predictions(

@@ -104,6 +104,8 @@ class Settings(BaseSettings):
     otlp_endpoint : str
         OpenTelemetry collector that receives spans by OTLP over HTTP, such as
         ``http://collector:4318``; none by default.
+    audit_reading_days : float
+        Days in which audits are read; unfinished ones count as wrong afterwards.
     breaker_run_length : float
         Minimum average number of audits between false alarms of the breaker.
     breaker_stale_documents, breaker_stale_days : int, float
@@ -161,6 +163,7 @@ class Settings(BaseSettings):
     oidc_roles: str = ""
     public_url: str = ""
     otlp_endpoint: str = ""
+    audit_reading_days: Annotated[float, Field(gt=0, le=3_650)] = 7.0
     breaker_run_length: Annotated[float, Field(ge=100, le=1_000_000_000)] = 5_000.0
     breaker_stale_documents: Annotated[int, Field(ge=0, le=1_000_000_000)] = 20_000
     breaker_stale_days: Annotated[float, Field(ge=0, le=3_650)] = 30.0

@@ -23,7 +23,14 @@ _TRIP: Example = {
     "calibrator_version": "sha256:77aa0b7a1d2e",
     "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
     "target_accuracy": 0.95,
-    "evidence": {"audits": 212, "right": 190, "wrong": 22, "unfinished": 0, "statistic": 5210.4},
+    "evidence": {
+        "audits": 212,
+        "right": 190,
+        "wrong": 22,
+        "unfinished": 0,
+        "overdue": 0,
+        "statistic": 5210.4,
+    },
     "tripped_at": "2026-11-21T09:00:00Z",
     "reset": None,
 }
@@ -40,8 +47,10 @@ _STATE: Example = {
     "right": 1,
     "wrong": 3,
     "unfinished": 0,
+    "overdue": 0,
     "false_alarm_bound": 0.0008,
     "last_finished_at": "2026-11-21T08:59:00Z",
+    "overdue_since": None,
     "sent_since": 12,
     "most_documents": 20000,
     "most_days": 30.0,
@@ -75,14 +84,16 @@ class BreakerTrip(AnswerBody):
 
     id: str
     cause: TripCause = Field(
-        description="`drift`: audits contradict the target; `stale`: too much was sent unaudited."
+        description="`drift`: audits contradict the target; `stale`: too much was sent unaudited, "
+        "or too many audits are overdue."
     )
     model_version: str
     calibrator_version: str
     policy_version: str = Field(description="The one that was in force until then.")
     target_accuracy: Probability
     evidence: dict[str, JsonValue] = Field(
-        description="`outcomes` has the audits by prediction: right 1, wrong 0, unfinished ?."
+        description="`outcomes` has the audits by prediction: right 1, wrong 0, unfinished ?, "
+        "overdue -."
     )
     tripped_at: datetime
     reset: BreakerReset | None
@@ -120,15 +131,21 @@ class Breaker(AnswerBody):
     audits: int = Field(ge=0, description="Of what was sent, or would have been; since the reset.")
     right: int = Field(ge=0)
     wrong: int = Field(ge=0)
-    unfinished: int = Field(ge=0, description="They count as right until they are read.")
+    unfinished: int = Field(ge=0, description="They count as right until they are read or overdue.")
+    overdue: int = Field(
+        ge=0, description="Unfinished for more than `SETWISE_AUDIT_READING_DAYS`: counted as wrong."
+    )
     false_alarm_bound: Probability = Field(
         description="Largest probability of a false alarm among so many audits."
     )
     last_finished_at: datetime | None
+    overdue_since: datetime | None = Field(
+        description="When the set of the oldest overdue audit was predicted."
+    )
     sent_since: int = Field(
         ge=0,
-        description="Documents sent since then by the model, calibrator and policies in force, "
-        "counted up to one more than `most_documents`.",
+        description="Documents sent since `overdue_since`, or else `last_finished_at`, by the "
+        "model, calibrator and policies in force, counted up to one more than `most_documents`.",
     )
     most_documents: int = Field(description="So many may be sent without a finished audit; 0: any.")
     most_days: float | None = Field(description="Most days for the same; null for no limit.")
@@ -155,6 +172,7 @@ class Breaker(AnswerBody):
             **seen.counts(),
             false_alarm_bound=state.false_alarm_bound,
             last_finished_at=seen.last_finished_at,
+            overdue_since=seen.overdue_since,
             sent_since=seen.unvouched.documents,
             most_documents=freshness.most_documents,
             most_days=None if longest is None else longest.total_seconds() / 86_400,

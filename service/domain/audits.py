@@ -8,11 +8,15 @@ import hmac
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
 from setwise.service.domain.errors import FieldFault
+
+READING_TIME = timedelta(days=7)
+"""Time in which an audit is read; one that is unfinished for longer counts as wrong."""
 
 
 class AuditRole(StrEnum):

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from setwise.service.domain.audits import READING_TIME
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Decision, Prediction, Reason
@@ -37,6 +38,8 @@ class WatchedAudit(NamedTuple):
 
     Attributes
     ----------
+    predicted_at : datetime
+        When the set was predicted.
     target_accuracy : float
         The target of the policy that decided on it.
     right : bool or None
@@ -46,20 +49,25 @@ class WatchedAudit(NamedTuple):
     """
 
     prediction_id: str
+    predicted_at: datetime
     target_accuracy: float
     right: bool | None
     finished_at: datetime | None
 
-    @property
-    def not_wrong(self) -> bool:
-        """Whether the set is not known to be wrong.
+    def overdue(self, read_by: datetime) -> bool:
+        """Return whether it is unfinished, though predicted before ``read_by``."""
+        return self.right is None and self.predicted_at <= read_by
+
+    def counts_as_right(self, read_by: datetime) -> bool:
+        """Return how the detector bets on it.
 
         An audit that finds a fault takes longer, because a lead decides on it. In the order in
         which audits end, faults would come in clusters, and the detector's bound would not hold.
         It therefore takes audits in the order of the predictions, and unfinished ones as right: a
-        fault found later only raises the statistic, so the bound holds.
+        fault found later only raises the statistic, so the bound holds. It must not wait for ever,
+        or what nobody reads would hide a fault: an overdue audit counts as wrong.
         """
-        return self.right is not False
+        return self.right is True or (self.right is None and not self.overdue(read_by))
 
 
 def ends_audit(annotation: Annotation) -> bool:
@@ -120,7 +128,9 @@ class Reset:
 
 
 class Unvouched(NamedTuple):
-    """Documents sent without a later audit under the current policy.
+    """Documents sent that no audit vouches for, under the current policy.
+
+    These are the ones since the oldest overdue audit, else since the last one that ended.
 
     Attributes
     ----------
@@ -132,6 +142,9 @@ class Unvouched(NamedTuple):
 
     documents: int
     oldest_at: datetime | None
+
+
+NOTHING_SENT = Unvouched(0, None)
 
 
 @dataclass(frozen=True)
@@ -175,10 +188,13 @@ class BreakerRule:
         audits is at most ``n / run_length``.
     freshness : Freshness
         How much may be sent without a finished audit.
+    reading_time : timedelta
+        After it, an unfinished audit is overdue.
     """
 
     run_length: float = RUN_LENGTH
     freshness: Freshness = field(default_factory=Freshness)
+    reading_time: timedelta = READING_TIME
 
 
 @dataclass(frozen=True)
@@ -193,19 +209,25 @@ class Watch:
         Those since the last reset whose policy had the present target, by prediction.
     path : tuple of float
         The detector's statistic after each audit; it raises the alarm at ``run_length``.
+    read_by : datetime
+        Audits of predictions from before it should be finished by now.
     last_finished_at : datetime or None
         When the last audit ended or the breaker was reset.
+    overdue_since : datetime or None
+        When the set of the oldest overdue audit was predicted; None if none is overdue.
     unvouched : Unvouched
-        Documents sent since.
+        Documents sent since then.
     """
 
     policy: RoutingPolicy
     scorer: Scorer | None
     run_length: float
-    audits: tuple[WatchedAudit, ...]
-    path: tuple[float, ...]
-    last_finished_at: datetime | None
-    unvouched: Unvouched
+    read_by: datetime
+    audits: tuple[WatchedAudit, ...] = ()
+    path: tuple[float, ...] = ()
+    last_finished_at: datetime | None = None
+    overdue_since: datetime | None = None
+    unvouched: Unvouched = NOTHING_SENT
 
     @property
     def position(self) -> Position:
@@ -222,13 +244,14 @@ class Watch:
         return next(reached, None)
 
     def counts(self) -> Mapping[str, int]:
-        """Return the numbers of audits: all, right, wrong and unfinished."""
+        """Return the numbers of audits, by what became of them."""
         said = [audit.right for audit in self.audits]
         return {
             "audits": len(said),
             "right": said.count(True),
             "wrong": said.count(False),
             "unfinished": said.count(None),
+            "overdue": sum(audit.overdue(self.read_by) for audit in self.audits),
         }
 
     def drift_evidence(self, place: int) -> Mapping[str, object]:
@@ -242,14 +265,18 @@ class Watch:
             "alarm_at": self.audits[place].prediction_id,
             "first": self.audits[0].prediction_id,
             "last": self.audits[-1].prediction_id,
-            # Right, wrong or unfinished, by prediction: all that the detector reads.
-            "outcomes": "".join(symbols[audit.right] for audit in self.audits),
+            # Right, wrong, unfinished or overdue, by prediction: all that the detector reads.
+            "outcomes": "".join(
+                "-" if audit.overdue(self.read_by) else symbols[audit.right]
+                for audit in self.audits
+            ),
         }
 
     def staleness_evidence(self, freshness: Freshness) -> Mapping[str, object]:
         """Return the evidence for a trip because audits are missing."""
         return {
             "last_finished_at": _instant(self.last_finished_at),
+            "overdue_since": _instant(self.overdue_since),
             "sent_since": self.unvouched.documents,
             "oldest_sent_at": _instant(self.unvouched.oldest_at),
             "most_documents": freshness.most_documents,

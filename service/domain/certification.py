@@ -60,9 +60,9 @@ class Certification:
         return min((each for each in proved if each >= floor), default=None)
 
     @property
-    def n_audits(self) -> int:
-        """Number of audits that the attempt is based on."""
-        found = self.evidence.get("n_audits")
+    def n_drawn(self) -> int:
+        """Number of audits drawn for the attempt, whatever became of them."""
+        found = self.evidence.get("n_drawn", self.evidence.get("n_audits"))
         return found if isinstance(found, int) else 0
 
     def covers(self, target_accuracy: float, risk: float) -> bool:
@@ -83,6 +83,7 @@ class AuditedPrediction(NamedTuple):
     confidence: float
     draw: float
     policy_version: str
+    created_at: datetime
     labels: tuple[str, ...]
     annotations: tuple[Annotation, ...]
 
@@ -105,12 +106,35 @@ class AuditedPrediction(NamedTuple):
             return None
         return not self.audit.agreed
 
+    @property
+    def decided(self) -> bool:
+        """Whether a lead has decided on it."""
+        return any(one.kind is ReviewKind.ADJUDICATION for one in self.annotations)
+
 
 class Gathered(NamedTuple):
-    """Audits that count, and how many do not, by reason."""
+    """Audits that count, and how many do not, by reason.
+
+    Attributes
+    ----------
+    audits : tuple of AuditedPrediction
+        Those that are not finished count as wrong.
+    drawn : int
+        Audits of the period that counts, whatever became of them.
+    unfinished : int
+        Those of ``audits`` that count as wrong because nobody finished them in time.
+    undecided : int
+        Those of ``audits`` that count as wrong because no lead has decided on a contradiction.
+    missed, known_wrong : int
+        Wrong sets that an auditor agreed with, among those that leads read whatever the auditor
+        said.
+    """
 
     audits: tuple[AuditedPrediction, ...]
     excluded: Mapping[str, int]
+    drawn: int
+    unfinished: int
+    undecided: int
     missed: int
     known_wrong: int
 
@@ -121,11 +145,16 @@ def gather(
     *,
     lottery: Lottery,
     reread_rate: float,
+    read_by: datetime,
 ) -> Gathered:
     """Return the audits that are a simple random sample of the documents.
 
     If the certification rate has changed, the audits are thinned to its lowest value: a document
     counts if it would have been drawn under every policy.
+
+    Which audits are finished depends on what they find: wrong sets wait for a lead. So an audit
+    is never left out for being unfinished. If one of the last days is unread, all of those days are
+    left out, read or not; an older one counts as wrong until it is finished.
 
     Parameters
     ----------
@@ -136,26 +165,49 @@ def gather(
     reread_rate : float
         Share of audits that leads read regardless of the auditor's answer. These show how many
         errors auditors miss, because that answer did not select them.
+    read_by : datetime
+        Audits of predictions from before it should be finished by now.
     """
     least = min((rates[one.policy_version] for one in found), default=0.0)
-    excluded = {"not yet read": 0, "drawn at a higher rate": 0, "same document again": 0}
+    excluded = {
+        "too recent": 0,
+        "not yet read again": 0,
+        "drawn at a higher rate": 0,
+        "same document again": 0,
+    }
     seen: set[tuple[str, str]] = set()
-    kept: list[AuditedPrediction] = []
-    missed = known_wrong = 0
+    drawn: list[AuditedPrediction] = []
     for one in found:
         if one.draw >= least:
             excluded["drawn at a higher rate"] += 1
         elif (one.client_id, one.name) in seen:
             excluded["same document again"] += 1
-        elif one.wrong is None:
-            excluded["not yet read"] += 1
         else:
-            kept.append(one)
-            if one.wrong and _read_anyway(lottery(one.client_id, one.name), reread_rate):
-                known_wrong += 1
-                missed += one.audit is not None and one.audit.agreed
+            drawn.append(one)
         seen.add((one.client_id, one.name))
-    return Gathered(tuple(kept), excluded, missed, known_wrong)
+    if any(one.audit is None and one.created_at > read_by for one in drawn):
+        settled = [one for one in drawn if one.created_at <= read_by]
+        excluded["too recent"] = len(drawn) - len(settled)
+        drawn = settled
+    kept = [one for one in drawn if one.wrong is not None or one.created_at <= read_by]
+    # Only agreements wait to be read again, and they are right more often than other audits.
+    excluded["not yet read again"] = len(drawn) - len(kept)
+    by_chance = [one for one in kept if _read_anyway(lottery(one.client_id, one.name), reread_rate)]
+    # An agreement that no lead has read again in time may be a missed error.
+    missed = sum(
+        one.audit is not None and one.audit.agreed and one.wrong is not False for one in by_chance
+    )
+    found_out = sum(one.decided and one.wrong is True for one in by_chance)
+    overlooked = sum(one.wrong is None and one.audit is not None for one in by_chance)
+    return Gathered(
+        audits=tuple(kept),
+        excluded=excluded,
+        drawn=len(drawn),
+        unfinished=sum(one.wrong is None for one in kept),
+        undecided=sum(one.wrong is True and not one.decided for one in kept),
+        missed=missed,
+        known_wrong=found_out + overlooked,
+    )
 
 
 def _read_anyway(draws: Draws, reread_rate: float) -> bool:

@@ -6,6 +6,7 @@ from datetime import datetime
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.breaker import (
+    NOTHING_SENT,
     BreakerRule,
     BreakerState,
     Position,
@@ -54,7 +55,7 @@ class Breaker(Recorded):
         """Return the breaker's state with its newest trips."""
         caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
-            seen = _look(transaction, self.rule)
+            seen = _look(transaction, self.rule, self.now())
             trips = transaction.breakers.history(MOST_TRIPS)
             trip_id = seen.policy.trip_id
             trip = None if trip_id is None else transaction.breakers.trip(trip_id)
@@ -128,12 +129,19 @@ class Breaker(Recorded):
             raise CertificateNeeded(_what_is_missing(_tried_since(transaction, trip)))
 
     def _judge(self, transaction: Transaction) -> Trip | None:
-        seen = _look(transaction, self.rule)
+        now = self.now()
+        seen = _look(transaction, self.rule, now)
         if seen.position is not Position.WATCHING or seen.scorer is None:
             return None
-        now, place = self.now(), seen.alarm
-        if place is not None:
+        place = seen.alarm
+        if place is not None and _found_wrong_often(seen):
             cause, evidence = TripCause.DRIFT, seen.drift_evidence(place)
+        elif place is not None:
+            # What nobody has read says nothing against earlier audits.
+            cause, evidence = (
+                TripCause.STALE,
+                {**seen.drift_evidence(place), **seen.staleness_evidence(self.rule.freshness)},
+            )
         elif self.rule.freshness.lost(seen.unvouched, now):
             cause, evidence = TripCause.STALE, seen.staleness_evidence(self.rule.freshness)
         else:
@@ -238,35 +246,43 @@ def _tried_since(transaction: Transaction, trip: Trip) -> Certification | None:
     return tried if tried is not None and tried.id > trip.id else None
 
 
-def _look(transaction: Transaction, rule: BreakerRule) -> Watch:
+def _look(transaction: Transaction, rule: BreakerRule, now: datetime) -> Watch:
     """Return what the breaker sees now.
 
-    It depends only on stored data, so no audit is lost or counted twice.
+    It depends only on stored data and the time, so no audit is lost or counted twice.
     """
-    policy = transaction.policies.current()
+    policy, read_by = transaction.policies.current(), now - rule.reading_time
     scorer = transaction.certifications.serving()
     reset = transaction.breakers.newest_reset()
     if scorer is None:
-        return Watch(policy, None, rule.run_length, (), (), None, Unvouched(0, None))
-    found = transaction.breakers.audits(
-        scorer, after=None if reset is None else reset.id, limit=MOST_AUDITS
-    )
+        return Watch(policy, None, rule.run_length, read_by)
+    after = None if reset is None else reset.id
+    found = transaction.breakers.audits(scorer, after=after, limit=MOST_AUDITS)
     ends = [audit.finished_at for audit in found if audit.finished_at is not None]
-    since = max([*ends, *([] if reset is None else [reset.created_at])], default=None)
+    finished = max([*ends, *([] if reset is None else [reset.created_at])], default=None)
+    overdue = transaction.breakers.overdue_since(scorer, after=after, read_by=read_by)
     audits = [one for one in found if one.target_accuracy == policy.target_accuracy]
+    bets = [one.counts_as_right(read_by) for one in audits]
     return Watch(
         policy=policy,
         scorer=scorer,
         run_length=rule.run_length,
+        read_by=read_by,
         audits=tuple(audits),
-        path=tuple(
-            drift_statistic([one.not_wrong for one in audits], policy.target_accuracy).tolist()
-        ),
-        last_finished_at=since,
-        unvouched=_unvouched(transaction, rule, scorer, since)
+        path=tuple(drift_statistic(bets, policy.target_accuracy).tolist()),
+        last_finished_at=finished,
+        overdue_since=overdue,
+        unvouched=_unvouched(transaction, rule, scorer, finished if overdue is None else overdue)
         if policy.rests_on_audits
-        else Unvouched(0, None),
+        else NOTHING_SENT,
     )
+
+
+def _found_wrong_often(seen: Watch) -> bool:
+    """Return whether the audits raise the alarm without the overdue ones."""
+    bets = [one.right is not False for one in seen.audits]
+    path = drift_statistic(bets, seen.policy.target_accuracy)
+    return bool((path >= seen.run_length).any())
 
 
 def _unvouched(

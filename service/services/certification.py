@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from setwise.models.guarantees.certificates import Certificate
 from setwise.models.guarantees.thresholds import MissRate, certify_adjudicated, risk_of_attempt
-from setwise.service.domain.audits import Lottery
+from setwise.service.domain.audits import READING_TIME, Lottery
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Certification, Gathered, Scorer, gather
 from setwise.service.domain.errors import CertificationNotFound, ModelUnavailable, StaleVersion
@@ -71,7 +72,7 @@ class Schedule:
             return max(0, self.first(policy) - n_audits)
         if before.covers(policy.target_accuracy, policy.risk):
             return None
-        return max(0, math.ceil(self.growth * (before.n_audits or 1)) - n_audits)
+        return max(0, math.ceil(self.growth * (before.n_drawn or 1)) - n_audits)
 
 
 SCHEDULE = Schedule()
@@ -104,11 +105,14 @@ class Certifications(Recorded):
         The clock that all servers share; it determines when jobs are due.
     schedule : Schedule
         When to try automatically.
+    reading_time : timedelta
+        After it, an audit that is not finished counts as wrong.
     """
 
     lottery: Lottery
     lease_clock: Clock
     schedule: Schedule = SCHEDULE
+    reading_time: timedelta = READING_TIME
 
     def get(self, caller: Caller, certification_id: str) -> Certification:
         """Return an attempt with its evidence; raises `CertificationNotFound`."""
@@ -180,7 +184,8 @@ class Certifications(Recorded):
             trip = transaction.breakers.newest_trip()
             if before is not None and trip is not None and before.id < trip.id:
                 before = None  # the trip invalidated it
-            n_audits = len(question.gathered.audits)
+            # A number that depends on results would choose the moment by them.
+            n_audits = question.gathered.drawn
             if self.schedule.missing(policy, before, n_audits) != 0:
                 return None
             predicted = _predicted(transaction, question)
@@ -212,6 +217,7 @@ class Certifications(Recorded):
                 {version: plan.certification_rate for version, plan in plans.items()},
                 lottery=self.lottery,
                 reread_rate=reread_rate,
+                read_by=self.now() - self.reading_time,
             ),
             reread_rate=reread_rate,
             set_aside=len(every) - len(found),
@@ -296,7 +302,7 @@ def _answer(question: _Question, predicted: Sequence[float]) -> Mapping[str, obj
     found = certify_adjudicated(
         [confidence for confidence in predicted if confidence >= floor],
         [audit.confidence for audit in audits],
-        [bool(audit.wrong) for audit in audits],
+        [audit.wrong is not False for audit in audits],
         miss_rate=MissRate.from_counts(gathered.missed, gathered.known_wrong, MISS_RISK * risk),
         reread_rate=question.reread_rate,
         target=policy.target_accuracy,
@@ -312,6 +318,9 @@ def _answer(question: _Question, predicted: Sequence[float]) -> Mapping[str, obj
         "certified": isinstance(found, Certificate),
         "proved": [*found.proved] if isinstance(found, Certificate) else [],
         "reread_rate": question.reread_rate,
+        "n_drawn": gathered.drawn,
+        "unfinished": gathered.unfinished,
+        "undecided": gathered.undecided,
         "errors_missed": gathered.missed,
         "errors_known": gathered.known_wrong,
     }

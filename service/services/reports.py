@@ -366,7 +366,7 @@ def _certificate(transaction: Transaction, policy: RoutingPolicy) -> Certificate
 def _needed(newest: Certification | None) -> int | None:
     if newest is None or newest.further_audits is None:
         return None
-    return newest.n_audits + newest.further_audits
+    return newest.n_drawn + newest.further_audits
 
 
 def _reported(sent: Sequence[Cell], risk: float) -> Share:

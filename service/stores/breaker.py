@@ -27,12 +27,14 @@ from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.text import is_id
 from setwise.service.stores.tables import (
     AUDITED,
+    OPEN,
     annotations,
     breaker_resets,
     breaker_trips,
     calibration_activations,
     model_activations,
     predictions,
+    review_tasks,
     routing_policies,
 )
 
@@ -70,24 +72,45 @@ class BreakerStore:
         newest = (
             select(
                 column.id,
+                column.created_at,
                 routing_policies.c.target_accuracy,
                 annotations.c.agreed,
                 annotations.c.created_at,
             )
             .join(routing_policies, _BY_POLICY)
             .outerjoin(annotations, and_(annotations.c.prediction_id == column.id, _ENDS_AUDIT))
-            .where(
-                AUDITED,
-                column.audit_role == AuditRole.CERTIFICATION.value,
-                _made_by(scorer),
-                or_(column.decision == Decision.AUTO.value, column.reason == Reason.AUDIT.value),
-                true() if after is None else column.id > after,
-            )
+            .where(_watched(scorer, after))
             .order_by(column.id.desc())
             .limit(limit)
         )
         rows = [WatchedAudit(*row) for row in self._connection.execute(newest)]
         return rows[::-1]
+
+    def overdue_since(
+        self, scorer: Scorer, *, after: str | None, read_by: datetime
+    ) -> datetime | None:
+        """Return when the oldest overdue audit's set was predicted; None without any.
+
+        Parameters
+        ----------
+        after : str or None
+            Look only at predictions with greater ids.
+        read_by : datetime
+            An unfinished audit of a prediction from before it is overdue.
+        """
+        # Open tasks are few, audits many.
+        query = (
+            select(func.min(predictions.c.created_at))
+            .join(review_tasks, review_tasks.c.prediction_id == predictions.c.id)
+            .where(
+                OPEN,
+                review_tasks.c.kind.in_([ReviewKind.AUDIT.value, ReviewKind.ADJUDICATION.value]),
+                _watched(scorer, after),
+                predictions.c.created_at <= read_by,
+            )
+        )
+        oldest: datetime | None = self._connection.execute(query).scalar_one()
+        return oldest
 
     def in_force_since(self) -> datetime | None:
         """Return since when the current sending configuration has been in force.
@@ -214,6 +237,18 @@ def _only(query: Select[tuple[Value]]) -> ScalarSelect[Value]:
 
 
 _STARTS = _starts()
+
+
+def _watched(scorer: Scorer, after: str | None) -> ColumnElement[bool]:
+    """Return the condition that the breaker watches a prediction's audit."""
+    column = predictions.c
+    return and_(
+        AUDITED,
+        column.audit_role == AuditRole.CERTIFICATION.value,
+        _made_by(scorer),
+        or_(column.decision == Decision.AUTO.value, column.reason == Reason.AUDIT.value),
+        true() if after is None else column.id > after,
+    )
 
 
 def _made_by(scorer: Scorer) -> ColumnElement[bool]:

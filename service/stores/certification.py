@@ -96,6 +96,7 @@ class CertificationStore:
                 column.confidence,
                 column.draw,
                 column.policy_version,
+                column.created_at,
                 column.candidates[0].label("first"),
             )
             .where(chosen)
@@ -109,6 +110,7 @@ class CertificationStore:
                 confidence=row["confidence"],
                 draw=row["draw"],
                 policy_version=row["policy_version"],
+                created_at=row["created_at"],
                 labels=tuple(row["first"]["labels"]),
                 annotations=tuple(given[row["id"]]),
             )

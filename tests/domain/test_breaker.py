@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from setwise.service.domain.audits import READING_TIME
 from setwise.service.domain.breaker import (
     Freshness,
     Unvouched,
@@ -16,6 +17,8 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind
 from tests.fakes import START
 from tests.samples import annotation, prediction, task
+
+DAY = timedelta(days=1)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +54,15 @@ def test_only_what_the_policy_would_send_is_watched(
     assert would_be_sent(prediction(decision=decision, reason=reason)) is sent
 
 
-@pytest.mark.parametrize(("right", "not_wrong"), [(True, True), (False, False), (None, True)])
-def test_an_unfinished_audit_counts_as_right(right: bool | None, not_wrong: bool) -> None:
-    assert WatchedAudit("id", 0.9, right, None).not_wrong is not_wrong
-
-
-DAY = timedelta(days=1)
+@pytest.mark.parametrize(
+    ("right", "predicted_days_ago", "counts_as_right"),
+    [(True, 9, True), (False, 1, False), (None, 6.9, True), (None, 7, False)],
+)
+def test_an_unfinished_audit_counts_as_right_until_it_is_overdue(
+    right: bool | None, predicted_days_ago: float, counts_as_right: bool
+) -> None:
+    audit = WatchedAudit("id", START - predicted_days_ago * DAY, 0.9, right, None)
+    assert audit.counts_as_right(START - READING_TIME) is counts_as_right
 
 
 @pytest.mark.parametrize(

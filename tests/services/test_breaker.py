@@ -329,6 +329,46 @@ def test_sending_stops_where_audits_grow_stale(loop: Loop, many: bool) -> None:
     assert reasons(loop.predict("0.9")) == {Reason.BREAKER}
 
 
+def test_audits_that_nobody_reads_stop_sending_without_speaking_against_the_evidence(
+    loop: Loop,
+) -> None:
+    certified(loop)
+    loop.predict(*["0.9"] * 30)
+    loop.now.advance(days=7)
+    trip = loop.watch()
+    assert trip is not None
+    assert trip.cause is TripCause.STALE
+    assert trip.evidence["overdue"] == trip.evidence["unfinished"] > 8
+    outcomes = str(trip.evidence["outcomes"])
+    assert drift_statistic([each == "1" for each in outcomes], 0.8).max() >= 200.0
+    assert not trip.sets_evidence_aside
+
+
+def test_audits_within_their_reading_time_stop_nothing(loop: Loop) -> None:
+    certified(loop)
+    loop.predict(*["0.9"] * 30)
+    loop.now.advance(days=1.9)
+    assert loop.watch() is None
+
+
+def test_finished_audits_do_not_vouch_for_what_is_sent_while_another_is_overdue() -> None:
+    loop = Loop(Database(), rule=replace(QUICK, reading_time=timedelta(days=1)))
+    fixed(loop, HALF)
+    loop.predict(*["0.9"] * 4)
+    loop.settle(ANN)
+    for day in range(3):
+        loop.predict(*["0.9"] * 16)
+        loop.now.advance(days=1)
+        loop.settle(ANN)
+        while loop.claim(LEAD) is not None:  # left with the lead for ever
+            pass
+        assert loop.breaker(LEAD).watch.overdue_since is not None or day == 0
+    trip = loop.watch()
+    assert trip is not None
+    assert trip.cause is TripCause.STALE
+    assert trip.evidence["overdue_since"] is not None
+
+
 def test_a_finished_audit_vouches_for_what_was_sent_before_it(loop: Loop) -> None:
     fixed(loop, HALF)
     for _ in range(4):
@@ -423,6 +463,7 @@ def test_stale_audits_still_count_for_the_next_certificate(loop: Loop) -> None:
     assert trip is not None
     with pytest.raises(CertificateNeeded, match="None has been tried"):
         loop.reset(ADMIN)
+    loop.read()
     proof = loop.certify_if_due()
     assert proof is not None
     assert loop.reset(ADMIN).certificate_id == proof.id

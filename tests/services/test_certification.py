@@ -110,18 +110,44 @@ def test_audits_are_read_again_by_the_policy_that_drew_them(loop: Loop) -> None:
     assert loop.certify(ADMIN.id).threshold == 0.9
 
 
-def test_what_nobody_has_read_is_left_out_and_counted(loop: Loop) -> None:
+def test_audits_of_days_on_which_some_are_unread_are_left_out_and_counted(loop: Loop) -> None:
     loop.plan()
     made = loop.predict(*["0.9"] * 20)
     drawn = sum(one.selection.role is AuditRole.CERTIFICATION for one in made)
     found = loop.certify(ADMIN.id)
     assert found.reason == "no-audits"
     assert found.evidence["excluded"] == {
-        "not yet read": drawn,
+        "too recent": drawn,
+        "not yet read again": 0,
         "drawn at a higher rate": 0,
         "same document again": 0,
         "below the floor": 0,
     }
+
+
+def test_what_nobody_has_read_in_time_counts_as_wrong(loop: Loop) -> None:
+    loop.plan()
+    loop.predict(*["0.9"] * 40)
+    loop.read()
+    loop.predict(*["0.9"] * 40)
+    assert loop.certify(ADMIN.id).reason == "no-audits", "all are recent, and some are unread"
+    loop.now.advance(days=8)
+    refused = loop.certify(ADMIN.id)
+    assert refused.threshold is None
+    assert refused.evidence["unfinished"] > 10
+    loop.read()
+    assert loop.certify(ADMIN.id).threshold == 0.9
+
+
+def test_contradictions_that_no_lead_has_decided_say_nothing_about_missed_errors(
+    loop: Loop,
+) -> None:
+    loop.plan()
+    loop.predict(*["0.9"] * 40)
+    loop.settle(ANN, wrong_below=1.0)
+    found = loop.certify(ADMIN.id).evidence
+    assert found["undecided"] == found["n_audits"] == found["n_drawn"]
+    assert found["errors_known"] == 0
 
 
 def test_a_document_that_came_twice_counts_once(loop: Loop) -> None:

@@ -35,6 +35,8 @@ REASONS = {
 COUNTS = {
     "n_audits": "Audits that count",
     "n_predictions": "Predictions that define the thresholds",
+    "unfinished": "Of these, unfinished for too long, so counted as wrong",
+    "undecided": "Of these, contradictions that no lead has decided, so counted as wrong",
     "errors_known": "Errors among audits read again",
     "errors_missed": "Of these, missed by the auditor",
     "reread_rate": "Share of audits read again",
@@ -198,7 +200,7 @@ def _certifications_state(call: Call) -> State:
 
 CAUSES = {
     TripCause.DRIFT: "audits show that the target is no longer met",
-    TripCause.STALE: "too much was sent without a completed audit",
+    TripCause.STALE: "too much was sent without a completed audit, or too many audits are overdue",
 }
 _POSITIONS = {
     Position.TRIPPED: ui.badge("tripped", "bad"),
@@ -278,7 +280,8 @@ def _breaker(call: Call) -> ui.View:
             "Audits since the last reset",
             (
                 f"{found['audits']:,}: {found['right']:,} right, {found['wrong']:,} wrong, "
-                f"{found['unfinished']:,} incomplete"
+                f"{found['unfinished']:,} incomplete, of these {found['overdue']:,} overdue: they "
+                "count as wrong"
             ),
         ),
         (
@@ -290,7 +293,8 @@ def _breaker(call: Call) -> ui.View:
         ),
         ("Chance of a false alarm so far", f"at most {percent(state.false_alarm_bound)}"),
         ("Last completed audit", ui.instant(watch.last_finished_at)),
-        ("Sent since then", sent),
+        ("Oldest overdue audit", ui.instant(watch.overdue_since)),
+        ("Sent since the oldest overdue audit, or else the last completed one", sent),
     )
     return ui.View(
         "Breaker",

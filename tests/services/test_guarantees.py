@@ -1,0 +1,133 @@
+"""What is promised of certificates and the breaker, in streams whose truth is known."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+
+from setwise.models.guarantees.certificates import Certificate
+from setwise.models.guarantees.drift import drift_statistic
+from setwise.models.guarantees.thresholds import MissRate, certify_adjudicated
+from setwise.service.domain.audits import READING_TIME
+from setwise.service.domain.breaker import WatchedAudit
+from setwise.service.domain.certification import AuditedPrediction, gather
+from setwise.service.domain.reviews import Annotation, ReviewKind
+from tests.fakes import LOTTERY, START
+from tests.samples import annotation, task
+
+TARGET, RISK = 0.9, 0.1
+NOW = START + timedelta(days=60)
+READ_BY = NOW - READING_TIME
+
+_SAID = replace(annotation(task()), kind=ReviewKind.AUDIT, settles=False)
+_DECIDED = replace(_SAID, kind=ReviewKind.ADJUDICATION, settles=True)
+
+
+def read(*, right: bool) -> tuple[Annotation, ...]:
+    """Return the answers of an auditor and of a lead, who find the truth."""
+    return replace(_SAID, agreed=right), replace(_DECIDED, agreed=right)
+
+
+RIGHT, WRONG = read(right=True), read(right=False)
+
+
+def audits(
+    right: Sequence[bool], finished: Sequence[bool], days: float = 60
+) -> list[AuditedPrediction]:
+    """Return audits of documents that came evenly until now."""
+    n = len(right)
+    return [
+        AuditedPrediction(
+            id=f"{place:06}",
+            client_id="billing",
+            name=f"note-{place}",
+            confidence=0.95,
+            draw=place / (2 * n),
+            policy_version="p",
+            created_at=NOW - timedelta(days=days * (n - place) / n),
+            labels=("a",),
+            annotations=(RIGHT if good else WRONG) if done else (),
+        )
+        for place, (good, done) in enumerate(zip(right, finished, strict=True))
+    ]
+
+
+def certified(found: Sequence[AuditedPrediction]) -> bool:
+    """Return whether one attempt at the whole risk certifies a threshold."""
+    gathered = gather(found, {"p": 0.5}, lottery=LOTTERY, reread_rate=1.0, read_by=READ_BY)
+    result = certify_adjudicated(
+        [0.95] * 100,
+        [one.confidence for one in gathered.audits],
+        [one.wrong is not False for one in gathered.audits],
+        miss_rate=MissRate.from_counts(gathered.missed, gathered.known_wrong, 0.1 * RISK),
+        reread_rate=1.0,
+        target=TARGET,
+        risk=RISK,
+    )
+    return isinstance(result, Certificate)
+
+
+@pytest.mark.parametrize("days", [60, 6])
+def test_wrong_sets_that_nobody_reads_do_not_make_a_certificate(days: float) -> None:
+    # A share of .88 is right. Of the wrong ones 60 % are never read, of the right ones 10 %: of
+    # those that are read, .945 are right.
+    random = np.random.default_rng(21)
+    found = 0
+    for _ in range(40):
+        right = random.random(400) < 0.88
+        finished = random.random(400) < np.where(right, 0.9, 0.4)
+        found += certified(audits(right.tolist(), finished.tolist(), days))
+    assert found <= 40 * RISK
+
+
+def test_audits_that_are_read_in_time_prove_a_good_threshold() -> None:
+    # Those of the last days are still being read.
+    random = np.random.default_rng(22)
+    found = 0
+    for _ in range(20):
+        right = random.random(400) < 0.97
+        late = np.arange(400) > 360
+        finished = ~late | (random.random(400) < 0.5)
+        found += certified(audits(right.tolist(), finished.tolist()))
+    assert found >= 18
+
+
+def bets(right: Sequence[bool], finished: Sequence[bool], now: datetime) -> list[bool]:
+    """Return the detector's bets on audits, ten a day from the start."""
+    watched = [
+        WatchedAudit("id", at, TARGET, good if done else None, at if done else None)
+        for place, (good, done) in enumerate(zip(right, finished, strict=True))
+        if (at := START + timedelta(days=place / 10)) <= now
+    ]
+    return [one.counts_as_right(now - READING_TIME) for one in watched]
+
+
+def test_the_breaker_finds_a_drop_though_half_of_the_audits_are_never_read() -> None:
+    random = np.random.default_rng(23)
+    found = 0
+    for _ in range(20):
+        right = random.random(300) < 0.85
+        finished = random.random(300) < 0.5
+        now = START + timedelta(days=30)
+        found += drift_statistic(bets(right.tolist(), finished.tolist(), now), TARGET).max() >= 5000
+    assert found == 20
+
+
+def test_audits_that_are_read_in_time_raise_no_more_false_alarms_than_promised() -> None:
+    # Right ones take a day, wrong ones six: the breaker looks every day.
+    random = np.random.default_rng(24)
+    alarms = 0
+    for _ in range(20):
+        right = random.random(400) < TARGET
+        alarm = False
+        for day in range(1, 41):
+            taken = np.where(right, 1.0, 6.0)
+            finished = np.arange(400) / 10 + taken <= day
+            path = drift_statistic(
+                bets(right.tolist(), finished.tolist(), START + timedelta(days=day)), TARGET
+            )
+            alarm |= bool(path.max(initial=0.0) >= 2000)
+        alarms += alarm
+    assert alarms <= 20 * 400 / 2000
