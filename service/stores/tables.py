@@ -313,6 +313,10 @@ predictions = Table(
         "decision",
         "reason",
         "policy_version",
+        "created_at",
+        "client_id",
+        "document_id",
+        "draw",
         where=AUDITED,
     ),
 )
