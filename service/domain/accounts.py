@@ -206,6 +206,22 @@ class SignedIn:
 
 
 @dataclass(frozen=True)
+class Device:
+    """A browser in which a person signed in before, as its signed cookie says.
+
+    Attributes
+    ----------
+    login : str
+        Login name of that person.
+    id : str
+        Random, new at each sign-in.
+    """
+
+    login: str
+    id: str
+
+
+@dataclass(frozen=True)
 class SessionRule:
     """How long a session lasts.
 
@@ -231,12 +247,12 @@ class SessionRule:
 
 @dataclass(frozen=True)
 class Attempts:
-    """Recent failed sign-ins of one login name from one network.
+    """Recent failed attempts of one account, device, session or network.
 
     Attributes
     ----------
     key : bytes
-        Keyed hash of login name and network; neither is stored.
+        Keyed hash of what is counted, which is not stored.
     """
 
     key: bytes
@@ -246,10 +262,7 @@ class Attempts:
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long to wait after failed sign-ins.
-
-    The wait applies to a login name from one network, and to a network as a whole. Guessing slows
-    down the guesser only; it cannot lock another person out.
+    """How long to wait after failed attempts, and after how many none are left.
 
     Attributes
     ----------
@@ -261,12 +274,15 @@ class Backoff:
         The longest wait.
     forgotten : timedelta
         After a pause this long, the count restarts.
+    most : int or None
+        Failures after which waiting does not help; None for any number.
     """
 
     free: int
     first: timedelta = timedelta(seconds=2)
     longest: timedelta = timedelta(minutes=15)
     forgotten: timedelta = timedelta(hours=24)
+    most: int | None = None
 
     def wait(self, attempts: Attempts, now: datetime) -> timedelta:
         """Return the wait before the next attempt; zero or negative for none.
@@ -282,36 +298,51 @@ class Backoff:
         pause: timedelta = min(self.first * 2**doublings, self.longest)
         return attempts.last_at + pause - now
 
+    def exhausted(self, attempts: Attempts, now: datetime) -> bool:
+        """Return whether no attempt is left."""
+        stale = attempts.last_at + self.forgotten < now
+        return self.most is not None and attempts.count >= self.most and not stale
+
     def counted(self, attempts: Attempts, now: datetime) -> Attempts:
         """Return the count after one more attempt."""
         stale = attempts.last_at + self.forgotten < now
         return replace(attempts, count=1 if stale else attempts.count + 1, last_at=now)
 
 
-SIGN_IN_BACKOFF = Backoff(free=5)
-"""For one login name from one network."""
+REMEMBERED = timedelta(days=365)
+"""How long the failures of accounts, devices and sessions are kept; success clears them."""
+
+ACCOUNT_BACKOFF = Backoff(free=5, forgotten=REMEMBERED, most=100)
+"""For one login name from anywhere (NIST SP 800-63B, section 5.2.2: at most 100 failures)."""
+
+DEVICE_BACKOFF = Backoff(free=5, forgotten=REMEMBERED, most=10)
+"""For one login name in a browser in which it signed in before."""
+
+CHANGE_BACKOFF = Backoff(free=5, forgotten=REMEMBERED, most=20)
+"""For the present password, asked in one session before it is changed."""
 
 NETWORK_BACKOFF = Backoff(free=50)
 """For all login names from one network; an office may share it."""
 
 
 def network_of(address: str | None) -> str:
-    """Return the part of an address that one household or office shares.
+    """Return the part of an address that one subscriber holds.
 
-    One IPv6 subscriber has 2**64 addresses, so only the first half counts.
+    This is a whole IPv4 address, or an IPv6 /48, the most that one site gets. Whatever is no
+    address, such as a malformed ``X-Forwarded-For``, is one network.
 
-    >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3:4:5:6"), network_of(None)
-    ('192.0.2.7', '2001:db8:1:2::/64', 'unknown')
+    >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3:4:5:6"), network_of("x")
+    ('192.0.2.7', '2001:db8:1::/48', 'unknown')
     """
     try:
         parsed = ipaddress.ip_address(address or "")
     except ValueError:
-        return address or "unknown"
+        return "unknown"
     if parsed.version == 4:
         return str(parsed)
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(ipaddress.IPv6Network((int(parsed), 48), strict=False))
 
 
 @dataclass(frozen=True)

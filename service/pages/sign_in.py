@@ -50,13 +50,18 @@ def doors() -> APIRouter:
         """Begin a session, or say why not."""
         edge.sessions.check_form(request, csrf)
         try:
-            _, token = edge.services.accounts.sign_in(
-                login, password, address=address_of(request), request_id=request_id_of(request)
+            signed_in, token = edge.services.accounts.sign_in(
+                login,
+                password,
+                address=address_of(request),
+                device=edge.sessions.device(request),
+                request_id=request_id_of(request),
             )
         except (WrongPassword, TooManyRequests) as error:
             return _form(edge, request, back=local(back), login=login, error=error)
         answer = go(local(back))
         edge.sessions.begin(request, answer, token)
+        edge.sessions.know(request, answer, signed_in.person.login)
         return answer
 
     @router.post("/logout")
@@ -94,6 +99,7 @@ def accounts() -> APIRouter:
         again: Annotated[str, Form()] = "",
     ) -> Response:
         """Take another password; the person's other sessions end."""
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
         wrong = None if new == again else "The new passwords do not match; nothing was changed."
         if wrong is None:
             try:
@@ -102,7 +108,10 @@ def accounts() -> APIRouter:
                 )
             except (WrongPassword, InvalidRequest) as error:
                 wrong = _words(error)
-        status = HTTPStatus.OK if wrong is None else HTTPStatus.UNPROCESSABLE_ENTITY
+            except TooManyRequests as error:
+                wrong, status = error.detail, HTTPStatus.TOO_MANY_REQUESTS
+        if wrong is None:
+            status = HTTPStatus.OK
         return page(
             "account.html", {"error": wrong, "done": wrong is None}, visit=visit, status=status
         )

@@ -7,11 +7,10 @@ from datetime import datetime
 from setwise.service.domain.accounts import (
     LONGEST_NAME,
     MOST_PER_MINUTE,
-    NETWORK_BACKOFF,
     PREFIX_LENGTH,
     SEEN_EVERY,
-    SIGN_IN_BACKOFF,
     ApiKey,
+    Device,
     ExternalIdentity,
     Person,
     Session,
@@ -19,7 +18,6 @@ from setwise.service.domain.accounts import (
     SignedIn,
     login_faults,
     login_of,
-    network_of,
     password_faults,
     person_changes,
     readable_password,
@@ -43,6 +41,7 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.text import is_id, text_faults
 from setwise.service.services.ports import Passwords
 from setwise.service.services.recording import Recorded
+from setwise.service.services.throttle import Counted, Throttle
 from setwise.service.stores.transaction import Transaction
 
 Digest = Callable[[str], bytes]
@@ -67,6 +66,11 @@ class Accounts(Recorded):
     session_digest: Digest
     new_secret: Callable[[], str]
     session_rule: SessionRule
+
+    @property
+    def throttle(self) -> Throttle:
+        """What slows guesses down."""
+        return Throttle(self.begin, self.now, self.session_digest)
 
     # Keys
 
@@ -323,7 +327,7 @@ class Accounts(Recorded):
     def set_password(
         self, caller: Caller, who: str, password: str, *, request_id: str | None = None
     ) -> Person:
-        """Replace a person's password and end all their sessions."""
+        """Replace a person's password, end their sessions and forget failed sign-ins."""
         caller.require(Permission.ADMINISTER)
         with self.begin(read_only=True) as transaction:
             person = _known(transaction, who)
@@ -333,6 +337,7 @@ class Accounts(Recorded):
             new = replace(_known(transaction, person.id, for_update=True), password=hashed)
             transaction.people.save(new)
             transaction.sessions.delete_of(new.id)
+            self.throttle.reset(transaction, new.login)
             self._note(transaction, caller, "person.password_set", new.id, request_id)
             transaction.commit()
         return new
@@ -351,19 +356,28 @@ class Accounts(Recorded):
         Raises
         ------
         WrongPassword
-            If ``old`` is not the current password.
+            If ``old`` is not the current password; the audit trail keeps this.
+        TooManyRequests
+            If too many attempts have failed; the password is not checked.
         InvalidRequest
             If ``new`` is too weak.
         """
         with self.begin(read_only=True) as transaction:
             person = _known(transaction, session.person_id)
-        if not self.passwords.verify(person.password, readable_password(old)):
+        counted = self.throttle.change(session.id)
+        if not self._verified(counted, person.password, readable_password(old)):
+            with self.begin() as transaction:
+                self._note(transaction, caller, "person.password_refused", person.id, request_id)
+                transaction.commit()
             raise WrongPassword("The present password is wrong.")
+        self.throttle.unchecked(counted)  # right, even if the new one is refused
         hashed = self._hashed(person, new)
         with self.begin() as transaction:
             changed = replace(_known(transaction, person.id, for_update=True), password=hashed)
             transaction.people.save(changed)
             transaction.sessions.delete_of(person.id, but=session.id)
+            self.throttle.succeeded(transaction, counted)
+            self.throttle.reset(transaction, changed.login)
             self._note(transaction, caller, "person.password_changed", person.id, request_id)
             transaction.commit()
 
@@ -383,12 +397,17 @@ class Accounts(Recorded):
         password: str,
         *,
         address: str | None = None,
+        device: Device | None = None,
         request_id: str | None = None,
     ) -> tuple[SignedIn, str]:
         """Start a session with a password; return it with its token.
 
-        Attempts count before the password is checked, so parallel guesses count too. An unknown
-        name takes as long as a wrong password and leaves the same traces.
+        An unknown name takes as long as a wrong password and leaves the same traces.
+
+        Parameters
+        ----------
+        device : Device or None
+            The browser, if somebody signed in there before.
 
         Raises
         ------
@@ -398,14 +417,11 @@ class Accounts(Recorded):
             If too many attempts have failed; the password is not checked.
         """
         login, password = login_of(login), readable_password(password)
-        network = network_of(address)
-        pair = self.session_digest(f"sign-in {login} {network}")
-        whole = self.session_digest(f"sign-in {network}")
-        self._count_attempt(pair, whole)
+        counted = self.throttle.sign_in(login, address, device)
         with self.begin(read_only=True) as transaction:
             person = transaction.people.by_login(login)
         stored = person.password if person is not None and not person.disabled else None
-        if not self.passwords.verify(stored, password) or person is None or stored is None:
+        if not self._verified(counted, stored, password) or person is None or stored is None:
             self._note_refusal(person, address, request_id)
             raise WrongPassword("The name or the password is wrong.")
         better = self.passwords.hash(password) if self.passwords.outdated(stored) else stored
@@ -419,26 +435,17 @@ class Accounts(Recorded):
             if kept and better != stored:
                 person = replace(person, password=better)
                 transaction.people.save(person)
-            transaction.attempts.forget(pair, before=self.now() - SIGN_IN_BACKOFF.forgotten)
-            transaction.attempts.uncount(whole)
+            self.throttle.succeeded(transaction, counted)
             entered = self._begin_session(transaction, person, address, request_id)
             transaction.commit()
         return entered
 
-    def _count_attempt(self, pair: bytes, network: bytes) -> None:
-        with self.begin() as transaction:
-            now = self.now()
-            rules = ((pair, SIGN_IN_BACKOFF), (network, NETWORK_BACKOFF))
-            counts = [(rule, transaction.attempts.lock(key, now)) for key, rule in rules]
-            wait = max(rule.wait(count, now).total_seconds() for rule, count in counts)
-            if wait > 0:
-                raise TooManyRequests(
-                    f"Too many attempts failed; wait {wait:.0f} seconds and try again.",
-                    retry_after_s=wait,
-                )
-            for rule, count in counts:
-                transaction.attempts.save(rule.counted(count, now))
-            transaction.commit()
+    def _verified(self, counted: Counted, stored: str | None, password: str) -> bool:
+        try:
+            return self.passwords.verify(stored, password)
+        except TooManyRequests:
+            self.throttle.unchecked(counted)
+            raise
 
     def _note_refusal(
         self, person: Person | None, address: str | None, request_id: str | None

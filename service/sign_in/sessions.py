@@ -15,7 +15,7 @@ from typing import Protocol
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from setwise.service.domain.accounts import Session, SignedIn
+from setwise.service.domain.accounts import Device, Session, SignedIn
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import ForgedRequest, Unauthenticated
 
@@ -27,6 +27,8 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _SESSION = "setwise-session"
 _FORM = "setwise-form"
 _FORM_LIFE_S = 3_600
+_DEVICE = "setwise-device"
+_DEVICE_LIFE_S = 365 * 86_400
 _AWAY = "setwise-away"
 _AWAY_LIFE_S = 600
 
@@ -124,6 +126,22 @@ class SessionCookies:
                 "The form is old, or the browser keeps no cookies of this site; try again."
             )
 
+    # A browser in which somebody signed in before is not slowed down by strangers' guesses.
+
+    def know(self, request: HTTPConnection, response: Response, login: str) -> None:
+        """Remember that ``login`` has signed in with this browser."""
+        body = base64.urlsafe_b64encode(_bytes(f"{secrets.token_urlsafe(16)} {login}")).decode()
+        kept = f"{body}.{self._proof('device', body)}"
+        self._set(request, response, _DEVICE, kept, _DEVICE_LIFE_S)
+
+    def device(self, request: HTTPConnection) -> Device | None:
+        """Return the browser that a signed cookie names, or None."""
+        named = self._signed(request, _DEVICE, "device")
+        if named is None:
+            return None
+        nonce, _, login = named.partition(" ")
+        return Device(login, nonce)
+
     # The browser stores the state of a sign-in while it is at the identity provider.
 
     def remember(self, request: HTTPConnection, response: Response, value: str) -> None:
@@ -134,10 +152,7 @@ class SessionCookies:
 
     def recall(self, request: HTTPConnection) -> str | None:
         """Return the stored value; None if it is missing or forged."""
-        body, _, proof = request.cookies.get(self._name(request, _AWAY), "").partition(".")
-        if not hmac.compare_digest(_bytes(proof), _bytes(self._proof("away", body))):
-            return None
-        return base64.urlsafe_b64decode(body).decode()
+        return self._signed(request, _AWAY, "away")
 
     def forget(self, request: HTTPConnection, response: Response) -> None:
         """Delete the stored value."""
@@ -160,6 +175,12 @@ class SessionCookies:
             raise ForgedRequest(
                 "The request comes from another origin. Behind a proxy, set SETWISE_PUBLIC_URL."
             )
+
+    def _signed(self, request: HTTPConnection, name: str, purpose: str) -> str | None:
+        body, _, proof = request.cookies.get(self._name(request, name), "").partition(".")
+        if not hmac.compare_digest(_bytes(proof), _bytes(self._proof(purpose, body))):
+            return None
+        return base64.urlsafe_b64decode(body).decode("utf-8", "surrogatepass")
 
     def _proof(self, purpose: str, value: str) -> str:
         digest = hmac.digest(self._secret, _bytes(f"{purpose} {value}"), hashlib.sha256)

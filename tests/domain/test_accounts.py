@@ -109,7 +109,9 @@ def test_waits_grow_and_a_day_of_peace_forgives_all() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("2001:db8::1", "2001:db8::ffff:2"),
+        ("2001:db8::1", "2001:db8:0:ffff::2"),
+        ("for=_hidden", "10.0.0.1, 10.0.0.2"),
+        ("", None),
         ("::ffff:192.0.2.7", "192.0.2.7"),
     ],
 )
@@ -118,4 +120,5 @@ def test_addresses_of_one_subscriber_are_one_network(one: str, other: str) -> No
 
 
 def test_other_addresses_are_other_networks() -> None:
-    assert len({network_of(a) for a in ("192.0.2.7", "192.0.2.8", "2001:db8::", "odd", None)}) == 5
+    others = ("192.0.2.7", "192.0.2.8", "2001:db8::", "2001:db8:1::", None)
+    assert len({network_of(address) for address in others}) == 5

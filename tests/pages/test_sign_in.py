@@ -177,3 +177,31 @@ def test_an_auditor_reads_all_and_changes_nothing(service: Service) -> None:
     ):
         refused = service.send(method, path, by="auditor", json=body)
         assert_problem(refused, 403, "forbidden")
+
+
+def test_a_browser_in_which_somebody_signed_in_is_not_slowed_by_strangers(
+    browser: Browser, service: Service
+) -> None:
+    browser.sign_in()
+    browser.submit("/logout", {"csrf": browser.token("/account")})
+    stranger = Browser(service)
+    for _ in range(6):
+        stranger.sign_in(password="wrong")
+    assert stranger.sign_in().status_code == 429
+    assert browser.sign_in().status_code == 303
+
+
+def test_a_forged_device_is_a_stranger(browser: Browser) -> None:
+    browser.cookies.set("setwise-device", "bm9uY2UgYW5u.forged")
+    for _ in range(6):
+        refused = browser.sign_in(password="wrong")
+    assert refused.status_code == 429
+
+
+def test_guesses_of_the_present_password_are_answered_with_a_pause(browser: Browser) -> None:
+    browser.sign_in()
+    for _ in range(6):
+        fields = {"csrf": browser.token("/account"), "old": "wrong", "new": "x", "again": "x"}
+        refused = browser.submit("/account/password", fields)
+    assert refused.status_code == 429
+    assert "wait" in refused.text

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
-from setwise.service.domain.accounts import NETWORK_BACKOFF, SIGN_IN_BACKOFF, Session
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.errors import (
     Forbidden,
@@ -14,7 +14,6 @@ from setwise.service.domain.errors import (
     LastAdmin,
     LoginTaken,
     PersonNotFound,
-    TooManyRequests,
     Unauthenticated,
     WrongPassword,
 )
@@ -23,6 +22,9 @@ from tests import building
 from tests.fakes import FakeClock, FakeIds, FakePasswords
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, key
 from tests.sqlite import Database
+
+if TYPE_CHECKING:
+    from setwise.service.domain.accounts import Session
 
 PASSWORD = "correct horse battery"
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
@@ -151,46 +153,6 @@ def test_a_new_role_ends_sessions_a_new_name_does_not(house: House) -> None:
     with pytest.raises(Unauthenticated):
         house.accounts.open_session(token)
     assert house.accounts.open_session(house.enter()).caller.role is Role.LEAD
-
-
-def test_guesses_are_slowed_and_then_stopped_without_a_look_at_the_password(house: House) -> None:
-    house.ann()
-    for _ in range(SIGN_IN_BACKOFF.free):
-        with pytest.raises(WrongPassword):
-            house.enter("wrong")
-    checked = len(house.passwords.checked)
-    with pytest.raises(TooManyRequests) as refused:
-        house.enter()  # the right one, too early
-    assert 0 < refused.value.retry_after_s <= 2
-    assert len(house.passwords.checked) == checked
-    house.now.advance(seconds=refused.value.retry_after_s)
-    house.enter()
-    with pytest.raises(WrongPassword):  # the count starts anew
-        house.enter("wrong")
-
-
-def test_a_guesser_locks_nobody_else_out(house: House) -> None:
-    house.ann()
-    for _ in range(SIGN_IN_BACKOFF.free + 1):
-        with pytest.raises((WrongPassword, TooManyRequests)):
-            house.enter("wrong", address=THERE)
-    assert house.accounts.open_session(house.enter(address=HERE))
-
-
-def test_a_network_that_tries_many_names_is_slowed_too(house: House) -> None:
-    house.ann()
-    for number in range(NETWORK_BACKOFF.free):
-        with pytest.raises(WrongPassword):
-            house.accounts.sign_in(f"name{number}", "wrong", address=THERE)
-    with pytest.raises(TooManyRequests):
-        house.enter(address=THERE)
-    house.enter(address=HERE)
-
-
-def test_an_office_that_signs_in_rightly_is_never_slowed(house: House) -> None:
-    house.ann()
-    for _ in range(NETWORK_BACKOFF.free + 10):
-        house.enter()
 
 
 def test_a_session_ends_by_itself_and_use_prolongs_it_to_a_limit(house: House) -> None:

@@ -1,0 +1,159 @@
+"""Guesses are slowed wherever they come from, and the right owner gets in all the same."""
+
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+
+from setwise.service.domain.accounts import (
+    ACCOUNT_BACKOFF,
+    CHANGE_BACKOFF,
+    DEVICE_BACKOFF,
+    NETWORK_BACKOFF,
+    Device,
+)
+from setwise.service.domain.errors import InvalidRequest, TooManyRequests, WrongPassword
+from tests.samples import ADMIN
+from tests.services.test_accounts import HERE, PASSWORD, THERE, House
+
+KNOWN = Device("ann", "nonce")
+
+
+@pytest.fixture
+def house() -> House:
+    house = House()
+    house.ann()
+    return house
+
+
+def guess(house: House, n: int, *, login: str = "ann", address: str = "198.51.{}.{}") -> int:
+    """Guess as soon as it is allowed, each time from elsewhere; return how many were checked."""
+    checked = 0
+    for number in range(n):
+        where = address.format(number // 250, number % 250)
+        try:
+            house.accounts.sign_in(login, f"wrong {number}", address=where)
+        except WrongPassword:
+            checked += 1
+        except TooManyRequests as refused:
+            if refused.retry_after_s <= 900:
+                house.now.advance(seconds=refused.retry_after_s)
+    return checked
+
+
+def test_guesses_are_slowed_and_then_stopped_without_a_look_at_the_password(house: House) -> None:
+    assert guess(house, ACCOUNT_BACKOFF.free) == ACCOUNT_BACKOFF.free
+    checked = len(house.passwords.checked)
+    with pytest.raises(TooManyRequests) as refused:
+        house.enter()  # the right one, too early
+    assert 0 < refused.value.retry_after_s <= 2
+    assert len(house.passwords.checked) == checked
+    house.now.advance(seconds=refused.value.retry_after_s)
+    house.enter()
+    with pytest.raises(WrongPassword):  # the count starts anew
+        house.enter("wrong")
+
+
+@pytest.mark.parametrize("login", ["ann", "nobody"])
+@pytest.mark.parametrize("address", ["198.51.{}.{}", "2001:db8:{}:{}::1", "not an address {} {}"])
+def test_an_account_is_guessed_at_no_more_than_a_hundred_times(
+    house: House, login: str, address: str
+) -> None:
+    assert guess(house, 400, login=login, address=address) == ACCOUNT_BACKOFF.most == 100
+    house.now.advance(hours=24 * 30)
+    with pytest.raises(TooManyRequests, match="ask an administrator"):
+        house.accounts.sign_in(login, PASSWORD, address=HERE)
+
+
+def test_a_hundred_failures_take_a_day(house: House) -> None:
+    began = house.now()
+    guess(house, 200)
+    assert house.now() - began > timedelta(hours=20)
+
+
+def test_whoever_signed_in_before_gets_in_past_the_guesses_of_strangers(house: House) -> None:
+    guess(house, 400)
+    for number in range(NETWORK_BACKOFF.free + 1):
+        with suppress(WrongPassword, TooManyRequests):
+            house.accounts.sign_in(f"name{number}", "wrong", address=HERE)
+    house.accounts.sign_in("Ann", PASSWORD, address=HERE, device=KNOWN)
+    # Success there gives strangers no further guesses.
+    assert guess(house, 5) == 0
+
+
+def test_a_device_that_guesses_is_slowed_and_then_counts_as_a_stranger(house: House) -> None:
+    guess(house, 400)
+    checked = 0
+    for _ in range(200):
+        try:
+            house.accounts.sign_in("ann", "wrong", address=HERE, device=KNOWN)
+        except WrongPassword:
+            checked += 1
+        except TooManyRequests as refused:
+            house.now.advance(seconds=min(refused.retry_after_s, 900))
+    assert checked == DEVICE_BACKOFF.most == 10
+
+
+def test_the_device_of_one_person_opens_no_way_to_another(house: House) -> None:
+    guess(house, 400)
+    with pytest.raises(TooManyRequests):
+        house.accounts.sign_in("ann", PASSWORD, address=HERE, device=Device("ben", "nonce"))
+
+
+def test_a_new_password_from_an_administrator_lets_the_owner_in(house: House) -> None:
+    guess(house, 400)
+    house.accounts.set_password(ADMIN, "ann", "another long password")
+    house.enter("another long password")
+
+
+def test_a_network_that_tries_many_names_is_slowed_too(house: House) -> None:
+    assert guess(house, 0) == 0
+    for number in range(NETWORK_BACKOFF.free):
+        with pytest.raises(WrongPassword):
+            house.accounts.sign_in(f"name{number}", "wrong", address=THERE)
+    with pytest.raises(TooManyRequests):
+        house.enter(address=THERE)
+    house.enter(address=HERE)
+
+
+def test_an_office_that_signs_in_rightly_is_never_slowed(house: House) -> None:
+    for _ in range(NETWORK_BACKOFF.free + 10):
+        house.enter()
+
+
+def test_guesses_of_the_present_password_are_slowed_and_leave_a_line(house: House) -> None:
+    stolen = house.accounts.open_session(house.enter())
+    mine = house.accounts.open_session(house.enter())
+
+    def change(opened: object, old: str, new: str = "another long password") -> None:
+        house.accounts.change_own_password(opened.caller, opened.session, old, new)
+
+    checked = 0
+    for _ in range(200):
+        try:
+            change(stolen, "wrong")
+        except WrongPassword:
+            checked += 1
+        except TooManyRequests as refused:
+            house.now.advance(seconds=min(refused.retry_after_s, 900))
+    assert checked == CHANGE_BACKOFF.most
+    refused = [event for event in house.events() if event[0] == "person.password_refused"]
+    assert len(refused) == checked
+    for _ in range(CHANGE_BACKOFF.free + 1):  # the right password, a weak new one
+        with pytest.raises(InvalidRequest):
+            change(mine, PASSWORD, "short")
+    change(mine, PASSWORD)
+
+
+def test_an_attempt_whose_password_was_not_checked_does_not_count(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object) -> bool:
+        raise TooManyRequests("busy", retry_after_s=5)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(house.passwords, "verify", busy)
+        for _ in range(ACCOUNT_BACKOFF.free + 1):
+            with pytest.raises(TooManyRequests, match="busy"):
+                house.enter()
+    house.enter()
