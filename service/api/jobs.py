@@ -27,6 +27,7 @@ JOB_EXAMPLE: Example = {
     "finished_at": None,
     "result": None,
     "error": None,
+    "error_code": None,
 }
 
 
@@ -46,6 +47,10 @@ class Job(AnswerBody):
     result: dict[str, JsonValue] | None = Field(description="The result; it depends on the kind.")
     error: str | None = Field(
         description="Why the last attempt failed; a queued job with an error is retried."
+    )
+    error_code: str | None = Field(
+        description="The kind of that error, for programs: the last part of a problem's `type`, or "
+        "`workers-lost` if workers died on the job. Treat a code that you do not know as a failure."
     )
 
     @classmethod

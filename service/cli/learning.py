@@ -2,10 +2,10 @@
 
 # ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost import slowly: only where needed
 
-import os
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -70,6 +70,7 @@ def train(
     json_: Json = False,
 ) -> None:
     """Train a model on labelled documents."""
+    out = out.resolve()
     _check_target(out, force=force)
     from setwise.models.data.datasets import check_trainable, read_dataset
     from setwise.models.storage.artifacts import save
@@ -150,9 +151,16 @@ def _check_target(out: Path, *, force: bool) -> None:
             raise CommandError(f"{out}: an artifact is there already; add --force to replace it")
     elif out.exists() and not out.is_dir():
         raise CommandError(f"{out}: this is a file; name a folder")
-    existing = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
-    if not os.access(existing, os.W_OK):
-        raise CommandError(f"{existing}: no permission to write here; name another folder")
+    existing = next(folder for folder in out.parents if folder.exists())
+    try:
+        # As the model will be written: under a longer name first, beside its folder.
+        with TemporaryDirectory(prefix=f".{out.name}.setwise", dir=existing):
+            pass
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CommandError(
+            f"{out}: cannot be written in {existing} ({reason}); name another folder"
+        ) from error
 
 
 @commands.command()

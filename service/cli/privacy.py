@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from setwise.service.cli.assembly import application
-from setwise.service.cli.console import say
+from setwise.service.cli.console import CommandError, say
 
 commands = typer.Typer(help="Delete the texts of documents.")
 
@@ -21,6 +21,11 @@ def erase(
 
     with application() as built:
         count = built.services.predictions.erase_document(SYSTEM, document_id)
+    if not count:
+        raise CommandError(
+            f"no stored document has the id {document_id!r}; nothing was erased. Give the id that "
+            "its sender gave it"
+        )
     say(f"erased from {count} prediction{'' if count == 1 else 's'}")
 
 

@@ -1,7 +1,11 @@
 """The errors that the service raises; none of them mentions HTTP."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+INTERNAL_ERROR = "internal-error"
+"""Code of a fault of the service itself, which no class below describes."""
 
 
 class ServiceError(Exception):
@@ -16,6 +20,15 @@ class ServiceError(Exception):
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
+
+    @property
+    def code(self) -> str:
+        """A stable name of the kind of error, for programs.
+
+        >>> JobNotFound("No job has this id.").code
+        'job-not-found'
+        """
+        return re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from setwise.service.domain.errors import JobFinished, JobUnfinished
+from setwise.service.domain.errors import INTERNAL_ERROR, JobFinished, JobUnfinished
+
+WORKERS_LOST = "workers-lost"
+"""Code of the error of a job whose workers died, one after the other."""
 
 
 class JobState(StrEnum):
@@ -58,6 +61,8 @@ class Job:
         The caller that requested the job and may see it; None for the service itself.
     request_key : str or None
         The owner's idempotency key: repeating the request makes no second job.
+    error_code : str or None
+        Kind of the last error, for programs; ``error`` is for people.
     checkpoint : mapping or None
         State from which another worker can resume.
     """
@@ -78,6 +83,7 @@ class Job:
     lease_expires_at: datetime | None = None
     result: Mapping[str, object] | None = None
     error: str | None = None
+    error_code: str | None = None
     owner_id: str | None = None
     request_key: str | None = None
     checkpoint: Mapping[str, object] | None = None
@@ -117,25 +123,29 @@ class Job:
             progress=1.0,
             result=result,
             error=None,
+            error_code=None,
             finished_at=now,
             lease_expires_at=None,
         )
 
     def failed(
-        self, error: str, now: datetime, rule: RetryRule, *, hopeless: bool = False
+        self,
+        error: str,
+        now: datetime,
+        rule: RetryRule,
+        *,
+        code: str = INTERNAL_ERROR,
+        hopeless: bool = False,
     ) -> "Job":
         """Return the job queued for its next attempt, or failed with ``error``.
 
         A ``hopeless`` job is not retried, because it would fail in the same way.
         """
         delay = None if hopeless else rule.delay_after(self.attempt)
+        ended = replace(self, error=error, error_code=code, lease_expires_at=None)
         if delay is None:
-            return replace(
-                self, state=JobState.FAILED, error=error, finished_at=now, lease_expires_at=None
-            )
-        return replace(
-            self, state=JobState.QUEUED, error=error, due_at=now + delay, lease_expires_at=None
-        )
+            return replace(ended, state=JobState.FAILED, finished_at=now)
+        return replace(ended, state=JobState.QUEUED, due_at=now + delay)
 
     def cancelled(self, now: datetime) -> "Job":
         """Return the job cancelled; its worker's next write is refused.
@@ -164,7 +174,13 @@ class Job:
         if not self.finished:
             raise JobUnfinished(f"The job is {self.state}; it is retried automatically.")
         return replace(
-            self, state=JobState.QUEUED, attempt=0, due_at=now, finished_at=None, error=None
+            self,
+            state=JobState.QUEUED,
+            attempt=0,
+            due_at=now,
+            finished_at=None,
+            error=None,
+            error_code=None,
         )
 
     def returned(self, now: datetime) -> "Job":
@@ -189,6 +205,7 @@ class Job:
             message="",
             attempt=0,
             error=None,
+            error_code=None,
             due_at=now + interval,
             lease_expires_at=None,
         )

@@ -15,6 +15,7 @@ from datetime import timedelta
 import structlog
 
 from setwise.service.domain.errors import (
+    INTERNAL_ERROR,
     Forbidden,
     InvalidRequest,
     LeaseLost,
@@ -202,8 +203,10 @@ class Worker:
         except Exception as error:
             log.exception("job.failed", attempt=job.attempt)
             # The message of an unexpected error could quote a document, so store only its type.
-            reason = error.detail if isinstance(error, ServiceError) else type(error).__name__
-            self._jobs.fail(job, reason, hopeless=isinstance(error, HOPELESS))
+            reason, code = type(error).__name__, INTERNAL_ERROR
+            if isinstance(error, ServiceError):
+                reason, code = error.detail, error.code
+            self._jobs.fail(job, reason, code=code, hopeless=isinstance(error, HOPELESS))
         else:
             if task.every is not None:
                 self._jobs.repeat(job, task.every)

@@ -11,13 +11,21 @@ from datetime import UTC, datetime, timedelta
 
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.errors import (
+    INTERNAL_ERROR,
     Forbidden,
     JobNotFound,
     JobUnfinished,
     LeaseLost,
     ResultNotFound,
 )
-from setwise.service.domain.jobs import Job, JobFilter, RetryRule, job_folder, result_folder
+from setwise.service.domain.jobs import (
+    WORKERS_LOST,
+    Job,
+    JobFilter,
+    RetryRule,
+    job_folder,
+    result_folder,
+)
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.text import is_id
 from setwise.service.services import files
@@ -244,7 +252,8 @@ class Jobs(Recorded):
                 lost = job.attempt > self.retries.attempts
                 if lost:
                     error = f"gave up: {job.attempt - 1} workers died or went silent on it"
-                    transaction.jobs.save(job.failed(error, now, self.retries), token=job.token)
+                    failed = job.failed(error, now, self.retries, code=WORKERS_LOST)
+                    transaction.jobs.save(failed, token=job.token)
                 transaction.commit()
             if not lost:
                 return job
@@ -287,7 +296,9 @@ class Jobs(Recorded):
         """
         return self._save(job.repeated(self.now(), interval))
 
-    def fail(self, job: Job, error: str, *, hopeless: bool = False) -> Job:
+    def fail(
+        self, job: Job, error: str, *, code: str = INTERNAL_ERROR, hopeless: bool = False
+    ) -> Job:
         """Record a failed attempt and return the job, queued again or failed.
 
         Raises
@@ -295,7 +306,8 @@ class Jobs(Recorded):
         LeaseLost
             If another worker has the job, or it was cancelled.
         """
-        return self._save(job.failed(error, self.now(), self.retries, hopeless=hopeless))
+        failed = job.failed(error, self.now(), self.retries, code=code, hopeless=hopeless)
+        return self._save(failed)
 
     def give_back(self, job: Job) -> Job:
         """Make a stopping worker's job due at once; raises `LeaseLost`."""

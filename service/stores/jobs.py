@@ -156,6 +156,7 @@ def _changing(job: Job) -> dict[str, object]:
         "lease_expires_at": job.lease_expires_at,
         "result": None if job.result is None else dict(job.result),
         "error": job.error,
+        "error_code": job.error_code,
     }
 
 

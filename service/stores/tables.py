@@ -613,6 +613,7 @@ jobs = Table(
     Column("lease_expires_at", Instant),
     Column("result", Json),
     Column("error", Text),
+    Column("error_code", Text),
     Column("owner_id", Text),
     Column("request_key", Text),
     Column("checkpoint", Json),

@@ -32,6 +32,7 @@ def test_a_job_is_shown_to_its_owner_and_to_administrators(service: Service) -> 
         "finished_at": None,
         "result": None,
         "error": None,
+        "error_code": None,
     }
     assert service.get(f"/v1/jobs/{made.id}", by="admin").json() == shown.json()
     assert_problem(service.get(f"/v1/jobs/{made.id}", by="client"), 404, "job-not-found")
@@ -73,6 +74,7 @@ def test_the_error_of_a_failed_job_is_kept(service: Service) -> None:
     made = add(service)
     claimed = service.services.jobs.claim(["scoring"])
     assert claimed is not None
-    service.services.jobs.fail(claimed, "line 7 is no JSON", hopeless=True)
+    service.services.jobs.fail(claimed, "line 7 is no JSON", code="invalid-request", hopeless=True)
     shown = service.get(f"/v1/jobs/{made.id}", by="admin").json()
     assert (shown["state"], shown["error"]) == ("failed", "line 7 is no JSON")
+    assert shown["error_code"] == "invalid-request"

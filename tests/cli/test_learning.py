@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from setwise.models.data import datasets
 from setwise.models.storage.artifacts import load
 from setwise.models.training import METHODS
 from setwise.service.cli import main
@@ -169,6 +170,26 @@ def test_foreign_folders_and_files_are_never_replaced(folder, tmp_path, capsys):
     out = tmp_path / "keep.txt"
     assert "this is a file" in refusal(capsys, "train", folder / "texts", "--out", out, "--force")
     assert out.read_text() == "mine"
+
+
+@pytest.mark.parametrize("out", ["keep.txt/model", "x" * 250, "deep/" + "x" * 250])
+def test_a_target_that_cannot_be_written_is_refused_before_the_work(
+    folder, tmp_path, capsys, monkeypatch, out
+):
+    (tmp_path / "keep.txt").write_text("mine")
+    monkeypatch.setattr(datasets, "read_dataset", lambda *_, **__: pytest.fail("work began"))
+    message = refusal(capsys, "train", folder / "texts", "--out", tmp_path / out)
+    assert message.endswith("; name another folder")
+    assert [path.name for path in tmp_path.iterdir() if path.name[0] == "."] == []
+
+
+def test_a_model_is_written_to_the_current_folder_if_it_is_empty(
+    folder, tmp_path, capsys, monkeypatch
+):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    assert status_of("train", folder / "texts", "--out", ".") == 0
+    assert load(tmp_path / "empty").kind == "text"
 
 
 def test_a_bad_line_ends_training_with_its_name(tmp_path, capsys):

@@ -49,8 +49,10 @@ def test_a_failed_attempt_waits_and_is_tried_again_until_the_rule_gives_up() -> 
 
 
 def test_success_forgets_the_error_of_an_earlier_attempt() -> None:
-    retried = job().claimed(START, MINUTE).failed("boom", START, RetryRule())
-    assert retried.claimed(START, MINUTE).succeeded(None, START).error is None
+    retried = job().claimed(START, MINUTE).failed("boom", START, RetryRule(), code="forbidden")
+    assert (retried.error, retried.error_code) == ("boom", "forbidden")
+    done = retried.claimed(START, MINUTE).succeeded(None, START)
+    assert (done.error, done.error_code) == (None, None)
 
 
 def test_a_job_given_back_by_a_stopping_worker_has_lost_no_attempt() -> None:

@@ -84,6 +84,7 @@ def test_what_can_only_fail_again_is_not_tried_again(world: World) -> None:
     world.jobs().enqueue("fail")
     assert world.worker(fail=Task(fail)).run_one()
     assert (world.job().state, world.job().error) == (JobState.FAILED, "no such file")
+    assert world.job().error_code == "invalid-request"
 
 
 def test_a_job_goes_on_from_its_checkpoint(world: World) -> None:
@@ -143,7 +144,7 @@ def test_the_words_of_an_unexpected_error_are_not_kept(world: World) -> None:
 
     world.jobs().enqueue("fail")
     world.worker(fail=Task(fail)).run_one()
-    assert world.job().error == "ValueError"
+    assert (world.job().error, world.job().error_code) == ("ValueError", "internal-error")
 
 
 def test_a_recurring_job_keeps_one_row_and_waits_for_its_turn(world: World) -> None:

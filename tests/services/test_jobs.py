@@ -152,6 +152,7 @@ def test_a_job_that_kills_its_workers_is_given_up(yard: Yard) -> None:
     assert yard.claimed().id == harmless.id
     assert yard.stored(poison).state is JobState.FAILED
     assert yard.stored(poison).error == "gave up: 3 workers died or went silent on it"
+    assert yard.stored(poison).error_code == "workers-lost"
 
 
 def test_a_stopping_worker_gives_its_job_back_at_once(yard: Yard) -> None:
