@@ -1,0 +1,130 @@
+"""What earlier releases stored is upgraded and goes on working."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from setwise.service import build
+from setwise.service.cli import main
+from setwise.service.domain.callers import Role
+from setwise.service.domain.predictions import Document
+from setwise.service.domain.reviews import ReviewState
+from setwise.service.stores import tables
+from setwise.service.stores.upkeep import migrate
+from tests.releases.make import ANSWERS, ENCRYPTION_KEY, HERE, PASSWORD, settings
+
+RELEASES = sorted(folder.name for folder in HERE.iterdir() if (folder / ANSWERS).is_file())
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def release(request: pytest.FixtureRequest) -> Path:
+    return Path(HERE, request.param)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def upgraded(
+    request: pytest.FixtureRequest, release: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[build.Application, dict[str, Any]]]:
+    """Restore a backup by the commands, upgrade it, and start the service on it."""
+    folder = tmp_path_factory.mktemp("upgraded")
+    with pytest.MonkeyPatch.context() as environment:
+        if request.param == "sqlite":
+            url = f"sqlite:///{folder / 'setwise.db'}"
+        else:
+            server = request.getfixturevalue("postgres_server")
+            database = server.make()
+            request.addfinalizer(lambda: server.drop(database))  # noqa: PT021 -- only if made
+            url = database.render_as_string(hide_password=False)
+        environment.setenv("SETWISE_DATA_DIR", str(folder))
+        environment.setenv("SETWISE_DATABASE_URL", url)
+        environment.setenv("SETWISE_ENCRYPTION_KEYS", ENCRYPTION_KEY)
+        for command in (
+            ["restore", str(release / f"{request.param}.zip")],
+            ["db", "upgrade"],
+            ["db", "reencrypt", "--transition"],
+            ["doctor"],
+        ):
+            with pytest.raises(SystemExit) as ended:
+                main(command)
+            assert ended.value.code == 0, command
+    application = build.build(settings(folder, url))
+    with closing(application):
+        application.unseal()
+        application.registry.start()
+        yield application, json.loads((release / ANSWERS).read_text())[request.param]
+        application.registry.stop()
+
+
+def test_the_first_release_is_kept() -> None:
+    assert "0.1.0" in RELEASES
+
+
+def test_every_row_is_there(upgraded: tuple[build.Application, dict[str, Any]]) -> None:
+    application, stored = upgraded
+    assert migrate.check(application.engine).ok
+    with application.engine.connect() as connection:
+        for name, count in stored["rows"].items():
+            table = tables.metadata.tables[name]
+            found = connection.execute(select(func.count()).select_from(table)).scalar_one()
+            assert found >= count > 0, name
+
+
+def test_the_model_predicts_the_same_sets_with_the_same_confidences(
+    upgraded: tuple[build.Application, dict[str, Any]],
+) -> None:
+    application, stored = upgraded
+    texts = [one["text"] for one in stored["predictions"]]
+    scored = application.registry.active().score([Document(text=text) for text in texts])
+    for one, then in zip(scored, stored["predictions"], strict=True):
+        assert list(one.labels) == then["labels"]
+        assert one.confidence == pytest.approx(then["confidence"], abs=1e-9)
+        assert one.calibrator_version == then["calibrator"]
+
+
+def test_keys_and_passwords_still_open_it(
+    upgraded: tuple[build.Application, dict[str, Any]],
+) -> None:
+    application, stored = upgraded
+    accounts = application.services.accounts
+    for role, secret in stored["keys"].items():
+        assert accounts.authenticate(secret).role is Role(role)
+    signed_in, _ = accounts.sign_in("ann", PASSWORD)
+    assert signed_in.caller.name == "Ann"
+
+
+def test_the_queue_is_read_and_a_review_is_answered(
+    upgraded: tuple[build.Application, dict[str, Any]],
+) -> None:
+    application, stored = upgraded
+    services = application.services
+    reviewer, lead = (
+        services.accounts.authenticate(stored["keys"][r]) for r in ("reviewer", "lead")
+    )
+    waiting = services.reviews.page(lead, state=ReviewState.WAITING, limit=200).items
+    texts = {one.id: one.prediction.document.text for one in waiting}
+    assert stored["waiting"].items() <= texts.items()
+    task_id = list(stored["waiting"])[-1]  # the first was skipped by this reviewer
+    task = services.reviews.claim(reviewer, only=task_id)
+    assert task is not None
+    services.reviews.complete(reviewer, task.id, task.prediction.scored.labels, None, task.version)
+    assert services.reviews.get(lead, task_id).state is ReviewState.COMPLETED
+
+
+def test_reports_and_the_policy_are_read(
+    upgraded: tuple[build.Application, dict[str, Any]],
+) -> None:
+    application, stored = upgraded
+    services = application.services
+    admin = services.accounts.authenticate(stored["keys"]["admin"])
+    assert services.policy.get(admin).version == stored["policy"]
+    assert services.reports.summary(admin).predictions == stored["rows"]["predictions"]
+    assert services.certification.page(admin).items
+    assert services.recalibration.page(admin).items
+    assert services.breaker.get(admin).trips
+    assert services.webhooks.deliveries(admin).items
+    assert services.jobs.page(admin).items
