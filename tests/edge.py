@@ -14,6 +14,7 @@ from setwise.service.app import create_app
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.services.all import Services
+from setwise.service.services.ports import Passwords
 from setwise.service.settings import Settings
 from tests.fake_files import FakeFiles
 from tests.fakes import (
@@ -102,7 +103,7 @@ def service() -> Service:
     return build_service(Settings(max_text_bytes=1_000, key_cache_s=0))
 
 
-def build_service(settings: Settings) -> Service:
+def build_service(settings: Settings, passwords: Passwords | None = None) -> Service:
     """Return a service over fakes that has one key of each role."""
     clock, ids, database = FakeClock(), FakeIds(), Database()
     predictors = FakePredictors()
@@ -121,7 +122,7 @@ def build_service(settings: Settings) -> Service:
         lease_clock=clock,
         clock=clock,
         ids=ids,
-        passwords=FakePasswords(),
+        passwords=passwords or FakePasswords(),
     )
     checks = {name: lambda name=name: faults.get(name) for name in ("database", "model")}
     edge = build.edge(settings, services, pepper=PEPPER, checks=checks, ids=ids, clock=clock)

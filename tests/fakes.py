@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO
@@ -165,6 +166,9 @@ class FakePasswords:
 
     version: int = 1
     checked: list[str | None] = field(default_factory=list)
+
+    def place(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def hash(self, password: str) -> str:
         return f"{self.version}:{password[::-1]}"

@@ -362,6 +362,12 @@ class Accounts(Recorded):
         InvalidRequest
             If ``new`` is too weak.
         """
+        with self.passwords.place():
+            self._change_own_password(caller, session, old, new, request_id)
+
+    def _change_own_password(
+        self, caller: Caller, session: Session, old: str, new: str, request_id: str | None
+    ) -> None:
         with self.begin(read_only=True) as transaction:
             person = _known(transaction, session.person_id)
         counted = self.throttle.change(session.id)
@@ -416,7 +422,18 @@ class Accounts(Recorded):
         TooManyRequests
             If too many attempts have failed; the password is not checked.
         """
-        login, password = login_of(login), readable_password(password)
+        with self.passwords.place():
+            return self._sign_in(login_of(login), password, address, device, request_id)
+
+    def _sign_in(
+        self,
+        login: str,
+        password: str,
+        address: str | None,
+        device: Device | None,
+        request_id: str | None,
+    ) -> tuple[SignedIn, str]:
+        password = readable_password(password)
         counted = self.throttle.sign_in(login, address, device)
         with self.begin(read_only=True) as transaction:
             person = transaction.people.by_login(login)

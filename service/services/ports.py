@@ -133,6 +133,9 @@ class Progress(Protocol):
 class Passwords(Protocol):
     """Slow hashes of passwords."""
 
+    def place(self) -> AbstractContextManager[None]:
+        """Hold a place in the queue; raises `TooManyRequests` at once if it is full."""
+
     def hash(self, password: str) -> str:
         """Return the hash of a password to store."""
 

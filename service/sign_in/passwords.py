@@ -1,5 +1,7 @@
 """Password hashes with Argon2id (RFC 9106)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import BoundedSemaphore
 
 from argon2 import PasswordHasher, Type
@@ -12,6 +14,9 @@ TIME_COST, MEMORY_KIB, LANES = 3, 65_536, 4
 
 MOST_AT_ONCE = 2
 """Most hashes computed at the same time, which bounds memory."""
+
+MOST_WAITING = 8
+"""Most people who wait for their hash, each with a thread that serves no other request."""
 
 PATIENCE_S = 5.0
 
@@ -30,8 +35,19 @@ class Argon2Passwords:
             time_cost=time_cost, memory_cost=memory_kib, parallelism=LANES, type=Type.ID
         )
         self._free = BoundedSemaphore(MOST_AT_ONCE)
+        self._places = BoundedSemaphore(MOST_AT_ONCE + MOST_WAITING)
         # Verified for unknown names, so that they take as long as known ones.
         self._unknown: str | None = None
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold a place in the queue; raises `TooManyRequests` at once if it is full."""
+        if not self._places.acquire(blocking=False):
+            raise _crowded()
+        try:
+            yield
+        finally:
+            self._places.release()
 
     def hash(self, password: str) -> str:
         """Return the encoded hash: algorithm, parameters, salt and digest."""
@@ -71,10 +87,13 @@ class _Turn:
 
     def __enter__(self) -> None:
         if not self._free.acquire(timeout=PATIENCE_S):
-            raise TooManyRequests(
-                "Too many people are signing in; try again in a few seconds.",
-                retry_after_s=PATIENCE_S,
-            )
+            raise _crowded()
 
     def __exit__(self, *_: object) -> None:
         self._free.release()
+
+
+def _crowded() -> TooManyRequests:
+    return TooManyRequests(
+        "Too many people are signing in; try again in a few seconds.", retry_after_s=PATIENCE_S
+    )

@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
@@ -70,3 +71,14 @@ def test_a_crowd_waits_its_turn_and_then_is_sent_away(
             with pytest.raises(TooManyRequests, match="signing in"):
                 crowded.result()
         assert quick.verify(stored, PASSWORD)
+
+
+def test_a_full_queue_refuses_at_once(quick: Argon2Passwords) -> None:
+    with ExitStack() as stack:
+        for _ in range(passwords.MOST_AT_ONCE + passwords.MOST_WAITING):
+            stack.enter_context(quick.place())
+        with pytest.raises(TooManyRequests, match="signing in") as refused, quick.place():
+            pass
+        assert refused.value.retry_after_s > 0
+    with quick.place():
+        pass
