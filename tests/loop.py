@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.breaker import BreakerRule
 from setwise.service.domain.callers import Caller
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Document, Prediction, Submission
 from setwise.service.services.certification import Schedule
 from setwise.service.services.policy import Policies
@@ -21,6 +21,18 @@ EARLY = Schedule(room=3.0)
 HALF = AuditPlan(certification_rate=0.5, gold_reread_rate=1.0)
 
 
+def wanted(audits: AuditPlan = HALF, target: float = 0.8, **rest: object) -> PolicyChange:
+    """Return a policy whose threshold audits are to prove."""
+    return change(
+        target_accuracy=target,
+        risk=0.2,
+        threshold_mode=ThresholdMode.CERTIFIED,
+        threshold=None,
+        audits=audits,
+        **rest,
+    )
+
+
 @dataclass
 class Loop:
     """A service on any database whose model answers RIGHT, with its text for confidence."""
@@ -33,7 +45,8 @@ class Loop:
 
     def __post_init__(self) -> None:
         parts = (self.begin, self.now, self.new_id)
-        self.change_policy = Policies(*parts).change
+        self.policies = Policies(*parts)
+        self.change_policy = self.policies.change
         self.certifications = building.certifications(*parts, schedule=EARLY)
         self.certify = self.certifications.certify
         self.certify_if_due = self.certifications.certify_if_due
@@ -51,15 +64,7 @@ class Loop:
         self.claim, self.complete = self.reviews.claim, self.reviews.complete
 
     def plan(self, audits: AuditPlan = HALF, target: float = 0.8, **rest: object) -> None:
-        wanted = change(
-            target_accuracy=target,
-            risk=0.2,
-            threshold_mode=ThresholdMode.CERTIFIED,
-            threshold=None,
-            audits=audits,
-            **rest,
-        )
-        self.change_policy(ADMIN, wanted, None)
+        self.change_policy(ADMIN, wanted(audits, target, **rest), None)
 
     def predict(self, *texts: str) -> list[Prediction]:
         made = self.predictions.predict(

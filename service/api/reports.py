@@ -253,10 +253,16 @@ class PreviewRequest(RequestBody):
 class Preview(AnswerBody):
     """Forecasts of the current and the other policy, for the same documents."""
 
-    model_config = _shown({"now": _FORECAST, "then": {**_FORECAST, "threshold": 0.85}})
+    model_config = _shown(
+        {"now": _FORECAST, "then": {**_FORECAST, "threshold": 0.85}, "certificate_ends": None}
+    )
 
     now: Forecast
     then: Forecast
+    certificate_ends: str | None = Field(
+        description="Why the change would end the certificate in force, so that nothing would be "
+        "sent until audits prove a threshold again; null if it would not."
+    )
 
 
 class ReportQuery(Parameters):
@@ -312,4 +318,10 @@ def preview_policy(caller: CallerOf, body: PreviewRequest, services: ServicesOf)
         target_accuracy=body.target_accuracy,
         rules=None if rules is None else [rule.model_dump(exclude_none=True) for rule in rules],
     )
-    return answer(Preview(now=Forecast.of(made.now), then=Forecast.of(made.then)))
+    return answer(
+        Preview(
+            now=Forecast.of(made.now),
+            then=Forecast.of(made.then),
+            certificate_ends=made.certificate_ends,
+        )
+    )

@@ -147,6 +147,18 @@ class AuditPlan:
         """Audited share of the documents that would be sent."""
         return self.certification_rate + self.training_rate
 
+    def checks_as_much_as(self, other: "AuditPlan") -> bool:
+        """Return whether no document is sent unread that the other plan would check.
+
+        Draws do not change with the plan, so a document that is drawn at one rate is drawn at
+        every higher one.
+        """
+        return (
+            self.certification_rate >= other.certification_rate
+            and self.rate >= other.rate
+            and (self.mode is AuditMode.HOLD or other.mode is AuditMode.SEND)
+        )
+
     def role(self, draw: float) -> AuditRole:
         """Return the role of a document that would be sent."""
         if draw < self.rate:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from setwise.service.domain.audits import Draws, Lottery
 from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.rules import Metadata, MetadataRule, Rule, first_broken, held_back_alike
 
 
 class Scorer(NamedTuple):
@@ -74,8 +75,21 @@ class Certification:
         )
 
 
+class Terms(NamedTuple):
+    """The certification rate and the rules of a policy version."""
+
+    rate: float
+    rules: tuple[Rule, ...]
+
+
 class AuditedPrediction(NamedTuple):
-    """A prediction drawn to certify, with its annotations so far."""
+    """A prediction drawn to certify, with its annotations so far.
+
+    Attributes
+    ----------
+    metadata : mapping or None
+        None if it has been erased.
+    """
 
     id: str
     client_id: str
@@ -86,6 +100,7 @@ class AuditedPrediction(NamedTuple):
     created_at: datetime
     labels: tuple[str, ...]
     annotations: tuple[Annotation, ...]
+    metadata: Metadata | None = None
 
     @property
     def audit(self) -> Annotation | None:
@@ -141,8 +156,9 @@ class Gathered(NamedTuple):
 
 def gather(
     found: Sequence[AuditedPrediction],
-    rates: Mapping[str, float],
+    terms: Mapping[str, Terms],
     *,
+    rules: Sequence[Rule],
     lottery: Lottery,
     reread_rate: float,
     read_by: datetime,
@@ -152,6 +168,9 @@ def gather(
     If the certification rate has changed, the audits are thinned to its lowest value: a document
     counts if it would have been drawn under every policy.
 
+    What a rule holds back is never audited. So audits count only from policies whose rules are all
+    in force, and only of documents that today's rules let through.
+
     Which audits are finished depends on what they find: wrong sets wait for a lead. So an audit
     is never left out for being unfinished. If one of the last days is unread, all of those days are
     left out, read or not; an older one counts as wrong until it is finished.
@@ -160,24 +179,36 @@ def gather(
     ----------
     found : sequence of AuditedPrediction
         In order of creation.
-    rates : mapping from str to float
-        Certification rate of each policy version.
+    terms : mapping from str to Terms
+        Those of each policy version.
+    rules : sequence of Rule
+        The rules in force.
     reread_rate : float
         Share of audits that leads read regardless of the auditor's answer. These show how many
         errors auditors miss, because that answer did not select them.
     read_by : datetime
         Audits of predictions from before it should be finished by now.
     """
-    least = min((rates[one.policy_version] for one in found), default=0.0)
     excluded = {
+        "drawn under other rules": 0,
+        "held back by a rule": 0,
+        "not known whether a rule holds it back": 0,
         "too recent": 0,
         "not yet read again": 0,
         "drawn at a higher rate": 0,
         "same document again": 0,
     }
+    covered: list[AuditedPrediction] = []
+    for one in found:
+        reason = _outside(one, terms[one.policy_version].rules, rules)
+        if reason is None:
+            covered.append(one)
+        else:
+            excluded[reason] += 1
+    least = min((terms[one.policy_version].rate for one in covered), default=0.0)
     seen: set[tuple[str, str]] = set()
     drawn: list[AuditedPrediction] = []
-    for one in found:
+    for one in covered:
         if one.draw >= least:
             excluded["drawn at a higher rate"] += 1
         elif (one.client_id, one.name) in seen:
@@ -208,6 +239,18 @@ def gather(
         missed=missed,
         known_wrong=found_out + overlooked,
     )
+
+
+def _outside(one: AuditedPrediction, then: Sequence[Rule], now: Sequence[Rule]) -> str | None:
+    """Return why an audit says nothing about what today's rules let through; None if it does."""
+    before = held_back_alike(then)
+    if not before <= held_back_alike(now):
+        return "drawn under other rules"
+    added = [rule for rule in now if not held_back_alike([rule]) <= before]
+    if one.metadata is None and any(isinstance(rule, MetadataRule) for rule in added):
+        return "not known whether a rule holds it back"
+    broken = first_broken(added, one.labels, one.metadata or {})
+    return None if broken is None else "held back by a rule"
 
 
 def _read_anyway(draws: Draws, reread_rate: float) -> bool:

@@ -20,7 +20,13 @@ from setwise.service.domain.audits import (
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
-from setwise.service.domain.rules import Metadata, Rule, first_broken, read_rules
+from setwise.service.domain.rules import (
+    Metadata,
+    Rule,
+    first_broken,
+    held_back_alike,
+    read_rules,
+)
 
 NOTHING: Metadata = MappingProxyType({})
 """The metadata of a document that has none."""
@@ -138,6 +144,17 @@ class RoutingPolicy:
     @cached_property
     def _certified(self) -> bool:
         return self.threshold_mode is ThresholdMode.CERTIFIED
+
+    def is_covered_by(self, proved: "RoutingPolicy") -> bool:
+        """Return whether a threshold proved under another policy holds under this one.
+
+        The rules and the audits decide which documents are sent. With other rules the proof speaks
+        of other documents: those that a rule let through no longer tell of what is sent, even if
+        there are fewer. With fewer audits more is sent unread.
+        """
+        return held_back_alike(self.rules) == held_back_alike(
+            proved.rules
+        ) and self.audits.checks_as_much_as(proved.audits)
 
     def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NOTHING) -> Route:
         """Route one scored document.
@@ -264,6 +281,30 @@ class PolicyChange:
             audits=self.audits,
             rules=read_rules(self.rules)[0],
         )
+
+
+def why_certificate_ends(before: RoutingPolicy, after: RoutingPolicy) -> str | None:
+    """Return why a change ends the certificate in force; None if it does not.
+
+    Parameters
+    ----------
+    after : RoutingPolicy
+        With the certificate that it would get, if there is one.
+    """
+    held = before.certificate_id is not None and before.trip_id is None
+    if not held or after.certificate_id is not None:
+        return None
+    if after.threshold_mode is ThresholdMode.FIXED:
+        return "The certificate ends: a threshold that is set by hand is not proved."
+    if held_back_alike(before.rules) != held_back_alike(after.rules):
+        why = "it was proved for the documents that the present rules let through"
+    elif not after.audits.checks_as_much_as(before.audits):
+        why = "fewer documents would be audited than when it was proved"
+    else:
+        why = "it does not prove this target at this risk above this floor"
+    return (
+        f"The certificate ends: {why}. Nothing would be sent until audits prove a threshold again."
+    )
 
 
 class Result(NamedTuple):

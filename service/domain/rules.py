@@ -4,6 +4,7 @@ A rule is declared as a small object with a ``kind``. The policy keeps its rules
 decision names the first one that the document breaks.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import ClassVar, Protocol
@@ -231,6 +232,18 @@ def read_rules(declared: Sequence[object]) -> tuple[tuple[Rule, ...], tuple[Fiel
         if rule is not None:
             rules.append(rule)
     return tuple(rules), tuple(faults)
+
+
+def held_back_alike(rules: Sequence[Rule]) -> frozenset[str]:
+    """Return what rules hold back, whatever their names and order.
+
+    >>> one, two = LabelRule("a", "J18.9"), LabelRule("b", "J18.9")
+    >>> held_back_alike([one]) == held_back_alike([two, one])
+    True
+    """
+    return frozenset(
+        json.dumps({**rule.declared(), "name": None}, sort_keys=True) for rule in rules
+    )
 
 
 def constraints_broken(

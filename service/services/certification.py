@@ -9,7 +9,13 @@ from setwise.models.guarantees.certificates import Certificate
 from setwise.models.guarantees.thresholds import MissRate, certify_adjudicated, risk_of_attempt
 from setwise.service.domain.audits import READING_TIME, Lottery
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.certification import Certification, Gathered, Scorer, gather
+from setwise.service.domain.certification import (
+    Certification,
+    Gathered,
+    Scorer,
+    Terms,
+    gather,
+)
 from setwise.service.domain.errors import CertificationNotFound, ModelUnavailable, StaleVersion
 from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.paging import Page, check_page
@@ -180,10 +186,7 @@ class Certifications(Recorded):
                 question = self._question(transaction)
             except ModelUnavailable:
                 return None
-            before = transaction.certifications.newest(question.scorer)
-            trip = transaction.breakers.newest_trip()
-            if before is not None and trip is not None and before.id < trip.id:
-                before = None  # the trip invalidated it
+            before = last_attempt(transaction, policy, question.scorer)
             # A number that depends on results would choose the moment by them.
             n_audits = question.gathered.drawn
             if self.schedule.missing(policy, before, n_audits) != 0:
@@ -203,9 +206,8 @@ class Certifications(Recorded):
         found = [one for one in every if alarm is None or one.id > alarm.id]
         versions = {one.policy_version for one in found}
         drawn_by = [transaction.policies.get(version) for version in sorted(versions)]
-        plans = {one.version: one.audits for one in drawn_by}
         reread_rate = min(
-            (plan.gold_reread_rate for plan in plans.values()),
+            (one.audits.gold_reread_rate for one in drawn_by),
             default=policy.audits.gold_reread_rate,
         )
         return _Question(
@@ -214,7 +216,8 @@ class Certifications(Recorded):
             attempt=transaction.certifications.attempts(scorer) + 1,
             gathered=gather(
                 found,
-                {version: plan.certification_rate for version, plan in plans.items()},
+                {one.version: Terms(one.audits.certification_rate, one.rules) for one in drawn_by},
+                rules=policy.rules,
                 lottery=self.lottery,
                 reread_rate=reread_rate,
                 read_by=self.now() - self.reading_time,
@@ -285,6 +288,18 @@ class Certifications(Recorded):
             created_by=SYSTEM.id,
         )
         transaction.policies.add(certified, replacing=policy.version)
+
+
+def last_attempt(
+    transaction: Transaction, policy: RoutingPolicy, scorer: Scorer
+) -> Certification | None:
+    """Return the last attempt that speaks of what the policy sends, if any."""
+    newest = transaction.certifications.newest(scorer)
+    trip = transaction.breakers.newest_trip()
+    if newest is None or (trip is not None and newest.id < trip.id):
+        return None
+    same = policy.is_covered_by(transaction.policies.get(newest.policy_version))
+    return newest if same else None
 
 
 def _predicted(transaction: Transaction, question: _Question) -> list[float]:

@@ -6,7 +6,12 @@ from dataclasses import asdict, dataclass, replace
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
-from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import (
+    PolicyChange,
+    RoutingPolicy,
+    ThresholdMode,
+    why_certificate_ends,
+)
 from setwise.service.domain.reports import Evidence
 from setwise.service.domain.rules import Rule, read_rules
 from setwise.service.services.analysis.forecast import (
@@ -23,10 +28,17 @@ from setwise.service.stores.transaction import Transaction
 
 @dataclass(frozen=True)
 class Preview:
-    """Forecasts of the current policy and another, for the same documents."""
+    """Forecasts of the current policy and another, for the same documents.
+
+    Attributes
+    ----------
+    certificate_ends : str or None
+        Why the change would end the certificate in force; None if it would not.
+    """
 
     now: Forecast
     then: Forecast
+    certificate_ends: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,11 @@ class Effect:
     then: Forecast
     reachable: float | None
     held_back: tuple[HeldBack, ...]
+
+    @property
+    def certificate_ends(self) -> str | None:
+        """Why the change ends the certificate in force; None if it does not."""
+        return why_certificate_ends(self.before, self.after)
 
 
 @dataclass(frozen=True)
@@ -123,6 +140,8 @@ class Policies(Recorded):
                 threshold=new.threshold,
                 confidence_floor=new.confidence_floor,
                 audits=asdict(new.audits),
+                certificate_id=new.certificate_id,
+                certificate_ends=why_certificate_ends(old, new),
             )
             transaction.commit()
         return new
@@ -157,8 +176,17 @@ class Policies(Recorded):
             raise InvalidRequest("This policy cannot be previewed.", [*faults, *wrong])
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
+            then_rules = policy.rules if rules is None else read
+            changed = replace(
+                policy,
+                rules=then_rules,
+                target_accuracy=target_accuracy or policy.target_accuracy,
+                threshold_mode=policy.threshold_mode if threshold is None else ThresholdMode.FIXED,
+                threshold=threshold,
+                certificate_id=None,
+            )
+            after = certified(transaction, changed, transaction.certifications.serving())
             found = transaction.history.evidence(PREVIEWED, with_labels=True)
-        then_rules = policy.rules if rules is None else read
         if target_accuracy is not None:
             steps = sorted({one.confidence for one in found})
             made = over(found, steps, then_rules, policy.risk)
@@ -167,7 +195,7 @@ class Policies(Recorded):
             wanted = threshold if threshold is not None else policy.least_confidence
         (now,) = over(found, [in_force(policy)], policy.rules, policy.risk)
         (then,) = over(found, [wanted], then_rules, policy.risk)
-        return Preview(now, then)
+        return Preview(now, then, why_certificate_ends(policy, after))
 
     def preview_change(self, caller: Caller, change: PolicyChange) -> Effect:
         """Return the effect of a policy change on recent documents.
@@ -208,6 +236,7 @@ def certified(
 ) -> RoutingPolicy:
     """Return the policy with the newest certificate that proves its target.
 
+    A certificate holds for the documents that it was proved for: see `RoutingPolicy.is_covered_by`.
     Without such a certificate, the policy is returned unchanged.
 
     Parameters
@@ -222,7 +251,11 @@ def certified(
         if trip is not None and proof.id < trip.id:
             break  # a trip of the breaker invalidates older certificates
         threshold = proof.at_least(policy.confidence_floor)
-        if threshold is not None and proof.covers(policy.target_accuracy, policy.risk):
+        if (
+            threshold is not None
+            and proof.covers(policy.target_accuracy, policy.risk)
+            and policy.is_covered_by(transaction.policies.get(proof.policy_version))
+        ):
             return replace(
                 policy, threshold=threshold, certificate_id=proof.id, certified_for=scorer
             )

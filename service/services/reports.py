@@ -31,7 +31,7 @@ from setwise.service.services.analysis.reliability import (
     draw_curve,
     measure,
 )
-from setwise.service.services.certification import SCHEDULE
+from setwise.service.services.certification import SCHEDULE, last_attempt
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction, Transactions
 
@@ -358,7 +358,9 @@ def _certificate(transaction: Transaction, policy: RoutingPolicy) -> Certificate
         # With a fixed threshold, nothing is certified automatically.
         next_attempt_in=None
         if policy.threshold_mode is ThresholdMode.FIXED
-        else SCHEDULE.missing(policy, newest, audits),
+        else SCHEDULE.missing(
+            policy, last_attempt(transaction, policy, serving) if serving else None, audits
+        ),
         audits_needed=_needed(newest),
     )
 

@@ -97,6 +97,8 @@ class CertificationStore:
                 column.draw,
                 column.policy_version,
                 column.created_at,
+                column.metadata,
+                column.purged_at,
                 column.candidates[0].label("first"),
             )
             .where(chosen)
@@ -113,6 +115,7 @@ class CertificationStore:
                 created_at=row["created_at"],
                 labels=tuple(row["first"]["labels"]),
                 annotations=tuple(given[row["id"]]),
+                metadata=row["metadata"] if row["purged_at"] is None else None,
             )
             for row in rows
         ]

@@ -1,8 +1,10 @@
 """From audits to a threshold in force, or to the number of audits that lack."""
 
+from dataclasses import replace
+
 import pytest
 
-from setwise.service.domain.audits import AuditPlan, AuditRole
+from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole
 from setwise.service.domain.errors import (
     CertificationNotFound,
     Forbidden,
@@ -14,7 +16,7 @@ from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import FakePredictor, scored_set
-from tests.loop import HALF, Loop
+from tests.loop import HALF, Loop, wanted
 from tests.samples import ADMIN, ANN, BEN, LEAD, change
 from tests.sqlite import Database
 
@@ -116,13 +118,9 @@ def test_audits_of_days_on_which_some_are_unread_are_left_out_and_counted(loop: 
     drawn = sum(one.selection.role is AuditRole.CERTIFICATION for one in made)
     found = loop.certify(ADMIN.id)
     assert found.reason == "no-audits"
-    assert found.evidence["excluded"] == {
-        "too recent": drawn,
-        "not yet read again": 0,
-        "drawn at a higher rate": 0,
-        "same document again": 0,
-        "below the floor": 0,
-    }
+    excluded = found.evidence["excluded"]
+    assert isinstance(excluded, dict)
+    assert {why: n for why, n in excluded.items() if n} == {"too recent": drawn}
 
 
 def test_what_nobody_has_read_in_time_counts_as_wrong(loop: Loop) -> None:
@@ -213,6 +211,92 @@ def test_a_stricter_policy_falls_back_to_nothing_and_a_laxer_one_keeps_the_proof
             policy = transaction.policies.current()
         assert policy.threshold == threshold
         assert policy.certificate_id == (proof.id if threshold else None)
+
+
+KEPT = {"kind": "label", "name": "kept", "label": "z"}
+ADDED = {"kind": "at_most", "n": 7}
+
+
+@pytest.mark.parametrize(
+    ("rules", "audits", "kept", "why"),
+    [
+        ([{**KEPT, "name": "renamed"}], HALF, True, None),
+        ([KEPT], replace(HALF, certification_rate=0.6), True, None),
+        ([KEPT], replace(HALF, gold_reread_rate=0.1, overlap_rate=0.1), True, None),
+        ([], HALF, False, "the present rules let through"),
+        ([{**KEPT, "label": "y"}], HALF, False, "the present rules let through"),
+        ([KEPT, ADDED], HALF, False, "the present rules let through"),
+        ([KEPT], replace(HALF, certification_rate=0.4), False, "fewer documents would be audited"),
+        ([KEPT], replace(HALF, mode=AuditMode.SEND), False, "fewer documents would be audited"),
+    ],
+)
+def test_a_certificate_holds_for_the_documents_that_it_was_proved_for(
+    rules: list[object], audits: AuditPlan, kept: bool, why: str | None
+) -> None:
+    loop = Loop(Database())
+    loop.plan(rules=[KEPT])
+    loop.predict(*["0.9"] * 40)
+    loop.read()
+    proof = loop.certify(ADMIN.id)
+    assert loop.policy.certificate_id == proof.id
+    changed = replace(wanted(), rules=rules, audits=audits)
+    effect = loop.policies.preview_change(ADMIN, changed)
+    assert (effect.certificate_ends is None) is kept
+    assert why is None or why in str(effect.certificate_ends)
+    loop.plan(audits, rules=rules)
+    assert loop.policy.certificate_id == (proof.id if kept else None)
+    sent = {one.decision for one in loop.predict(*["0.95"] * 8)}
+    assert (Decision.AUTO in sent) is kept
+    loop.plan(rules=[KEPT])
+    assert loop.policy.certificate_id == proof.id, "it holds again for the same documents"
+
+
+def test_the_preview_of_rules_says_that_the_certificate_would_end() -> None:
+    loop = Loop(Database())
+    loop.plan(rules=[KEPT])
+    loop.predict(*["0.9"] * 40)
+    loop.read()
+    loop.certify(ADMIN.id)
+    preview = loop.policies.preview
+    assert preview(ADMIN, rules=[KEPT]).certificate_ends is None
+    assert preview(ADMIN, rules=[]).certificate_ends is not None
+    assert preview(ADMIN, target_accuracy=0.99).certificate_ends is not None
+    assert preview(ADMIN, threshold=0.5).certificate_ends is not None
+
+
+def test_documents_that_a_rule_held_back_are_proved_by_audits_of_their_own() -> None:
+    loop = Loop(Database())
+    everything = {"kind": "label", "label": "a"}
+    loop.plan()
+    loop.predict(*["0.9"] * 40)
+    loop.read()
+    loop.plan(rules=[everything])
+    held = loop.certify(ADMIN.id)
+    assert held.reason == "no-audits"
+    excluded = held.evidence["excluded"]
+    assert isinstance(excluded, dict)
+    assert excluded["held back by a rule"] > 8
+    loop.plan(rules=[KEPT])
+    loop.predict(*["0.9"] * 40)
+    loop.read()
+    loop.plan()
+    excluded = loop.certify(ADMIN.id).evidence["excluded"]
+    assert isinstance(excluded, dict)
+    assert excluded["drawn under other rules"] > 8
+
+
+def test_after_a_change_of_rules_the_schedule_tries_again() -> None:
+    loop = Loop(Database())
+    loop.plan()
+    loop.predict(*["0.9"] * 100)
+    loop.read()
+    assert loop.certify_if_due() is not None
+    loop.plan(rules=[KEPT])
+    again = loop.certify_if_due()
+    assert again is not None
+    assert again.attempt == 2
+    assert loop.policy.certificate_id == again.id
+    assert loop.certify_if_due() is None
 
 
 def test_a_new_calibrator_sends_nothing_on_an_old_proof(loop: Loop) -> None:
