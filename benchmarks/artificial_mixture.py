@@ -1,15 +1,16 @@
-"""The artificial experiment of the ICML 2016 paper: does EM recover the mixture behind the data.
+"""The artificial experiment of the ICML 2016 paper on mixtures.
 
-A true conditional Bernoulli mixture with K = 3 components and logistic gate and experts labels
-N = 15,000 points with D = 7 Gaussian features in four ways: the most probable set or a set drawn,
-each with and without Gaussian noise on the logistic scores. The paper states neither the number of
-labels nor the scales; they are chosen here so that the upper bounds come near the paper's.
+Does EM recover the mixture behind the data? A true conditional Bernoulli mixture with K = 3
+components and logistic gate and experts labels N = 15,000 points with D = 7 Gaussian features in
+four ways: by the most probable set or by a drawn set, each with and without Gaussian noise on the
+logistic scores. The paper does not state the number of labels or the scales; they are chosen so
+that the upper bounds come near the paper's.
 
-    python benchmarks/artificial_mixture.py [--documents 15000] [--seeds 3] [--methods a;b]
-        [--limits]
+    python benchmarks/artificial_mixture.py [--documents 15000] [--seeds 3] [--first 0]
+        [--methods "ROW;ROW"] [--json] [--limits]
 
-One row is ours, not the paper's: ``CBM, K=3, for modes`` is fitted with ``objective="mode"``. With
-``--limits`` it asks instead why the likeliest mixture misses the bound of the first column; see
+The row ``CBM, K=3, for modes`` is not in the paper; it is fitted with ``objective="mode"``.
+``--limits`` asks instead why the likeliest mixture misses the bound of the first column; see
 `compare_limits`.
 """
 

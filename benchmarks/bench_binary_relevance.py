@@ -1,12 +1,12 @@
-"""Binary relevance on BIBTEX beside scikit-learn's one-vs-rest with liblinear.
+"""Binary relevance on BIBTEX, compared with scikit-learn and liblinear.
 
     python benchmarks/bench_binary_relevance.py [--data FOLDER] [--repeats 3] [--seed 0]
 
-All rows come from the training part; a fifth of them, drawn by the seed, measures log-loss.
-Fits take turns, so that a busy machine slows all alike; the fastest of each counts, and CPU
-seconds stand beside. scikit-learn gets two threads as we do (liblinear releases the interpreter
-lock). "alpha chosen" sets a fifth of the fitting rows aside to choose every label's penalty, then
-fits all. Compilation happens before the clock starts: its result is cached on disk.
+scikit-learn fits one-vs-rest. All rows come from the training part; a random fifth of them measures
+log-loss. The fits take turns, so a busy machine slows all of them alike, and the fastest of each
+counts. scikit-learn gets two threads, as we do (liblinear releases the interpreter lock). "alpha
+chosen" sets a fifth of the fitting rows aside to choose each label's penalty, then fits all rows.
+Compilation happens before the clock starts; its result is cached on disk.
 """
 
 import argparse

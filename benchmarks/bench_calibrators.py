@@ -1,11 +1,12 @@
-"""All set calibrators in one table: confidence in binary relevance's own prediction.
+"""Compares all set calibrators on binary relevance's own prediction.
 
-Run as ``python benchmarks/bench_calibrators.py [FOLDER] [SEED]``; FOLDER holds ``train`` and
-``test`` parts, without it the Reuters stories of ``SETWISE_TEST_DATA`` are taken. Every calibrator
-learns from the same cross-fitted rows, the most probable set of each training document, as in
-Table 4.1 of the thesis, and is judged on the test part. Binary relevance never predicts the empty
-set where training has none, so no calibrator gains from sets that are trivially wrong. The lines
-below the table are the whole predictor's, with and without reranking.
+    python benchmarks/bench_calibrators.py [FOLDER] [SEED]
+
+FOLDER holds ``train`` and ``test`` parts; the default is Reuters in ``SETWISE_TEST_DATA``. Each
+calibrator learns from the same cross-fitted rows, the most probable set of each training document
+(Table 4.1 of the thesis), and is measured on the test part. Binary relevance never predicts the
+empty set if training has none, so no calibrator gains from sets that are trivially wrong. The lines
+below the table show the whole predictor with and without reranking.
 """
 
 import os
@@ -99,10 +100,10 @@ def main() -> None:
             f"  Brier {metrics.brier:.4f}  alignment {metrics.alignment_error:.5f}"
             f"  oracle {metrics.oracle_accuracy:.4f}"
         )
-    foretold = predictor.manifest["metrics"]
+    expected = predictor.manifest["metrics"]
     print(
-        f"foretold   set accuracy {foretold['set_accuracy']:.4f}"
-        f"  F1 {foretold['instance_f1']:.4f}  Brier {foretold['brier']:.4f} by cross-fitting"
+        f"expected   set accuracy {expected['set_accuracy']:.4f}"
+        f"  F1 {expected['instance_f1']:.4f}  Brier {expected['brier']:.4f} by cross-fitting"
     )
 
 

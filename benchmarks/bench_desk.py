@@ -1,22 +1,23 @@
-"""How long the review desk keeps a reviewer waiting, in real Chromium, by keyboard alone.
+"""How long a reviewer waits at the desk, in Chromium, by keyboard.
 
-A server with a large database (by default 100,000 predictions) and a model with many labels (by
-default 10,000) runs in a process of its own. A browser signs in and settles one document after the
-other with the key 1, taking decisions back, adding labels and searching in between. Reported are
+A server with a large database (100,000 predictions) and a model with many labels (10,000) runs in
+its own process. A browser signs in and decides one document after another with the key 1; in
+between it undoes decisions, adds labels and searches. The report has
 
-- machine time a document, end to end: from the key to the next document that can be settled,
-  the moment included in which the desk ignores a second press, and all decisions stored;
-- from the key until the next document is painted;
-- server time of each of the desk's requests, as the browser sees it, at the 95th percentile;
-- of the pages of leads and administrators with as many predictions: what the browser or axe-core
-  complains of, and how much travels for them.
+- seconds a document, from the key until the next document can be decided, with the moment in which
+  the desk ignores a second press, and with all decisions stored;
+- the time from the key until the next document is painted;
+- the time of each of the desk's requests, as the browser sees it, at the 95th percentile;
+- for the pages of leads and administrators: browser errors, axe-core violations and bytes
+  transferred.
 
-Run it with ``python benchmarks/bench_desk.py [--database sqlite] [--documents 100]
-[--predictions 100000] [--labels 10000] [--json FILE]``, by default on both databases; PostgreSQL is
-a server of its own, and as durable as usual. ``--demo`` settles documents of ``setwise demo``
-instead, signed in as its reviewer. It ends with status 1 if a document takes more than 1.5 s, a
-request of the desk more than 100 ms at the 95th percentile, or if a page is not as it should be.
-``--pictures DIR`` keeps pictures of those pages.
+    python benchmarks/bench_desk.py [--database sqlite] [--documents 100] [--predictions 100000]
+        [--labels 10000] [--demo] [--json FILE] [--pictures FOLDER]
+
+Without ``--database`` both databases are measured; PostgreSQL runs as its own server with its usual
+durability. ``--demo`` decides documents of ``setwise demo`` instead, as its reviewer.
+``--pictures`` keeps screenshots of the pages. The exit status is 1 if a document takes more than
+1.5 s, a request more than 100 ms at the 95th percentile, or if a page has a fault.
 """
 
 import argparse
@@ -172,7 +173,7 @@ def _send_until_waiting(address: str, keys: Mapping[str, str], n_tasks: int) -> 
 
 
 def _signed_in(address: str, login: str, password: str) -> str:
-    """Return a session of somebody who signs in by the page."""
+    """Return the session of a sign-in on the page."""
     with httpx.Client(base_url=address, timeout=60) as client:
         token = re.search(r'name="csrf" value="([^"]+)"', client.get("/login").text)
         fields = {"csrf": token[1] if token else "", "login": login, "password": password}
@@ -213,7 +214,7 @@ def _artifact(folder: Path, n_labels: int) -> Path:
     path = folder / "notes.jsonl"
     with path.open("w") as file:
         for number in range(max(600, n_labels)):
-            # Every label occurs at least once, whatever is drawn besides.
+            # Every label occurs at least once, whatever else is drawn.
             text, labels = _text(draw, n_labels, number % n_labels)
             file.write(json.dumps({"id": str(number), "text": text, "labels": labels}) + "\n")
     options = TrainingOptions(method="br", preset="fast", n_folds=2)
@@ -338,7 +339,7 @@ def _kind(address: str) -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--database", choices=["sqlite", "postgresql"], action="append")
-    parser.add_argument("--demo", action="store_true", help="on what the demo shows, alone")
+    parser.add_argument("--demo", action="store_true", help="measure on the demo only")
     parser.add_argument("--documents", type=int, default=100)
     parser.add_argument("--predictions", type=int, default=100_000)
     parser.add_argument("--labels", type=int, default=len(LABELS), help=f"at most {len(LABELS):,}")

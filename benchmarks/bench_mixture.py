@@ -1,19 +1,20 @@
-"""Conditional Bernoulli mixtures on a data set: rules, time and memory, shortcuts, means of fits.
+"""Conditional Bernoulli mixtures: rules, time, memory, shortcuts, means of fits.
 
     python benchmarks/bench_mixture.py [FOLDER] [--part PART] [--seed 0]
 
-PART is ``rules``, ``components``, ``sparsity``, ``means``, ``scores``, ``modes`` or ``all`` (the
-first three).
+FOLDER holds ``train`` and ``test`` parts; the default is BIBTEX in ``SETWISE_TEST_DATA``. PART is
+one of these, or ``all`` for the first three:
 
-FOLDER holds ``train`` and ``test`` parts; by default it is BIBTEX in ``SETWISE_TEST_DATA``.
-``rules`` fits one model and applies every decision rule to the test part (thesis, Tables 3.4 to
-3.6). ``components`` fits with rising K, each K in a process of its own, and reports seconds of CPU,
-peak memory and microseconds per document of each inference; ``--plot FILE`` draws the seconds.
-With ``--experts mean`` it takes the mean of two fits with K components each.
-``sparsity`` compares separate experts with and without the two shortcuts of section 3.5 on
-validation rows of the training part. ``means`` cross-validates on the training part what more
-components, weaker penalties and the mean of several fits are worth, ``scores`` what label scores
-are, ``modes`` what fitting for the modes is.
+- ``rules`` fits one model and applies each decision rule to the test part (thesis, Tables 3.4 to
+  3.6).
+- ``components`` fits with more and more components, each number in its own process, and reports CPU
+  seconds, peak memory and microseconds a document for each inference. ``--plot FILE`` draws the
+  seconds; ``--experts mean`` fits the mean of two mixtures.
+- ``sparsity`` compares separate experts with and without the shortcuts of section 3.5, on
+  validation rows of the training part.
+- ``means`` cross-validates more components, weaker penalties and the mean of several fits, on the
+  training part.
+- ``scores`` does the same for label scores, ``modes`` for fitting to the modes.
 """
 
 import argparse

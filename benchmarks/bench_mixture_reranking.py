@@ -1,13 +1,14 @@
-"""What the thesis leaves open about mixtures and reranking, answered on a data set's test part.
+"""What the thesis leaves open about mixtures and reranking, on test parts.
 
     python benchmarks/bench_mixture_reranking.py [FOLDER…] [--components 50] [--seed 0]
 
 By default the folders are BIBTEX, Reuters and SCENE in ``SETWISE_TEST_DATA``.
 
-Does reranking help a conditional Bernoulli mixture (CBM); do its candidates help where independent
-labels (BR) are reranked; how badly calibrated is its raw joint? Base models, candidates and
-features are fitted once a data set, by cross-fitting on the training part; the rows below only
-choose among the candidates and columns. Every reranked row has the same boosted calibrator.
+Does reranking help a conditional Bernoulli mixture (CBM)? Do its candidates help where binary
+relevance (BR) is reranked? How badly calibrated is its raw joint probability? Base models,
+candidates and features are fitted once for each data set, by cross-fitting on the training part;
+the rows only choose among the candidates and columns. All reranked rows have the same boosted
+calibrator.
 """
 
 import argparse

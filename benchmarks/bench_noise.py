@@ -1,15 +1,16 @@
-"""Calibrators that learn from noisy reviewers, judged by clean truth: Figures 4.7 to 4.9 rebuilt.
+"""Calibrators that learn from noisy reviewers, measured on clean labels.
 
-Run as ``python benchmarks/bench_noise.py [SEED] [PLOT]`` (seed 0). For Reuters-21578 and OHSUMED,
-from the folder that ``SETWISE_TEST_DATA`` names, binary relevance is trained on the training part,
-and its own prediction (the most probable set) is calibrated with answers to the cross-fitted
-predictions of the same part. A right prediction meets disagreement with probability alpha: .2 or
-.5 for all, or .1, .3 and .5 by three annotators of a random third each. Wrong predictions always do
-(beta = 0), as in section 4.10.6 of the thesis. The test part is clean.
+    python benchmarks/bench_noise.py [SEED] [PLOT]
 
-The plain calibrator takes answers for the truth. The robust one is what `choose_robust` picks; the
-rows below show every candidate, also the trees of Algorithms 4.3 and 4.4. With PLOT, reliability
-against the clean test part is drawn there, before and after.
+Rebuilds Figures 4.7 to 4.9 of the thesis. For Reuters-21578 and OHSUMED in ``SETWISE_TEST_DATA``,
+binary relevance is trained on the training part, and its most probable set is calibrated with
+answers to the cross-fitted predictions of that part. A right prediction is contradicted with
+probability alpha: .2 or .5 for all, or .1, .3 and .5 by three annotators of a random third each. A
+wrong one is always contradicted (beta = 0), as in section 4.10.6. The test part is clean.
+
+The plain calibrator takes the answers as true. The robust one is what `choose_robust` picks; the
+rows below it show each of its candidates, and the trees of Algorithms 4.3 and 4.4. With PLOT,
+reliability on the test part is drawn before and after.
 """
 
 import os
@@ -86,7 +87,7 @@ def judge(predictor: SetPredictor, test: Dataset) -> Rows:
 
 
 def ask(rows: Rows, rates: tuple[float, ...], rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Return noisy answers and the alpha of whoever gave each."""
+    """Return noisy answers and the alpha of each annotator."""
     alpha = rng.choice(rates, len(rows.right))
     return np.where(rng.random(len(alpha)) < alpha, 0, rows.right).astype(np.float64), alpha
 

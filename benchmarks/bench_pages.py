@@ -1,12 +1,13 @@
-"""How long the server takes for each page with 100,000 predictions, on both databases.
+"""How long the server takes for each page with 100,000 predictions.
 
     python benchmarks/bench_pages.py [--documents 100000] [--database sqlite] [--page /cockpit …]
+        [--times 40] [--seed 0]
 
-Fills a fresh database by bulk insert: predictions over ten weeks, of which half were sent, six in a
-hundred audited, the others reviewed but for the newest, with outcomes for some. Then it asks for
-each page, in this process and one after the other, as somebody who may see it. Reported are the
-50th and the 95th percentile in milliseconds, their ratio to a call of ``/healthz``, and the size of
-the page compressed.
+Fills a fresh database by bulk insert with predictions over ten weeks. Half of them were sent, 6 %
+are audits, and the others were reviewed except for the newest; some have outcomes. Then it requests
+each page in this process, one after another, as an account that may see it. It reports the 50th and
+95th percentile in milliseconds, their ratio to ``/healthz``, and the compressed size of the page.
+Without ``--database`` it measures both databases.
 """
 
 import argparse

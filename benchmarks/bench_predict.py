@@ -1,15 +1,16 @@
-"""Time of a prediction, ours beside the same model by way of library calls, in one run.
+"""Time of a prediction, compared with library calls for the same model.
 
-Run as ``python benchmarks/bench_predict.py [--data DIR] [--preset NAME] [--artifact FOLDER]
-[--lines N]``, where DIR is a data set folder; without it the Reuters stories of
-``SETWISE_TEST_DATA`` are taken. Times of single calls are CPU time, so that others on the machine
-lengthen them little. Only the preset ``paper`` has library calls beside it: there is no library for
-votes.
+    python benchmarks/bench_predict.py [--data FOLDER] [--preset paper] [--artifact FOLDER]
+        [--lines 50000]
 
-The library path is made of the same vocabulary, coefficients and trees: scikit-learn's tf-idf for
-texts, its one-vs-rest of logistic regressions, XGBoost's ``inplace_predict``. It leaves the label
-calibrator out, which as one isotonic regression a label would cost it more, and takes its candidate
-sets from here, as there is no library for them.
+The default data set is Reuters in ``SETWISE_TEST_DATA``. Single calls are measured in CPU time, so
+other work on the machine lengthens them little. Only the preset ``paper`` has library calls for
+comparison, because no library has voters.
+
+The library path uses the same vocabulary, coefficients and trees: scikit-learn's tf-idf for texts,
+its one-vs-rest of logistic regressions, and XGBoost's ``inplace_predict``. It leaves out the label
+calibrator, which would cost it one isotonic regression a label, and takes its candidate sets from
+here, because no library makes them.
 """
 
 import argparse
@@ -230,7 +231,7 @@ def main() -> None:
     root = Path(os.environ.get("SETWISE_TEST_DATA", ROOT.parent / "shared" / "data"))
     parser.add_argument("--data", type=Path, default=root / "reuters21578")
     parser.add_argument("--preset", choices=["paper", "fast", "best"], default="paper")
-    parser.add_argument("--artifact", type=Path, help="trained on it; made anew without it")
+    parser.add_argument("--artifact", type=Path, help="a trained model; trained first if omitted")
     parser.add_argument("--lines", type=int, default=50_000)
     chosen = parser.parse_args()
     if not chosen.data.is_dir():

@@ -1,14 +1,16 @@
-"""What each preset of a method is worth on documents that it has not seen.
+"""Quality of each preset of a method on unseen documents.
 
-Run as ``python benchmarks/bench_quality.py [--methods br-rerank] [--presets paper,fast,best]
-[--json FILE] FOLDER…``. A folder holds ``train`` and ``test`` parts; ``NAME:SEED`` pools them and
-draws a tenth as test part. Without folders the Reuters stories of ``SETWISE_TEST_DATA`` are taken.
-Everything before the set calibrator is fitted once a preset; its rows are
+    python benchmarks/bench_quality.py [--methods br-rerank] [--presets paper,fast,best]
+        [--json FILE] [FOLDER…]
+
+A folder holds ``train`` and ``test`` parts; ``FOLDER:SEED`` pools them and draws a tenth as the
+test part. The default is Reuters in ``SETWISE_TEST_DATA``. All that comes before the set calibrator
+is fitted once for each preset. The rows are
 
 - the set of highest confidence, and the set of highest expected F1 (``--optimize f1``);
-- binary relevance alone, every label with a probability above one half, with the confidence that
-  the preset's calibrator has in that set: the prediction whose calibration the papers report. Only
-  with ``br-rerank``.
+- with ``br-rerank``: binary relevance alone, each label with a probability above one half, with the
+  confidence that the preset's calibrator has in that set. This is the prediction whose calibration
+  the papers report.
 """
 
 import argparse

@@ -1,18 +1,18 @@
-"""Recalibration from stored predictions: which form learns most, and what audits are good for.
+"""Recalibration: which form learns most, and why audits matter.
 
-Run as ``python benchmarks/bench_recalibration.py [REPETITIONS]`` (20), with `SETWISE_TEST_DATA`.
-A model is trained on the training part of Reuters-21578 (preset ``fast``, seed 0); its cross-fitted
-predictions of that part are the documents here, the test part is not touched. Each repetition draws
-anew which third of them are the model's original calibration rows, which third passes through the
-service, and which third judges.
+    python benchmarks/bench_recalibration.py [REPETITIONS]
 
-A pocket begins to fail: of announced sets with the label ``earn``, a third of the model's
-predictions and among its surest, half of the right ones are wrong from now on.
+A model is trained on the training part of Reuters in ``SETWISE_TEST_DATA`` (preset ``fast``, seed
+0). Its cross-fitted predictions of that part are the documents; the test part is not used. Each of
+the repetitions (20) splits them at random into three thirds: the model's original calibration rows,
+documents that pass through the service, and documents that measure the result.
 
-The first table lets people review documents at random and asks which form learns most from so
-many (Brier score, thousandths). The second lets them review what the model is unsure of (own
-confidence below .9), with 5 % of the rest as audits or without, and asks what is said of the sets
-that went out by themselves.
+In the failing world, half of the right sets with the label ``earn`` become wrong: a third of all
+predictions hold it, and they are among the surest.
+
+In the first table, people review random documents; it shows which form learns most from how many
+(Brier score, thousandths). In the second, they review documents with a confidence below .9, with or
+without 5 % of the rest as audits; it shows confidence and accuracy of the sets that were sent.
 """
 
 import os

@@ -1,12 +1,14 @@
-"""Seconds and memory of training against documents, labels and vocabulary, on synthetic texts.
+"""Time and memory of training by documents, labels and vocabulary.
 
-Run as ``python benchmarks/bench_scale.py [--axis documents|labels|vocabulary] [--sizes a,b]
-[--preset paper] [--limit-gb 8] [--json FILE]``. Each size runs in a process of its own, whose
-address space is limited, so that a size that does not fit is named instead of taking the machine
-down.
+    python benchmarks/bench_scale.py [--axis documents|labels|vocabulary] [--sizes a,b]
+        [--preset paper] [--limit-gb 8] [--json FILE]
 
-A text has twelve words of the vocabulary or more, enough for most words to occur in two texts, and
-about four words for each of its one to three labels, which are Zipf-like.
+Each size runs in its own process with a limited address space, so a size that does not fit is
+reported and does not take the machine down.
+
+Texts are synthetic. Each has at least twelve words of the vocabulary, enough for most words to
+occur in two texts, and about four words for each of its one to three labels. Label frequencies
+follow Zipf's law.
 """
 
 import argparse

@@ -1,13 +1,14 @@
-"""How fast documents are predicted over HTTP, beside an endpoint that does nothing.
+"""How fast documents are predicted over HTTP, compared with an empty endpoint.
+
+    python benchmarks/bench_service.py [--seconds 4] [--rounds 3] [--concurrency 32] [--sqlite]
 
 Both servers read the same body at the same concurrency, in turns within one run. The empty endpoint
 is FastAPI's fastest kind (``async def``): it validates the body and returns a response of the same
 bytes. Setwise does everything: it authenticates, scores, decides, commits to the database and
-counts. Batches of 256 documents take their turn too. Compare ratios and CPU time a request;
-requests per second depend on the machine.
+counts. Batches of 256 documents take turns too. Compare ratios and CPU time a request; requests per
+second depend on the machine.
 
-Run it with ``python benchmarks/bench_service.py [--seconds 4] [--rounds 3] [--concurrency 32]``.
-PostgreSQL takes part when its programs are installed, with its default durability; ``--sqlite``
+PostgreSQL takes part, with its default durability, if its programs are installed; ``--sqlite``
 leaves it out.
 """
 

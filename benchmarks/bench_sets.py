@@ -1,7 +1,9 @@
-"""CPU microseconds a document from marginals to confidence, beside the plain ways, in one run.
+"""CPU time from marginals to confidence, compared with plain ways.
 
-Run as ``python benchmarks/bench_sets.py``; no data needed. The K best sets are compared with
-Algorithm 4.2 of the thesis written down in Python, the compiled trees with XGBoost's own calls.
+    python benchmarks/bench_sets.py
+
+Needs no data. The search for the K best sets is compared with Algorithm 4.2 of the thesis in plain
+Python, the compiled trees with XGBoost's own calls.
 """
 
 import heapq

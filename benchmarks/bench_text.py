@@ -1,7 +1,8 @@
-"""Microseconds to vectorise a text: ours beside scikit-learn's TfidfVectorizer, in one run.
+"""Time to vectorise a text, compared with scikit-learn's TfidfVectorizer.
 
-Run as ``python benchmarks/bench_text.py [FOLDER]``, where FOLDER holds ``train`` and ``test``
-parts of texts. Without it the Reuters stories of ``SETWISE_TEST_DATA`` are taken.
+    python benchmarks/bench_text.py [FOLDER]
+
+FOLDER holds ``train`` and ``test`` parts of texts; the default is Reuters in ``SETWISE_TEST_DATA``.
 """
 
 import os

@@ -1,11 +1,12 @@
-"""What features of texts are worth to binary relevance alone.
+"""What different features of texts are worth to binary relevance alone.
 
-Run as ``python benchmarks/bench_text_features.py [--documents 4000] [--seed 0] [--only WORD]
-[FOLDER]…``; only the ``train`` part of a folder is read. Without folders the Reuters stories of
-``SETWISE_TEST_DATA`` are taken. Documents are drawn by the seed, a quarter of them is held out:
-mean log-loss of a label in nats, and the share of documents whose most probable set (not empty) is
-right, each with its difference to words alone and the standard error of that, paired by document.
-CPU seconds include the fit with its penalties.
+    python benchmarks/bench_text_features.py [--documents 4000] [--seed 0] [--only WORD] [FOLDER…]
+
+Only the ``train`` part of a folder is read; the default is Reuters in ``SETWISE_TEST_DATA``.
+Documents are drawn by the seed, and a quarter of them is held out. The rows show the mean log-loss
+of a label in nats and the share of documents whose most probable non-empty set is right, each with
+its difference to plain words and the standard error of that difference, paired by document. CPU
+seconds include the choice of penalties.
 """
 
 import argparse

@@ -1,15 +1,16 @@
-"""Certified thresholds in simulation: how often they miss the target, and how much they send.
+"""Certified thresholds in simulation: how often they fail, how much they send.
 
-Run as ``python benchmarks/bench_trust.py [RUNS] [SEED] [METHOD ...]`` (1,000 runs, seed 0, all
-methods of the table). A stream has
-confidences from Beta(2.2, 0.75). They are true, or too high: the accuracy is then
-sigmoid(.75 logit(c) - .35). Each run draws n audits from the whole stream, and 5,000 other
-predictions without labels. The target is .90 at the risk .10.
+    python benchmarks/bench_trust.py [RUNS] [SEED] [METHOD…]
+
+The defaults are 1,000 runs, seed 0 and all methods. A stream has confidences from Beta(2.2, 0.75).
+They are either true or too high: the accuracy is then sigmoid(.75 logit(c) - .35). Each run draws n
+audits from the whole stream, and 5,000 other predictions without labels. The target is .90 at the
+risk .10.
 
 A *violation* is a threshold above which the accuracy of the endless stream is below the target. The
 *oracle* knows the stream and sends as much as it may. Violations must stay below the risk up to
-Monte-Carlo error (three standard errors); the program ends with an error if they do not, for every
-method that claims a guarantee.
+Monte-Carlo error (three standard errors); otherwise, for a method that claims a guarantee, the
+script exits with an error.
 """
 
 import sys

@@ -1,11 +1,13 @@
-"""What each part of the preset ``best`` is worth: left out of all, and added to the paper's.
+"""What each part of the preset ``best`` is worth.
 
-Run as ``python benchmarks/bench_worth.py [FOLDER]…``; only the ``train`` part of a folder is read,
-of ``FOLDER:N`` so many of its documents, drawn by seed 0. Without folders the Reuters stories of
-``SETWISE_TEST_DATA`` are taken. Binary relevance and the voters are cross-fitted once; each row
-then refines labels, proposes, describes and judges sets with some of the parts, everything
-cross-validated in the same five folds with one boosted calibrator.
-Differences are paired by document, in points of set accuracy with their standard error.
+    python benchmarks/bench_worth.py [FOLDER…]
+
+Each part is left out of ``best``, and added to ``paper``. Only the ``train`` part of a folder is
+read; ``FOLDER:N`` draws N of its documents with seed 0. The default is Reuters in
+``SETWISE_TEST_DATA``. Binary relevance and the voters are cross-fitted once. Each row then refines
+labels, proposes sets and ranks them with some of the parts, cross-validated in the same five folds
+with one boosted calibrator. Differences are paired by document, in points of set accuracy with
+their standard error.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Writes the page that shows what a mixture has learnt from generated notes, in words.
+"""Writes the page that shows what a mixture learns from generated notes.
 
     python benchmarks/describe_mixture.py > benchmarks/MIXTURE.md
 
-Trains ``cbm`` on generated notes and lets ``setwise model explain`` speak: of the components
-and labels, and of some new notes in which a label was brought by others.
+Trains ``cbm`` on generated notes and runs ``setwise model explain`` on it: first for the components
+and labels, then for new notes in which other labels made one label more probable.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""The pages of leads and administrators in a real browser: what it complains of, and how they look.
+"""Checks the pages of leads and administrators in a real browser.
 
 `bench_desk.py` calls it on its database of 100,000 predictions. Each page is loaded in light, in
-dark and at 200 % zoom; axe-core must find no violation, the browser must not complain, nothing may
-stick out sideways, and what travels for a page, compressed, must stay below 150 KB.
+dark and at 200 % zoom. axe-core must find no violation, the browser must log no error, nothing may
+overflow sideways, and the compressed transfer must stay below 150 KB.
 """
 
 from collections.abc import Iterator, Mapping

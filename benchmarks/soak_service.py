@@ -1,14 +1,13 @@
-"""Whether a server's memory stays flat under load.
+"""Measures whether a server's memory stays flat under load.
 
-One process on an SQLite file takes predictions, and batches from one more caller, for as long as is
-asked; its resident memory (RSS) is read every few seconds. The first fifth is warm-up. The slope of
-a least-squares line through the rest, with its standard error, is the answer; memory that only
-moves about has a slope within a few standard errors of zero.
+    python benchmarks/soak_service.py [--minutes 5] [--concurrency 16] [--pause-ms 0] [--most 20]
 
-Run it with ``python benchmarks/soak_service.py [--minutes 5] [--concurrency 16] [--pause-ms 0]``;
-an hour is ``--minutes 60``. A pause between a caller's requests (fifty times as long between
-batches) leaves room for other work on the machine. It ends with status 1 if memory grows by more
-than ``--most`` MB an hour beyond what its error explains.
+One process on an SQLite file takes single predictions, and batches from one more caller. Its
+resident memory (RSS) is read every few seconds; the first fifth is warm-up. The result is the slope
+of a least-squares line through the rest, with its standard error: memory that only fluctuates has a
+slope within a few standard errors of zero. A pause between a caller's requests (fifty times as long
+between batches) leaves room for other work on the machine. The exit status is 1 if memory grows by
+more than ``--most`` MB an hour beyond what its error explains.
 """
 
 import argparse

@@ -1,11 +1,12 @@
-"""Which of our files a warm ``POST /v1/predictions`` goes through, and how often it changes files.
+"""Traces a warm ``POST /v1/predictions`` through our files.
 
-Starts the service in this process on a small trained model, predicts until everything is warm,
-then follows one request with ``sys.setprofile`` in the event loop and in the thread that predicts.
-A move is a call of a function of ours that lies in another file than the last one in its thread;
-functions of libraries and compiled code do not count.
+    python benchmarks/trace_prediction.py [--show]
 
-Run it with ``python benchmarks/trace_prediction.py [--show]``.
+Starts the service in this process on a small trained model, predicts until everything is warm, then
+follows one request with ``sys.setprofile`` in the event loop and in the thread that predicts. It
+prints which of our files the request goes through and counts the moves: calls of a function of ours
+that lies in another file than the last one in its thread. Functions of libraries and compiled code
+do not count.
 """
 
 import argparse
