@@ -25,28 +25,27 @@ N_SHOWN = 3
 
 HEAD = f"""# A mixture in words
 
-What a conditional Bernoulli mixture of {N_COMPONENTS} components has learnt from {N_TRAINING:,}
-generated clinical notes, and why it chose the label sets of notes that it had not seen. The notes
-and their codes are made up. Written by `python benchmarks/describe_mixture.py`, which trains `cbm`
-and calls
+This page shows what a conditional Bernoulli mixture of {N_COMPONENTS} components learnt from
+{N_TRAINING:,} generated clinical notes, and why it chose its label sets for new ones. Notes and
+codes are made up. `python benchmarks/describe_mixture.py` writes the page: it trains `cbm` and runs
 
 ```sh
 setwise model explain my-model --markdown
 setwise model explain my-model --document new.jsonl --markdown
 ```
 
-A component is a kind of document. Its share is that of the training documents that belong to it;
-its labels are those that tell it from the rest, with their rates inside; terms draw a document to
-it, with the gate's coefficients.
+Each component stands for a kind of document. *Share* is the share of training documents that belong
+to it. *Labels* are those that distinguish it from the other components, with their rates inside it.
+*Terms* are the words that point to the component, with the gate's coefficients.
 """
 
 REASONS = """
 ## Why a label is there
 
-Under a mixture labels depend on each other even given the document. A label may be unlikely by
-itself and still belong to the most probable set, because labels that it goes with are likely. These
-notes name nearly every label that they carry, so that little is left for other labels to bring: the
-joint and the product of the marginals hardly differ.
+In a mixture, labels depend on each other even given the document. A label that is unlikely on its
+own can belong to the most probable set because labels that often occur with it are likely. These
+notes mention nearly all of their labels, so labels add little to each other: the probability of
+the set is close to the product of the marginals.
 """
 
 
@@ -94,7 +93,7 @@ def main() -> None:
         examples = choose_examples(folder / "model", folder)
         for note in examples:
             write_jsonl([note], folder / "one.jsonl")
-            told = explain(
+            story = explain(
                 str(folder / "model"),
                 "--document",
                 str(folder / "one.jsonl"),
@@ -104,7 +103,7 @@ def main() -> None:
                 "4",
                 "--markdown",
             )
-            title, rest = told.split("\n", 1)
+            title, rest = story.split("\n", 1)
             quoted = "\n".join(f"> {line}".rstrip() for line in note.text.splitlines())
             print(f"{title}\n\n{quoted}\n{rest.rstrip()}\n")
 

@@ -110,7 +110,7 @@ class WhyLabel:
     sentence : str
         The reason in words.
     probability : float
-        Probability of the label by itself, before label sets are compared.
+        Probability of the label on its own, before label sets are compared.
     given_others : float or None
         Probability given all other labels, present and absent; None without a mixture.
     confidence_without : float or None
@@ -444,13 +444,13 @@ def _by_candidates(
 
 def _alone(label: str, probability: float, confidence: float, without: float | None) -> str:
     if probability > 0.5 or without is None:
-        return f"`{label}` has probability {probability:.2f} by itself"
+        return f"`{label}` has probability {probability:.2f} on its own"
     if without < confidence:
         return (
             f"`{label}` was added because the set with it has confidence {confidence:.2f}, "
             f"the best without it {without:.2f}"
         )
     return (
-        f"`{label}` has probability {probability:.2f} by itself, and no set without it is more "
+        f"`{label}` has probability {probability:.2f} on its own, and no set without it is more "
         "probable"
     )

@@ -77,7 +77,7 @@ _PERCENT = 0.01
 _RANDOM = "random split; part of the training documents went to the calibrator"
 _WORDS = "49,060 features"
 _UNKNOWN_SPLIT = "12,639 features; the paper does not say whether the split is the given one"
-_INTERVAL = "midpoint of the interval reported; tuned for each metric by itself"
+_INTERVAL = "midpoint of the interval reported; tuned separately for each metric"
 
 _TABLES = (
     _Table(

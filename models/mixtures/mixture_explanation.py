@@ -66,7 +66,7 @@ class LabelReason:
         """Return the reason as a sentence, with labels in backquotes."""
         name = f"`{label_names[self.label]}`"
         if not self.added:
-            return f"{name} has probability {self.marginal:.2f} by itself"
+            return f"{name} has probability {self.marginal:.2f} on its own"
         reasons = [f"`{label_names[s.label]}`" for s in self.supporters if s.marginal > 0.5]
         if not reasons:
             return f"{name} was added because the whole set is likelier with it"

@@ -37,7 +37,7 @@ router = APIRouter(
 
 _SWITCH = (CalibrationDamaged, CalibrationOfAnotherModel, ModelUnavailable, StaleVersion)
 _NOTICE = (
-    "No certificate holds for this calibrator yet, so nothing is sent by itself until its audits "
+    "No certificate holds for this calibrator yet, so everything goes to review until its audits "
     "prove a threshold: POST /v1/admin/certifications."
 )
 _EXAMPLE: Example = {

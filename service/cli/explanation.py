@@ -119,7 +119,7 @@ def _page(learnt: "LearntModel") -> Iterator[str]:
             cells = (str(c.component), f"{c.share:.1%}", _rates(c.labels), _names(c.terms))
             yield _row(cells)
         yield ""
-    yield "| label | terms that speak for it by itself |"
+    yield "| label | terms that favour it |"
     yield "|---|---|"
     for label in learnt.labels:
         yield _row((label.label, _names(label.terms)))
@@ -149,7 +149,7 @@ def _story(id_: str | None, why: "WhySet", *, markdown: bool) -> Iterator[str]:
             break
         yield (
             f"{point} component {part.component} ({_rates(part.labels)}) has weight "
-            f"{part.weight:.2f} and brings {part.share:.0%} of the set's probability"
+            f"{part.weight:.2f} and contributes {part.share:.0%} of the set's probability"
         )
     yield ""
 

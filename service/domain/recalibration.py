@@ -331,14 +331,14 @@ def _chance(made: Prediction, plan: AuditPlan) -> float:
 def sending_notice(policy: RoutingPolicy, scorer: Scorer) -> str:
     """Return a sentence on whether a calibrator's label sets are sent."""
     if policy.trip_id is not None:
-        return "The breaker has tripped, so nothing is sent by itself with any calibrator."
+        return "The breaker has tripped, so everything goes to review, whatever the calibrator."
     if not policy.auto_send:
-        return "The policy sends nothing by itself with any calibrator."
+        return "The policy sends nothing, whatever the calibrator."
     if policy.threshold_mode is ThresholdMode.FIXED:
         return "The fixed threshold stays in force; nothing proves it for this calibrator."
     if policy.least_of(scorer) is None:
         return (
-            "No certificate holds for this calibrator yet, so nothing is sent by itself until "
+            "No certificate holds for this calibrator yet, so everything goes to review until "
             "its audits prove a threshold: POST /v1/admin/certifications."
         )
     return "A certificate holds for this calibrator; its threshold is in force."

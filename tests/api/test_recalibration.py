@@ -62,7 +62,7 @@ def test_a_calibrator_is_read_activated_and_taken_back(served: Service) -> None:
     activated = served.post(f"{PATH}/{found['id']}/activate", by="admin").json()
     assert activated["calibration"] == {**found, "active": True}
     assert activated["threshold"] is None
-    assert "nothing is sent by itself" in activated["notice"]
+    assert "everything goes to review" in activated["notice"]
     assert only(served)["active"] is True
     assert_problem(served.post(f"{PATH}/rollback", by="admin"), 428, "version-required")
     leaving = {"If-Match": '"sha256:learnt"'}

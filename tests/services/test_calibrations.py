@@ -139,7 +139,7 @@ def test_an_owner_is_told_that_nothing_is_sent_before_a_new_proof(desk: Desk) ->
     desk.change_policy(ADMIN, certified, None)
     serving = desk.recalibration.activate(ADMIN, desk.first.id)
     assert serving.threshold is None
-    assert "nothing is sent by itself until" in serving.notice
+    assert "everything goes to review until" in serving.notice
     desk.change_policy(ADMIN, change(threshold=0.8), None)
     fixed = desk.recalibration.activate(ADMIN, desk.second.id)
     assert fixed.threshold == 0.8

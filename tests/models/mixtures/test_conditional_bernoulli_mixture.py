@@ -248,7 +248,7 @@ def test_a_label_is_explained_by_the_labels_that_brought_it() -> None:
     assert not why.reasons[0].added
     names = ["lake", "water", "reflection", "car"]
     assert third.describe(names) == "`reflection` was added because `lake` and `water` are likely"
-    assert why.reasons[0].describe(names) == "`lake` has probability 0.66 by itself"
+    assert why.reasons[0].describe(names) == "`lake` has probability 0.66 on its own"
     assert why.probability > why.product
     assert why.components[0].component == 0
     assert why.components[0].responsibility > why.components[0].weight
