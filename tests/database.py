@@ -31,6 +31,7 @@ from tests.ports import held_port
 from tests.sqlite import Database, template
 
 START_PATIENCE_S = 120.0  # a machine may be busy
+ROOM_BYTES = 2_000_000_000
 
 # Nothing here must outlive a crash of the machine, and two suites may share it.
 SERVER_SETTINGS = {
@@ -58,12 +59,13 @@ class PostgresServer:
     def make(self, template: str = "template0") -> URL:
         """Create a database, empty or as a copy of ``template``."""
         name = f"setwise_{uuid.uuid4().hex}"
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+            sql.Identifier(name), sql.Identifier(template)
+        )
         with self._connect() as connection:
-            connection.execute(
-                sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
-                    sql.Identifier(name), sql.Identifier(template)
-                )
-            )
+            if connection.info.server_version >= 15_00_00:
+                statement += sql.SQL(" STRATEGY FILE_COPY")  # half the time without fsync
+            connection.execute(statement)
         return self.admin.set(database=name)
 
     def drop(self, database: URL) -> None:
@@ -188,12 +190,20 @@ class LocalPostgres(PostgresServer):
         self._process = None
 
 
+def _memory() -> Path | None:
+    """Return a folder in memory, where a database is copied ten times as fast; None without one."""
+    memory = Path("/dev/shm")
+    roomy = memory.is_dir() and shutil.disk_usage(memory).free > ROOM_BYTES
+    return memory if roomy else None
+
+
 @contextmanager
-def run_server(binaries: Path) -> Iterator[LocalPostgres]:
-    """Start a server on a temporary folder; stop it and remove the folder in the end."""
+def run_server(binaries: Path, place: Path | None = None) -> Iterator[LocalPostgres]:
+    """Start a server on a temporary folder in ``place``; stop it and remove that in the end."""
     user = _server_user()
     # Not pytest's folder: only its owner may enter that, and a socket's path must be short.
-    with tempfile.TemporaryDirectory(prefix="setwise-pg-") as name, held_port() as port:
+    folder = tempfile.TemporaryDirectory(prefix="setwise-pg-", dir=place)
+    with folder as name, held_port() as port:
         if user:
             os.chown(name, user["user"], user["group"])
         server = LocalPostgres(binaries, Path(name), user, port)
@@ -213,7 +223,7 @@ def server_or_skip() -> Iterator[LocalPostgres]:
     """
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(run_server(find_binaries()))
+            server = stack.enter_context(run_server(find_binaries(), _memory()))
         except NoPostgres as reason:
             if os.environ.get("SETWISE_REQUIRE_POSTGRES"):
                 pytest.fail(str(reason))
