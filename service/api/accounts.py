@@ -68,7 +68,7 @@ class PersonPage(AnswerBody):
     """Every person, by login name."""
 
     items: list[Person]
-    next_cursor: None = None
+    next_cursor: str | None = None
     limit: int
 
 
@@ -129,7 +129,7 @@ class Key(AnswerBody):
         return cls.model_validate(fields | {"scopes": key.scopes and sorted(key.scopes)})
 
 
-class NewKey(AnswerBody):
+class IssuedKey(AnswerBody):
     """A new key with its secret, which is shown only once."""
 
     model_config = ConfigDict(
@@ -144,7 +144,7 @@ class KeyPage(AnswerBody):
     """All keys, newest first."""
 
     items: list[Key]
-    next_cursor: None = None
+    next_cursor: str | None = None
     limit: int
 
 
@@ -271,7 +271,7 @@ def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
 @router.post(
     "/keys",
     status_code=201,
-    response_model=NewKey,
+    response_model=IssuedKey,
 )
 def create_key(
     caller: CallerOf, body: KeyRequest, services: ServicesOf, request_id: RequestId
@@ -286,7 +286,7 @@ def create_key(
         per_minute=body.per_minute,
         request_id=request_id,
     )
-    return answer(NewKey(details=Key.of(key), key=secret), status=201)
+    return answer(IssuedKey(details=Key.of(key), key=secret), status=201)
 
 
 @router.post(

@@ -15,6 +15,7 @@ from setwise.service.api.http.dependencies import (
     version_in,
 )
 from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.errors import (
@@ -208,7 +209,7 @@ class GroupPage(AnswerBody):
     """Every group, by id."""
 
     items: list[Group]
-    next_cursor: None = None
+    next_cursor: str | None = None
     limit: int
 
 
@@ -261,7 +262,7 @@ class AnnotatorPage(AnswerBody):
     """All current and past annotators, by name."""
 
     items: list[Annotator]
-    next_cursor: None = None
+    next_cursor: str | None = None
     limit: int
 
 
@@ -275,7 +276,7 @@ def list_annotators(caller: CallerOf, services: ServicesOf) -> Response:
 @router.get(
     "/annotators/{annotator_id}",
     response_model=Annotator,
-    responses=documented(AnnotatorNotFound),
+    responses=answering("ETag") | documented(AnnotatorNotFound),
 )
 def get_annotator(caller: CallerOf, annotator_id: str, services: ServicesOf) -> Response:
     """Read an annotator's group, number of answers and error rates."""
@@ -286,7 +287,7 @@ def get_annotator(caller: CallerOf, annotator_id: str, services: ServicesOf) -> 
 @router.put(
     "/annotators/{annotator_id}",
     response_model=Annotator,
-    responses=documented(AnnotatorNotFound, StaleVersion),
+    responses=answering("ETag") | documented(AnnotatorNotFound, StaleVersion),
 )
 def place_annotator(
     caller: CallerOf,
@@ -314,7 +315,7 @@ def list_groups(caller: CallerOf, services: ServicesOf) -> Response:
 @router.get(
     "/groups/{group_id}",
     response_model=Group,
-    responses=documented(GroupNotFound),
+    responses=answering("ETag") | documented(GroupNotFound),
 )
 def get_group(caller: CallerOf, group_id: str, services: ServicesOf) -> Response:
     """Read a group's noise rates, their intervals, and problems with them."""
@@ -325,7 +326,7 @@ def get_group(caller: CallerOf, group_id: str, services: ServicesOf) -> Response
 @router.put(
     "/groups/{group_id}",
     response_model=Group,
-    responses=documented(StaleVersion),
+    responses=answering("ETag") | documented(StaleVersion),
 )
 def change_group(
     caller: CallerOf,

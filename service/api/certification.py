@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import Job
 from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability
 from setwise.service.domain import certification
@@ -73,7 +74,7 @@ class CertificationPage(AnswerBody):
     limit: int
 
 
-@router.post("", status_code=202, response_model=Job)
+@router.post("", status_code=202, response_model=Job, responses=answering("Location", status=202))
 def request_certification(
     caller: CallerOf, services: ServicesOf, request_id: RequestId
 ) -> Response:

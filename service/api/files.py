@@ -10,6 +10,7 @@ from pydantic import AwareDatetime, ConfigDict, Field
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi_answers import answering, headers
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import Job
@@ -116,7 +117,12 @@ class ExportJobRequest(_Wanted, RequestBody):
     response_model=Job,
     response_description="The job; `Location` is its address.",
     responses={
-        200: {"model": Job, "description": "The job that was requested with this key before."},
+        **answering("Location", status=202),
+        200: {
+            "model": Job,
+            "headers": headers("Location"),
+            "description": "The job that was requested with this key before.",
+        },
         **documented(UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, IdempotencyMismatch),
     },
     openapi_extra={
@@ -275,6 +281,7 @@ def export(
     status_code=202,
     response_model=Job,
     response_description="The job; `Location` is its address.",
+    responses=answering("Location", status=202),
 )
 def export_job(
     caller: CallerOf, body: ExportJobRequest, services: ServicesOf, request_id: RequestId

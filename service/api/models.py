@@ -18,6 +18,7 @@ from setwise.service.api.http.dependencies import (
     version_in,
 )
 from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import Job
@@ -39,7 +40,7 @@ from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.services.models import ComparisonReport
 
 ARCHIVES = "/v1/admin/models"
-ZIP = "application/zip"
+ARCHIVE_TYPES = ("application/zip", "application/octet-stream")
 
 router = APIRouter(prefix="/v1/admin/models", tags=["administration"], route_class=StrictRoute)
 uploads = APIRouter(tags=["administration"], route_class=UploadRoute)
@@ -99,7 +100,7 @@ class ModelPage(AnswerBody):
     """Every registered model, newest first."""
 
     items: list[Model]
-    next_cursor: None = None
+    next_cursor: str | None = None
     limit: int
 
 
@@ -247,7 +248,9 @@ class Shadowing(AnswerBody):
         "requestBody": {
             "required": True,
             "description": "A ZIP file of an artifact folder written by `setwise train`.",
-            "content": {ZIP: {"schema": {"type": "string", "format": "binary"}}},
+            "content": {
+                kind: {"schema": {"type": "string", "format": "binary"}} for kind in ARCHIVE_TYPES
+            },
         }
     },
 )
@@ -259,8 +262,8 @@ async def add_model(
     Every file is checked against its checksum. Nothing in the artifact is executed.
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given != ZIP:
-        raise HttpFault(UNSUPPORTED_MEDIA_TYPE, f"Send a ZIP file as {ZIP}.")
+    if given not in ARCHIVE_TYPES:
+        raise HttpFault(UNSUPPORTED_MEDIA_TYPE, f"Send a ZIP file as {ARCHIVE_TYPES[0]}.")
     services, limit, size = edge.services, edge.max_upload_bytes, 0
     services.models.allow_adding(caller)
     with tempfile.TemporaryFile() as file:
@@ -387,7 +390,7 @@ def get_comparison(
     status_code=202,
     response_model=Job,
     response_description="The job; `Location` is its address.",
-    responses=documented(*_ONE_MODEL, UNSUPPORTED_MEDIA_TYPE),
+    responses=answering("Location", status=202) | documented(*_ONE_MODEL, UNSUPPORTED_MEDIA_TYPE),
 )
 def compare_model(
     caller: CallerOf,

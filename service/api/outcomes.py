@@ -66,7 +66,7 @@ class OutcomePage(AnswerBody):
     )
 
     items: list[Outcome]
-    next_cursor: None = None
+    next_cursor: str | None = None
     limit: int
 
 

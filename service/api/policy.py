@@ -13,13 +13,14 @@ from setwise.service.api.http.dependencies import (
     version_in,
 )
 from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import Policy, PolicyRequest
 from setwise.service.domain.errors import StaleVersion
 
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
 
 
-@router.get("/policy", response_model=Policy)
+@router.get("/policy", response_model=Policy, responses=answering("ETag"))
 def get_policy(caller: CallerOf, services: ServicesOf) -> Response:
     """Read the policy that routes every prediction."""
     policy = services.policy.get(caller)
@@ -29,7 +30,7 @@ def get_policy(caller: CallerOf, services: ServicesOf) -> Response:
 @router.put(
     "/policy",
     response_model=Policy,
-    responses=documented(StaleVersion),
+    responses=answering("ETag") | documented(StaleVersion),
 )
 def change_policy(
     caller: CallerOf,

@@ -17,6 +17,7 @@ from setwise.service.api.http.dependencies import (
     request_id_of,
 )
 from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.http.problems import Problem, problem_of
 from setwise.service.api.schemas import (
     AnswerBody,
@@ -146,7 +147,8 @@ class Batch(AnswerBody):
     status_code=201,
     response_model=Prediction,
     response_description="The prediction, stored; `Location` is its address.",
-    responses=documented(DocumentTooLarge, IdempotencyMismatch, ModelUnavailable),
+    responses=answering("Location", status=201)
+    | documented(DocumentTooLarge, IdempotencyMismatch, ModelUnavailable),
 )
 async def predict(
     request: Request,

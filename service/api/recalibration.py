@@ -16,6 +16,7 @@ from setwise.service.api.http.dependencies import (
     version_in,
 )
 from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import Job
 from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
 from setwise.service.domain import recalibration as calibration
@@ -201,7 +202,7 @@ class ServingCalibration(AnswerBody):
     "",
     status_code=202,
     response_model=Job,
-    responses=documented(ModelUnavailable),
+    responses=answering("Location", status=202) | documented(ModelUnavailable),
 )
 def request_calibration(
     caller: CallerOf, body: CalibrationRequest, services: ServicesOf, request_id: RequestId

@@ -14,6 +14,7 @@ from setwise.service.api.http.dependencies import (
     version_in,
 )
 from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import (
     Completion,
     CompletionRequest,
@@ -69,6 +70,7 @@ def list_reviews(
     "/reviews/claim",
     response_model=ReviewTask,
     responses={
+        **answering("ETag"),
         204: {"description": "No task waits for you."},
         **documented(TooManyLeases),
     },
@@ -82,7 +84,7 @@ def claim_review(caller: CallerOf, services: ServicesOf, request_id: RequestId) 
 @router.get(
     "/reviews/{task_id}",
     response_model=ReviewTask,
-    responses=documented(*_ONE_TASK, BlindReviewHeld),
+    responses=answering("ETag") | documented(*_ONE_TASK, BlindReviewHeld),
 )
 def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Read one task, for example after reloading a page."""
@@ -90,7 +92,9 @@ def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response
 
 
 @router.post(
-    "/reviews/{task_id}/heartbeat", response_model=ReviewTask, responses=documented(*_HELD_TASK)
+    "/reviews/{task_id}/heartbeat",
+    response_model=ReviewTask,
+    responses=answering("ETag") | documented(*_HELD_TASK),
 )
 def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Extend the lease on a task; the version does not change."""
@@ -98,7 +102,9 @@ def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Respon
 
 
 @router.post(
-    "/reviews/{task_id}/release", response_model=ReviewTask, responses=documented(*_HELD_TASK)
+    "/reviews/{task_id}/release",
+    response_model=ReviewTask,
+    responses=answering("ETag") | documented(*_HELD_TASK),
 )
 def release_review(
     caller: CallerOf, task_id: str, services: ServicesOf, request_id: RequestId
@@ -110,7 +116,7 @@ def release_review(
 @router.post(
     "/reviews/{task_id}/skip",
     response_model=ReviewTask,
-    responses=documented(*_HELD_TASK),
+    responses=answering("ETag") | documented(*_HELD_TASK),
 )
 def skip_review(
     caller: CallerOf, task_id: str, body: SkipRequest, services: ServicesOf, request_id: RequestId
@@ -122,7 +128,8 @@ def skip_review(
 @router.post(
     "/reviews/{task_id}/complete",
     response_model=Completion,
-    responses=documented(*_HELD_TASK, StaleVersion, VersionRequired, ModelUnavailable),
+    responses=answering("ETag")
+    | documented(*_HELD_TASK, StaleVersion, VersionRequired, ModelUnavailable),
 )
 def complete_review(
     caller: CallerOf,

@@ -197,6 +197,7 @@ _RECEIVED: dict[str, Any] = {  # Any: FastAPI's own type for parts of the OpenAP
         "default": {"description": "Anything else: retried later."},
     },
     "openapi_extra": {
+        "x-internal": True,  # generators of clients would take it for a call
         "parameters": [
             {
                 "name": name,
@@ -206,7 +207,7 @@ _RECEIVED: dict[str, Any] = {  # Any: FastAPI's own type for parts of the OpenAP
                 "schema": {"type": "string"},
             }
             for name, meaning in _SIGNED.items()
-        ]
+        ],
     },
 }
 

@@ -16,6 +16,7 @@ from setwise.service.api.http.dependencies import (
     version_in,
 )
 from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import AnswerBody, Example, Paged, RequestBody
 from setwise.service.api.webhook_messages import MESSAGE
 from setwise.service.domain import webhooks as domain
@@ -131,7 +132,7 @@ class WebhookPage(AnswerBody):
     """Every webhook, oldest first."""
 
     items: list[Webhook]
-    next_cursor: None = None
+    next_cursor: str | None = None
     limit: int
 
 
@@ -345,6 +346,7 @@ def list_webhooks(caller: CallerOf, services: ServicesOf) -> Response:
     status_code=201,
     response_model=Webhook,
     response_description="The webhook, with its secret, which is not shown again.",
+    responses=answering("ETag", "Location", status=201),
 )
 def add_webhook(
     caller: CallerOf, body: WebhookRequest, services: ServicesOf, request_id: RequestId
@@ -367,7 +369,9 @@ def add_webhook(
 
 
 @router.get(
-    "/admin/webhooks/{webhook_id}", response_model=Webhook, responses=documented(*_ONE_WEBHOOK)
+    "/admin/webhooks/{webhook_id}",
+    response_model=Webhook,
+    responses=answering("ETag") | documented(*_ONE_WEBHOOK),
 )
 def get_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Read one webhook, without its secret."""
@@ -378,7 +382,7 @@ def get_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Resp
 @router.put(
     "/admin/webhooks/{webhook_id}",
     response_model=Webhook,
-    responses=documented(*_ONE_WEBHOOK, StaleVersion),
+    responses=answering("ETag") | documented(*_ONE_WEBHOOK, StaleVersion),
 )
 def change_webhook(
     caller: CallerOf,
@@ -419,7 +423,7 @@ def delete_webhook(
     "/admin/webhooks/{webhook_id}/rotate-secret",
     response_model=Webhook,
     response_description="The webhook, with its new secret, which is not shown again.",
-    responses=documented(*_ONE_WEBHOOK),
+    responses=answering("ETag") | documented(*_ONE_WEBHOOK),
 )
 def rotate_secret(
     caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
@@ -434,7 +438,7 @@ def rotate_secret(
     status_code=202,
     response_model=Delivery,
     response_description="The delivery, due at once.",
-    responses=documented(*_ONE_WEBHOOK),
+    responses=answering("Location", status=202) | documented(*_ONE_WEBHOOK),
 )
 def try_webhook(
     caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId

@@ -17,6 +17,7 @@ from tests.edge import Service, assert_problem
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, calibration, change, job, model
 
 ADMIN_ = "/v1/admin"
+DOCUMENT: dict[str, Any] = create_app().openapi()
 HOOKS = f"{ADMIN_}/webhooks"
 Request = dict[str, Any]
 
@@ -198,6 +199,17 @@ def _counts(world: World) -> dict[str, int]:
         }
 
 
+def _documented(name: str, status: int) -> dict[str, Any]:
+    """Return the response that the document has for an operation."""
+    (found,) = (
+        operation["responses"][str(status)]
+        for operations in DOCUMENT["paths"].values()
+        for operation in operations.values()
+        if operation["operationId"] == name
+    )
+    return dict(found)
+
+
 def _send(world: World, wanted: Request, **headers: str) -> Any:
     content = {k: v for k, v in wanted.items() if k not in {"path", "by", "headers"}}
     given = {**wanted.get("headers", {}), "Idempotency-Key": "monday-17", **headers}
@@ -205,9 +217,8 @@ def _send(world: World, wanted: Request, **headers: str) -> Any:
 
 
 def test_every_post_of_the_document_has_its_request_here() -> None:
-    document = create_app().openapi()
     posts = [
-        operations["post"] for operations in document["paths"].values() if "post" in operations
+        operations["post"] for operations in DOCUMENT["paths"].values() if "post" in operations
     ]
     assert {operation["operationId"] for operation in posts} == set(EVERY)
     for operation in posts:
@@ -228,6 +239,9 @@ def test_a_request_with_a_key_takes_effect_once(world: World, name: str) -> None
     assert again.content == first.content
     assert _counts(world) == before
     assert again.headers.get("location") == first.headers.get("location")
+    response: dict[str, Any] = _documented(name, first.status_code)
+    for header in ("ETag", "Location"):
+        assert (header in first.headers) == (header in response["headers"]), header
     if name not in OWN_MEMORY:
         assert again.status_code == first.status_code
         assert again.headers["idempotent-replayed"] == "true"

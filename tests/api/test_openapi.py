@@ -1,6 +1,10 @@
 """The OpenAPI document: complete, and true."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,9 +45,10 @@ def test_every_reference_leads_somewhere() -> None:
             for value in node:
                 yield from references(value)
 
-    names = {reference.removeprefix("#/components/schemas/") for reference in references(DOCUMENT)}
-    assert names
-    assert names <= set(DOCUMENT["components"]["schemas"])
+    names = {tuple(reference.split("/")[2:]) for reference in references(DOCUMENT)}
+    assert {kind for kind, _ in names} == {"schemas", "headers"}
+    for kind, name in names:
+        assert name in DOCUMENT["components"][kind]
 
 
 def test_every_schema_is_one() -> None:
@@ -123,3 +128,74 @@ def test_operation_ids_are_unique() -> None:
         operation["operationId"] for ops in DOCUMENT["paths"].values() for operation in ops.values()
     ]
     assert len(set(ids)) == len(ids)
+
+
+def _parts(node: Any) -> Iterator[dict[str, Any]]:
+    """Walk through a part of the document and all schemas that it refers to."""
+    seen: set[str] = set()
+    waiting = [node]
+    while waiting:
+        match waiting.pop():
+            case dict() as part:
+                yield part
+                waiting += [value for key, value in part.items() if key != "examples"]
+                name = str(part.get("$ref", "")).removeprefix("#/components/schemas/")
+                if name in DOCUMENT["components"]["schemas"] and name not in seen:
+                    seen.add(name)
+                    waiting.append(DOCUMENT["components"]["schemas"][name])
+            case list() as parts:
+                waiting += parts
+
+
+@pytest.mark.parametrize(("path", "operation"), list(_operations()))
+def test_answers_are_open_and_requests_are_closed(path: str, operation: dict[str, Any]) -> None:
+    for part in _parts(operation["responses"]):
+        assert part.get("additionalProperties") is not False, path
+        assert "enum" not in part, path
+    for part in _parts(operation.get("requestBody")):
+        if part.get("type") == "object" and "properties" in part:
+            assert part["additionalProperties"] is False, part["title"]
+
+
+def test_messages_are_open() -> None:
+    for path in DOCUMENT["webhooks"].values():
+        for part in _parts(path["post"]["requestBody"]):
+            assert part.get("additionalProperties") is not False
+            assert "enum" not in part
+
+
+def test_every_list_names_its_next_page_in_one_way() -> None:
+    pages = [one for one in DOCUMENT["components"]["schemas"].values() if _is_page(one)]
+    assert len(pages) > 10
+    for page in pages:
+        types = page["properties"]["next_cursor"]["anyOf"]
+        assert types == [{"type": "string"}, {"type": "null"}], page["title"]
+
+
+def _is_page(schema: dict[str, Any]) -> bool:
+    return "next_cursor" in schema.get("properties", {})
+
+
+@pytest.mark.parametrize(("path", "operation"), list(_operations()))
+def test_a_version_is_required_where_its_absence_is_a_problem(
+    path: str, operation: dict[str, Any]
+) -> None:
+    required = {one["name"] for one in operation.get("parameters", []) if one["required"]}
+    assert ("if-match" in required) == ("428" in operation["responses"]), path
+
+
+@pytest.mark.parametrize(("path", "operation"), list(_operations()))
+def test_every_limited_answer_documents_the_limit(path: str, operation: dict[str, Any]) -> None:
+    for status, response in operation["responses"].items():
+        limited = "security" in operation and status != "401"
+        assert ("RateLimit" in response.get("headers", {})) == limited, path
+
+
+def test_a_generator_without_settings_keeps_every_call(tmp_path: Path) -> None:
+    (tmp_path / "openapi.json").write_text(json.dumps(DOCUMENT))
+    (tmp_path / "config.json").write_text(json.dumps({"post_hooks": []}))
+    generate = [Path(sys.executable).with_name("openapi-python-client"), "generate"]
+    options = ["--meta=none", "--path=openapi.json", "--config=config.json", "--output-path=plain"]
+    subprocess.run([*generate, *options], cwd=tmp_path, check=True, capture_output=True)
+    wanted = {one["operationId"] for path in DOCUMENT["paths"].values() for one in path.values()}
+    assert wanted <= {path.stem for path in (tmp_path / "plain" / "api").rglob("*.py")}

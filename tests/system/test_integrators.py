@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -127,6 +128,49 @@ def test_a_generated_client_calls_a_running_service(
     ]
     with callers[0] as billing, callers[1] as lead, callers[2] as reviewer:
         use(module, models, types, billing, lead, reviewer)
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="openapi-generator needs Java")
+def test_a_second_generated_client_lives_through_a_document(
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run([SETWISE, "openapi", "--out", tmp_path / "openapi.json"], check=True)
+    subprocess.run(
+        [
+            *(SETWISE.with_name("openapi-generator-cli"), "generate", "-g", "python"),
+            *("-i", "openapi.json", "-o", "second", "--package-name", "second_client"),
+        ],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+    monkeypatch.syspath_prepend(tmp_path / "second")
+    installation.fix_threshold(0.7)
+    server = installation.serve()
+    sdk: Any = importlib.import_module("second_client")
+
+    def calling(role: str) -> Any:
+        settings = sdk.Configuration(host=server.url, access_token=installation.secrets[role])
+        return sdk.ApiClient(settings)
+
+    (text,) = (one["text"] for one in documents(1, seed=43))
+    wanted = sdk.PredictionRequest(document=sdk.DocumentIn(id="second", text=text))
+    predictions = sdk.PredictionsApi(calling("client"))
+    made = predictions.predict(wanted, idempotency_key="once")
+    assert predictions.predict(wanted, idempotency_key="once") == made
+    reviews = sdk.ReviewsApi(calling("reviewer"))
+    if made.decision == "auto":
+        unsure = sdk.PredictionRequest(document=sdk.DocumentIn(text="zebra"))
+        assert predictions.predict(unsure).decision == "review"
+    task = reviews.claim_review_with_http_info()
+    answer = sdk.CompletionRequest(labels=task.data.candidates[0].labels)
+    assert reviews.complete_review(task.data.id, task.headers["etag"], answer).agreed
+    outcome = sdk.OutcomeRequest(labels=["no such label"], source="billing")
+    assert not predictions.report_outcome(made.id, outcome).agreed
+    people = sdk.AccessApi(calling("admin")).list_people()
+    assert people.next_cursor is None
+    with pytest.raises(sdk.exceptions.NotFoundException, match="prediction-not-found"):
+        predictions.get_prediction("nonsense")
 
 
 @schemathesis.serializer(*(f"application/{name}" for name in BINARY))

@@ -12,6 +12,7 @@ from fastapi.openapi.utils import get_openapi
 
 from setwise.service.api import schemas
 from setwise.service.api.http.idempotency import HEADER
+from setwise.service.api.http.openapi_answers import HEADERS, add_rate_limit, open_answers
 from setwise.service.api.http.problem_kinds import (
     BODY_TOO_LARGE,
     BODY_TOO_SLOW,
@@ -91,9 +92,11 @@ def describe(app: FastAPI) -> Json:
         for name in _FRAMEWORKS_OWN:
             parts.pop(name, None)
         parts |= _problem_schemas()
+        document["components"]["headers"] = HEADERS
         # FastAPI drops null, so its examples would lack members that their schema requires.
         for name, examples in schemas.examples().items():
             parts[name]["examples"] = examples
+        open_answers(document)
         app.openapi_schema = document
     return app.openapi_schema
 
@@ -108,13 +111,24 @@ def _complete(operation: Json, method: str) -> None:
         for status, response in operation["responses"].items()
         if not _is_frameworks_own(response)
     }
+    if "428" in responses:
+        _require(operation["parameters"], "if-match")
     for fault in _of_form(operation, changes=method != "get"):
         _add(responses, fault)
     if method == "post":
         _add(responses, IdempotencyMismatch)
         if not own_key:
             _add(responses, RequestUnfinished)
+    if "security" in operation:
+        add_rate_limit(responses)
     operation["responses"] = {str(status): responses[status] for status in sorted(responses)}
+
+
+def _require(parameters: list[Json], name: str) -> None:
+    """Mark a parameter as required: without it the answer is 428, not 422."""
+    for parameter in parameters:
+        if parameter["name"] == name:
+            parameter |= {"required": True, "schema": {"type": "string"}}
 
 
 def _of_form(operation: Json, *, changes: bool) -> Iterator[Fault]:

@@ -1,0 +1,153 @@
+"""What the OpenAPI document says of answers: open schemas, and their headers.
+
+Requests are closed: an unknown member is a fault. Answers are open: a later release may add members
+and values, and clients generated from this release ignore them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+"""A part of the document (Any: JSON values of every shape)."""
+
+_REF = "#/components/schemas/"
+
+HEADERS: Json = {
+    "ETag": {
+        "description": "The version of what was answered, for `If-Match` and `If-None-Match`.",
+        "schema": {"type": "string"},
+    },
+    "Location": {
+        "description": "The address of what was made.",
+        "schema": {"type": "string"},
+    },
+    "RateLimit": {
+        "description": "What is left of the key's limit (`r`), and the seconds until it is whole "
+        'again (`t`): `"key";r=99;t=1`. Absent for keys and people without a limit.',
+        "schema": {"type": "string"},
+    },
+    "RateLimit-Policy": {
+        "description": 'The key\'s limit (`q`) in a window of seconds (`w`): `"key";q=100;w=60`.',
+        "schema": {"type": "string"},
+    },
+}
+
+
+def answering(*names: str, status: int = 200) -> dict[int | str, Json]:
+    """Return the ``responses`` of a route whose success has these headers."""
+    return {status: {"headers": headers(*names)}}
+
+
+def headers(*names: str) -> Json:
+    """Return the ``headers`` of a response."""
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def add_rate_limit(responses: Json) -> None:
+    """Add the headers of the limit to all responses after the key is known."""
+    for status, response in responses.items():
+        if str(status) != "401":
+            given = headers("RateLimit", "RateLimit-Policy")
+            response["headers"] = {**response.get("headers", {}), **given}
+
+
+def open_answers(document: Json) -> None:
+    """Allow members and values of later releases in every answer and message.
+
+    A schema that requests use too is split: ``Threshold`` is closed, ``ThresholdAnswer`` open.
+    Lists of values stand where they are used: names of values collide in Go.
+    """
+    parts: dict[str, Json] = document["components"]["schemas"]
+    enums = {name: parts.pop(name) for name, part in list(parts.items()) if "enum" in part}
+    operations = [one for path in document["paths"].values() for one in path.values()]
+    messages = [one for path in document.get("webhooks", {}).values() for one in path.values()]
+    questions = [[one.get("requestBody"), one.get("parameters")] for one in operations]
+    asked = _reachable(parts, questions)
+    told = _reachable(parts, [one["responses"] for one in operations] + messages)
+    renamed = {
+        name: f"{name}Answer"
+        for name in told & asked
+        if parts[name].get("additionalProperties") is False
+    }
+    opened, closed = _Writer(enums, renamed, closed=False), _Writer(enums, {}, closed=True)
+    for name, part in list(parts.items()):
+        if name in renamed:
+            parts[renamed[name]] = {**opened.write(part), "title": renamed[name]}
+        parts[name] = (closed if name in asked else opened).write(part)
+    for operation in operations:
+        for member, value in operation.items():
+            operation[member] = (opened if member == "responses" else closed).write(value)
+    for message in messages:
+        message["requestBody"] = opened.write(message["requestBody"])
+
+
+def _reachable(parts: Mapping[str, Json], roots: Iterable[object]) -> set[str]:
+    found: set[str] = set()
+    waiting = [name for root in roots for name in _references(root)]
+    while waiting:
+        name = waiting.pop()
+        if name in parts and name not in found:
+            found.add(name)
+            waiting += _references(parts[name])
+    return found
+
+
+def _references(node: object) -> Iterator[str]:
+    if isinstance(node, dict):
+        reference = node.get("$ref")
+        if isinstance(reference, str) and reference.startswith(_REF):
+            yield reference.removeprefix(_REF)
+        for value in node.values():
+            yield from _references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _references(value)
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes parts of the document, closed as they are or open.
+
+    Attributes
+    ----------
+    enums : mapping
+        Lists of values by the name of their schema.
+    renamed : mapping
+        The open schema in place of a closed one.
+    """
+
+    enums: Mapping[str, Json]
+    renamed: Mapping[str, str]
+    closed: bool
+
+    def write(self, node: Any) -> Any:  # noqa: ANN401 -- JSON values of every shape
+        """Return a part as it stands in the document."""
+        if isinstance(node, list):
+            return [self.write(one) for one in node]
+        if not isinstance(node, dict):
+            return node
+        name = str(node.get("$ref", "")).removeprefix(_REF)
+        if name in self.enums:
+            values = {key: value for key, value in self.enums[name].items() if key != "title"}
+            node = {**values, **{key: value for key, value in node.items() if key != "$ref"}}
+        elif name in self.renamed:
+            node = {**node, "$ref": _REF + self.renamed[name]}
+        written = {
+            key: value if key in {"example", "examples"} else self.write(value)
+            for key, value in node.items()
+        }
+        return written if self.closed else _opened(written)
+
+
+def _opened(part: Json) -> Json:
+    """Return a part that allows more members or values."""
+    if part.get("additionalProperties") is False:
+        part = {key: value for key, value in part.items() if key != "additionalProperties"}
+    values = part.get("enum")
+    if part.get("type") != "string" or not isinstance(values, list):
+        return part
+    words = ", ".join(f"`{value}`" for value in values)
+    meaning = [part.get("description"), f"One of {words}; later releases may add some."]
+    rest = {key: value for key, value in part.items() if key != "enum"}
+    return {**rest, "x-extensible-enum": values, "description": " ".join(filter(None, meaning))}
