@@ -46,6 +46,7 @@ from setwise.service.api import (
 )
 from setwise.service.api.http import problems, reference
 from setwise.service.api.http.bodies import BodyLimit
+from setwise.service.api.http.connections import ConnectionLimits
 from setwise.service.api.http.dependencies import Edge
 from setwise.service.api.http.headers import SecurityHeaders
 from setwise.service.api.http.openapi import describe
@@ -55,13 +56,10 @@ from setwise.service.tracing import RequestSpans
 
 if TYPE_CHECKING:
     from setwise.service.build import Application
+    from setwise.service.settings import Settings
 
 LONGEST_FAREWELL_S = 30
 """How long requests in progress may take after the server is asked to stop."""
-
-LONGEST_IDLE_S = 125
-"""How long an idle connection stays open. Proxies and clients close theirs after at most two
-minutes by default; a server that closed first could close it while a request is on its way."""
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
@@ -163,20 +161,34 @@ def serve(
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Bound here, so that a port in use gives a one-line error instead of a log entry.
     with socket.create_server((host, port), family=family, backlog=2048) as listener:
-        config = uvicorn.Config(
-            serving(application),
-            log_config=None,
-            access_log=False,  # RequestTelemetry writes better ones
-            server_header=False,
-            # X-Forwarded-For from any other address may be forged.
-            proxy_headers=bool(settings.trusted_proxies),
-            forwarded_allow_ips=settings.trusted_proxies,
-            timeout_graceful_shutdown=LONGEST_FAREWELL_S,
-            timeout_keep_alive=LONGEST_IDLE_S,
-        )
+        config = server_config(serving(application), settings)
         name = f"[{host}]" if family is socket.AF_INET6 else host
         address = f"http://{name}:{listener.getsockname()[1]}"
         _Server(config, lambda: started(address) if started else None).run(sockets=[listener])
+
+
+def server_config(app: FastAPI, settings: "Settings") -> uvicorn.Config:
+    """Return how to serve an application, with its limits on connections."""
+    limits = ConnectionLimits(
+        patience_s=settings.request_patience_s,
+        body_rate=settings.body_bytes_per_s,
+        unread_s=settings.keep_alive_s,
+        most=settings.connections_per_address,
+        exempt=settings.trusted_proxies,
+    )
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,  # RequestTelemetry writes better ones
+        server_header=False,
+        # X-Forwarded-For from any other address may be forged.
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_graceful_shutdown=LONGEST_FAREWELL_S,
+        timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]  # fractions work
+        http=limits.protocol(),
+        ws="none",  # there are no WebSockets
+    )
 
 
 class _Server(uvicorn.Server):

@@ -118,6 +118,17 @@ class Settings(BaseSettings):
     trusted_proxies : str
         Addresses and networks, separated by commas, whose ``X-Forwarded-For`` and
         ``X-Forwarded-Proto`` are trusted.
+    request_patience_s : float
+        Seconds for the headers of a request.
+    body_bytes_per_s : float
+        Least bytes of a body in a second, averaged over ``request_patience_s``; 0 for none.
+    keep_alive_s : float
+        Seconds after which an idle connection, or one whose client reads nothing, is closed.
+        Proxies and clients close theirs after at most two minutes by default; a server that closed
+        first could close it while a request is on its way.
+    connections_per_address : int
+        Most connections from one IPv4 address or IPv6 /48, to each server process; 0 for any
+        number. Trusted proxies may open any number.
     """
 
     model_config = SettingsConfigDict(
@@ -168,6 +179,10 @@ class Settings(BaseSettings):
     breaker_stale_documents: Annotated[int, Field(ge=0, le=1_000_000_000)] = 20_000
     breaker_stale_days: Annotated[float, Field(ge=0, le=3_650)] = 30.0
     trusted_proxies: str = ""
+    request_patience_s: PositiveSeconds = 20.0
+    body_bytes_per_s: Annotated[float, Field(ge=0, le=1_000_000)] = 500.0
+    keep_alive_s: PositiveSeconds = 125.0
+    connections_per_address: Annotated[int, Field(ge=0, le=1_000_000)] = 500
 
     _commanded: frozenset[str] = PrivateAttr(default=frozenset())
 

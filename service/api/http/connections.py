@@ -1,0 +1,202 @@
+"""Limits on connections: how many, how long without a request, and how slow.
+
+uvicorn limits only how long a connection idles between two requests. This protocol adds the limits
+that servers in front of it have, such as Apache's ``mod_reqtimeout``.
+"""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from ipaddress import ip_address, ip_network
+from typing import cast
+
+import structlog
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from setwise.service.domain.accounts import network_of
+
+MOST_HEADER_BYTES = 65_536
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """Limits on the connections of one server process.
+
+    Attributes
+    ----------
+    patience_s : float
+        Seconds for the line and headers of a request, from the opening of the connection or the
+        first byte after the last response.
+    body_rate : float
+        Least bytes of a body in a second, on average over ``patience_s``.
+    unread_s : float
+        Seconds after which a client must have read more of a response.
+    most : int
+        Most connections from one IPv4 address or IPv6 /48; 0 for any number.
+    exempt : str
+        Addresses and networks, separated by commas, that may open any number: proxies.
+    """
+
+    patience_s: float
+    body_rate: float
+    unread_s: float
+    most: int
+    exempt: str = ""
+    _open: Counter[str] = field(default_factory=Counter)
+
+    def enter(self, address: str) -> bool:
+        """Count a new connection; return False if there are too many."""
+        self._open[network_of(address)] += 1
+        return not self.most or self._open[network_of(address)] <= self.most or self._free(address)
+
+    def leave(self, address: str) -> None:
+        """Count a connection that has ended."""
+        network = network_of(address)
+        self._open[network] -= 1
+        if not self._open[network]:
+            del self._open[network]
+
+    def protocol(self) -> type[asyncio.Protocol]:
+        """Return the protocol for uvicorn's setting ``http``."""
+        return cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits=self))
+
+    def _free(self, address: str) -> bool:
+        networks = (ip_network(one.strip()) for one in self.exempt.split(",") if one.strip())
+        try:
+            return any(ip_address(address) in network for network in networks)
+        except ValueError:
+            return False
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 that closes connections beyond the limits.
+
+    Parameters
+    ----------
+    limits : ConnectionLimits
+        Shared by all connections of the process.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, object],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        limits: ConnectionLimits,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._limits = limits
+        self._address = ""
+        self._head: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+        self._body: asyncio.TimerHandle | None = None
+        self._body_bytes = 0
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
+        """Start to wait for a request, or close a connection too many."""
+        super().connection_made(transport)
+        self._address = self.client[0] if self.client else ""
+        if self._limits.enter(self._address):
+            self._expect_head()
+        else:
+            self._refuse("429 Too Many Requests", "too many connections")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop every clock."""
+        self._limits.leave(self._address)
+        for clock in (self._head, self._body, self._unread):
+            if clock is not None:
+                clock.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read a request; bytes between two requests begin a new one."""
+        if self.transport.is_closing():
+            return  # what arrives after a refusal
+        super().data_received(data)
+        if self._head is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > MOST_HEADER_BYTES:
+                self._refuse("431 Request Header Fields Too Large", "too long headers")
+        elif self._body is None and not self._busy():
+            self._expect_head()
+
+    def on_headers_complete(self) -> None:
+        """Begin to wait for the body."""
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+        super().on_headers_complete()
+        self._expect_body()
+
+    def on_body(self, body: bytes) -> None:
+        """Count the bytes of a body."""
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Wait for nothing more."""
+        if self._body is not None:
+            self._body.cancel()
+            self._body = None
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """Begin to wait until the client has read more."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(self._limits.unread_s, self._abort)
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _expect_head(self) -> None:
+        self._head_bytes = 0
+        self._head = self.loop.call_later(
+            self._limits.patience_s,
+            lambda: self._refuse("408 Request Timeout", "no complete headers"),
+        )
+
+    def _expect_body(self) -> None:
+        self._body_bytes = 0
+        # A server that reads slowly, or has not asked for the body yet, cannot blame the client.
+        excused = self.flow.read_paused or self.cycle.waiting_for_100_continue
+        self._body = self.loop.call_later(self._limits.patience_s, self._check_body, excused)
+
+    def _check_body(self, excused: bool) -> None:
+        least = self._limits.body_rate * self._limits.patience_s
+        excused = excused or self.flow.read_paused
+        if excused or self._body_bytes >= least:
+            self._expect_body()
+        else:
+            self._refuse("408 Request Timeout", "too slow a body")
+
+    def _refuse(self, status: str, reason: str) -> None:
+        if self.transport.is_closing():
+            return
+        log.info("connection.refused", reason=reason, address=self._address)
+        if not (self._busy() and self.cycle.response_started):
+            head = f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+            self.transport.write(head.encode())
+        self.transport.close()
+
+    def _busy(self) -> bool:
+        # uvicorn types the cycle as always there, and sets it with the first request.
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is not None and not cycle.response_complete
+
+    def _abort(self) -> None:
+        log.info("connection.refused", reason="an unread response", address=self._address)
+        self.transport.abort()
