@@ -229,7 +229,9 @@ class IdempotencyKey:
 
     def of_part(self, place: int) -> "IdempotencyKey":
         """Return the key of one document of a batch."""
-        return replace(self, key=f"{self.key}#{place}")
+        # No client can send this key itself, because a header cannot contain a line break. A file's
+        # keys end in a number alone (`setwise.service.services.files`).
+        return replace(self, key=f"{self.key}\n#{place}")
 
 
 class Submission(NamedTuple):

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.predictions import IdempotencyKey
 from setwise.service.services.predictions import MOST_DOCUMENTS
 from tests.edge import Service, assert_problem
 
@@ -99,6 +100,30 @@ def test_a_batch_sent_again_under_its_key_gives_the_same_items(service: Service)
         "items"
     ]
     assert {other["type"], added["type"]} == {"/problems/idempotency-mismatch"}
+
+
+@pytest.mark.parametrize("single_first", [True, False])
+def test_the_key_of_a_batch_meets_no_key_of_a_single_request(
+    service: Service, single_first: bool
+) -> None:
+    def single() -> httpx.Response:
+        return service.predict("0.9", headers={"Idempotency-Key": "k#0"})
+
+    def batch() -> httpx.Response:
+        return _batch(service, {"text": "0.3"}, headers={"Idempotency-Key": "k"})
+
+    first, second = (single, batch) if single_first else (batch, single)
+    answers = [first(), second(), first(), second()]
+    assert [one.status_code for one in answers[:2]] == ([201, 200] if single_first else [200, 201])
+    assert answers[2].json() == answers[0].json()
+    assert answers[3].json() == answers[1].json()
+    assert "type" not in (batch().json()["items"][0])
+    assert len(service.database.contents.predictions) == 2
+
+
+def test_the_key_of_a_batch_meets_no_key_of_a_line_of_a_file(service: Service) -> None:
+    batch = IdempotencyKey("019b7a0b-0000-7000-8000-000000000001", "digest")
+    assert batch.of_part(1).key != f"{batch.key}\n1"
 
 
 def test_an_idempotency_key_that_cannot_be_kept_is_named(service: Service) -> None:
