@@ -15,7 +15,7 @@ from typing import Any
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 
-from setwise.service.api.gather import PredictionQueue
+from setwise.service.api.gather import PredictionQueue, untraced
 from setwise.service.api.http.cursors import Cursors
 from setwise.service.api.http.dependencies import Callers, Edge
 from setwise.service.api.http.limits import KeyLimits
@@ -133,7 +133,12 @@ def storage(settings: Settings) -> tuple[Engine, Transactions, FolderOrObjectSto
         If the database URL is invalid.
     """
     try:
-        engine = engines.create(settings.database_url, cipher=find_cipher(settings))
+        engine = engines.create(
+            settings.database_url,
+            cipher=find_cipher(settings),
+            pool_size=settings.database_pool_size,
+            application_name=settings.database_application_name,
+        )
     except ValueError as error:
         raise BadSetting(f"{PREFIX}DATABASE_URL: {error}") from error
     store = FolderOrObjectStore(
@@ -358,7 +363,9 @@ def edge(
     watch(metrics, finished)
     return Edge(
         services=finished,
-        predict=PredictionQueue(finished.predictions.predict),
+        predict=PredictionQueue(
+            finished.predictions.predict, together=spans.together if spans else untraced
+        ),
         callers=Callers(finished.accounts.authenticate, trusted_s=settings.key_cache_s),
         sessions=SessionCookies(
             finished.accounts.open_session,

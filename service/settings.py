@@ -57,6 +57,10 @@ class Settings(BaseSettings):
         SQLAlchemy URL; by default an SQLite file in ``data_dir``.
     database_app_user : str
         PostgreSQL role of the service, for ``setwise db upgrade`` with another role.
+    database_pool_size : int
+        Most connections of a process to the database.
+    database_application_name : str
+        Name of these connections in PostgreSQL's ``pg_stat_activity``.
     artifact_url : str
         Folder, or any fsspec URL, for model artifacts.
     files_url : str
@@ -142,6 +146,8 @@ class Settings(BaseSettings):
     data_dir: Path = _DATA_DIR
     database_url: Annotated[str, Field(repr=False)] = ""  # may contain a password
     database_app_user: str = ""
+    database_pool_size: Annotated[int, Field(ge=2, le=1_000)] = 40
+    database_application_name: Annotated[str, Field(min_length=1, max_length=63)] = "setwise"
     artifact_url: str = ""
     files_url: str = ""
     pepper: SecretStr | None = None

@@ -1,16 +1,18 @@
 """Structured logs, request ids and metrics, which never contain a document's content."""
 
 import logging
+import platform
 import re
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.datastructures import Headers
@@ -49,6 +51,7 @@ def configure_logging(level: str, style: Literal["console", "json"]) -> None:
     """
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
+        _name_trace,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -83,6 +86,12 @@ def configure_logging(level: str, style: Literal["console", "json"]) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def _name_trace(_logger: object, _method: str, event: "EventDict") -> "EventDict":
+    """Add the ids of the current trace and span, in the names of OpenTelemetry's log model."""
+    event.update(tracing.current_ids())
+    return event
 
 
 def _trace_without_words(_logger: object, _method: str, event: "EventDict") -> "EventDict":
@@ -130,6 +139,9 @@ class Metrics:
             ["stage"],
             buckets=_LATENCY_BUCKETS_S,
             registry=self._registry,
+        )
+        Info("setwise_build", "What this process runs.", registry=self._registry).info(
+            {"version": version("setwise"), "python": platform.python_version()}
         )
         # `labels` checks and locks at each look-up, so keep the children.
         self._requests = _Children(self.requests)

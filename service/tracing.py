@@ -3,14 +3,25 @@
 Without the extra ``setwise[telemetry]`` and the setting for a collector, nothing is imported.
 """
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
+
+
+def current_ids() -> dict[str, str]:
+    """Return the ids of the current trace and span; empty outside a span."""
+    trace = sys.modules.get("opentelemetry.trace")  # not imported without a collector
+    context = trace and trace.get_current_span().get_span_context()
+    if not context or not context.is_valid:
+        return {}
+    return {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
 
 
 class NoTracing(RuntimeError):
@@ -44,6 +55,21 @@ class Tracing:
     def stage(self, name: str) -> AbstractContextManager[object]:
         """Return a span for a stage; stages inside it become its children."""
         return self._tracer.start_as_current_span(f"prediction.{name}", record_exception=False)
+
+    def together(self, contexts: Sequence[Context]) -> AbstractContextManager[object]:
+        """Return a span for requests that are predicted together.
+
+        It is a child of the first request's span and has links to the spans of the others.
+        """
+        from opentelemetry import trace  # noqa: PLC0415 -- as above
+
+        first, *others = [context.run(trace.get_current_span) for context in contexts]
+        return self._tracer.start_as_current_span(
+            "predictions",
+            context=trace.set_span_in_context(first),
+            links=[trace.Link(span.get_span_context()) for span in others],
+            record_exception=False,
+        )
 
     def request(self, scope: Scope) -> AbstractContextManager[Any]:  # Any: a span
         """Return a span for a request, which continues its caller's trace."""

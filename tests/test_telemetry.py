@@ -2,12 +2,13 @@
 
 import json
 import logging
+import platform
 from collections.abc import Iterator
 
 import pytest
 import structlog
 
-from setwise.service.telemetry import configure_logging
+from setwise.service.telemetry import Metrics, configure_logging
 
 PATIENT = "Ada Lovelace"
 
@@ -80,3 +81,9 @@ def test_the_console_is_quiet_below_its_level(capsys: pytest.CaptureFixture[str]
     written = capsys.readouterr().err
     assert "matter" in written
     assert "chatter" not in written
+
+
+def test_the_metrics_name_the_release() -> None:
+    assert f'setwise_build_info{{python="{platform.python_version()}"' in (
+        Metrics().exposition().decode()
+    )

@@ -1,13 +1,17 @@
 """Spans: which there are, how they hang together, and that they quote no document."""
 
+import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from setwise.service import telemetry, tracing
+from setwise.service.api.gather import PredictionQueue
 from setwise.service.app import create_app
 from setwise.service.settings import BadSetting, Settings
 from setwise.service.telemetry import Metrics
@@ -24,12 +28,15 @@ def traced(service: Service) -> Iterator[list[ReadableSpan]]:
     made = Tracing(exporter)
     edge = service.app.state.edge
     object.__setattr__(edge, "spans", made)
+    queue = PredictionQueue(service.services.predictions.predict, together=made.together)
+    object.__setattr__(edge, "predict", queue)
     stages = telemetry.Stages(Metrics(), made)
     object.__setattr__(service.services.predictions, "stage", stages)
     service.app = create_app(edge)
     try:
         yield spans
     finally:
+        queue.close()
         made.close()
         spans += exporter.get_finished_spans()
 
@@ -46,11 +53,18 @@ def test_a_prediction_is_a_span_with_its_stages_and_without_its_content(service:
         "prediction.score",
         "prediction.store",
         "prediction.route",
+        "predictions",
     }
     request, route = by_name["POST /v1/predictions"], by_name["prediction.route"]
     assert f"{request.context.trace_id:032x}" == TRACE
     assert route.parent is not None
     assert route.parent.span_id == by_name["prediction.store"].context.span_id
+    (score, together) = by_name["prediction.score"], by_name["predictions"]
+    assert score.parent is not None
+    assert score.parent.span_id == together.context.span_id
+    assert together.parent is not None
+    assert together.parent.span_id == request.context.span_id
+    assert {span.context.trace_id for span in spans} == {request.context.trace_id}
     assert dict(request.attributes or {}) == {
         "http.request.method": "POST",
         "http.route": "/v1/predictions",
@@ -58,6 +72,36 @@ def test_a_prediction_is_a_span_with_its_stages_and_without_its_content(service:
         "setwise.request_id": response.headers["x-request-id"],
     }
     assert "note" not in "".join(span.to_json() for span in spans)
+
+
+def test_predictions_made_together_are_linked_to_each_request() -> None:
+    exporter = InMemorySpanExporter()
+    made = Tracing(exporter)
+    contexts = []
+    for _ in range(3):
+        with made.stage("request"):
+            contexts.append(copy_context())
+    with made.together(contexts), made.stage("score"):
+        pass
+    made.close()
+    *requests, score, together = exporter.get_finished_spans()
+    first, *others = [span.context.span_id for span in requests]
+    assert together.parent is not None
+    assert together.parent.span_id == first
+    assert [link.context.span_id for link in together.links] == others
+    assert score.parent is not None
+    assert score.parent.span_id == together.context.span_id
+
+
+def test_log_lines_name_their_trace(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    telemetry.configure_logging("info", "json")
+    caplog.handler.setFormatter(logging.getLogger().handlers[0].formatter)
+    logging.getLogger().addHandler(caplog.handler)
+    with traced(service):
+        service.get("/healthz", headers={"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"})
+    (line,) = [json.loads(line) for line in caplog.text.splitlines() if '"route"' in line]
+    assert line["trace_id"] == TRACE
+    assert len(line["span_id"]) == 16
 
 
 def test_names_of_documents_and_words_of_exceptions_stay_out(service: Service) -> None:

@@ -4,7 +4,8 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from threading import Condition, Thread
 
@@ -23,9 +24,19 @@ Predict = Callable[[Sequence[Submission]], Sequence[Outcome]]
 """Returns each submission's prediction, or why there is none, in order."""
 
 
+Together = Callable[[Sequence[Context]], AbstractContextManager[object]]
+"""Returns a context around a group, given the contexts of its requests, for their traces."""
+
+
+def untraced(_: Sequence[Context]) -> AbstractContextManager[object]:
+    """Return a context that does nothing."""
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True)
 class _Request:
     submissions: Sequence[Submission]
+    context: Context
     answer: "asyncio.Future[Sequence[Outcome]]"
 
 
@@ -45,10 +56,20 @@ class PredictionQueue:
     most_waiting : int
         Submissions that may wait. Further requests are refused, so that a slow database cannot
         make memory or delays grow without limit.
+    together : callable
+        Traces a group as a part of its requests.
     """
 
-    def __init__(self, predict: Predict, *, largest: int = 256, most_waiting: int = 16_384) -> None:
+    def __init__(
+        self,
+        predict: Predict,
+        *,
+        largest: int = 256,
+        most_waiting: int = 16_384,
+        together: Together = untraced,
+    ) -> None:
         self._predict = predict
+        self._together = together
         self._largest = largest
         self._most_waiting = most_waiting
         self._waiting: deque[_Request] = deque()
@@ -74,7 +95,7 @@ class PredictionQueue:
             if self._thread is None:
                 self._thread = Thread(target=self._work, name="predictions", daemon=True)
                 self._thread.start()
-            self._waiting.append(_Request(submissions, answer))
+            self._waiting.append(_Request(submissions, copy_context(), answer))
             self._n_waiting += len(submissions)
             self._changed.notify()
         return await answer
@@ -110,7 +131,8 @@ class PredictionQueue:
 
     def _outcomes(self, group: Sequence[_Request]) -> "Sequence[Outcome] | Exception":
         try:
-            return self._predict([one for request in group for one in request.submissions])
+            with self._together([request.context for request in group]):
+                return self._predict([one for request in group for one in request.submissions])
         except BaseException as error:  # noqa: BLE001 -- every request waits for an answer
             return error if isinstance(error, Exception) else RuntimeError(repr(error))
 

@@ -1,10 +1,13 @@
 """The `setwise` command."""
 
 import os
+import platform
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 from typer.exceptions import Abort, TyperException
@@ -24,7 +27,7 @@ from setwise.service.cli import (
     simulate,
     webhooks,
 )
-from setwise.service.cli.console import CommandError, note, one_line
+from setwise.service.cli.console import CommandError, note, one_line, say
 from setwise.service.domain.errors import InvalidRequest, ServiceError
 
 BAD_INPUT = 2
@@ -38,6 +41,25 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,  # plain-text help needs no imports and can be searched
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        say(f"setwise {version('setwise')}, Python {platform.python_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _setwise(
+    *,
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Label sets with a calibrated confidence: send the sure ones, review the rest."""
+
+
 # Heavy imports belong inside the commands, so that `setwise --help` stays quick.
 app.add_typer(demo.commands)
 app.add_typer(learning.commands)

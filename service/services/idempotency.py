@@ -18,6 +18,12 @@ from setwise.service.stores.transaction import Transactions
 KEPT = timedelta(days=1)
 """How long a response is repeated; then its key is free."""
 
+PREDICTIONS_KEPT = timedelta(days=30)
+"""How long a prediction's key is known: a queue that stood still may send again after weeks."""
+
+PURGED_AT_ONCE = 5_000
+"""Keys purged in one transaction, which bounds how long other writers wait."""
+
 _NONCE_BYTES = 12
 
 
@@ -85,10 +91,17 @@ class Idempotency:
             transaction.commit()
 
     def purge(self) -> int:
-        """Delete responses that are no longer repeated; return their number."""
+        """Delete keys and responses that are no longer needed; return their number."""
+        now = self.now()
         with self.begin() as transaction:
-            purged = transaction.idempotency.purge(self.now() - KEPT)
+            purged = transaction.idempotency.purge(now - KEPT)
             transaction.commit()
+        at_once = PURGED_AT_ONCE
+        while at_once == PURGED_AT_ONCE:
+            with self.begin() as transaction:
+                at_once = transaction.predictions.purge_keys(now - PREDICTIONS_KEPT, PURGED_AT_ONCE)
+                transaction.commit()
+            purged += at_once
         return purged
 
 

@@ -111,11 +111,18 @@ def new_id() -> str:
 READ_ONLY = "setwise_read_only"
 """Execution option of a connection with read-only transactions."""
 
-MOST_CONNECTIONS = 40
+POOL_SIZE = 40
 """The number of the HTTP server's threads, so that no thread waits for a connection."""
 
 
-def create(url: str, *, patience_s: float = 5.0, cipher: TextCipher | None = None) -> Engine:
+def create(
+    url: str,
+    *,
+    patience_s: float = 5.0,
+    cipher: TextCipher | None = None,
+    pool_size: int = POOL_SIZE,
+    application_name: str = "setwise",
+) -> Engine:
     """Return an engine for ``url``; it connects on first use.
 
     Parameters
@@ -126,6 +133,10 @@ def create(url: str, *, patience_s: float = 5.0, cipher: TextCipher | None = Non
         How long to wait for a connection, or for SQLite's write lock, in seconds.
     cipher : TextCipher or None
         Encrypts texts, metadata and secrets in the database; None stores them in plain text.
+    pool_size : int
+        Most connections at a time.
+    application_name : str
+        Names the connections in PostgreSQL's ``pg_stat_activity``.
 
     Raises
     ------
@@ -141,9 +152,9 @@ def create(url: str, *, patience_s: float = 5.0, cipher: TextCipher | None = Non
         ) from None
     match address.get_backend_name():
         case "sqlite":
-            engine = _sqlite(address, patience_s)
+            engine = _sqlite(address, patience_s, pool_size)
         case "postgresql":
-            engine = _postgres(address, patience_s)
+            engine = _postgres(address, patience_s, pool_size, application_name)
         case other:
             raise ValueError(f"databases of kind {other!r} are not supported: sqlite or postgresql")
     setattr(engine.dialect, CIPHER, cipher)
@@ -169,7 +180,7 @@ def sqlite_path(engine: Engine) -> Path:
     return Path(engine.url.database)
 
 
-def _sqlite(address: URL, patience_s: float) -> Engine:
+def _sqlite(address: URL, patience_s: float, pool_size: int) -> Engine:
     name = address.database
     if not name or name == ":memory:" or name.startswith("file:"):
         raise ValueError("SQLite needs a plain file: sqlite:///path/to/file.db")
@@ -197,7 +208,7 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
         address.set(database=str(path)),
         creator=connect,
         poolclass=QueuePool,
-        pool_size=MOST_CONNECTIONS,
+        pool_size=pool_size,
         max_overflow=0,
         # Prefer the connection that wrote last: its page cache is still valid, while the caches of
         # the others are stale after a write.
@@ -219,7 +230,7 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
     return engine
 
 
-def _postgres(address: URL, patience_s: float) -> Engine:
+def _postgres(address: URL, patience_s: float, pool_size: int, application_name: str) -> Engine:
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
     if address.get_driver_name() != "psycopg":
@@ -230,8 +241,8 @@ def _postgres(address: URL, patience_s: float) -> Engine:
     return create_engine(
         address,
         pool_pre_ping=True,  # after a server restart, reconnect instead of failing a request
-        pool_size=MOST_CONNECTIONS // 2,
-        max_overflow=MOST_CONNECTIONS // 2,
+        pool_size=(pool_size + 1) // 2,  # the others are closed when idle
+        max_overflow=pool_size // 2,
         pool_timeout=patience_s,
         json_serializer=stored_json,
         json_deserializer=from_json,
@@ -245,7 +256,7 @@ def _postgres(address: URL, patience_s: float) -> Engine:
             "tcp_user_timeout": 15_000,
             "options": "-c timezone=UTC -c statement_timeout=30s"
             " -c idle_in_transaction_session_timeout=60s",
-            "application_name": "setwise",
+            "application_name": application_name,
         },
     )
 

@@ -8,6 +8,7 @@ from sqlalchemy import (
     Connection,
     RowMapping,
     bindparam,
+    delete,
     exists,
     func,
     insert,
@@ -116,6 +117,13 @@ class PredictionStore:
             (row["key_owner"], row[key.key]): (to_prediction(row), row[key.request_digest])
             for row in rows
         }
+
+    def purge_keys(self, before: datetime, most: int) -> int:
+        """Delete at most ``most`` of the idempotency keys used before a time; return the number."""
+        key = idempotency_keys.c
+        oldest = select(key.client_id, key.key).where(key.created_at < before).limit(most)
+        purged = delete(idempotency_keys).where(tuple_(key.client_id, key.key).in_(oldest))
+        return self._connection.execute(purged).rowcount
 
     def page(self, wanted: PredictionFilter, *, after: str | None, limit: int) -> Page[Prediction]:
         """Return a page of predictions, newest first."""

@@ -317,6 +317,17 @@ def test_stored_responses_hold_no_secret_and_are_purged_after_a_day(world: World
     assert _hooks(world) == 2
 
 
+def test_the_key_of_a_prediction_is_known_for_thirty_days(world: World) -> None:
+    headers = {"Idempotency-Key": "monday"}
+    first = world.predict("0.5", headers=headers).json()
+    world.clock.advance(days=29)
+    assert world.services.idempotency.purge() == 0
+    assert world.predict("0.5", headers=headers).json() == first
+    world.clock.advance(days=2)
+    assert world.services.idempotency.purge() == 1
+    assert world.predict("0.5", headers=headers).json()["id"] != first["id"]
+
+
 def test_a_repeated_upload_is_bounded_and_counts_once_against_the_limit(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

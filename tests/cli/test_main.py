@@ -1,6 +1,7 @@
 """How the command ends: exit statuses and the lines that go with them."""
 
 import warnings
+from importlib.metadata import version
 
 import pytest
 
@@ -57,6 +58,13 @@ def test_warnings_take_one_line_each(monkeypatch, capsys):
     assert stopped.value.code == 0
     assert capsys.readouterr().err == "setwise: warning: odd but fine\n"
     assert warnings.showwarning is shown
+
+
+def test_the_version_is_printed_alone(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.startswith(f"setwise {version('setwise')}, Python 3.")
 
 
 def test_without_arguments_it_helps(capsys):

@@ -5,15 +5,17 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
 import pytest
 from sqlalchemy import Engine, event, make_url, text
+from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.predictions import Document, PredictionFilter
-from setwise.service.stores.database import MOST_CONNECTIONS, create, sqlite_path
+from setwise.service.stores.database import POOL_SIZE, create, sqlite_path
 from setwise.service.stores.tables import metadata
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import migrate
@@ -167,7 +169,7 @@ def test_a_transaction_is_rolled_back_and_its_connection_free_after_any_error(
             add_predictions(transaction, prediction())
             raise KeyboardInterrupt
 
-    for _ in range(MOST_CONNECTIONS + 5):
+    for _ in range(POOL_SIZE + 5):
         with pytest.raises(KeyboardInterrupt):
             fail()
     assert stored(begin) == []
@@ -202,7 +204,7 @@ def test_more_threads_than_connections_wait_and_are_told_when_it_takes_too_long(
     engine = create(postgres_url)
     engine.pool._timeout = 0.2  # for a free connection; opening one may take a while
     begin = Transactions(engine)
-    opened = [begin(read_only=True) for _ in range(MOST_CONNECTIONS)]
+    opened = [begin(read_only=True) for _ in range(POOL_SIZE)]
     for one in opened:
         one.__enter__()
     with pytest.raises(StorageUnavailable, match="every connection is in use"):
@@ -341,3 +343,25 @@ def test_a_server_that_was_away_is_used_again_without_a_restart_of_ours() -> Non
         second = store(begin)
         assert stored(begin) == [second, first]
         engine.dispose()
+
+
+def test_connections_carry_the_name_that_the_operator_gave(postgres_url: str) -> None:
+    engine = create(postgres_url, application_name="setwise-north")
+    with engine.connect() as connection:
+        (name,) = connection.exec_driver_sql("SHOW application_name").one()
+    assert name == "setwise-north"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_process_opens_no_more_connections_than_its_pool_may(
+    kind: str, sqlite_url: str, request: pytest.FixtureRequest
+) -> None:
+    url = sqlite_url if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    engine = create(url, pool_size=3, patience_s=0.01)
+    if kind == "sqlite":
+        migrate.upgrade(engine)
+    with ExitStack() as opened:
+        for _ in range(3):
+            opened.enter_context(engine.connect())
+        with pytest.raises(PoolExhausted):
+            engine.connect()
