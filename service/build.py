@@ -58,6 +58,7 @@ from setwise.service.services.predictions import Predictions, Stage, no_shadow, 
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.reviews import Reviews
+from setwise.service.services.texts import Texts
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.settings import PREFIX, BadSetting, Settings, shown
 from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
@@ -282,8 +283,6 @@ def assemble(
         predictors=predictors,
         lottery=lottery,
         max_text_bytes=settings.max_text_bytes,
-        retain_auto=_days(settings.retain_auto_days),
-        retain_reviewed=_days(settings.retain_reviewed_days),
         shadow=shadow,
         stage=stage,
         **office,
@@ -334,6 +333,12 @@ def assemble(
             **office,
         ),
         audit_trail=AuditTrail(begin),
+        texts=Texts(
+            files=files,
+            retain_auto=_days(settings.retain_auto_days),
+            retain_reviewed=_days(settings.retain_reviewed_days),
+            **office,
+        ),
         idempotency=Idempotency(begin, clock, derived(pepper, "idempotency")),
         webhooks=Webhooks(
             allow_private=settings.webhook_allow_private,

@@ -176,7 +176,14 @@ class ErasureRequest(RequestBody):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"document_id": "note-17"}]})
 
-    document_id: str = Field(max_length=200, description="The id that its sender gave it.")
+    document_id: str | None = Field(
+        None, max_length=200, description="The id that its sender gave it."
+    )
+    prediction_id: str | None = Field(
+        None,
+        max_length=200,
+        description="Instead: one prediction, such as one whose document has no id.",
+    )
 
 
 class Erasure(AnswerBody):
@@ -196,9 +203,15 @@ def erase_document(
 ) -> Response:
     """Erase a document.
 
-    This deletes its text, features, metadata, comments and id; the numbers are kept.
+    This deletes its text, features, metadata, comments, id and idempotency keys, also from messages
+    and their log; a job removes it from the files of jobs. Labels and numbers are kept.
     """
-    count = services.predictions.erase_document(caller, body.document_id, request_id=request_id)
+    count = services.texts.erase(
+        caller,
+        document_id=body.document_id,
+        prediction_id=body.prediction_id,
+        request_id=request_id,
+    )
     return answer(Erasure(predictions=count))
 
 

@@ -14,23 +14,33 @@ commands = typer.Typer(help="Delete the texts of documents.")
 
 @commands.command()
 def erase(
-    document_id: Annotated[str, typer.Argument(help="Id that the sender gave the document.")],
+    document_id: Annotated[
+        str, typer.Argument(help="Id that the sender gave the document.", metavar="ID")
+    ],
+    prediction: Annotated[
+        bool, typer.Option("--prediction", help="ID is that of a prediction.")
+    ] = False,
 ) -> None:
-    """Delete text, features, metadata, comments and id of a document."""
+    """Delete every trace of a document but numbers and labels."""
     from setwise.service.domain.callers import SYSTEM
 
+    named = {"prediction_id" if prediction else "document_id": document_id}
     with application() as built:
-        count = built.services.predictions.erase_document(SYSTEM, document_id)
-    if not count:
+        count = built.services.texts.erase(SYSTEM, **named)
+    if count == 0:
+        kind = "prediction" if prediction else "document"
+        hint = "" if prediction else ". Give the id that its sender gave it"
         raise CommandError(
-            f"no stored document has the id {document_id!r}; nothing was erased. Give the id that "
-            "its sender gave it"
+            f"no stored {kind} has the id {document_id!r}; nothing was erased{hint}"
         )
-    say(f"erased from {count} prediction{'' if count == 1 else 's'}")
+    say(
+        f"erased from {count} prediction{'' if count == 1 else 's'}; a worker now removes it from "
+        "files of jobs"
+    )
 
 
 @commands.command()
 def purge() -> None:
     """Delete the texts whose retention time is over."""
     with application() as built:
-        say(f"purged {built.services.predictions.purge_texts()} documents")
+        say(f"purged {built.services.texts.purge()} documents")

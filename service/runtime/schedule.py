@@ -13,6 +13,7 @@ from setwise.service.services.certification import CERTIFICATION
 from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.services.models import COMPARE
 from setwise.service.services.recalibration import CALIBRATION
+from setwise.service.services.texts import ERASE_TRACES
 
 EXPIRE_LEASES_EVERY = timedelta(seconds=30)
 """Claims take over expired leases without this; it keeps the counts of the queue correct."""
@@ -43,7 +44,7 @@ def tasks(services: Services) -> dict[str, Task]:
         return {"swept": services.jobs.sweep_files()}
 
     def purge_texts(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        return {"purged": services.predictions.purge_texts()}
+        return {"purged": services.texts.purge()}
 
     def purge_responses(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
         return {"purged": services.idempotency.purge()}
@@ -79,6 +80,7 @@ def tasks(services: Services) -> dict[str, Task]:
         "watch_audits": Task(watch_audits, every=WATCH_AUDITS_EVERY),
         "purge_texts": Task(purge_texts, every=PURGE_EVERY),
         "purge_responses": Task(purge_responses, every=PURGE_EVERY),
+        ERASE_TRACES: Task(services.texts.erase_traces, long=True),
         "expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY),
         "settle_decisions": Task(settle_decisions, every=SETTLE_DECISIONS_EVERY),
         "sweep_files": Task(sweep_files, every=SWEEP_FILES_EVERY),

@@ -17,6 +17,7 @@ from setwise.service.services.predictions import Predictions
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.reviews import Reviews
+from setwise.service.services.texts import Texts
 from setwise.service.services.webhooks import Webhooks
 
 
@@ -39,4 +40,5 @@ class Services:
     accounts: Accounts
     audit_trail: AuditTrail
     webhooks: Webhooks
+    texts: Texts
     idempotency: Idempotency

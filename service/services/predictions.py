@@ -1,13 +1,12 @@
-"""Predict, route and store documents; read, derive and erase stored predictions."""
+"""Predict, route and store documents; read and derive stored predictions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.audits import AuditRole, Lottery
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import (
     BlindReviewHeld,
     DocumentTooLarge,
@@ -55,9 +54,6 @@ LONGEST_IDEMPOTENCY_KEY = 255
 MOST_DOCUMENTS = 256
 """Most documents in a batch; its transaction blocks other writers of an SQLite file."""
 
-PURGED_AT_ONCE = 500
-"""Documents purged in one transaction, which bounds how long other writers wait."""
-
 Outcome = Prediction | Exception
 """The stored prediction of a submission, or the error that prevented it."""
 
@@ -91,7 +87,7 @@ class _Made:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions and the texts of their documents.
+    """Predictions of documents.
 
     Attributes
     ----------
@@ -99,9 +95,6 @@ class Predictions:
         Draws the documents to audit.
     max_text_bytes : int
         Longest text that is scored, in bytes of UTF-8.
-    retain_auto, retain_reviewed : timedelta or None
-        How long to keep the texts of automatically sent and of reviewed documents; None keeps them
-        indefinitely.
     shadow : callable
         Receives committed predictions for a candidate to score too. It must return at once and
         never raise.
@@ -115,8 +108,6 @@ class Predictions:
     new_id: NewId
     lottery: Lottery
     max_text_bytes: int = 2_000_000
-    retain_auto: timedelta | None = None
-    retain_reviewed: timedelta | None = None
     shadow: Callable[[Sequence[Prediction]], None] = no_shadow
     stage: Stage = unwatched
 
@@ -214,91 +205,6 @@ class Predictions:
             refuse_hidden(transaction, caller, prediction.id)
             policy = transaction.policies.get(prediction.policy_version)
         return Derivation.of(prediction, policy, self.lottery)
-
-    def purge_texts(self) -> int:
-        """Erase texts whose retention has ended; return the number of documents.
-
-        Labels, numbers and the audit trail stay. Documents that wait for review keep their text
-        until the review is completed.
-        """
-        now = self.now()
-        purged = 0
-        for decision, kept in (
-            (Decision.AUTO, self.retain_auto),
-            (Decision.REVIEW, self.retain_reviewed),
-        ):
-            if kept is not None:
-                purged += sum(self._purge(decision, now - kept, now))
-        if self.retain_auto is not None:
-            self._purge_answers(now - self.retain_auto)
-        return purged
-
-    def _purge(self, decision: Decision, before: datetime, now: datetime) -> Iterator[int]:
-        after = None
-        while True:
-            with self.begin() as transaction:
-                ids = transaction.texts.purgeable(
-                    decision, before=before, after=after, limit=PURGED_AT_ONCE
-                )
-                if not ids:
-                    return
-                purged = transaction.texts.purge(ids, now)
-                event = Event.by(
-                    SYSTEM,
-                    "texts.purged",
-                    decision.value,
-                    id=self.new_id(),
-                    at=self.now(),
-                    documents=purged,
-                    before=before.isoformat(),
-                )
-                transaction.audit_trail.add(event)
-                transaction.commit()
-            after = ids[-1]
-            yield purged
-
-    def _purge_answers(self, before: datetime) -> None:
-        while True:
-            with self.begin() as transaction:
-                purged = transaction.texts.purge_answers(before, PURGED_AT_ONCE)
-                transaction.commit()
-            if purged < PURGED_AT_ONCE:
-                return
-
-    def erase_document(
-        self, caller: Caller, document_id: str, *, request_id: str | None = None
-    ) -> int:
-        """Erase a document at once; return the number of its predictions.
-
-        The number may be 0.
-
-        This deletes its text, features, metadata, comments and id, even if it waits for review. The
-        predictions stay as numbers without a name. Pending messages keep the id until delivery.
-        """
-        caller.require(Permission.ADMINISTER)
-        if not document_id or "\x00" in document_id:
-            fault = FieldFault("/document_id", "must be the id that its sender gave the document")
-            raise InvalidRequest("No document has such an id.", [fault])
-        with self.begin() as transaction:
-            ids = transaction.texts.of_document(document_id)
-            transaction.texts.purge(ids, self.now())
-            transaction.texts.forget_name(document_id)
-            # The audit trail names the predictions, not the document.
-            transaction.audit_trail.add_all(
-                [
-                    Event.by(
-                        caller,
-                        "document.erased",
-                        prediction_id,
-                        id=self.new_id(),
-                        at=self.now(),
-                        request_id=request_id,
-                    )
-                    for prediction_id in ids
-                ]
-            )
-            transaction.commit()
-        return len(ids)
 
     def _fault(self, submission: Submission) -> Exception | None:
         """Return why a submission is rejected before scoring, or None."""

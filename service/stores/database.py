@@ -173,6 +173,18 @@ def hurry(engine: Engine) -> None:
         connection.execute("PRAGMA synchronous = OFF")
 
 
+def fold_log(engine: Engine) -> bool:
+    """Move an SQLite file's write-ahead log into it and empty the log; False if it is in use."""
+    pooled = engine.raw_connection()
+    try:
+        cursor = pooled.cursor()
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        answer = cursor.fetchone()
+        return answer is not None and answer[0] == 0
+    finally:
+        pooled.close()
+
+
 def sqlite_path(engine: Engine) -> Path:
     """Return the file of an SQLite engine."""
     if engine.dialect.name != "sqlite" or engine.url.database is None:
@@ -199,6 +211,7 @@ def _sqlite(address: URL, patience_s: float, pool_size: int) -> Engine:
             connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not block
             connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
             connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA secure_delete = ON")  # overwrite what is deleted
         except sqlite3.Error:
             connection.close()
             raise

@@ -81,6 +81,13 @@ class JobStore:
         """Return whether there is a job to claim, without locking."""
         return any(self._one(query) for query in _claimable(kinds, now))
 
+    def any_unfinished(self, kinds: Sequence[str], until: datetime) -> bool:
+        """Return whether jobs of these kinds, made by ``until``, are queued or running."""
+        query = select(jobs.c.id).where(
+            UNFINISHED, jobs.c.kind.in_(kinds), jobs.c.created_at <= until
+        )
+        return self._connection.execute(query.limit(1)).first() is not None
+
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
         """Lease the next due job of these kinds, or an abandoned one.
 

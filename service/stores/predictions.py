@@ -33,7 +33,6 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.text import first_id_at, is_id
-from setwise.service.domain.webhooks import DeliveryState
 from setwise.service.stores.column_types import InRow, opened
 from setwise.service.stores.tables import (
     annotations,
@@ -354,23 +353,49 @@ class TextStore:
                 ],
             )
 
-    def forget_name(self, document_id: str) -> None:
-        """Delete a document's id from predictions and messages, except from pending ones."""
-        column = predictions.c
-        named = column.document_id == document_id
-        clients = self._connection.execute(select(column.client_id).where(named).distinct())
-        keys = [f"{client_id}/{document_id}" for client_id in clients.scalars()]
-        self._connection.execute(update(predictions).where(named).values(document_id=None))
+    def lines_of(self, prediction_ids: Sequence[str]) -> dict[str, list[int]]:
+        """Return the lines of uploaded files that gave these predictions, by job."""
+        found: dict[str, list[int]] = {}
+        column = idempotency_keys.c
+        for ids in _parts(prediction_ids):
+            query = select(column.key).where(column.prediction_id.in_(ids))
+            for key in self._connection.scalars(query):
+                job_id, separator, line = key.partition("\n")
+                if separator:
+                    found.setdefault(job_id, []).append(int(line))
+        return found
+
+    def forget(self, prediction_ids: Sequence[str]) -> None:
+        """Delete names of documents from predictions, messages and idempotency keys."""
+        for ids in _parts(prediction_ids):
+            column = predictions.c
+            named = self._connection.execute(
+                select(column.client_id, column.document_id).where(
+                    column.id.in_(ids), column.document_id.is_not(None)
+                )
+            ).all()
+            keys = {f"{client_id}/{name}" for client_id, name in named}
+            self._forget_in_messages(keys, ids)
+            self._connection.execute(
+                update(predictions)
+                .where(column.id.in_(ids), column.document_id.is_not(None))
+                .values(document_id=None)
+            )
+            self._connection.execute(
+                delete(idempotency_keys).where(idempotency_keys.c.prediction_id.in_(ids))
+            )
+        self.forget_answers(prediction_ids)
+
+    def _forget_in_messages(self, keys: Collection[str], ids: Sequence[str]) -> None:
         told = outbox_messages.c
-        pending = exists().where(
-            deliveries.c.message_ordinal == told.ordinal,
-            deliveries.c.state == DeliveryState.PENDING.value,
-        )
         messages = self._connection.execute(
-            select(told.ordinal, told.data).where(told.document_key.in_(keys), ~pending)
+            select(told.ordinal, told.data).where(told.document_key.in_(keys))
         ).all()
         for ordinal, data in messages:
-            key = {"document_key": data["prediction_id"]}
+            if data.get("prediction_id") not in ids:
+                continue
+            # One key for all of them: they stay in order.
+            key = {"document_key": ids[0]}
             self._connection.execute(
                 update(outbox_messages)
                 .where(told.ordinal == ordinal)
@@ -378,6 +403,19 @@ class TextStore:
             )
             self._connection.execute(
                 update(deliveries).where(deliveries.c.message_ordinal == ordinal).values(**key)
+            )
+
+    def forget_answers(self, prediction_ids: Sequence[str]) -> None:
+        """Delete the stored responses of webhook receivers to messages about predictions."""
+        for ids in _parts(prediction_ids):
+            told = deliveries.c.document_key.in_(ids)  # `forget` left no other key
+            found = select(deliveries.c.id).where(told)
+            self._connection.execute(
+                update(delivery_attempts)
+                .where(
+                    delivery_attempts.c.delivery_id.in_(found), delivery_attempts.c.excerpt != ""
+                )
+                .values(excerpt="")
             )
 
     def purge_answers(self, before: datetime, limit: int) -> int:

@@ -17,7 +17,7 @@ from setwise.service.stores.annotators import AnnotatorStore
 from setwise.service.stores.audit_trail import AuditTrailStore
 from setwise.service.stores.breaker import BreakerStore
 from setwise.service.stores.certification import CertificationStore
-from setwise.service.stores.database import READ_ONLY
+from setwise.service.stores.database import READ_ONLY, fold_log
 from setwise.service.stores.history import HistoryStore
 from setwise.service.stores.idempotency import PRESENT, IdempotencyStore
 from setwise.service.stores.jobs import JobStore
@@ -59,6 +59,20 @@ class Transactions:
             queue=None if read_only else self._queue,
             patience_s=self._patience_s,
         )
+
+    def empty_log(self) -> bool:
+        """Empty SQLite's write-ahead log, which holds earlier content; False if readers prevent it.
+
+        PostgreSQL keeps its log by its own settings.
+        """
+        if self._queue is None:
+            return True
+        if not self._queue.acquire(timeout=self._patience_s):
+            return False
+        try:
+            return fold_log(self._writes)
+        finally:
+            self._queue.release()
 
 
 _R = TypeVar("_R")

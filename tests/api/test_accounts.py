@@ -180,3 +180,8 @@ def test_a_document_is_erased_on_request(service: Service) -> None:
     assert kept == made | {"document_id": None}
     refused = service.post("/v1/admin/erasures", by="admin", json={"document_id": ""})
     assert_problem(refused, 422, "invalid-request", "/document_id")
+    for both_or_none in ({}, {"document_id": "a", "prediction_id": made["id"]}):
+        refused = service.post("/v1/admin/erasures", by="admin", json=both_or_none)
+        assert_problem(refused, 422, "invalid-request", "")
+    by_id = {"prediction_id": made["id"]}
+    assert service.post("/v1/admin/erasures", by="admin", json=by_id).json() == {"predictions": 1}

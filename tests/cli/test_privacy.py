@@ -6,24 +6,42 @@ import pytest
 
 from setwise.service.cli import main
 from setwise.service.stores.database import create
-from setwise.service.stores.upkeep import migrate
+from setwise.service.stores.transaction import Transactions
+from tests.samples import add_predictions, prediction
 
 
-def test_an_unknown_document_is_not_reported_as_erased(
-    tmp_path: Path,
-    sqlite_url: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path))
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("SETWISE_DATABASE_URL", sqlite_url)
-    migrate.upgrade(create(sqlite_url))
+
+
+def run(*arguments: str) -> object:
     with pytest.raises(SystemExit) as ended:
-        main(["text", "erase", "note-71"])
-    assert ended.value.code == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err == (
-        "setwise: no stored document has the id 'note-71'; nothing was erased. "
-        "Give the id that its sender gave it\n"
-    )
+        main(["text", *arguments])
+    return ended.value.code
+
+
+@pytest.mark.parametrize("more", [(), ("--prediction",)])
+def test_an_id_that_nothing_has_is_said_to_be_unknown(
+    capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    unknown = "019b7a0b-0000-7000-8000-00000000ffff"
+    assert run("erase", unknown, *more) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"has the id {unknown!r}; nothing was erased" in said.err
+    assert ("Give the id that its sender gave it" in said.err) is (not more)
+
+
+def test_a_document_without_an_id_is_erased_by_its_prediction(
+    capsys: pytest.CaptureFixture[str], sqlite_url: str
+) -> None:
+    made = prediction()
+    engine = create(sqlite_url)
+    with Transactions(engine)() as transaction:
+        add_predictions(transaction, made)
+        transaction.commit()
+    engine.dispose()
+    assert run("erase", "--prediction", made.id) == 0
+    assert capsys.readouterr().out.startswith("erased from 1 prediction; ")

@@ -141,5 +141,6 @@ def test_without_its_key_a_server_does_not_start_and_keys_can_be_changed(
     assert run(encrypted, "person", "list", SETWISE_ENCRYPTION_KEYS=OTHER)[0] == 0
     assert run(encrypted, "person", "list", SETWISE_ENCRYPTION_KEYS=KEY)[0] == 2
     status, said = run(encrypted, "text", "erase", "note-1", SETWISE_ENCRYPTION_KEYS=OTHER)
-    assert (status, said) == (0, "erased from 1 prediction\n")
+    assert status == 0
+    assert said.startswith("erased from 1 prediction; ")
     assert run(encrypted, "text", "purge", SETWISE_ENCRYPTION_KEYS=OTHER)[0] == 0

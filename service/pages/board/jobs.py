@@ -19,6 +19,7 @@ RECURRING = {
     "settle_decisions": "Submit decisions",
     "sweep_files": "Remove old files",
     "purge_texts": "Erase old texts",
+    "erase_traces": "Erase a document from files",
     "watch_audits": "Watch the audits",
 }
 KINDS = {

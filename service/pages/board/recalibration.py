@@ -405,7 +405,7 @@ def route_changes(report: Mapping[str, object]) -> list[str]:
 
 @dataclass(frozen=True)
 class Flip:
-    """A document that would take another route."""
+    """A document that would take another route, by the id of its prediction."""
 
     document: str
     before: float
@@ -420,7 +420,7 @@ def flips(report: Mapping[str, object]) -> Iterator[Flip]:
         for one in items if isinstance(items, Sequence) else ():
             before, after = _number(one.get("before")), _number(one.get("after"))
             if before is not None and after is not None:
-                yield Flip(str(one.get("document_id")), before, after, name == "to_auto")
+                yield Flip(str(one.get("prediction_id")), before, after, name == "to_auto")
 
 
 def _number(value: object) -> float | None:

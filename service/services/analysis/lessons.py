@@ -257,7 +257,6 @@ def _routes_json(
         shown = [
             {
                 "prediction_id": recent[place].id,
-                "document_id": recent[place].name,
                 "before": float(before[place]),
                 "after": float(after[place]),
             }
