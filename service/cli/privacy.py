@@ -30,9 +30,7 @@ def erase(
     if count == 0:
         kind = "prediction" if prediction else "document"
         hint = "" if prediction else ". Give the id that its sender gave it"
-        raise CommandError(
-            f"no stored {kind} has the id {document_id!r}; nothing was erased{hint}"
-        )
+        raise CommandError(f"no stored {kind} has the id {document_id!r}; nothing was erased{hint}")
     say(
         f"erased from {count} prediction{'' if count == 1 else 's'}; a worker now removes it from "
         "files of jobs"

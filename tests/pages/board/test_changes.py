@@ -216,7 +216,7 @@ def learnt(service: Service) -> str:
             "threshold_from": "the policy",
             "to_auto": {
                 "count": 1,
-                "items": [{"document_id": "<b>7</b>", "before": 0.8, "after": 0.95}],
+                "items": [{"prediction_id": "<b>7</b>", "before": 0.8, "after": 0.95}],
             },
             "to_review": {"count": 0, "items": []},
         },
