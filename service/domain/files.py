@@ -107,38 +107,65 @@ class Line:
         return hashlib.sha256(self.content or b"").hexdigest()
 
 
+MOST_LINES = 20_000_000
+"""Lines of a file, blank ones too."""
+
+MOST_INFLATED_BYTES = 20_000_000_000
+"""Bytes of a file once it is unpacked."""
+
+PAUSE_LINES, PAUSE_BYTES = 10_000, 16_000_000
+"""After so much that holds no document, an empty block says that reading goes on."""
+
+
 def read_blocks(raw: BinaryIO, *, after: int, size: int, longest: int) -> Iterator[list[Line]]:
     """Yield the lines of a file, ``size`` at a time.
 
     The file may be gzipped. Lines are numbered from 1. Blank lines and lines up to number
-    ``after`` are skipped.
+    ``after`` are skipped; meanwhile empty blocks let the reader report progress and stop.
+
+    Raises
+    ------
+    InvalidRequest
+        If the file has too many lines, or unpacks to too many bytes.
     """
     block: list[Line] = []
     for line in _lines(raw, longest):
-        if line.number <= after:
-            continue
-        block.append(line)
-        if len(block) == size:
-            yield block
-            block = []
+        if line is None or (line.number <= after and line.number % PAUSE_LINES == 0):
+            yield []
+        elif line.number > after:
+            block.append(line)
+            if len(block) == size:
+                yield block
+                block = []
     if block:
         yield block
 
 
-def _lines(raw: BinaryIO, longest: int) -> Iterator[Line]:
+def _lines(raw: BinaryIO, longest: int) -> Iterator[Line | None]:
     head = raw.read(2)
     raw.seek(0)
     file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if head == GZIP_MAGIC else raw
-    number = 0
+    number = n_bytes = skipped = 0
+    begins = True
     while content := file.readline(longest + 1):
-        number += 1
-        if len(content) <= longest:
-            if content.strip():
-                yield Line(number, content)
-            continue
-        while content and not content.endswith(b"\n"):
-            content = file.readline(longest)
-        yield Line(number, None)
+        number += begins
+        n_bytes += len(content)
+        skipped += len(content)
+        _check_size(number, n_bytes)
+        whole = len(content) <= longest
+        if begins and (not whole or content.strip()):
+            yield Line(number, content if whole else None)
+        elif number % PAUSE_LINES == 0 or skipped >= PAUSE_BYTES:
+            skipped = 0
+            yield None
+        begins = whole or content.endswith(b"\n")
+
+
+def _check_size(lines: int, n_bytes: int) -> None:
+    if lines > MOST_LINES:
+        raise InvalidRequest(f"The file has more than {MOST_LINES:,} lines; split it.")
+    if n_bytes > MOST_INFLATED_BYTES:
+        raise InvalidRequest(f"The file unpacks to more than {MOST_INFLATED_BYTES:,} bytes.")
 
 
 # Files of rows

@@ -224,7 +224,7 @@ class Files(Recorded):
         Raises
         ------
         InvalidRequest
-            If the file is missing, or is damaged gzip.
+            If the file is missing, is damaged gzip, or has too many lines or bytes.
         ModelUnavailable, StorageUnavailable
             If predictions cannot be made or stored now; the job is then retried.
         """
@@ -249,8 +249,9 @@ class Files(Recorded):
                     raw, after=place.line, size=BLOCK, longest=self.longest_line
                 ):
                     progress(min(1.0, raw.tell() / total), f"{place.documents} documents")
-                    place = self._score(job, place, block)
-                    progress.checkpoint(asdict(place))
+                    if block:
+                        place = self._score(job, place, block)
+                        progress.checkpoint(asdict(place))
         except FileNotFoundError as error:
             raise InvalidRequest("The uploaded file is no longer there.") from error
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from setwise.service.domain import files as domain
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import (
     Forbidden,
@@ -67,6 +68,13 @@ class Desk:
                 upload.write(content[place : place + 7])
         return self.service.submit_scoring(by, upload, **rest)
 
+    def hand_over(self, content: bytes) -> Job:
+        """Return a job of a file that is larger than an upload of the tests may be."""
+        job, _ = self.submit(b"{}")
+        with self.files.create(f"jobs/{job.id}/upload/documents") as sink:
+            sink.write(content)
+        return replace(job, payload={**job.payload, "bytes": len(content)})
+
     def result(self, job: Job) -> list[dict[str, Any]]:
         folder = f"jobs/{job.id}/result"
         parts = [self.files.stored[f"{folder}/{name}"] for name in self.files.names(folder)]
@@ -77,6 +85,48 @@ class Desk:
 def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
     monkeypatch.setattr(module, "BLOCK", 4)
     return Desk()
+
+
+class Cancelled(Exception):
+    """The job was cancelled."""
+
+
+class Canceller(Worker):
+    """Runs a job until it has reported progress three times."""
+
+    def __call__(self, progress: float, message: str = "") -> None:
+        super().__call__(progress, message)
+        if len(self.told) == 3:
+            raise Cancelled
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\n" * 500_000, b" " * 80_000_000, b"{}\n" + b"x" * 80_000_000],
+    ids=["blank lines", "one blank line", "one long line"],
+)
+def test_a_file_without_documents_reports_progress_and_can_be_cancelled(
+    desk: Desk, content: bytes
+) -> None:
+    job = desk.hand_over(gzip.compress(content, 1))
+    with pytest.raises(Cancelled):
+        desk.score(job, Canceller())
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_file_of_too_many_lines_or_bytes_is_refused_after_what_came_before(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, resumed: bool
+) -> None:
+    content = gzip.compress(lines(8) + b"\n" * 100_000)
+    for name, most in (("MOST_LINES", 50_000), ("MOST_INFLATED_BYTES", 60_000)):
+        with monkeypatch.context() as patched:
+            patched.setattr(domain, name, most)
+            job = desk.hand_over(content)
+            worker = Worker()
+            for _ in range(1 + resumed):
+                with pytest.raises(InvalidRequest, match="more than"):
+                    desk.score(replace(job, checkpoint=worker.kept), worker)
+        assert len(desk.result(job)) == 8
 
 
 def lines(n: int) -> bytes:
