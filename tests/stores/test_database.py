@@ -349,6 +349,7 @@ def test_connections_carry_the_name_that_the_operator_gave(postgres_url: str) ->
     engine = create(postgres_url, application_name="setwise-north")
     with engine.connect() as connection:
         (name,) = connection.exec_driver_sql("SHOW application_name").one()
+    engine.dispose()
     assert name == "setwise-north"
 
 
@@ -365,3 +366,4 @@ def test_a_process_opens_no_more_connections_than_its_pool_may(
             opened.enter_context(engine.connect())
         with pytest.raises(PoolExhausted):
             engine.connect()
+    engine.dispose()
