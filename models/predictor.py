@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import SetCalibrator
 from setwise.models.data.rows import SparseRows
+from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
@@ -154,6 +155,8 @@ class SetPredictor:
     label_calibrator : LabelCalibrator
     source : CandidateSource
     reranker : SetReranker
+    scaler : FeatureScaler or None
+        Set if features are measurements, which are scaled before anything else.
     voters : SetVoters or None
         Set if candidates or features use votes of the training documents' label sets.
     stack : LabelStack or None
@@ -181,6 +184,7 @@ class SetPredictor:
     label_calibrator: LabelCalibrator
     source: CandidateSource
     reranker: SetReranker
+    scaler: FeatureScaler | None = None
     voters: SetVoters | None = None
     stack: LabelStack | None = None
     decider: Decider | None = None
@@ -209,7 +213,14 @@ class SetPredictor:
 
     def evidence(self, X: ArrayLike | csr_array) -> Evidence:
         """Return label scores and votes for documents (n_documents, n_features)."""
-        return self._evidence(self._checked(X))
+        return self._evidence(self._scaled(self._checked(X)))
+
+    def scaled(self, X: ArrayLike | csr_array) -> csr_array:
+        """Return documents (n_documents, n_features) as the fitted parts read them, float32."""
+        return self._scaled(self._checked(X)).to_matrix()
+
+    def _scaled(self, rows: SparseRows) -> SparseRows:
+        return rows if self.scaler is None else self.scaler.scale_rows(rows)
 
     def _evidence(self, rows: SparseRows) -> Evidence:
         logits = self.base.score_rows(rows)
@@ -254,7 +265,7 @@ class SetPredictor:
         )
 
     def _rank(self, rows: SparseRows) -> SetPredictions:
-        evidence = self._evidence(rows)
+        evidence = self._evidence(self._scaled(rows))
         ranked, confidence = self.reranker.rank(evidence, self.source.propose(evidence))
         if self.decider is not None:
             ranked, confidence = self.decider.announce(
@@ -265,12 +276,12 @@ class SetPredictor:
         return SetPredictions(self.label_names, ranked, confidence, evidence.marginals, known)
 
     def _checked(self, X: ArrayLike | csr_array) -> SparseRows:
-        rows = as_rows(X)
+        rows = as_rows(X, np.float32 if self.scaler is None else np.float64)
         if rows.shape[1] != len(self.feature_names):
             raise ValueError(
                 f"X has {rows.shape[1]} features; this model knows {len(self.feature_names)}"
             )
-        return SparseRows.of(rows)
+        return SparseRows.of(rows) if self.scaler is None else SparseRows.exact(rows)
 
     def predict_texts(self, texts: Sequence[str]) -> SetPredictions:
         """Rank label sets for texts.
@@ -316,11 +327,13 @@ class SetPredictor:
             raise UnknownFeatures(unknown) from None
         values = np.fromiter(numbers, np.float64, bounds[-1])
         indptr = np.array(bounds, dtype=np.int64)
-        wrong, values32 = _in_column_order(indptr, columns, values)
+        wrong = _sort_columns(indptr, columns, values)
         if wrong >= 0:
             name, number = next(islice(zip(names, numbers, strict=True), wrong, None))
             raise ValueError(f"feature {name!r} is {number}; it must be a number within ±3.4e38")
-        return self._predict(SparseRows(indptr, columns, values32, len(self.feature_names)))
+        if self.scaler is None:
+            values = values.astype(np.float32)
+        return self._predict(SparseRows(indptr, columns, values, len(self.feature_names)))
 
     @cached_property
     def _column(self) -> dict[str, int]:
@@ -328,17 +341,16 @@ class SetPredictor:
 
 
 @njit(cache=True, nogil=True)
-def _in_column_order(
+def _sort_columns(
     indptr: NDArray[np.int64], columns: NDArray[np.int32], values: NDArray[np.float64]
-) -> tuple[int, NDArray[np.float32]]:  # pragma: no cover - compiled
-    """Sort each row's columns in place; return their values in float32.
+) -> int:  # pragma: no cover - compiled
+    """Sort each row's columns and values in place.
 
-    The first result is the index of the first value that float32 cannot hold, or -1.
+    Returns the index of the first value that float32 cannot hold, with nothing sorted, or -1.
     """
-    out = np.empty(len(values), dtype=np.float32)
     for place in range(len(values)):
         if not abs(values[place]) <= _LARGEST:
-            return place, out
+            return place
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
         own, numbers = columns[row], values[row]
@@ -346,10 +358,8 @@ def _in_column_order(
         if len(own) > 1 and (own[1:] < own[:-1]).any():
             order = own.argsort()
             own[:] = own[order]
-            numbers = numbers[order]
-        for k in range(len(own)):
-            out[indptr[i] + k] = numbers[k]
-    return -1, out
+            numbers[:] = numbers[order]
+    return -1
 
 
 @njit(cache=True, nogil=True)

@@ -33,10 +33,12 @@ from setwise.models.calibration.crossfit import CrossFitted, Progress, cross_fit
 from setwise.models.calibration.group_softmax import SoftmaxSets
 from setwise.models.data.capacity import check_room
 from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
+from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
 from setwise.models.evaluation.metrics import evaluate_predictions
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.labels.scaling import as_rows
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.label_scores import LabelScores
 from setwise.models.mixtures.proposals import (
@@ -276,7 +278,8 @@ class FittedBase(NamedTuple):
     """All fitted parts that come before the set calibrator."""
 
     vectorizer: TextVectorizer | None
-    X: csr_array  # (n_documents, n_features)
+    scaler: FeatureScaler | None
+    X: csr_array  # (n_documents, n_features), scaled
     base: BinaryRelevance  # fitted on all documents
     proposal: Proposal
     rows: CrossFitted
@@ -296,7 +299,7 @@ def fit_base(
     _check(dataset)
     check_room(dataset.n, len(dataset.label_names))
     report(0.0, "features")
-    vectorizer, X = _vectorize(dataset, options)
+    vectorizer, scaler, X = _features(dataset, options)
     report(0.05, "binary relevance on all documents")
     base = BinaryRelevance(
         alpha=options.alpha,
@@ -347,7 +350,7 @@ def fit_base(
             voters=proposal.voters,
             stack=proposal.stack,
         )
-    return FittedBase(vectorizer, X, base, proposal, rows)
+    return FittedBase(vectorizer, scaler, X, base, proposal, rows)
 
 
 def _label_scores(base: BinaryRelevance, options: TrainingOptions) -> LabelScores:
@@ -373,14 +376,15 @@ def assemble(
 
     ``seconds`` is the training time so far; it is stored in the manifest.
     """
-    vectorizer, X, base, proposal, rows = fitted
+    vectorizer, scaler, X, base, proposal, rows = fitted
     Y = dataset.Y
     predictor = SetPredictor(
         kind=dataset.kind,
         label_names=dataset.label_names,
         feature_names=_feature_names(dataset, vectorizer),
         vectorizer=vectorizer,
-        seen=seen_features(X),
+        scaler=scaler,
+        seen=seen_features(X if dataset.X is None else dataset.X),
         base=base,
         label_calibrator=LabelCalibrator().fit(rows.logits, Y),
         voters=proposal.voters,
@@ -522,13 +526,18 @@ def _check(dataset: Dataset) -> None:
         raise ValueError("no document carries a label; give labelled documents")
 
 
-def _vectorize(
+def _features(
     dataset: Dataset, options: TrainingOptions
-) -> tuple[TextVectorizer | None, csr_array]:
+) -> tuple[TextVectorizer | None, FeatureScaler | None, csr_array]:
+    """Return the parts that read documents, fitted, and the rows (n, n_features), float32."""
     if dataset.texts is None:
         if dataset.X is None:
             raise ValueError("the data set holds neither texts nor vectors")
-        return None, dataset.X
+        exact = as_rows(dataset.X, np.float64)
+        scaler = FeatureScaler().fit(exact)
+        if scaler.active:
+            return None, scaler, scaler.transform(exact)
+        return None, None, as_rows(dataset.X)
     # Mixtures use whole words only: the cost of their steps grows with the number of features.
     mixture = options.method in MIXTURE_METHODS
     vectorizer = TextVectorizer(
@@ -536,7 +545,7 @@ def _vectorize(
         beginnings=0 if mixture else PRESETS[options.preset].beginnings,
         first_line_twice=True,
     ).fit(dataset.texts)
-    return vectorizer, vectorizer.transform(dataset.texts)
+    return vectorizer, None, vectorizer.transform(dataset.texts)
 
 
 def _feature_names(dataset: Dataset, vectorizer: TextVectorizer | None) -> tuple[str, ...]:

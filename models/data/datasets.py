@@ -68,8 +68,9 @@ class Dataset:
         1 where the document carries the label.
     texts : tuple of str, or None
         The documents.
-    X : csr_array of float32, shape (n, d), or None
-        The feature vectors; int32 indices, ascending in each row.
+    X : csr_array of float64 or float32, shape (n, d), or None
+        The feature vectors; int32 indices, ascending in each row. Float64 keeps measurements with
+        a large offset exact.
     feature_names : tuple of str, length d, or None
         The columns of ``X``; numbered from "1" if not given. None for texts.
     fingerprint : str

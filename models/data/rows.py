@@ -1,6 +1,6 @@
 """Rows of a sparse matrix as plain arrays for compiled code."""
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ class SparseRows(NamedTuple):
     features : int32 ndarray
         Columns of the entries.
     values : float32 ndarray
+        float64 before `setwise.models.data.scaler.FeatureScaler`.
     n_features : int
         Number of columns.
 
@@ -31,8 +32,15 @@ class SparseRows(NamedTuple):
 
     indptr: NDArray[np.int64]
     features: NDArray[np.int32]
-    values: NDArray[np.float32]
+    values: NDArray[Any]
     n_features: int
+
+    @classmethod
+    def exact(cls, rows: csr_array) -> Self:
+        """Return the rows of a matrix in canonical format, with float64 values."""
+        indices = rows.indices.astype(np.int32, copy=False)
+        values = rows.data.astype(np.float64, copy=False)
+        return cls(rows.indptr.astype(np.int64), indices, values, rows.shape[1])
 
     @classmethod
     def of(cls, rows: csr_array) -> Self:

@@ -53,7 +53,7 @@ def read_svmlight(
 
     Returns
     -------
-    X : csr_array of float32, shape (n, n_features)
+    X : csr_array of float64, shape (n, n_features)
         int32 indices, ascending in each row.
     labels : list of tuple of int
         The label indices of each row, ascending; duplicates are kept.
@@ -112,7 +112,7 @@ class _Rows:
         self._numbers: list[int] = []
         self._bodies: list[bytes] = []
         self._waiting = 0
-        self._columns, self._values = array("i"), array("f")
+        self._columns, self._values = array("i"), array("d")
         self._counts: list[NDArray[np.int64]] = []
 
     def add(self, number: int, body: bytes) -> None:
@@ -127,7 +127,7 @@ class _Rows:
         text = b"".join(body + b"\n" for body in self._bodies)
         n = len(self._bodies)
         most = text.count(b":")
-        columns, values = np.empty(most, np.int32), np.empty(most, np.float32)
+        columns, values = np.empty(most, np.int32), np.empty(most, np.float64)
         counts = np.zeros(n, np.int64)
         content = np.frombuffer(text, np.uint8)
         row = position = filled = 0
@@ -158,7 +158,7 @@ class _Rows:
         if indptr[-1] <= np.iinfo(np.int32).max:
             indptr = indptr.astype(np.int32)
         matrix = csr_array(
-            (np.frombuffer(self._values, dtype=np.float32), columns, indptr),
+            (np.frombuffer(self._values, dtype=np.float64), columns, indptr),
             shape=(len(counts), n_features),
         )
         matrix.has_sorted_indices = True  # the parser rejects unsorted rows
@@ -176,7 +176,7 @@ def _parse(  # noqa: PLR0917 - compiled functions take arguments by position
     row: int,
     limit: int,
     columns: NDArray[np.int32],
-    values: NDArray[np.float32],
+    values: NDArray[np.float64],
     filled: int,
     counts: NDArray[np.int64],
 ) -> tuple[int, int, int]:  # pragma: no cover - compiled
@@ -198,7 +198,7 @@ def _parse_row(
     start: int,
     limit: int,
     columns: NDArray[np.int32],
-    values: NDArray[np.float32],
+    values: NDArray[np.float64],
 ) -> tuple[int, int]:  # pragma: no cover - compiled
     """Return the next row's start and this row's length, or -1."""
     at = start

@@ -231,6 +231,7 @@ def explain_rows(
         Maximum number of the document's features listed per label.
     """
     predictions = predictor.predict(X)
+    X = predictor.scaled(X)
     rows = predictor.base.weighting_.transform(X)
     column = {name: place for place, name in enumerate(predictor.label_names)}
     coef = csr_array(predictor.base.coef_)
@@ -285,7 +286,7 @@ def weigh_terms(
         raise ValueError(f"{unknown[0]!r} is not a label of the model")
     if not labels:
         return []
-    rows = predictor.base.weighting_.transform(row)
+    rows = predictor.base.weighting_.transform(predictor.scaled(row))
     features = rows.indices[rows.indptr[0] : rows.indptr[1]]
     added = _contributions(
         csr_array(predictor.base.coef_), [column[one] for one in labels], rows, 0
@@ -346,7 +347,7 @@ def document_row(predictor: SetPredictor, document: str | Mapping[str, float]) -
     if unknown:
         raise UnknownFeatures(unknown)
     given = sorted((column[name], value) for name, value in document.items())
-    values = np.array([value for _, value in given], dtype=np.float32)
+    values = np.array([value for _, value in given], dtype=np.float64)
     places = np.array([place for place, _ in given], dtype=np.int32)
     indptr = np.array([0, len(given)], dtype=np.int32)
     return csr_array((values, places, indptr), shape=(1, len(column)))

@@ -19,6 +19,7 @@ Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of
 _UNIT_TOLERANCE = 1e-3
 # A column with a smaller share of spread in its magnitude is constant as far as float32 can tell.
 _CONSTANT = 1e-5
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class FeatureWeighting(TransformerMixin, BaseEstimator):
@@ -165,8 +166,8 @@ def checked_rows(estimator: BaseEstimator, X: Matrix, *, reset: bool) -> sp.csr_
     return as_rows(checked)
 
 
-def as_rows(X: Matrix) -> sp.csr_array:
-    """Return `X` as a float32 csr_array with sorted int32 indices.
+def as_rows(X: Matrix, dtype: type[np.floating] = np.float32) -> sp.csr_array:
+    """Return `X` as a csr_array of `dtype` with sorted int32 indices.
 
     Raises
     ------
@@ -178,8 +179,9 @@ def as_rows(X: Matrix) -> sp.csr_array:
         if X.ndim != 2:
             raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: reshape X")
     with np.errstate(over="ignore"):
-        rows: sp.csr_array[Any, tuple[int, int]] = sp.csr_array(X).astype(np.float32, copy=False)
-    if not np.isfinite(rows.data).all():
+        rows: sp.csr_array[Any, tuple[int, int]] = sp.csr_array(X).astype(dtype, copy=False)
+    # Negated so that NaN fails too.
+    if not (np.abs(rows.data) <= _LARGEST).all():
         raise ValueError(
             "X holds NaN, infinity or a value beyond 3.4e38: replace it or rescale the feature"
         )

@@ -24,6 +24,7 @@ from setwise.models.calibration.calibrators import (
     UncalibratedSets,
 )
 from setwise.models.calibration.group_softmax import SoftmaxSets
+from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
@@ -69,6 +70,7 @@ _INFORMATION = (
 
 _CALIBRATOR_PART = "set_calibrator"
 _ROWS_PART = "calibration_rows"
+_SCALER_PART = "scaler"
 _SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
     "uncalibrated": UncalibratedSets,
     "isotonic": IsotonicSets,
@@ -215,6 +217,8 @@ def _parts(predictor: SetPredictor) -> dict[str, Part]:
     }
     arrays, settings = calibrator.get_state()
     parts[_CALIBRATOR_PART] = Part(arrays, {"kind": kinds[0], **settings})
+    if predictor.scaler is not None:
+        parts[_SCALER_PART] = Part(*predictor.scaler.get_state())
     if predictor.voters is not None:
         parts["voters"] = Part(*predictor.voters.get_state())
     if predictor.stack is not None:
@@ -336,6 +340,9 @@ def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
     counted = {n_labels, features.n_labels_, label_calibrator.n_labels_}
     if len(counted) > 1 or len(outline.seen) != n_features:
         raise ArtifactError(f"{parts.root}: its parts count different labels or features")
+    scaler: FeatureScaler | None = None
+    if parts.has(_SCALER_PART):  # texts, counts and older artifacts have none
+        scaler = parts.build(_SCALER_PART, partial(_scaler, n_features))
     voters: SetVoters | None = None
     if outline.has_voters:
         voters = parts.build("voters", partial(_voters, n_features, n_labels))
@@ -360,6 +367,7 @@ def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
             parts.build(_CALIBRATOR_PART, partial(_set_calibrator, features)),
             by_confidence=outline.by_confidence,
         ),
+        scaler=scaler,
         voters=voters,
         stack=stack,
         decider=decider,
@@ -390,6 +398,13 @@ def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, An
         bool(settings["has_stack"]),
         bool(settings.get("has_decider", False)),  # older artifacts have none
     )
+
+
+def _scaler(n_features: int, arrays: Arrays, settings: dict[str, Any]) -> FeatureScaler:
+    scaler = FeatureScaler.from_state(arrays, settings)
+    if len(scaler.centre_) != n_features or (scaler.measured_ > 1).any():
+        raise ValueError("it does not scale the features of the model")
+    return scaler
 
 
 def _source(

@@ -66,7 +66,7 @@ def test_a_document_alone_gets_bit_for_bit_what_it_gets_in_a_batch(of_vectors):
 
 def test_equals_the_plain_path_through_scipy_and_xgboost(of_vectors):
     """The reference: dense algebra, NumPy interpolation, explicit columns, XGBoost's predict."""
-    X = vectors(seed=1, n=60).X
+    X = of_vectors.scaled(vectors(seed=1, n=60).X)
     base, calibrator = of_vectors.base, of_vectors.label_calibrator
     logits = base.weighting_.transform(X).toarray() @ base.coef_.toarray().T + base.intercept_
     marginals = np.empty_like(logits)
@@ -97,7 +97,7 @@ def test_equals_the_plain_path_through_scipy_and_xgboost(of_vectors):
         others = np.arange(len(own)) != own.argmax()
         own[others] *= min(1.0, (1.0 - own.max()) / own[others].sum())
 
-    found = of_vectors.predict(X)
+    found = of_vectors.predict(vectors(seed=1, n=60).X)
     np.testing.assert_allclose(found.label_probability, marginals, rtol=1e-5)
     expected = {
         (document, tuple(candidates.labels_of(s))): confidence[s]
@@ -113,7 +113,8 @@ def test_equals_the_plain_path_through_scipy_and_xgboost(of_vectors):
 
 def test_label_scores_are_those_of_binary_relevance(of_vectors, of_texts):
     X = vectors(seed=1).X
-    assert (of_vectors.evidence(X).logits == of_vectors.base.decision_function(X)).all()
+    scored = of_vectors.base.decision_function(of_vectors.scaled(X))
+    assert (of_vectors.evidence(X).logits == scored).all()
     X = of_texts.vectorizer.transform(texts(seed=1).texts)
     assert (of_texts.evidence(X).logits == of_texts.base.decision_function(X)).all()
 

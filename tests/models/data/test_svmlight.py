@@ -24,8 +24,8 @@ def test_labels_features_and_comments_are_read(tmp_path):
         write(tmp_path, "# a comment\n2,0 1:0.5 3:-1e-3\n 2:1 # none\r\n1\n \n"), n_labels=3
     )
     assert labels == [(0, 2), (), (1,), ()]
-    expected = np.array([[0.5, 0, -1e-3], [0, 1, 0], [0, 0, 0], [0, 0, 0]], dtype=np.float32)
-    assert X.dtype == np.float32
+    expected = np.array([[0.5, 0, -1e-3], [0, 1, 0], [0, 0, 0], [0, 0, 0]])
+    assert X.dtype == np.float64
     assert X.indices.dtype == np.int32
     np.testing.assert_array_equal(X.toarray(), expected)
 
@@ -107,7 +107,7 @@ def test_what_is_written_is_read_back_exactly(tmp_path_factory, rows):
     ]
     path = write(tmp_path_factory.mktemp("rows"), "\n".join(lines) + "\n")
     X, labels = read_svmlight(path, n_labels=5, n_features=30)
-    expected = np.zeros((len(rows), 30), dtype=np.float32)
+    expected = np.zeros((len(rows), 30))
     for row, (_, features) in enumerate(rows):
         for index, value in features.items():
             expected[row, index - 1] = value
@@ -127,7 +127,7 @@ def test_every_way_to_write_a_number_reads_as_python_does(tmp_path_factory, numb
     row = " ".join(f"{index}:{number}" for index, number in enumerate(numbers, 1))
     path = write(tmp_path_factory.mktemp("numbers"), f"0 1:1\n0\t{row}\n0 1:2\n")
     X, _ = read_svmlight(path, n_labels=1)
-    np.testing.assert_array_equal(X[[1]].toarray().ravel(), values.astype(np.float32))
+    np.testing.assert_array_equal(X[[1]].toarray().ravel(), values)
     assert X[[2]].nnz == 1
 
 
@@ -144,7 +144,7 @@ def test_rows_that_need_a_closer_look_keep_their_place(tmp_path):
     X, labels = read_svmlight(write(tmp_path, "\n".join(lines) + "\n"), n_labels=1)
     assert len(labels) == X.shape[0] == 50_000
     assert np.array_equal(X.indices, np.arange(50_000) % 7)
-    assert np.array_equal(X.data, np.arange(50_000, dtype=np.float32))
+    assert np.array_equal(X.data, np.arange(50_000))
 
 
 @pytest.mark.data
@@ -155,4 +155,4 @@ def test_real_files_are_read_as_by_scikit_learn(data_dir, tmp_path, name):
     X, labels = read_svmlight(data_dir / name / "test.svm.gz", n_labels=159)
     theirs, their_labels = load_svmlight_file(str(path), multilabel=True, zero_based=False)
     assert labels == [tuple(map(int, row)) for row in their_labels]
-    np.testing.assert_array_equal(X.toarray(), theirs.toarray().astype(np.float32))
+    np.testing.assert_array_equal(X.toarray(), theirs.toarray())

@@ -1,0 +1,152 @@
+"""Puts measurements on one scale, so that no fit depends on their units."""
+
+from typing import Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from setwise.models.data.rows import SparseRows
+from setwise.models.storage.state import StoredArray, StoredPart
+
+# A matrix with a larger share of non-zero values is dense.
+_DENSE_SHARE = 0.5
+# So is a column of a sparse matrix with a larger one.
+_FULL_SHARE = 0.9
+# Rows whose lengths differ by less were normalised before they came here.
+_UNIT_TOLERANCE = 1e-3
+# A column with a smaller share of spread in its magnitude is constant as far as float64 can tell.
+_CONSTANT = 1e-10
+# Scaled values are multiples of this. It hides the rounding errors of other units, so that equal
+# documents in any units get equal values and the same trees.
+_STEP = 2.0**-16
+
+
+class FeatureScaler(StoredPart):
+    """Centres measurements and divides them by their deviation, in float64.
+
+    Every column of a dense matrix is a measurement. In a sparse matrix, only a dense column is,
+    unless it counts something (whole numbers, none negative) or the rows have unit length; the
+    other columns stay as they are, so counts and terms stay sparse.
+
+    Attributes
+    ----------
+    centre_ : float64 ndarray of shape (n_features,)
+        Mean of each measurement; 0 for other columns.
+    scale_ : float64 ndarray of shape (n_features,)
+        Reciprocal deviation of each measurement, 0 if it is constant; 1 for other columns.
+    measured_ : uint8 ndarray of shape (n_features,)
+        1 for measurements.
+
+    Examples
+    --------
+    >>> heights = csr_array([[150.0], [170.0], [190.0]])
+    >>> scaler = FeatureScaler().fit(heights)
+    >>> in_feet = csr_array(heights.toarray() / 30.48)
+    >>> scaler.transform(heights).toarray().ravel().round(2).tolist()
+    [-1.22, 0.0, 1.22]
+    >>> FeatureScaler().fit(in_feet).transform(in_feet).toarray().ravel().round(2).tolist()
+    [-1.22, 0.0, 1.22]
+    """
+
+    stored = (
+        StoredArray("centre", "centre_", np.float64, ("features",)),
+        StoredArray("scale", "scale_", np.float64, ("features",)),
+        StoredArray("measured", "measured_", np.uint8, ("features",)),
+    )
+
+    centre_: NDArray[np.float64]
+    scale_: NDArray[np.float64]
+    measured_: NDArray[np.uint8]
+
+    def fit(self, X: csr_array) -> Self:
+        """Learn from training rows (n_documents, n_features) in canonical format."""
+        d = X.shape[1]
+        self.measured_ = _measurements(X).astype(np.uint8)
+        self.centre_, self.scale_ = np.zeros(d), np.ones(d)
+        columns = X.astype(np.float64).tocsc()
+        for j in np.flatnonzero(self.measured_):
+            values = np.zeros(X.shape[0])
+            span = slice(columns.indptr[j], columns.indptr[j + 1])
+            values[columns.indices[span]] = columns.data[span]
+            mean = values.mean()
+            mean += (values - mean).mean()  # the first mean of large values is rounded
+            deviation = values.std(mean=mean)
+            spread = deviation > _CONSTANT * np.hypot(deviation, mean)
+            self.centre_[j], self.scale_[j] = mean, 1.0 / deviation if spread else 0.0
+        return self
+
+    @property
+    def active(self) -> bool:
+        """Whether there is a measurement to scale."""
+        return bool(self.measured_.any())
+
+    def scale_rows(self, rows: SparseRows) -> SparseRows:
+        """Return rows with float64 values scaled, in float32 and without zeros.
+
+        Raises
+        ------
+        ValueError
+            If a scaled value is too large for float32.
+        """
+        return _scale(rows, self.centre_, self.scale_, self.measured_)
+
+    def transform(self, X: csr_array) -> csr_array:
+        """Return the scaled rows of a matrix (n_documents, n_features), float32."""
+        return self.scale_rows(SparseRows.exact(X)).to_matrix()
+
+
+def _measurements(X: csr_array) -> NDArray[np.bool_]:
+    """Return which columns are measurements."""
+    n, d = X.shape
+    present = X.data != 0.0
+    filled = np.bincount(X.indices[present], minlength=d)
+    if filled.sum() > _DENSE_SHARE * n * d:
+        return np.ones(d, dtype=bool)
+    squares = np.zeros(n)
+    np.add.at(squares, np.repeat(np.arange(n), np.diff(X.indptr)), X.data.astype(np.float64) ** 2)
+    lengths = np.sqrt(squares[squares > 0.0])
+    if np.all(np.abs(lengths - 1.0) < _UNIT_TOLERANCE):
+        return np.zeros(d, dtype=bool)
+    counts = (X.data >= 0.0) & (X.data == np.floor(X.data))
+    fractional = np.bincount(X.indices[~counts], minlength=d) > 0
+    return np.asarray((filled > _FULL_SHARE * n) & fractional)
+
+
+@njit(cache=True, nogil=True)
+def _scale(
+    rows: SparseRows,
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    measured: NDArray[np.uint8],
+) -> SparseRows:  # pragma: no cover - compiled
+    n, d = len(rows.indptr) - 1, len(centre)
+    columns = np.flatnonzero(measured)
+    room = len(rows.values) + n * len(columns)
+    indptr = np.zeros(n + 1, dtype=np.int64)
+    features = np.empty(room, dtype=np.int32)
+    values = np.empty(room, dtype=np.float32)
+    end = 0
+    for i in range(n):
+        k, last, m = rows.indptr[i], rows.indptr[i + 1], 0
+        while k < last or m < len(columns):
+            # The next column of the row or, where the row holds 0, of the measurements.
+            j = columns[m] if m < len(columns) else d
+            x = 0.0
+            if k < last and rows.features[k] <= j:
+                j = rows.features[k]
+                x = np.float64(rows.values[k])
+                k += 1
+            if m < len(columns) and columns[m] == j:
+                m += 1
+                x = np.round((x - centre[j]) * scale[j] / _STEP) * _STEP
+            value = np.float32(x)
+            if not np.isfinite(value):
+                raise ValueError("X holds a value too large beside those of training: rescale it")
+            if value != 0.0:
+                features[end] = j
+                values[end] = value
+                end += 1
+        indptr[i + 1] = end
+    return SparseRows(indptr, features[:end].copy(), values[:end].copy(), d)
