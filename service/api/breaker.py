@@ -29,6 +29,7 @@ _TRIP: Example = {
         "wrong": 22,
         "unfinished": 0,
         "overdue": 0,
+        "copies": 0,
         "statistic": 5210.4,
     },
     "tripped_at": "2026-11-21T09:00:00Z",
@@ -48,6 +49,7 @@ _STATE: Example = {
     "wrong": 3,
     "unfinished": 0,
     "overdue": 0,
+    "copies": 0,
     "false_alarm_bound": 0.0008,
     "last_finished_at": "2026-11-21T08:59:00Z",
     "overdue_since": None,
@@ -134,6 +136,11 @@ class Breaker(AnswerBody):
     unfinished: int = Field(ge=0, description="They count as right until they are read or overdue.")
     overdue: int = Field(
         ge=0, description="Unfinished for more than `SETWISE_AUDIT_READING_DAYS`: counted as wrong."
+    )
+    copies: int = Field(
+        ge=0,
+        description="Further audits of documents with the same id or the same content. They do not "
+        "count: if there are many, clients send documents repeatedly or reuse ids.",
     )
     false_alarm_bound: Probability = Field(
         description="Largest probability of a false alarm among so many audits."

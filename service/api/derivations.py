@@ -125,8 +125,8 @@ class Derivation(AnswerBody):
     derived: DecisionResult
     inputs: DecisionInputs
     draw_again: float | None = Field(
-        description="What the document's name draws with the present key: `inputs.draw`, unless "
-        "the key was changed. Null where its name is forgotten or nothing was drawn."
+        description="What the document's content draws with the present key: `inputs.draw`, unless "
+        "the key was changed. Null where its content is erased or nothing was drawn."
     )
     policy: Policy = Field(description="The version that decided.")
 

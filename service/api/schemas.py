@@ -73,7 +73,13 @@ class DocumentIn(TypedDict):
     """A document to predict: either text or named features."""
 
     id: NotRequired[
-        Annotated[str | None, Field(default=None, description="Your own name for the document.")]
+        Annotated[
+            str | None,
+            Field(
+                default=None,
+                description="Your own, unique name for the document; never use it for another.",
+            ),
+        ]
     ]
     text: NotRequired[Annotated[str | None, Field(default=None, description="For models of text.")]]
     features: NotRequired[

@@ -1,12 +1,12 @@
 """Audits: which documents a person checks, drawn before they are scored.
 
-A draw is a keyed hash of the document's name. It can be repeated for any document later, it does
-not depend on the score, and it cannot be predicted without the key.
+A draw is a keyed hash of the document's content. It does not depend on the score, it cannot be
+predicted without the key, and copies of a document draw alike.
 """
 
 import hmac
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -53,24 +53,79 @@ class Lottery:
 
     key: bytes
 
-    def __call__(self, client_id: str, name: str) -> Draws:
+    def __call__(self, client_id: str, name: str, content: bytes) -> Draws:
         """Return the draws of the document that ``client_id`` calls ``name``.
 
-        >>> Lottery(b"key")("billing", "note-17") == Lottery(b"key")("billing", "note-17")
+        The content decides on the audit. Names recur, so that by name a few documents would be
+        audited always and the others never, and a client would learn which.
+
+        >>> draw = Lottery(b"key")
+        >>> draw("billing", "note-17", b"fever") == draw("billing", "note-17", b"fever")
         True
         """
+        return Draws(self.audit(content), *self._by_name(client_id, name)[1:])
+
+    def audit(self, content: bytes) -> float:
+        """Return the draw for the audit of a content; equal contents draw alike."""
+        return _numbers(hmac.digest(self.key, _CONTENT + content, "sha256"))[0]
+
+    def audit_by_name(self, client_id: str, name: str) -> float:
+        """Return the draw for the audit as releases up to 0.1.0 made it."""
+        return self._by_name(client_id, name)[0]
+
+    def reread(self, client_id: str, name: str) -> float:
+        """Return the draw for a lead's second reading of an audit."""
+        return self._by_name(client_id, name)[2]
+
+    def _by_name(self, client_id: str, name: str) -> tuple[float, float, float]:
         # Names contain no NUL, so no two documents share a message.
-        drawn = hmac.digest(self.key, f"{client_id}\0{name}".encode(), "sha256")
-        audit, overlap, reread = _THREE_NUMBERS.unpack(drawn)
-        # A float has 53 bits; all 64 would round up to 1.
-        unit = 2.0**-53
-        return Draws((audit >> 11) * unit, (overlap >> 11) * unit, (reread >> 11) * unit)
+        return _numbers(hmac.digest(self.key, f"{client_id}\0{name}".encode(), "sha256"))
 
     def __repr__(self) -> str:
         return "Lottery()"
 
 
+_CONTENT = b"\0content\0"  # no client's id starts with NUL
 _THREE_NUMBERS = struct.Struct(">3Q8x")
+
+
+def _numbers(drawn: bytes) -> tuple[float, float, float]:
+    # A float has 53 bits; all 64 would round up to 1.
+    audit, overlap, reread = (number >> 11 for number in _THREE_NUMBERS.unpack(drawn))
+    unit = 2.0**-53
+    return audit * unit, overlap * unit, reread * unit
+
+
+class Identity(NamedTuple):
+    """What tells a document from others: its name, and what its content drew."""
+
+    client_id: str
+    name: str
+    draw: float | None
+
+
+def without_copies(found: Sequence[Identity]) -> list[list[int]]:
+    """Return the places of each document's copies, oldest documents first.
+
+    Copies have the same name or the same content. They are right or wrong together, so that only
+    one of them is evidence.
+
+    >>> without_copies([Identity("b", "1", 0.1), Identity("b", "2", 0.2), Identity("b", "3", 0.1)])
+    [[0, 2], [1]]
+    """
+    documents: list[list[int]] = []
+    known: dict[object, list[int]] = {}
+    for place, one in enumerate(found):
+        name, content = (one.client_id, one.name), one.draw
+        copies = known.get(name) or (known.get(content) if content is not None else None)
+        if copies is None:
+            copies = []
+            documents.append(copies)
+        copies.append(place)
+        known.setdefault(name, copies)
+        if content is not None:
+            known.setdefault(content, copies)
+    return documents
 
 
 class Selection(NamedTuple):
@@ -170,9 +225,9 @@ class AuditPlan:
         """Return whether a second person also reviews the document."""
         return draws.overlap < self.overlap_rate
 
-    def rereads(self, draws: Draws) -> bool:
+    def rereads(self, draw: float) -> bool:
         """Return whether a lead reads the audit again in any case."""
-        return draws.reread < self.gold_reread_rate
+        return draw < self.gold_reread_rate
 
 
 NO_AUDITS = AuditPlan()

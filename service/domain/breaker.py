@@ -5,13 +5,13 @@ stays tripped until a person resets it. The policy in force records the trip, so
 follows at once and each decision can be derived again from the policy version that made it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from setwise.service.domain.audits import READING_TIME
+from setwise.service.domain.audits import READING_TIME, Identity, without_copies
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Decision, Prediction, Reason
@@ -46,6 +46,8 @@ class WatchedAudit(NamedTuple):
         None until the audit ends.
     finished_at : datetime or None
         None until the audit ends.
+    document : Identity
+        Which document it is.
     """
 
     prediction_id: str
@@ -53,6 +55,7 @@ class WatchedAudit(NamedTuple):
     target_accuracy: float
     right: bool | None
     finished_at: datetime | None
+    document: Identity
 
     def overdue(self, read_by: datetime) -> bool:
         """Return whether it is unfinished, though predicted before ``read_by``."""
@@ -68,6 +71,20 @@ class WatchedAudit(NamedTuple):
         or what nobody reads would hide a fault: an overdue audit counts as wrong.
         """
         return self.right is True or (self.right is None and not self.overdue(read_by))
+
+
+def one_for_each_document(audits: Sequence[WatchedAudit]) -> list[WatchedAudit]:
+    """Return one audit of each document, in the order in which documents first came.
+
+    Copies are right or wrong together: a bet on each would not be a fair one.
+    """
+    documents = []
+    for places in without_copies([one.document for one in audits]):
+        copies = [audits[place] for place in places]
+        ended = next((one for one in copies if one.right is not None), copies[0])
+        first = copies[0]
+        documents.append(first._replace(right=ended.right, finished_at=ended.finished_at))
+    return documents
 
 
 def ends_audit(annotation: Annotation) -> bool:
@@ -206,7 +223,10 @@ class Watch:
     scorer : Scorer or None
         The model and calibrator that serve; None before the first prediction.
     audits : tuple of WatchedAudit
-        Those since the last reset whose policy had the present target, by prediction.
+        Those since the last reset whose policy had the present target, one for each document, by
+        prediction.
+    copies : int
+        Further audits of the same documents; they do not count.
     path : tuple of float
         The detector's statistic after each audit; it raises the alarm at ``run_length``.
     read_by : datetime
@@ -224,6 +244,7 @@ class Watch:
     run_length: float
     read_by: datetime
     audits: tuple[WatchedAudit, ...] = ()
+    copies: int = 0
     path: tuple[float, ...] = ()
     last_finished_at: datetime | None = None
     overdue_since: datetime | None = None
@@ -252,6 +273,7 @@ class Watch:
             "wrong": said.count(False),
             "unfinished": said.count(None),
             "overdue": sum(audit.overdue(self.read_by) for audit in self.audits),
+            "copies": self.copies,
         }
 
     def drift_evidence(self, place: int) -> Mapping[str, object]:

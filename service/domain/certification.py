@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from setwise.service.domain.audits import Draws, Lottery
+from setwise.service.domain.audits import Identity, Lottery, without_copies
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.rules import Metadata, MetadataRule, Rule, first_broken, held_back_alike
 
@@ -206,16 +206,10 @@ def gather(
         else:
             excluded[reason] += 1
     least = min((terms[one.policy_version].rate for one in covered), default=0.0)
-    seen: set[tuple[str, str]] = set()
-    drawn: list[AuditedPrediction] = []
-    for one in covered:
-        if one.draw >= least:
-            excluded["drawn at a higher rate"] += 1
-        elif (one.client_id, one.name) in seen:
-            excluded["same document again"] += 1
-        else:
-            drawn.append(one)
-        seen.add((one.client_id, one.name))
+    chosen = [one for one in covered if one.draw < least]
+    excluded["drawn at a higher rate"] = len(covered) - len(chosen)
+    drawn = _documents(chosen)
+    excluded["same document again"] = len(chosen) - len(drawn)
     if any(one.audit is None and one.created_at > read_by for one in drawn):
         settled = [one for one in drawn if one.created_at <= read_by]
         excluded["too recent"] = len(drawn) - len(settled)
@@ -223,7 +217,7 @@ def gather(
     kept = [one for one in drawn if one.wrong is not None or one.created_at <= read_by]
     # Only agreements wait to be read again, and they are right more often than other audits.
     excluded["not yet read again"] = len(drawn) - len(kept)
-    by_chance = [one for one in kept if _read_anyway(lottery(one.client_id, one.name), reread_rate)]
+    by_chance = [one for one in kept if lottery.reread(one.client_id, one.name) < reread_rate]
     # An agreement that no lead has read again in time may be a missed error.
     missed = sum(
         one.audit is not None and one.audit.agreed and one.wrong is not False for one in by_chance
@@ -253,5 +247,11 @@ def _outside(one: AuditedPrediction, then: Sequence[Rule], now: Sequence[Rule]) 
     return None if broken is None else "held back by a rule"
 
 
-def _read_anyway(draws: Draws, reread_rate: float) -> bool:
-    return draws.reread < reread_rate
+def _documents(found: Sequence[AuditedPrediction]) -> list[AuditedPrediction]:
+    """Return one audit of each document: the first that is finished, as old as the first one."""
+    documents = []
+    for places in without_copies([Identity(one.client_id, one.name, one.draw) for one in found]):
+        copies = [found[place] for place in places]
+        counts = next((one for one in copies if one.wrong is not None), copies[0])
+        documents.append(counts._replace(created_at=copies[0].created_at))
+    return documents

@@ -375,8 +375,9 @@ class Derivation:
     derived : Result
         The decision derived again.
     draw_again : float or None
-        The number that the lottery draws for the document now; None if the document's name was
-        deleted or nothing was drawn. If it differs from the stored draw, the key has changed.
+        The number that the lottery draws for the document now; None if its content was erased or
+        nothing was drawn. If it differs from the stored draw, the key has changed. Releases up to
+        0.1.0 drew by name; that is tried too.
     """
 
     prediction: Prediction
@@ -388,14 +389,16 @@ class Derivation:
     def of(cls, prediction: Prediction, policy: RoutingPolicy, lottery: Lottery) -> Self:
         """Derive a decision again, by the policy version that made it."""
         document, draw = prediction.document, prediction.selection.draw
-        # A document without its content may have lost its name as well.
-        named = document.id is not None or _content_kept(document)
-        again = lottery(prediction.client_id, prediction.name).audit
+        content = document.content
+        again = None if draw is None or content is None else lottery.audit(content)
+        if draw is not None and again != draw:
+            by_name = lottery.audit_by_name(prediction.client_id, prediction.name)
+            again = draw if draw == by_name else again
         return cls(
             prediction=prediction,
             policy=policy,
             derived=Result.derived(policy, prediction.scored, draw, document),
-            draw_again=again if named and draw is not None else None,
+            draw_again=again,
         )
 
     @property

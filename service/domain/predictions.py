@@ -52,6 +52,16 @@ class Document(NamedTuple):
     features: Mapping[str, float] | None = None
     metadata: Mapping[str, object] = NO_METADATA
 
+    @property
+    def content(self) -> bytes | None:
+        """The text or features as bytes, equal for equal contents; None once erased."""
+        if self.text is not None:
+            return b"text\0" + self.text.encode("utf-8", "surrogatepass")
+        if self.features is not None:
+            numbers = {name: float(value) for name, value in self.features.items()}
+            return b"features\0" + json.dumps(numbers, sort_keys=True).encode()
+        return None
+
     def faults(
         self, pointer: str = "/document", *, metadata_pointer: str | None = None
     ) -> list[FieldFault]:

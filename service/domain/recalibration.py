@@ -288,17 +288,17 @@ def gather(
         Newest answer that the calibrator that serves was learnt from.
     """
     excluded = Counter(dict.fromkeys(EXCLUSIONS, 0))
-    seen: set[tuple[str, str]] = set()
+    seen: set[object] = set()
     rows: list[Row] = []
     for one in reviewed:
         made = one.prediction
-        document = made.client_id, made.name
+        document = {(made.client_id, made.name), made.selection.draw} - {None}
         answer = answer_of(one, noise)
         if made.selection.role is AuditRole.CERTIFICATION:
             excluded[TO_CERTIFY] += 1
         elif made.scored.out_of_domain:
             excluded[UNKNOWN_TO_THE_MODEL] += 1
-        elif document in seen:
+        elif document & seen:
             excluded[SAME_DOCUMENT] += 1
         elif isinstance(answer, str):
             excluded[answer] += 1
@@ -307,7 +307,7 @@ def gather(
             if isinstance(errors, str):
                 excluded[errors] += 1
                 continue
-            seen.add(document)
+            seen |= document
             chance = _chance(made, plans[made.policy_version])
             said_at = one.said_at()
             old = learnt_until is not None and said_at <= learnt_until

@@ -16,6 +16,7 @@ from setwise.service.domain.breaker import (
     Unvouched,
     Watch,
     ends_audit,
+    one_for_each_document,
     would_be_sent,
 )
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
@@ -261,7 +262,8 @@ def _look(transaction: Transaction, rule: BreakerRule, now: datetime) -> Watch:
     ends = [audit.finished_at for audit in found if audit.finished_at is not None]
     finished = max([*ends, *([] if reset is None else [reset.created_at])], default=None)
     overdue = transaction.breakers.overdue_since(scorer, after=after, read_by=read_by)
-    audits = [one for one in found if one.target_accuracy == policy.target_accuracy]
+    same_target = [one for one in found if one.target_accuracy == policy.target_accuracy]
+    audits = one_for_each_document(same_target)
     bets = [one.counts_as_right(read_by) for one in audits]
     return Watch(
         policy=policy,
@@ -269,6 +271,7 @@ def _look(transaction: Transaction, rule: BreakerRule, now: datetime) -> Watch:
         run_length=rule.run_length,
         read_by=read_by,
         audits=tuple(audits),
+        copies=len(same_target) - len(audits),
         path=tuple(drift_statistic(bets, policy.target_accuracy).tolist()),
         last_finished_at=finished,
         overdue_since=overdue,

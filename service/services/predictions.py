@@ -314,7 +314,8 @@ class Predictions:
     def _made(self, policy: RoutingPolicy, now: datetime, one: _Scored) -> _Made:
         prediction_id, caller = self.new_id(), one.submission.caller
         document = one.submission.document
-        draws = self.lottery(caller.id, document.id or prediction_id)
+        name, content = document.id or prediction_id, document.content or prediction_id.encode()
+        draws = self.lottery(caller.id, name, content)
         route = policy.route(one.scored, draws, document.metadata)
         prediction = Prediction(
             id=prediction_id,

@@ -489,9 +489,9 @@ class Reviews(Recorded):
 
     def _reread(self, transaction: Transaction, task: ReviewTask) -> bool:
         prediction = task.prediction
-        draws = self.lottery(prediction.client_id, prediction.name)
+        draw = self.lottery.reread(prediction.client_id, prediction.name)
         # Certificates rely on the rate in the policy that drew the audit, not in the current one.
-        return transaction.policies.get(prediction.policy_version).audits.rereads(draws)
+        return transaction.policies.get(prediction.policy_version).audits.rereads(draw)
 
     def _send(
         self,

@@ -18,7 +18,7 @@ from sqlalchemy import (
     true,
 )
 
-from setwise.service.domain.audits import AuditRole
+from setwise.service.domain.audits import AuditRole, Identity
 from setwise.service.domain.breaker import Reset, Trip, TripCause, Unvouched, WatchedAudit
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import ThresholdMode
@@ -76,6 +76,9 @@ class BreakerStore:
                 routing_policies.c.target_accuracy,
                 annotations.c.agreed,
                 annotations.c.created_at,
+                column.client_id,
+                func.coalesce(column.document_id, column.id),
+                column.draw,
             )
             .join(routing_policies, _BY_POLICY)
             .outerjoin(annotations, and_(annotations.c.prediction_id == column.id, _ENDS_AUDIT))
@@ -83,8 +86,8 @@ class BreakerStore:
             .order_by(column.id.desc())
             .limit(limit)
         )
-        rows = [WatchedAudit(*row) for row in self._connection.execute(newest)]
-        return rows[::-1]
+        rows = self._connection.execute(newest)
+        return [WatchedAudit(*row[:5], Identity(*row[5:])) for row in rows][::-1]
 
     def overdue_since(
         self, scorer: Scorer, *, after: str | None, read_by: datetime

@@ -9,11 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from setwise.service.domain.audits import AuditPlan, Draws, Lottery
+from setwise.service.domain.audits import (
+    AuditPlan,
+    Draws,
+    Identity,
+    Lottery,
+    without_copies,
+)
 
 
 def drawn(lottery: Lottery, n: int = 4000) -> np.ndarray:
-    return np.array([lottery("billing", f"note-{i}") for i in range(n)])
+    return np.array([lottery("billing", f"note-{i}", f"text {i}".encode()) for i in range(n)])
 
 
 def test_draws_are_uniform_and_independent_of_each_other() -> None:
@@ -26,18 +32,49 @@ def test_draws_are_uniform_and_independent_of_each_other() -> None:
     assert np.abs(correlation).max() < 4 / np.sqrt(len(found))
 
 
-@given(st.binary(max_size=200), st.text(), st.text())
-def test_a_draw_can_be_repeated_by_whoever_has_the_key(key: bytes, client: str, name: str) -> None:
-    digest = hmac.digest(key, f"{client}\0{name}".encode(), "sha256")
-    expected = [int.from_bytes(digest[at : at + 8]) // 2**11 / 2**53 for at in (0, 8, 16)]
-    assert list(Lottery(key)(client, name)) == expected
+@given(st.binary(max_size=200), st.text(), st.text(), st.binary(max_size=50))
+def test_a_draw_can_be_repeated_by_whoever_has_the_key(
+    key: bytes, client: str, name: str, content: bytes
+) -> None:
+    by_content = hmac.digest(key, b"\0content\0" + content, "sha256")
+    by_name = hmac.digest(key, f"{client}\0{name}".encode(), "sha256")
+    expected = [
+        int.from_bytes(digest[at : at + 8]) // 2**11 / 2**53
+        for digest, at in ((by_content, 0), (by_name, 8), (by_name, 16))
+    ]
+    assert list(Lottery(key)(client, name, content)) == expected
+    assert Lottery(key).audit_by_name(client, name) * 2**53 == int.from_bytes(by_name[:8]) // 2**11
 
 
-def test_another_key_or_client_draws_anew() -> None:
+def test_another_key_client_or_name_draws_readings_anew() -> None:
     one, two = drawn(Lottery(b"key")), drawn(Lottery(b"other"))
     assert not np.any(one == two)
-    assert Lottery(b"key")("a", "note") != Lottery(b"key")("b", "note")
-    assert Lottery(b"key")("a", "bc") != Lottery(b"key")("ab", "c")
+    first = Lottery(b"key")("a", "note", b"x")
+    for client, name in (("b", "note"), ("a", "other")):
+        again = Lottery(b"key")(client, name, b"x")
+        assert again.audit == first.audit
+        assert again[1:] != first[1:]
+    assert Lottery(b"key")("a", "bc", b"x")[1:] != Lottery(b"key")("ab", "c", b"x")[1:]
+
+
+def test_a_name_says_nothing_about_which_of_its_contents_are_audited() -> None:
+    # With eight names, a draw by name audits none of them or an eighth of all documents.
+    audited = [Lottery(b"key")("a", f"{i % 8}", f"{i}".encode()).audit < 0.04 for i in range(8000)]
+    for name in range(8):
+        assert 0.02 < np.mean(audited[name::8]) < 0.06
+
+
+def test_copies_have_the_same_name_or_the_same_content() -> None:
+    found = [
+        Identity("a", "1", 0.5),
+        Identity("b", "1", 0.6),  # another client's name
+        Identity("a", "1", 0.7),
+        Identity("a", "2", 0.5),
+        Identity("a", "3", None),  # from before there were draws
+        Identity("a", "4", None),
+        Identity("a", "5", 0.7),
+    ]
+    assert without_copies(found) == [[0, 2, 3, 6], [1], [4], [5]]
 
 
 def test_the_key_is_never_shown() -> None:
@@ -49,4 +86,4 @@ def test_a_rate_of_nothing_draws_nothing_and_of_one_everything(rate: float) -> N
     plan = AuditPlan(overlap_rate=rate, gold_reread_rate=rate)
     for draw in (0.0, 0.5, math.nextafter(1.0, 0.0)):
         draws = Draws(draw, draw, draw)
-        assert plan.overlaps(draws) is plan.rereads(draws) is (rate == 1.0)
+        assert plan.overlaps(draws) is plan.rereads(draw) is (rate == 1.0)

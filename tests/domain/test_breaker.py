@@ -5,12 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from setwise.service.domain.audits import READING_TIME
+from setwise.service.domain.audits import READING_TIME, Identity
 from setwise.service.domain.breaker import (
     Freshness,
     Unvouched,
     WatchedAudit,
     ends_audit,
+    one_for_each_document,
     would_be_sent,
 )
 from setwise.service.domain.predictions import Decision, Reason
@@ -61,8 +62,21 @@ def test_only_what_the_policy_would_send_is_watched(
 def test_an_unfinished_audit_counts_as_right_until_it_is_overdue(
     right: bool | None, predicted_days_ago: float, counts_as_right: bool
 ) -> None:
-    audit = WatchedAudit("id", START - predicted_days_ago * DAY, 0.9, right, None)
+    predicted_at = START - predicted_days_ago * DAY
+    audit = WatchedAudit("id", predicted_at, 0.9, right, None, Identity("a", "1", 0.5))
     assert audit.counts_as_right(START - READING_TIME) is counts_as_right
+
+
+def test_copies_of_a_document_are_one_bet_placed_with_the_first() -> None:
+    found = [
+        WatchedAudit(str(place), START + place * DAY, 0.9, right, None, Identity("a", *document))
+        for place, (right, document) in enumerate(
+            [(None, ("1", 0.1)), (False, ("2", 0.2)), (False, ("3", 0.1)), (True, ("1", 0.4))]
+        )
+    ]
+    one, two = one_for_each_document(found)
+    assert (one.prediction_id, one.predicted_at, one.right) == ("0", START, False)
+    assert (two.prediction_id, two.right) == ("1", False)
 
 
 @pytest.mark.parametrize(

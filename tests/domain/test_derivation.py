@@ -36,7 +36,7 @@ def policy(**fields: object) -> RoutingPolicy:
 def decided(by: RoutingPolicy, document: Document, confidence: float = 0.9) -> Prediction:
     """Decide as `Predictions` does."""
     scored = scored_set(confidence)
-    draws = LOTTERY(CLIENT.id, document.id or "id")
+    draws = LOTTERY(CLIENT.id, document.id or "id", document.content or b"")
     decision, reason, selection, threshold, rule = by.route(scored, draws, document.metadata)
     return Prediction(
         id="id",
@@ -107,11 +107,18 @@ def test_a_rule_on_forgotten_metadata_cannot_be_derived_again():
     assert Derivation.of(made, by, LOTTERY).equal is True
 
 
-def test_the_draw_comes_again_while_the_name_and_the_key_are_known():
+def test_the_draw_comes_again_while_the_content_and_the_key_are_known():
     by = policy()
     made = decided(by, Document(id="note", text="x"))
     assert Derivation.of(made, by, LOTTERY).draw_again == made.selection.draw
     assert Derivation.of(made, by, Lottery(b"another")).draw_again != made.selection.draw
+    renamed = made._replace(document=Document(id="other", text="x"))
+    assert Derivation.of(renamed, by, LOTTERY).draw_again == made.selection.draw
+    by_name = made._replace(
+        selection=made.selection._replace(draw=LOTTERY.audit_by_name(CLIENT.id, "note"))
+    )
+    again = Derivation.of(by_name, by, LOTTERY).draw_again
+    assert again == by_name.selection.draw, "as releases up to 0.1.0 drew"
     erased = made._replace(document=Document())
     found = Derivation.of(erased, by, LOTTERY)
     assert (found.draw_again, found.equal) == (None, True)

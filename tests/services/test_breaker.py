@@ -17,13 +17,13 @@ from setwise.service.domain.errors import (
     InvalidRequest,
 )
 from setwise.service.domain.models import ModelVersion
-from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, Submission
 from setwise.service.domain.recalibration import Calibration
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.stores.transaction import Transactions
 from tests import building
-from tests.loop import HALF, Loop
+from tests.loop import HALF, Loop, unlike
 from tests.samples import (
     ADMIN,
     ANN,
@@ -180,9 +180,10 @@ def test_the_statistic_never_falls_as_unfinished_audits_turn_out_wrong(loop: Loo
 def test_any_number_of_faults_has_a_statistic_that_can_be_shown() -> None:
     database = Database()
     with database() as transaction:
-        for _ in range(700):
-            sent = prediction(decision=Decision.AUTO, reason=Reason.AUDIT)
-            drawn = Selection(AuditRole.CERTIFICATION, 0.1, 0.2)
+        for place in range(700):
+            document = Document(id=f"note-{place}", text="x")
+            sent = prediction(document=document, decision=Decision.AUTO, reason=Reason.AUDIT)
+            drawn = Selection(AuditRole.CERTIFICATION, place / 1000, 0.7)
             add_predictions(transaction, sent._replace(selection=drawn))
             judged = task(sent)
             transaction.reviews.add(judged)
@@ -192,6 +193,19 @@ def test_any_number_of_faults_has_a_statistic_that_can_be_shown() -> None:
     path = building.breaker(database).get(LEAD).watch.path
     assert len(path) == 700
     assert 1e299 < path[-1] < math.inf
+
+
+@pytest.mark.parametrize("same", ["id", "content"])
+def test_one_wrong_document_that_is_sent_again_and_again_stops_nothing(same: str) -> None:
+    loop = Loop(Database(), rule=QUICK)
+    fixed(loop)
+    for place in range(12):
+        name, text = ("note", unlike("0.9", place)) if same == "id" else (f"note {place}", "0.9")
+        loop.predictions.predict([Submission(CLIENT, Document(id=name, text=text))])
+    loop.read(wrong_below=1.0)
+    watch = loop.breaker(LEAD).watch
+    assert (watch.counts()["audits"], watch.counts()["copies"]) == (1, 11)
+    assert watch.position is Position.WATCHING
 
 
 def test_audits_of_what_would_not_be_sent_do_not_count(loop: Loop) -> None:

@@ -10,8 +10,8 @@ import pytest
 from setwise.models.guarantees.certificates import Certificate
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.models.guarantees.thresholds import MissRate, certify_adjudicated
-from setwise.service.domain.audits import READING_TIME
-from setwise.service.domain.breaker import WatchedAudit
+from setwise.service.domain.audits import READING_TIME, Identity
+from setwise.service.domain.breaker import WatchedAudit, one_for_each_document
 from setwise.service.domain.certification import AuditedPrediction, Terms, gather
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from tests.fakes import LOTTERY, START
@@ -99,7 +99,14 @@ def test_audits_that_are_read_in_time_prove_a_good_threshold() -> None:
 def bets(right: Sequence[bool], finished: Sequence[bool], now: datetime) -> list[bool]:
     """Return the detector's bets on audits, ten a day from the start."""
     watched = [
-        WatchedAudit("id", at, TARGET, good if done else None, at if done else None)
+        WatchedAudit(
+            "id",
+            at,
+            TARGET,
+            good if done else None,
+            at if done else None,
+            Identity("a", f"{place}", None),
+        )
         for place, (good, done) in enumerate(zip(right, finished, strict=True))
         if (at := START + timedelta(days=place / 10)) <= now
     ]
@@ -133,3 +140,19 @@ def test_audits_that_are_read_in_time_raise_no_more_false_alarms_than_promised()
             alarm |= bool(path.max(initial=0.0) >= 2000)
         alarms += alarm
     assert alarms <= 20 * 400 / 2000
+
+
+def test_documents_that_come_twice_raise_no_more_false_alarms_than_promised() -> None:
+    # At exactly the target, an alarm within 400 bets has a chance of at most 400 / 2000.
+    random = np.random.default_rng(25)
+    alarms = 0
+    for _ in range(100):
+        right = random.random(400) < TARGET
+        twice = [
+            WatchedAudit("id", START, TARGET, good, START, Identity("a", f"{place}", place / 400))
+            for place, good in enumerate(right.tolist())
+            for _ in range(2)
+        ]
+        single = [one.right is True for one in one_for_each_document(twice)]
+        alarms += bool(drift_statistic(single, TARGET).max() >= 2000)
+    assert alarms <= 100 * 400 / 2000

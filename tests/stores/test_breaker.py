@@ -28,6 +28,7 @@ from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.building import predict_one
 from tests.fakes import LOTTERY, START, FakePredictors
+from tests.loop import unlike
 from tests.samples import ADMIN, ANN, CLIENT, change, reset, trip
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +50,9 @@ def _contradicted(begin: Transactions, n: int) -> None:
     audits = AuditPlan(certification_rate=1.0)
     Policies(*office).change(ADMIN, change(threshold=0.8, target_accuracy=0.8, audits=audits), None)
     predictions = Predictions(FakePredictors(), *office, LOTTERY)
-    predictions.predict([Submission(CLIENT, Document(text="0.9")) for _ in range(n)])
+    predictions.predict(
+        [Submission(CLIENT, Document(text=unlike("0.9", place))) for place in range(n)]
+    )
     reviews = Reviews(*office, FakePredictors(), LOTTERY, most_leases=n)
     while (task := reviews.claim(ANN)) is not None:
         reviews.complete(ANN, task.id, ["c"], None, task.version)

@@ -270,6 +270,20 @@ def _tripped(state: BreakerState, trip: Trip) -> Markup:
     )
 
 
+def _copies(copies: int) -> Sequence[tuple[str, object]]:
+    if not copies:
+        return ()
+    return (
+        (
+            "Copies left out",
+            (
+                f"{copies:,}: ids or contents recur. A document counts once however often it is "
+                "sent; have clients give each document an id of its own."
+            ),
+        ),
+    )
+
+
 def _breaker(call: Call) -> ui.View:
     state = call.services.breaker.get(call.caller)
     watch, found = state.watch, state.watch.counts()
@@ -293,6 +307,7 @@ def _breaker(call: Call) -> ui.View:
         ),
         ("Chance of a false alarm so far", f"at most {percent(state.false_alarm_bound)}"),
         ("Last completed audit", ui.instant(watch.last_finished_at)),
+        *_copies(watch.copies),
         ("Oldest overdue audit", ui.instant(watch.overdue_since)),
         ("Sent since the oldest overdue audit, or else the last completed one", sent),
     )
