@@ -51,6 +51,7 @@ _GROUP: Example = {
         "split": None,
         "alpha_halves": None,
     },
+    "with_suggestion": None,
     "overlap": None,
     "findings": [_FINDING],
     "version": 1,
@@ -105,6 +106,18 @@ class NoiseEstimate(AnswerBody):
         description="Where alpha differs with confidence: what parts low from high."
     )
     alpha_halves: list[NoiseRate] | None = Field(description="Alpha below the split, and above.")
+
+
+class NoiseWithSuggestion(AnswerBody):
+    """Noise rates of a group's answers given with the suggestion in view.
+
+    Blind second readings show them: where both people agree, that counts as the truth, otherwise a
+    lead's decision does.
+    """
+
+    usable: bool = Field(description="Calibrators may learn from such answers.")
+    alpha: NoiseRate
+    beta: NoiseRate
 
 
 class NoiseOverlap(AnswerBody):
@@ -184,8 +197,13 @@ class Group(AnswerBody):
     id: str
     name: str
     noise: GroupNoise
-    usable: bool = Field(description="Calibrators may learn from its answers.")
-    estimate: NoiseEstimate | None = Field(description="null while there are no gold labels.")
+    usable: bool = Field(description="Calibrators may learn from its blind answers.")
+    estimate: NoiseEstimate | None = Field(
+        description="Of blind answers; null while there are no gold labels."
+    )
+    with_suggestion: NoiseWithSuggestion | None = Field(
+        description="Of other answers; null while there are no second readings."
+    )
     overlap: NoiseOverlap | None = Field(description="null while there are too few pairs.")
     findings: list[NoiseFinding]
     version: int

@@ -131,17 +131,17 @@ class Answers(NamedTuple):
 
 
 class GoldAnswer(NamedTuple):
-    """A blind answer to a document whose label set a lead decided.
+    """An answer to a document whose right label set is known.
 
     Attributes
     ----------
     agreed : bool
         Whether the answer equals the prediction.
     right : bool
-        Whether the lead's decision equals the prediction.
+        Whether the right set, as a lead decided or two people agree, equals the prediction.
     weight : float
-        Inverse probability that a lead read it: leads read every contradiction and, of the rest,
-        the share that the policy sets.
+        Inverse probability that the truth is known: leads read every contradiction of an audit and,
+        of the rest, the share that the policy sets.
     """
 
     annotator: str

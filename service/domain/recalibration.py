@@ -180,6 +180,11 @@ class Answer(NamedTuple):
     said: Annotation | None
     checked: bool = False
 
+    @property
+    def gold(self) -> bool:
+        """Whether it is the truth but for missed errors: an outcome, or an audit."""
+        return self.source == "outcome" or self.checked
+
     def rates(self, of: RatesOf, confidence: float) -> Rates | str:
         """Return the error rates of the answer, or why they are unknown."""
         if self.said is None:
@@ -193,6 +198,10 @@ TO_CERTIFY = "drawn to certify: what proves the threshold teaches nothing"
 SAME_DOCUMENT = "same document again"
 UNKNOWN_TO_THE_MODEL = "nothing in the document was known to the model"
 NO_RATES = "no error rates are known for its annotator's group"
+NO_RATES_WITH_SUGGESTION = (
+    "answered with the suggestion in view, and no error rates are known for such answers: "
+    "set overlap_rate"
+)
 RUBBER_STAMP = "its annotator agrees with everything"
 NOT_ANSWERED = "not yet answered"
 EXCLUSIONS = (
@@ -201,6 +210,7 @@ EXCLUSIONS = (
     SAME_DOCUMENT,
     UNKNOWN_TO_THE_MODEL,
     NO_RATES,
+    NO_RATES_WITH_SUGGESTION,
     RUBBER_STAMP,
     NOT_ANSWERED,
 )

@@ -13,6 +13,7 @@ from sqlalchemy import (
     case,
     func,
     insert,
+    literal,
     literal_column,
     or_,
     select,
@@ -139,6 +140,45 @@ class AnnotatorStore:
                 decided.c.kind == ReviewKind.ADJUDICATION.value,
                 # Agreements are adjudicated only by chance: with a rate of 0, none were.
                 or_(~said.c.agreed, rate > 0),
+            )
+        )
+        return [GoldAnswer(*row) for row in self._oldest_first(query)]
+
+    def shown_gold(self) -> list[GoldAnswer]:
+        """Return answers given with a suggestion in view that a blind answer checks, oldest first.
+
+        Second readings are drawn at random. If both people agree, that counts as the truth;
+        otherwise a lead's decision does, and answers that wait for one are left out.
+        """
+        first, second, decided = (
+            annotations.alias(name) for name in ("first", "second", "decided")
+        )
+        query = (
+            select(
+                first.c.id,
+                first.c.reviewer,
+                first.c.group,
+                first.c.agreed,
+                func.coalesce(decided.c.agreed, first.c.agreed).label("right"),
+                predictions.c.confidence,
+                literal(1.0),
+            )
+            .join(second, second.c.prediction_id == first.c.prediction_id)
+            .outerjoin(
+                decided,
+                and_(
+                    decided.c.prediction_id == first.c.prediction_id,
+                    _unusual("decided"),
+                    decided.c.kind == ReviewKind.ADJUDICATION.value,
+                ),
+            )
+            .join(predictions, predictions.c.id == first.c.prediction_id)
+            .where(
+                first.c.kind == ReviewKind.REVIEW.value,
+                first.c.suggestion_shown,
+                _unusual("second"),
+                second.c.kind == ReviewKind.OVERLAP.value,
+                or_(decided.c.id.is_not(None), first.c.agreed == second.c.agreed),
             )
         )
         return [GoldAnswer(*row) for row in self._oldest_first(query)]

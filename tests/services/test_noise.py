@@ -11,8 +11,10 @@ from setwise.service.domain.annotators import Annotator, Group, Rates
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
+from setwise.service.domain.recalibration import NO_RATES_WITH_SUGGESTION, Noise
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.services.analysis.noise import GroupReport, NoiseReport, report_noise
+from setwise.service.services.analysis.rates import ReportedRates
 from setwise.service.stores.transaction import Transaction
 from tests.fakes import START
 from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, annotation, change, prediction, task
@@ -84,6 +86,28 @@ class Readers:
 
         self._change(store)
 
+    def read_in_view_and_blind(
+        self, first: Caller, second: Caller, n: int, shown: Rates, blind: Rates
+    ) -> None:
+        """Let one person see the suggestion, another not, and a lead decide where they differ."""
+        right = self.rng.random(n) < 0.6
+
+        def store(transaction: Transaction) -> None:
+            for truth in right.tolist():
+                about = self._predicted(transaction, float(self.rng.random()))
+                said = []
+                for who, kind, rates in (
+                    (first, ReviewKind.REVIEW, shown),
+                    (second, ReviewKind.OVERLAP, blind),
+                ):
+                    errs = self.rng.random() < (rates.alpha if truth else rates.beta)
+                    said.append(truth != errs)
+                    self._say(transaction, about, who, kind, agrees=truth != errs)
+                if said[0] != said[1]:
+                    self._say(transaction, about, LEAD, ReviewKind.ADJUDICATION, agrees=truth)
+
+        self._change(store)
+
     def _predicted(self, transaction: Transaction, confidence: float) -> ReviewTask:
         made = prediction(confidence=confidence)._replace(policy_version=self.policy.version)
         add_predictions(transaction, made)
@@ -102,7 +126,9 @@ class Readers:
         transaction.reviews.add(one)
         said = annotation(one, *(RIGHT if agrees else WRONG))
         group = transaction.annotators.group_of(who.id)
-        transaction.reviews.annotate(replace(said, reviewer=who.id, kind=kind, group=group))
+        transaction.reviews.annotate(
+            replace(said, reviewer=who.id, kind=kind, group=group, suggestion_shown=not kind.blind)
+        )
 
     @property
     def report(self) -> NoiseReport:
@@ -138,6 +164,37 @@ def test_gold_labels_tell_the_rates_although_agreements_are_read_by_chance(
     assert beta.tolist() == [found.estimate.beta.estimate] * 2
     assert set(report.annotators) == {(ANN.id, "coders"), (BEN.id, "coders")}
     assert report.stamps == {}
+
+
+def test_answers_given_with_the_suggestion_in_view_have_rates_of_their_own(
+    readers: Readers,
+) -> None:
+    blind, shown = Rates(0.2, 0.05), Rates(0.05, 0.3)
+    readers.group("coders", ANN, BEN)
+    readers.audit(ANN, 400, alpha=blind.alpha, beta=blind.beta)
+    readers.read_in_view_and_blind(BEN, ANN, 800, shown, blind)
+    found = readers.report.groups["coders"]
+    assert found.with_suggestion is not None
+    assert found.usable_with_suggestion
+    assert found.with_suggestion.alpha.estimate == pytest.approx(shown.alpha, abs=0.03)
+    assert found.with_suggestion.beta.estimate == pytest.approx(shown.beta, abs=0.06)
+    with readers.database(read_only=True) as transaction:
+        of = ReportedRates().rates(transaction, Noise.ESTIMATED)
+    seen = replace(annotation(task()), group="coders", suggestion_shown=True)
+    alpha, beta = of(seen, 0.5)
+    assert (alpha, beta) == pytest.approx(shown, abs=0.06)
+    alpha, beta = of(replace(seen, suggestion_shown=False), 0.5)
+    assert (alpha, beta) == pytest.approx(blind, abs=0.05)
+
+
+def test_blind_gold_labels_say_nothing_of_answers_with_the_suggestion_in_view(
+    readers: Readers,
+) -> None:
+    readers.audit(ANN, 400, alpha=0.2, beta=0.05)
+    assert readers.report.groups["default"].with_suggestion is None
+    with readers.database(read_only=True) as transaction:
+        of = ReportedRates().rates(transaction, Noise.ESTIMATED)
+    assert of(annotation(task()), 0.5) == NO_RATES_WITH_SUGGESTION
 
 
 def test_the_report_is_the_same_every_time(readers: Readers) -> None:

@@ -57,6 +57,7 @@ from tests.fakes import (
     scored_set,
 )
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, annotation, change, model
+from tests.sqlite import Database
 
 RIGHT, WRONG = ["a", "b"], ["c"]
 
@@ -270,6 +271,25 @@ def test_known_noise_is_corrected_for(loop: Loop) -> None:
             }
         },
     }
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_gold_labels_judge_what_was_fitted_with_wrong_rates(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    # The calibrator that serves is perfect. Reviewers see the suggestion and agree too often; the
+    # rates are those of their blind answers.
+    monkeypatch.setattr("tests.services.test_recalibration.overconfident", lambda c: c)
+    loop = Loop(Database(), seed=seed)
+    loop.register()
+    loop.review(loop.predict(700), rates=Rates(0.05, 0.3))
+    blind = {"noise": Noise.KNOWN, "rates": Rates(0.2, 0.05), "activate": Activate.IF_BETTER}
+    for one in loop.predict(150):
+        loop.report_outcome(CLIENT, one.id, loop.answer(one, EXACT), "billing")
+    made, why = loop.run(**blind)
+    assert not made.active
+    assert "not proved better" in why
+    assert made.report["comparison"]["judged_by"] == "gold labels"
 
 
 def test_rates_that_nobody_keeps_are_asked_for(loop: Loop) -> None:

@@ -261,6 +261,25 @@ def _group(call: Call) -> ui.View:
         if isinstance(found, Mapping)
         else ui.text("Nothing yet: a lead has not decided any audit of this group.", "quiet")
     ]
+    seen = shown["with_suggestion"]
+    if isinstance(seen, Mapping):
+        known.append(
+            ui.Facts(
+                (
+                    ("Right sets rejected, suggestion in view", estimate(seen["alpha"])),
+                    ("Wrong sets accepted, suggestion in view", estimate(seen["beta"])),
+                )
+            )
+        )
+    if not report.usable_with_suggestion:
+        known.append(
+            ui.text(
+                "Calibrators that correct for errors leave out answers given with the suggestion "
+                "in view: too few second readings show their error rates. Raise the overlap in "
+                "the policy.",
+                "note",
+            )
+        )
     known += [ui.text(f"{each[:1].upper()}{each[1:]}.", "note") for each in _findings(shown)]
     return ui.View(
         group.name,

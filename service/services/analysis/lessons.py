@@ -40,6 +40,9 @@ N_FOLDS = 5
 BETTER = 0.05
 """A calibrator counts as better if the paired test's p-value is below this."""
 
+LEAST_GOLD = 50
+"""Gold labels, outcomes and audits, from which on they alone judge a calibrator."""
+
 TRUTH = "taken for the truth"
 """Group, in a report, for leads' decisions and outcomes."""
 
@@ -150,8 +153,8 @@ def _comparison(
     rows: Sequence[Row], answers: Answers, before: Floats, after: Floats
 ) -> PairedComparison | None:
     """Compare on rows that neither calibrator has seen; None if too few."""
-    unseen = np.flatnonzero([not row.seen_before for row in rows])
-    if len(unseen) < LEAST_ROWS:
+    unseen, _ = _judges(rows)
+    if len(unseen) == 0:
         return None
     asked = answers.take(unseen)
     return compare_confidences(
@@ -164,6 +167,20 @@ def _comparison(
     )
 
 
+def _judges(rows: Sequence[Row]) -> tuple[NDArray[np.int64], bool]:
+    """Return the rows to compare on, none if too few, and whether they are gold labels.
+
+    Rates that are wrong make the fit wrong and its comparison too, so gold labels judge alone where
+    there are enough of them.
+    """
+    unseen = np.array([not row.seen_before for row in rows], dtype=bool)
+    gold = unseen & np.array([row.answer.gold for row in rows], dtype=bool)
+    if gold.sum() >= LEAST_GOLD:
+        return np.flatnonzero(gold), True
+    enough = unseen.sum() >= LEAST_ROWS
+    return np.flatnonzero(unseen if enough else np.zeros_like(unseen)), False
+
+
 def _comparison_json(
     found: PairedComparison | None, rows: Sequence[Row], *, better: bool
 ) -> Mapping[str, object]:
@@ -174,7 +191,8 @@ def _comparison_json(
             f"comparison takes {LEAST_ROWS}"
         )
         return {"better": False, "n": unseen, "reason": why}
-    return {"better": better, "least_p_value": BETTER, **found.to_json()}
+    judged_by = "gold labels" if _judges(rows)[1] else "all answers"
+    return {"better": better, "least_p_value": BETTER, "judged_by": judged_by, **found.to_json()}
 
 
 def _rows_json(rows: Sequence[Row], question: Question, answers: Answers) -> Mapping[str, object]:
@@ -202,7 +220,9 @@ def _noise_json(rows: Sequence[Row], question: Question) -> Mapping[str, object]
     groups: dict[str, list[Row]] = {}
     for row in rows:
         said = row.answer.said
-        groups.setdefault(TRUTH if said is None else said.group, []).append(row)
+        name = TRUTH if said is None else said.group
+        blind = said is not None and not said.suggestion_shown
+        groups.setdefault(f"{name}, blind" if blind else name, []).append(row)
     return {
         "mode": question.options.noise.value,
         "groups": {

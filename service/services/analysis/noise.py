@@ -1,6 +1,6 @@
 """Estimate annotators' noise rates from stored answers, group by group."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +26,7 @@ from setwise.models.guarantees.noise import (
     estimate_noise,
 )
 from setwise.models.guarantees.proportions import Proportion
-from setwise.service.domain.annotators import AnswerPair, Group
+from setwise.service.domain.annotators import AnswerPair, GoldAnswer, Group
 from setwise.service.stores.transaction import Transaction
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,10 @@ class GroupReport:
     Attributes
     ----------
     estimate : GroupNoise or None
-        From gold labels; None without any.
+        Of blind answers, from gold labels; None without any.
+    with_suggestion : GroupNoise or None
+        Of answers given with the suggestion in view, from blind second readings; None without any.
+        Whoever sees a suggestion follows it, so that these rates differ.
     overlap : OverlapEstimate or None
         From reviews that a second person repeated blindly; None with too few. The first reviewer
         saw candidates, so this only checks the gold labels and never replaces them.
@@ -55,6 +58,7 @@ class GroupReport:
 
     group: Group
     estimate: GroupNoise | None
+    with_suggestion: GroupNoise | None
     overlap: OverlapEstimate | None
     findings: tuple[NoiseFinding, ...]
 
@@ -67,11 +71,26 @@ class GroupReport:
 
     @property
     def usable(self) -> bool:
-        """Return whether calibrators may learn from the group's answers."""
+        """Return whether calibrators may learn from the group's blind answers."""
         return self.rates is not None and not any(one.blocking for one in self.findings)
 
-    def training_rates(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
+    @property
+    def usable_with_suggestion(self) -> bool:
+        """Return whether they may learn from answers given with the suggestion in view."""
+        if self.group.fixed is not None:
+            return self.usable
+        return self.with_suggestion is not None and self.with_suggestion.usable
+
+    def training_rates(
+        self, confidence: ArrayLike, *, suggestion_shown: bool = False
+    ) -> tuple[Floats, Floats]:
         """Return alpha and beta for predictions with these confidences.
+
+        Parameters
+        ----------
+        suggestion_shown : bool
+            Whether the answers were given with the suggestion in view. Rates that an owner set
+            hold for both kinds.
 
         Raises
         ------
@@ -81,9 +100,10 @@ class GroupReport:
         shape = np.shape(confidence)
         if self.group.fixed is not None:
             return np.full(shape, self.group.fixed.alpha), np.full(shape, self.group.fixed.beta)
-        if self.estimate is None:
+        found = self.with_suggestion if suggestion_shown else self.estimate
+        if found is None:
             raise ValueError(f"group {self.group.id!r} has no noise rates")
-        return self.estimate.training_rates(confidence)
+        return found.training_rates(confidence)
 
     def shown(self) -> dict[str, object]:
         """Return the estimates and findings as JSON values."""
@@ -100,6 +120,13 @@ class GroupReport:
                 "alpha_halves": None
                 if gold.alpha_halves is None
                 else [share_shown(half) for half in gold.alpha_halves],
+            },
+            "with_suggestion": None
+            if self.with_suggestion is None
+            else {
+                "usable": self.usable_with_suggestion,
+                "alpha": share_shown(self.with_suggestion.alpha),
+                "beta": share_shown(self.with_suggestion.beta),
             },
             "overlap": None
             if overlap is None
@@ -163,12 +190,14 @@ def report_noise(transaction: Transaction) -> NoiseReport:
     """
     store = transaction.annotators
     stamps = _stamps(transaction)
-    found = _estimated(transaction, stamps)
+    found = _estimated(store.gold(), stamps)
+    shown = _estimated(store.shown_gold(), stamps)
     pairs = store.pairs()
     groups = {
         group.id: _report(
             group,
             found.groups.get(group.id),
+            shown.groups.get(group.id),
             _overlap([pair for pair in pairs if pair.group == group.id]),
         )
         for group in store.groups()
@@ -192,8 +221,8 @@ def _stamps(transaction: Transaction) -> Mapping[str, NoiseFinding]:
     return {finding.source: finding for finding in findings}
 
 
-def _estimated(transaction: Transaction, stamps: Mapping[str, NoiseFinding]) -> NoiseEstimate:
-    gold = [one for one in transaction.annotators.gold() if one.annotator not in stamps]
+def _estimated(answers: Sequence[GoldAnswer], stamps: Mapping[str, NoiseFinding]) -> NoiseEstimate:
+    gold = [one for one in answers if one.annotator not in stamps]
     if not gold:
         return NoiseEstimate({}, ())
     return estimate_noise(
@@ -207,7 +236,10 @@ def _estimated(transaction: Transaction, stamps: Mapping[str, NoiseFinding]) -> 
 
 
 def _report(
-    group: Group, estimate: GroupNoise | None, overlap: OverlapEstimate | None
+    group: Group,
+    estimate: GroupNoise | None,
+    with_suggestion: GroupNoise | None,
+    overlap: OverlapEstimate | None,
 ) -> GroupReport:
     if group.fixed is not None:
         findings = _about_fixed(group)
@@ -221,7 +253,7 @@ def _report(
             replace(one, blocking=False)
             for one in compare_with_overlap(group.id, estimate.alpha, overlap)
         )
-    return GroupReport(group, estimate, overlap, findings)
+    return GroupReport(group, estimate, with_suggestion, overlap, findings)
 
 
 def _about_fixed(group: Group) -> tuple[NoiseFinding, ...]:

@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 
 from setwise.service.domain.errors import RatesUnknown
-from setwise.service.domain.recalibration import NO_RATES, RUBBER_STAMP, Noise, Rates, RatesOf
+from setwise.service.domain.recalibration import (
+    NO_RATES,
+    NO_RATES_WITH_SUGGESTION,
+    RUBBER_STAMP,
+    Noise,
+    Rates,
+    RatesOf,
+)
 from setwise.service.domain.reviews import Annotation
 from setwise.service.stores.transaction import Transaction
 
@@ -16,8 +23,9 @@ class ReportedRates:
     """The noise rates of groups.
 
     With noise ``known``, these are the rates set by the owner; with ``estimated``, also those
-    estimated from gold labels. Groups with too few gold labels or too many errors are left out, and
-    so are annotators who agree with everything.
+    estimated from gold labels, apart for blind answers and for those given with the suggestion in
+    view. Groups with too few gold labels or too many errors are left out, and so are annotators who
+    agree with everything.
     """
 
     def rates(self, transaction: Transaction, noise: Noise) -> RatesOf:
@@ -34,7 +42,8 @@ class ReportedRates:
         known = {
             name: group
             for name, group in found.groups.items()
-            if group.usable and (noise is Noise.ESTIMATED or group.group.fixed is not None)
+            if (group.usable or group.usable_with_suggestion)
+            and (noise is Noise.ESTIMATED or group.group.fixed is not None)
         }
         if not known:
             reasons = [
@@ -55,7 +64,10 @@ class ReportedRates:
             group = known.get(said.group)
             if group is None:
                 return NO_RATES
-            alpha, beta = group.training_rates([confidence])
+            shown = said.suggestion_shown
+            if not (group.usable_with_suggestion if shown else group.usable):
+                return NO_RATES_WITH_SUGGESTION if shown else NO_RATES
+            alpha, beta = group.training_rates([confidence], suggestion_shown=shown)
             return Rates(float(alpha[0]), float(beta[0]))
 
         return of
