@@ -46,6 +46,7 @@ from setwise.service.api import (
 )
 from setwise.service.api.http import problems, reference
 from setwise.service.api.http.bodies import BodyLimit
+from setwise.service.api.http.conditions import Conditions
 from setwise.service.api.http.connections import ConnectionLimits
 from setwise.service.api.http.dependencies import Edge
 from setwise.service.api.http.headers import SecurityHeaders
@@ -97,6 +98,7 @@ def create_app(edge: Edge | None = None, *, lifespan: Lifespan | None = None) ->
         app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)
         if edge.spans is not None:
             app.add_middleware(RequestSpans, spans=edge.spans.request)
+        app.add_middleware(Conditions)
     return app
 
 

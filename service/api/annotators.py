@@ -7,12 +7,12 @@ from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     RequestId,
     ServicesOf,
     answer,
-    version_in,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
@@ -299,7 +299,7 @@ def list_annotators(caller: CallerOf, services: ServicesOf) -> Response:
 def get_annotator(caller: CallerOf, annotator_id: str, services: ServicesOf) -> Response:
     """Read an annotator's group, number of answers and error rates."""
     found = services.annotators.get(caller, annotator_id)
-    return answer(Annotator.of(found), etag=found.annotator.version)
+    return answer(Annotator.of(found), etag=found.annotator.version, counts=True)
 
 
 @router.put(
@@ -318,9 +318,15 @@ def place_annotator(
 ) -> Response:
     """Assign an annotator to a group, from their next answer on."""
     placed = services.annotators.place(
-        caller, annotator_id, body.group, _version(if_match), request_id=request_id
+        caller,
+        annotator_id,
+        body.group,
+        number_in(
+            if_match, lambda: services.annotators.get(caller, annotator_id).annotator.version
+        ),
+        request_id=request_id,
     )
-    return answer(Annotator.of(placed), etag=placed.annotator.version)
+    return answer(Annotator.of(placed), etag=placed.annotator.version, counts=True)
 
 
 @router.get("/groups", response_model=GroupPage)
@@ -338,7 +344,7 @@ def list_groups(caller: CallerOf, services: ServicesOf) -> Response:
 def get_group(caller: CallerOf, group_id: str, services: ServicesOf) -> Response:
     """Read a group's noise rates, their intervals, and problems with them."""
     found = services.annotators.get_group(caller, group_id)
-    return answer(Group.of(found), etag=found.group.version)
+    return answer(Group.of(found), etag=found.group.version, counts=True)
 
 
 @router.put(
@@ -357,15 +363,10 @@ def change_group(
 ) -> Response:
     """Create a group, or change its name or its noise rates."""
     changed = services.annotators.change_group(
-        caller, group_id, body.as_change(), _version(if_match), request_id=request_id
+        caller,
+        group_id,
+        body.as_change(),
+        number_in(if_match, lambda: services.annotators.get_group(caller, group_id).group.version),
+        request_id=request_id,
     )
-    return answer(Group.of(changed), etag=changed.group.version)
-
-
-def _version(if_match: str | None) -> int | None:
-    tag = version_in(if_match)
-    if tag is None:
-        return None
-    if not tag.isdecimal():
-        raise StaleVersion(f"If-Match: {tag} is no version that was ever given out.")
-    return int(tag)
+    return answer(Group.of(changed), etag=changed.group.version, counts=True)

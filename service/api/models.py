@@ -9,13 +9,13 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute, UploadRoute
+from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
     RequestId,
     ServicesOf,
     answer,
-    version_in,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering

@@ -5,17 +5,18 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 
 from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     RequestId,
     ServicesOf,
     answer,
-    version_in,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import Policy, PolicyRequest
-from setwise.service.domain.errors import StaleVersion
+from setwise.service.domain.callers import Permission
+from setwise.service.domain.errors import StaleVersion, VersionRequired
 
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
 
@@ -30,7 +31,7 @@ def get_policy(caller: CallerOf, services: ServicesOf) -> Response:
 @router.put(
     "/policy",
     response_model=Policy,
-    responses=answering("ETag") | documented(StaleVersion),
+    responses=answering("ETag") | documented(StaleVersion, VersionRequired),
 )
 def change_policy(
     caller: CallerOf,
@@ -39,7 +40,7 @@ def change_policy(
     request_id: RequestId,
     if_match: Annotated[
         str | None,
-        Header(description="The `ETag` of the policy that you mean to replace; optional."),
+        Header(description="The `ETag` of the policy that you mean to replace. Required."),
     ] = None,
 ) -> Response:
     """Replace the policy, from the next prediction on.
@@ -47,7 +48,9 @@ def change_policy(
     Rules hold documents back regardless of their confidence, with the reason `rule`; the audit
     trail names the rule.
     """
-    policy = services.policy.change(
-        caller, body.as_change(), version_in(if_match), request_id=request_id
-    )
+    version = version_in(if_match, lambda: services.policy.get(caller).version)
+    if version is None:
+        caller.require(Permission.ADMINISTER)
+        raise VersionRequired("Name the version of the policy that you replace in If-Match.")
+    policy = services.policy.change(caller, body.as_change(), version, request_id=request_id)
     return answer(Policy.of(policy), etag=policy.version)

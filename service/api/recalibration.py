@@ -7,13 +7,13 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
     RequestId,
     ServicesOf,
     answer,
-    version_in,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering

@@ -8,7 +8,14 @@ from pydantic import ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
-from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody, Rule
+from setwise.service.api.schemas import (
+    AnswerBody,
+    Example,
+    Probability,
+    RequestBody,
+    Rule,
+    Threshold,
+)
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain.predictions import Reason
 from setwise.service.services.analysis import forecast
@@ -240,12 +247,15 @@ class PreviewRequest(RequestBody):
         json_schema_extra={
             "examples": [
                 {"target_accuracy": 0.95},
+                {"threshold": {"mode": "fixed", "value": 0.9}},
                 {"threshold": 0.9, "rules": [{"kind": "label", "label": "P07.3"}]},
             ]
         }
     )
 
-    threshold: float | None = Field(None, allow_inf_nan=False)
+    threshold: Threshold | Annotated[float, Field(allow_inf_nan=False)] | None = Field(
+        None, description="As in the policy, or its value alone."
+    )
     target_accuracy: float | None = Field(None, allow_inf_nan=False)
     rules: list[Rule] | None = None
 
@@ -311,10 +321,10 @@ def preview_policy(caller: CallerOf, body: PreviewRequest, services: ServicesOf)
     threshold above which that share of the checked sets was right. If fewer than 20 were checked,
     it relies on the confidence instead.
     """
-    rules = body.rules
+    rules, threshold = body.rules, body.threshold
     made = services.policy.preview(
         caller,
-        threshold=body.threshold,
+        threshold=threshold.value if isinstance(threshold, Threshold) else threshold,
         target_accuracy=body.target_accuracy,
         rules=None if rules is None else [rule.model_dump(exclude_none=True) for rule in rules],
     )

@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Response
 
 from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
     RequestId,
     ServicesOf,
     answer,
-    version_in,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
@@ -143,22 +143,13 @@ def complete_review(
     ] = None,
 ) -> Response:
     """Complete a task with the right label set; it cannot change later."""
-    seen = _task_version(if_match)
+    seen = number_in(if_match, lambda: services.reviews.get(caller, task_id).version)
     annotation = services.reviews.complete(
         caller, task_id, body.labels, body.comment, seen, request_id=request_id
     )
     # Completing adds one to the version. Reading the task again could fail although the work is
     # stored.
     return answer(Completion.of(annotation), etag=None if seen is None else seen + 1)
-
-
-def _task_version(if_match: str | None) -> int | None:
-    version = version_in(if_match)
-    if version is None:
-        return None
-    if not (version.isascii() and version.isdecimal() and len(version) < 10):
-        raise StaleVersion(f"If-Match names {version!r}, which no task ever had as its ETag.")
-    return int(version)
 
 
 def _shown(task: reviews.ReviewTask) -> Response:

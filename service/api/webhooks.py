@@ -7,13 +7,13 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
     RequestId,
     ServicesOf,
     answer,
-    version_in,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
@@ -394,8 +394,9 @@ def change_webhook(
     if_match: IfMatch = None,
 ) -> Response:
     """Replace everything but the secret. Waiting deliveries go to the new URL."""
+    version = number_in(if_match, lambda: services.webhooks.get(caller, webhook_id).version)
     endpoint = services.webhooks.change(
-        caller, webhook_id, body.as_change(), _version(if_match), request_id=request_id
+        caller, webhook_id, body.as_change(), version, request_id=request_id
     )
     return answer(Webhook.of(endpoint), etag=endpoint.version)
 
@@ -415,7 +416,8 @@ def delete_webhook(
     if_match: IfMatch = None,
 ) -> Response:
     """Delete a webhook. Pending deliveries are cancelled; the log stays."""
-    services.webhooks.delete(caller, webhook_id, _version(if_match), request_id=request_id)
+    version = number_in(if_match, lambda: services.webhooks.get(caller, webhook_id).version)
+    services.webhooks.delete(caller, webhook_id, version, request_id=request_id)
     return Response(status_code=204)
 
 
@@ -548,12 +550,3 @@ def read_outbox(
 def acknowledge(caller: CallerOf, body: AcknowledgeRequest, services: ServicesOf) -> Response:
     """Acknowledge messages so they are not listed again; safe to repeat."""
     return answer(Acknowledged(acknowledged=services.webhooks.acknowledge(caller, body.ids)))
-
-
-def _version(if_match: str | None) -> int | None:
-    version = version_in(if_match)
-    if version is None:
-        return None
-    if not (version.isascii() and version.isdecimal() and len(version) < 10):
-        raise StaleVersion(f"If-Match names {version!r}, which is not the ETag of any webhook.")
-    return int(version)

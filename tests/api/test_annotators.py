@@ -20,7 +20,7 @@ def _put(service: Service, path: str, body: Any, by: str = "admin", **headers: s
 def test_a_group_is_made_changed_and_read(service: Service) -> None:
     made = _put(service, "groups/coders", {"name": "Coders", "noise": FIXED})
     assert made.status_code == 200, made.text
-    assert made.headers["etag"] == '"1"'
+    assert made.headers["etag"].startswith('"1.')
     body = made.json()
     assert body["noise"] == FIXED
     assert (body["usable"], body["estimate"], body["findings"]) == (True, None, [])
@@ -41,7 +41,7 @@ def test_a_group_is_made_changed_and_read(service: Service) -> None:
 def test_somebody_is_put_into_a_group_from_the_next_answer_on(service: Service) -> None:
     who = service.person("ann", Role.REVIEWER)
     before = service.get(f"/v1/admin/annotators/{who}", by="lead")
-    assert before.headers["etag"] == '"0"'
+    assert before.headers["etag"].startswith('"0.')
     assert (before.json()["group"], before.json()["name"]) == ("default", "Ann")
     _put(service, "groups/coders", {"name": "Coders"})
     after = _put(service, f"annotators/{who}", {"group": "coders"}, If_Match='"0"')

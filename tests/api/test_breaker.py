@@ -59,7 +59,9 @@ def test_a_policy_that_was_read_can_be_sent_back_without_starting_anything(
     _trip(service)
     policy = service.get("/v1/admin/policy", by="admin").json()
     policy["tripped"] = False
-    back = service.send("PUT", "/v1/admin/policy", by="admin", json=policy)
+    back = service.send(
+        "PUT", "/v1/admin/policy", by="admin", json=policy, headers={"If-Match": "*"}
+    )
     assert back.status_code == 200, back.text
     assert back.json()["tripped"] is True
 

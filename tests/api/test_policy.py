@@ -21,6 +21,7 @@ POLICY: dict[str, Any] = {
 
 
 def _put(service: Service, body: Any, **headers: str) -> Any:
+    headers = headers or {"If_Match": "*"}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return service.send("PUT", "/v1/admin/policy", by="admin", json=body, headers=named)
 

@@ -122,7 +122,7 @@ def test_completing_with_another_version_is_refused(
     assert service.database.contents.annotations == {}
 
 
-@pytest.mark.parametrize("tag", ["*", '"2", "3"', '""'])
+@pytest.mark.parametrize("tag", ["", '""', ","])
 def test_a_tag_that_names_no_version_is_refused(
     service: Service, task: dict[str, Any], tag: str
 ) -> None:

@@ -20,9 +20,9 @@ from pydantic_core import to_json
 from setwise.service.api.gather import PredictionQueue
 from setwise.service.api.http.cursors import Cursors
 from setwise.service.api.http.headers import RATE_HEADERS
-from setwise.service.api.http.limits import KeyLimits
+from setwise.service.api.http.limits import KeyLimitReached, KeyLimits
 from setwise.service.domain.callers import Caller
-from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unauthenticated
+from setwise.service.domain.errors import Unauthenticated
 from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
 from setwise.service.sign_in.oidc import OpenIdConnect
@@ -185,9 +185,14 @@ class _KeyOrSession(SecurityBase):
         caller = edge.callers.known(secret)
         if caller is None:  # asked in a thread, so that the database never blocks the event loop
             caller = await run_in_threadpool(edge.callers.find, secret)
-        limits = edge.limits.take(caller.id, caller.per_minute)
+        state = request.scope.setdefault("state", {})
+        try:
+            limits = edge.limits.take(caller.id, caller.per_minute)
+        except KeyLimitReached as refusal:
+            state[RATE_HEADERS] = refusal.headers
+            raise
         if limits:
-            request.scope.setdefault("state", {})[RATE_HEADERS] = limits
+            state[RATE_HEADERS] = limits
         return caller.calling_from(address_of(request))
 
 
@@ -225,42 +230,27 @@ def answer(
     status: int = 200,
     etag: str | int | None = None,
     headers: Mapping[str, str] | None = None,
+    counts: bool = False,
 ) -> Response:
     """Return ``body`` as a JSON response that caches must not store.
 
     A finished response saves a `def` endpoint the second trip through the thread pool that
     FastAPI's serialisation takes.
+
+    Parameters
+    ----------
+    etag : str or int or None
+        The version.
+    counts : bool
+        Whether the body also counts what changes without a new version; then the tag has a digest
+        of the body after the version.
     """
-    extra = {} if etag is None else {"ETag": f'"{etag}"'}
+    content = to_json(body)
+    digest = f".{hashlib.sha256(content).hexdigest()[:8]}" if counts else ""
+    extra = {} if etag is None else {"ETag": f'"{etag}{digest}"'}
     return Response(
-        to_json(body),
+        content,
         status_code=status,
         media_type="application/json",
         headers={"Cache-Control": "no-store", **extra, **(headers or {})},
     )
-
-
-def version_in(if_match: str | None) -> str | None:
-    """Return the version that an ``If-Match`` header names, or None.
-
-    The quotes may be missing, because people write headers by hand.
-
-    >>> version_in('"3"'), version_in("3"), version_in(None)
-    ('3', '3', None)
-
-    Raises
-    ------
-    InvalidRequest
-        For ``*`` and for several tags, which do not name one version.
-    StaleVersion
-        For a weak tag, which never matches (RFC 9110, section 13.1.1).
-    """
-    if if_match is None:
-        return None
-    tag = if_match.strip()
-    if tag.startswith("W/"):
-        raise StaleVersion(f"If-Match: {tag} is a weak tag; send the ETag as it was given.")
-    if tag == "*" or "," in tag or not tag.strip('"'):
-        detail = "names no single version; send one ETag as it was given"
-        raise InvalidRequest(f"If-Match {detail}.", [FieldFault("/header/If-Match", detail)])
-    return tag.removeprefix('"').removesuffix('"')

@@ -21,6 +21,25 @@ POLICY_HEADER, LIMIT_HEADER = b"ratelimit-policy", b"ratelimit"
 Headers = list[tuple[bytes, bytes]]
 
 
+class KeyLimitReached(TooManyRequests):
+    """The key has to wait, with the headers that say so.
+
+    Parameters
+    ----------
+    limit : int
+        Requests a minute.
+    wait_s : float
+        Seconds until the key may send the next one.
+    """
+
+    def __init__(self, limit: int, wait_s: float) -> None:
+        super().__init__(
+            f"This key may send {limit} requests a minute; wait {math.ceil(wait_s)} seconds.",
+            retry_after_s=wait_s,
+        )
+        self.headers = _headers(limit, 0, math.ceil(wait_s + (limit - 1) / limit * WINDOW_S))
+
+
 @dataclass
 class _Bucket:
     tokens: float
@@ -52,7 +71,7 @@ class KeyLimits:
 
         Raises
         ------
-        TooManyRequests
+        KeyLimitReached
             If the key has to wait.
         """
         limit = self._per_minute if own is None else own
@@ -68,10 +87,7 @@ class KeyLimits:
             bucket.at = now
             if bucket.tokens < 1:
                 wait = (1 - bucket.tokens) / pace
-                raise TooManyRequests(
-                    f"This key may send {limit} requests a minute; wait {math.ceil(wait)} seconds.",
-                    retry_after_s=wait,
-                )
+                raise KeyLimitReached(limit, wait)
             bucket.tokens -= 1
             left = bucket.tokens
         return _headers(limit, int(left), math.ceil((limit - left) / pace))

@@ -10,6 +10,7 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from setwise.service.api.http.problem_kinds import (
@@ -163,7 +164,21 @@ async def _http_error(request: Request, error: Exception) -> Response:
     else:
         kind = ProblemKind("", status, status.phrase, status.description)
         detail = str(error.detail)
-    return problem_response(kind, detail, request.url.path, headers=error.headers)
+    headers = dict(error.headers or {})
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(sorted(_allowed(request)))
+    return problem_response(kind, detail, request.url.path, headers=headers)
+
+
+def _allowed(request: Request) -> set[str]:
+    """Return the methods of all routes at an address; the router knows those of the first."""
+    found = {
+        method
+        for method in ("DELETE", "GET", "PATCH", "POST", "PUT")
+        for route in request.app.router.routes
+        if route.matches({**request.scope, "method": method})[0] is Match.FULL
+    }
+    return found | {"HEAD"} if "GET" in found else found
 
 
 _WORDING = {

@@ -1,0 +1,106 @@
+"""HEAD wherever GET is, ``If-None-Match`` and ``If-Match`` (RFC 9110, sections 9.3.2 and 13.1)."""
+
+import re
+from collections.abc import Callable
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from setwise.service.domain.errors import FieldFault, InvalidRequest, NotFound, StaleVersion
+
+_TAG = re.compile(r'(W/)?"([^"]*)"')
+_OF_CONTENT = (b"content-length", b"content-type")
+
+
+def version_in(if_match: str | None, current: Callable[[], object] | None = None) -> str | None:
+    """Return the version that an ``If-Match`` header names, or None.
+
+    The quotes may be missing, because people write headers by hand.
+
+    >>> version_in('"3"'), version_in("3"), version_in(None)
+    ('3', '3', None)
+    >>> version_in('"2", "3"', lambda: 3), version_in("*", lambda: 3)
+    ('3', '3')
+
+    Parameters
+    ----------
+    current : callable or None
+        Returns the current version, for ``*`` and for lists; None refuses them.
+
+    Raises
+    ------
+    InvalidRequest
+        If the header names no single version, and ``current`` is None.
+    StaleVersion
+        If no tag of a list is current, or nothing is there. A weak tag never matches.
+    """
+    if if_match is None:
+        return None
+    given = if_match.strip()
+    tags = _TAG.findall(given)
+    if given != "*" and not tags and given.strip('"') and "," not in given:
+        tags = [("", given)]
+    strong: list[str] = [tag.partition(".")[0] for weak, tag in tags if not weak and tag]
+    if tags and not strong and all(weak for weak, _ in tags):
+        raise StaleVersion(f"If-Match: {given} is a weak tag; send the ETag as it was given.")
+    if len(strong) == len(tags) == 1:
+        return strong[0]
+    if current is None or (given != "*" and not strong):
+        detail = "names no single version; send one ETag as it was given"
+        raise InvalidRequest(f"If-Match {detail}.", [FieldFault("/header/If-Match", detail)])
+    try:
+        present = str(current())
+    except NotFound as error:
+        raise StaleVersion(f"If-Match: {given} matches nothing: {error.detail}") from error
+    if given != "*" and present not in strong:
+        raise StaleVersion(f"Version {present} is current; If-Match does not name it.")
+    return present
+
+
+def number_in(if_match: str | None, current: Callable[[], int]) -> int | None:
+    """Return the version number that ``If-Match`` names, or None; see `version_in`."""
+    version = version_in(if_match, current)
+    if version is None:
+        return None
+    if not (version.isascii() and version.isdecimal() and len(version) < 10):
+        raise StaleVersion(f"If-Match names {version!r}, which was never given out as an ETag.")
+    return int(version)
+
+
+def _has(if_none_match: str, etag: str) -> bool:
+    """Return whether a client has this version already, by the weak comparison."""
+    name = _TAG.fullmatch(etag)
+    listed = {tag for _, tag in _TAG.findall(if_none_match)}
+    return if_none_match.strip() == "*" or (name is not None and name[2] in listed)
+
+
+class Conditions:
+    """ASGI middleware that answers HEAD like GET, and 304 for what the client has.
+
+    It stands outside all others, which see a GET.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or scope["method"] not in {"GET", "HEAD"}:
+            await self._app(scope, receive, send)
+            return
+        asked, silent = Headers(scope=scope), scope["method"] == "HEAD"
+
+        async def send_on_condition(message: Message) -> None:
+            nonlocal silent
+            if message["type"] == "http.response.start":
+                given = Headers(raw=message["headers"])
+                if message["status"] == 200 and _has(
+                    asked.get("if-none-match", ""), given.get("etag", "")
+                ):
+                    rest = [each for each in given.raw if each[0] not in _OF_CONTENT]
+                    message, silent = {**message, "status": 304, "headers": rest}, True
+            elif silent and message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        await self._app({**scope, "method": "GET"}, receive, send_on_condition)
