@@ -76,7 +76,13 @@ def restore(
                 "the database is not empty; --force replaces everything that it holds"
             )
         _check_pepper(archive, settings, force=force)
-        content.load(engine, archive, manifest["revision"], manifest["rows"])
+        content.load(
+            engine,
+            archive,
+            manifest["revision"],
+            manifest["rows"],
+            app_user=settings.database_app_user,
+        )
         _restore_files(archive, settings)
         behind = not migrate.check(engine).ok
     say(f"{sum(manifest['rows'].values())} rows at revision {manifest['revision']}")

@@ -150,10 +150,21 @@ def _database(
 
 
 def _checked(name: str, check: Callable[[], Finding]) -> Finding:
+    from sqlalchemy.exc import ProgrammingError
+
     from setwise.service.domain.errors import ServiceError
 
     try:
         return check()
+    except ProgrammingError as error:
+        seen = str(error.orig).partition("\n")[0]
+        return Finding(
+            name,
+            Verdict.FAULT,
+            seen,
+            "run setwise db upgrade as the tables' owner, with "
+            "this role in SETWISE_DATABASE_APP_USER",
+        )
     except (ServiceError, OSError) as error:
         return Finding(name, Verdict.FAULT, str(error), "see the log of the database")
 

@@ -19,7 +19,7 @@ from sqlalchemy import Engine, MetaData, inspect
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.database import sqlite_path
-from setwise.service.stores.upkeep import migrate
+from setwise.service.stores.upkeep import grants, migrate
 
 _FILE = "database/sqlite.db"
 _TABLE = "database/{}.copy"
@@ -47,13 +47,17 @@ def save(engine: Engine, archive: ZipFile) -> Counts:
     return _save_postgres(engine, archive)
 
 
-def load(engine: Engine, archive: ZipFile, revision: str, counts: Counts) -> None:
+def load(
+    engine: Engine, archive: ZipFile, revision: str, counts: Counts, *, app_user: str = ""
+) -> None:
     """Replace the content of the database with the rows of an archive.
 
     Parameters
     ----------
     revision : str
         Revision of the tables when the archive was made.
+    app_user : str
+        As in `migrate.upgrade`. Roles that had the service's rights before keep them.
 
     Raises
     ------
@@ -63,7 +67,7 @@ def load(engine: Engine, archive: ZipFile, revision: str, counts: Counts) -> Non
     if engine.dialect.name == "sqlite":
         _load_sqlite(engine, archive, counts)
     else:
-        _load_postgres(engine, archive, revision, counts)
+        _load_postgres(engine, archive, revision, counts, app_user)
 
 
 def _save_sqlite(engine: Engine, archive: ZipFile) -> Counts:
@@ -132,17 +136,16 @@ def _save_postgres(engine: Engine, archive: ZipFile) -> Counts:
     return counts
 
 
-def _load_postgres(engine: Engine, archive: ZipFile, revision: str, counts: Counts) -> None:
-    if migrate.current(engine) is not None:
-        migrate.downgrade(engine, "base")
-    migrate.upgrade(engine, revision)
+def _load_postgres(
+    engine: Engine, archive: ZipFile, revision: str, counts: Counts, app_user: str
+) -> None:
+    _make_tables(engine, revision, app_user)
     with _postgres(engine) as (connection, tables):
         if set(tables) != set(counts):
             raise ValueError("the archive is damaged: it holds other tables than its revision has")
-        for table in reversed(tables):
-            # Migrations insert first rows, and triggers guard append-only tables.
-            _alter(connection, table, "DISABLE TRIGGER USER")
-            connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
+        for table in tables:
+            _alter(connection, table, "DISABLE TRIGGER USER")  # they guard append-only tables
+        connection.execute(sql.SQL("TRUNCATE {}").format(_names(list(tables))))
         for table, columns in tables.items():
             with archive.open(_TABLE.format(table)) as file:
                 stored = _copy_in(connection, table, columns, file)
@@ -152,6 +155,23 @@ def _load_postgres(engine: Engine, archive: ZipFile, revision: str, counts: Coun
         for table in tables:
             _alter(connection, table, "ENABLE TRIGGER USER")
         connection.commit()
+
+
+def _make_tables(engine: Engine, revision: str, app_user: str) -> None:
+    """Make the tables of a revision, with the rights of the roles that had them."""
+    before = migrate.current(engine)
+    users = {app_user} - {""}
+    if before is not None:
+        with engine.connect() as rights:
+            users |= grants.users(rights)
+    if before != revision:
+        if before is not None:
+            migrate.downgrade(engine, "base")
+        migrate.upgrade(engine, revision)
+    if revision == migrate.head():
+        with engine.begin() as rights:
+            for user in sorted(users):
+                grants.grant(rights, user)
 
 
 def _copy_in(

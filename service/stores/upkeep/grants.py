@@ -5,8 +5,9 @@ the tables nor disable their triggers, and cannot update or delete history. An a
 over the service therefore cannot rewrite the audit trail.
 """
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Engine, text
 
+from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.tables import metadata
 
 HISTORY = {
@@ -67,3 +68,26 @@ def grant(connection: Connection, user: str) -> None:
         statements.append(f"GRANT {', '.join(rights)} ON {quoted(table.name)} TO {name}")
     for statement in statements:
         connection.execute(text(statement))
+
+
+def lacking(engine: Engine) -> StorageUnavailable:
+    """Return the error for a role that may not use the tables."""
+    user = engine.url.username or "the service's role"
+    return StorageUnavailable(
+        f"PostgreSQL denies {user} the rights on the tables: run setwise db upgrade as their "
+        f"owner, with SETWISE_DATABASE_APP_USER={user}."
+    )
+
+
+def users(connection: Connection) -> set[str]:
+    """Return the roles other than the owner that write to the tables, as `grant` lets them."""
+    found = connection.execute(
+        text(
+            "SELECT DISTINCT grantee FROM information_schema.role_table_grants "
+            "WHERE table_schema = 'public' AND table_name = 'audit_events' "
+            "AND privilege_type = 'INSERT' AND grantee <> 'PUBLIC' "
+            "AND grantee <> (SELECT tableowner FROM pg_tables "
+            "WHERE schemaname = 'public' AND tablename = 'audit_events')"
+        )
+    )
+    return set(found.scalars())

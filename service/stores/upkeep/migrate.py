@@ -18,6 +18,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import ProgrammingError
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.database import READ_ONLY, sqlite_path
@@ -112,8 +113,11 @@ def current(engine: Engine) -> str | None:
     """Return the revision of the database; None if it is empty."""
     if engine.dialect.name == "sqlite" and not sqlite_path(engine).exists():
         return None
-    with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
-        return _revision(connection)
+    try:
+        with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
+            return _revision(connection)
+    except ProgrammingError as error:
+        raise grants.lacking(engine) from error
 
 
 def check(engine: Engine) -> Status:

@@ -59,7 +59,7 @@ def work(engine: Engine) -> str:
         transaction.audit_trail.add(Event.by(ANN, "x", "y", id=prediction().id, at=START))
         transaction.jobs.enqueue(job())
         transaction.texts.purge([waiting.prediction.id], START)
-        transaction.texts.forget_name("note-17")
+        transaction.texts.forget([waiting.prediction.id])
         transaction.commit()
     return waiting.prediction.id
 
