@@ -142,12 +142,15 @@ def storage(settings: Settings) -> tuple[Engine, Transactions, FolderOrObjectSto
         )
     except ValueError as error:
         raise BadSetting(f"{PREFIX}DATABASE_URL: {error}") from error
-    store = FolderOrObjectStore(
-        settings.artifact_url,
-        cache=settings.data_dir / "artifact-cache",
-        new_id=new_id,
-        now=utc_now,
-    )
+    try:
+        store = FolderOrObjectStore(
+            settings.artifact_url,
+            cache=settings.data_dir / "artifact-cache",
+            new_id=new_id,
+            now=utc_now,
+        )
+    except ValueError as error:
+        raise BadSetting(f"{PREFIX}ARTIFACT_URL: {error}") from error
     return engine, Transactions(engine), store
 
 
@@ -230,8 +233,18 @@ def build(
 
 
 def job_files(settings: Settings) -> FolderOrObjectFiles | SealedFiles:
-    """Return the store for files of jobs, encrypted if there is a key."""
-    files, cipher = FolderOrObjectFiles(settings.files_url), find_cipher(settings)
+    """Return the store for files of jobs, encrypted if there is a key.
+
+    Raises
+    ------
+    BadSetting
+        If the address needs a library that is not installed.
+    """
+    try:
+        files = FolderOrObjectFiles(settings.files_url)
+    except ValueError as error:
+        raise BadSetting(f"{PREFIX}FILES_URL: {error}") from error
+    cipher = find_cipher(settings)
     return files if cipher is None else SealedFiles(files, cipher)
 
 

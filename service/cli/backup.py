@@ -165,10 +165,11 @@ def _add_pepper(archive: ZipFile, settings: "Settings") -> bool:
 
 def _artifact_folder(settings: "Settings") -> Path | None:
     """Return the local folder of artifacts; None if they are elsewhere."""
-    from fsspec.core import url_to_fs
     from fsspec.implementations.local import LocalFileSystem
 
-    files, root = url_to_fs(settings.artifact_url)
+    from setwise.service.runtime.object_stores import open_store
+
+    files, root = open_store(settings.artifact_url)
     return Path(root) if isinstance(files, LocalFileSystem) else None
 
 

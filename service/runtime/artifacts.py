@@ -10,9 +10,8 @@ import zlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from setwise.service.domain.errors import (
@@ -23,6 +22,7 @@ from setwise.service.domain.errors import (
     ModelUnavailable,
 )
 from setwise.service.domain.models import ModelVersion
+from setwise.service.runtime.object_stores import open_store
 
 if TYPE_CHECKING:
     from setwise.models.calibration.calibration_rows import CalibrationRows
@@ -65,9 +65,7 @@ class FolderOrObjectStore:
         new_id: Callable[[], str],
         now: Callable[[], datetime],
     ) -> None:
-        # Any: fsspec ships no types.
-        self._files: Any
-        self._files, self._root = url_to_fs(url)
+        self._files, self._root = open_store(url)
         self._local = Path(self._root) if isinstance(self._files, LocalFileSystem) else cache
         self._remote = not isinstance(self._files, LocalFileSystem)
         self._new_id = new_id

@@ -9,12 +9,12 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
-from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.runtime.object_stores import open_store
 from setwise.service.services.ports import FileStore, Sink
 from setwise.service.stores.column_types import BOUND, REENCRYPT, SEALED, TextCipher
 from setwise.service.stores.upkeep.encryption import PASSES, NotDone, Report, still_written
@@ -37,9 +37,7 @@ class FolderOrObjectFiles:
     """
 
     def __init__(self, url: str) -> None:
-        # Any: fsspec ships no types.
-        self._files: Any
-        self._files, self._root = url_to_fs(url)
+        self._files, self._root = open_store(url)
         self._local = isinstance(self._files, LocalFileSystem)
 
     @contextmanager

@@ -1,0 +1,34 @@
+"""Open a folder or an object store by its address."""
+
+from typing import Any
+
+from fsspec.core import url_to_fs
+
+EXTRAS = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "abfs": "azure",
+    "abfss": "azure",
+    "az": "azure",
+}
+"""The extra of Setwise that brings the library for a scheme."""
+
+
+def open_store(url: str) -> tuple[Any, str]:  # Any: fsspec ships no types
+    """Return the file system of an address and the path inside it, without connecting.
+
+    Raises
+    ------
+    ValueError
+        If no installed library opens such addresses; the message says what to install.
+    """
+    try:
+        files, root = url_to_fs(url)
+    except ImportError as error:
+        scheme = url.partition("://")[0]
+        extra = EXTRAS.get(scheme)
+        cure = f"run pip install 'setwise[{extra}]'" if extra else str(error)
+        raise ValueError(f"{scheme}:// needs a library that is not installed; {cure}") from error
+    return files, str(root)
