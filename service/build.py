@@ -418,7 +418,7 @@ def _provider(settings: Settings) -> OpenIdConnect | None:
     for name, given in needed.items():
         if not given:
             raise BadSetting(f"{PREFIX}{name}: is needed with {PREFIX}OIDC_ISSUER")
-    if any(importlib.util.find_spec(name) is None for name in ("httpx", "joserfc")):
+    if importlib.util.find_spec("joserfc") is None:
         raise BadSetting(f"{PREFIX}OIDC_ISSUER: install the extra setwise[oidc] first")
     secret = settings.oidc_client_secret
     return OpenIdConnect(

@@ -86,7 +86,6 @@ class Courier:
             self._record()
         except StorageUnavailable as error:
             log.warning("courier.unrecorded", reason=error.detail, attempts=len(self._unrecorded))
-        self._send.close()
         log.info("courier.stopped")
 
     def _turn(self, pool: ThreadPoolExecutor) -> None:

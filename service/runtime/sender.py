@@ -1,23 +1,23 @@
 """Makes one signed HTTP call to a webhook endpoint.
 
-Each connection looks up the host name, checks its addresses, and connects to an address that
-passed. There is no second look-up, which could give another result. The Host header and the
-certificate still use the name. Redirects and proxies are not used.
+Each call looks up the host name, checks its addresses, and connects to an address that passed.
+There is no second look-up, which could give another result. The Host header and the certificate
+still use the name. Redirects and proxies are not used, and no connection is kept: a later call to
+the same address may name another host.
 """
 
+import asyncio
 import ipaddress
 import json
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from importlib.metadata import version
-from typing import Any
 
-import httpcore
-from httpcore import NetworkBackend, NetworkStream
+import httpx
 from standardwebhooks import Webhook
 
 from setwise.service.domain.webhooks import (
@@ -78,37 +78,25 @@ class HttpSender:
         self._allow_private = allow_private
         self._now = now
         self._patience_s = patience_s
-        trust = trust or ssl.create_default_context()
-        self._pools = {
-            scheme: httpcore.ConnectionPool(
-                ssl_context=trust,
-                max_connections=None,  # the courier limits the number of threads
-                max_keepalive_connections=20,
-                keepalive_expiry=5.0,
-                network_backend=_CheckingBackend(
-                    resolve, secure=scheme == b"https", allow_private=allow_private
-                ),
-            )
-            for scheme in (b"https", b"http")
-        }
+        self._resolve = resolve
+        self._trust = trust or ssl.create_default_context()
         self._agent = f"setwise/{version('setwise')}"
 
     def __call__(self, parcel: Parcel) -> Answer:
         """Send the message once; return the response or error as an answer."""
         started_at, started = self._now(), time.monotonic()
-        _deadline.set(started + self._patience_s)
         try:
-            status, headers, excerpt = self._post(parcel, started_at)
+            request = self._request(parcel, started_at)
+            addresses = self._allowed(request.url)
+            status, headers, excerpt = asyncio.run(self._send(request, addresses))
         except _Refused as refusal:
             error = str(refusal)
-        except (httpcore.TimeoutException, TimeoutError):
+        except (httpx.TimeoutException, TimeoutError):
             error = f"no answer within {self._patience_s:g} s"
-        except httpcore.ConnectError as fault:
+        except (httpx.ConnectError, OSError) as fault:
             error = f"no connection: {_words(fault)}"
-        except (httpcore.NetworkError, httpcore.ProtocolError) as fault:
+        except httpx.TransportError as fault:
             error = f"the connection broke: {_words(fault)}"
-        except OSError as fault:
-            error = f"no connection: {_words(fault)}"
         else:
             return Answer(
                 started_at,
@@ -121,12 +109,7 @@ class HttpSender:
             started_at, time.monotonic() - started, error=_storable(error)[:LONGEST_EXCERPT]
         )
 
-    def close(self) -> None:
-        """Close all idle connections; later calls open new ones."""
-        for pool in self._pools.values():
-            pool.close()
-
-    def _post(self, parcel: Parcel, at: datetime) -> tuple[int, Mapping[bytes, bytes], str]:
+    def _request(self, parcel: Parcel, at: datetime) -> httpx.Request:
         endpoint, message = parcel.endpoint, parcel.delivery.message
         # Checked again, because the settings may have become stricter since the endpoint was added.
         why = url_fault(endpoint.url, allow_private=self._allow_private)
@@ -135,21 +118,79 @@ class HttpSender:
         body = json.dumps(
             payload(message), ensure_ascii=False, allow_nan=False, separators=(",", ":")
         )
-        url = httpcore.URL(endpoint.url)
-        with self._pools[url.scheme].stream(
+        return httpx.Request(
             "POST",
-            url,
-            headers=[
-                ("Content-Type", "application/json"),
-                ("User-Agent", self._agent),
-                ("Accept-Encoding", "identity"),
-                *signed_headers(endpoint.signing(at), message.id, at, body).items(),
-            ],
+            endpoint.url,
+            headers={
+                "Content-Type": "application/json",
+                "User-Agent": self._agent,
+                "Accept-Encoding": "identity",
+                "Connection": "close",
+                **signed_headers(endpoint.signing(at), message.id, at, body),
+            },
             content=body.encode(),
-            extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), 15.0)},
-        ) as response:
-            headers = {name.lower(): value for name, value in response.headers}
-            return response.status, headers, _excerpt(response)
+        )
+
+    def _allowed(self, url: httpx.URL) -> list[Address]:
+        host, secure = url.raw_host.decode(), url.scheme == "https"
+        try:
+            addresses = list(self._resolve(host, url.port or (443 if secure else 80)))
+        except (OSError, UnicodeError) as error:
+            raise httpx.ConnectError(f"the name {host} is unknown") from error
+        faults = {
+            address: address_fault(address, secure=secure, allow_private=self._allow_private)
+            for address in addresses
+        }
+        allowed = [address for address in addresses if faults[address] is None]
+        if not allowed:
+            raise _Refused(f"refused: {host} {next(iter(faults.values()), 'has no address')}")
+        return allowed
+
+    async def _send(
+        self, request: httpx.Request, addresses: Sequence[Address]
+    ) -> tuple[int, httpx.Headers, str]:
+        deadline = asyncio.get_running_loop().time() + self._patience_s
+        async with _PinnedTransport(addresses, self._trust, self._patience_s) as transport:
+            async with asyncio.timeout_at(deadline):
+                response = await transport.handle_async_request(request)
+            # The endpoint has the message, so a truncated response body does not matter.
+            read = b""
+            with suppress(httpx.TransportError, TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    async for part in response.aiter_raw():
+                        read += part
+                        if len(read) >= _MOST_READ_BYTES:
+                            break
+        excerpt = _storable(read[:_MOST_READ_BYTES].decode("utf-8", "replace"))
+        return response.status_code, response.headers, excerpt[:LONGEST_EXCERPT]
+
+
+class _PinnedTransport(httpx.AsyncHTTPTransport):
+    """Connects to the first of these addresses that answers, in the name of the host."""
+
+    def __init__(
+        self, addresses: Sequence[Address], trust: ssl.SSLContext, patience_s: float
+    ) -> None:
+        super().__init__(verify=trust, trust_env=False)
+        self._addresses = addresses
+        # Leave time for the remaining addresses, and for encryption, which may take as long again:
+        # a handshake that the caller's deadline cancels would leave its socket open.
+        connect_s = 0.45 * patience_s / len(addresses)
+        self._timeout = httpx.Timeout(patience_s, connect=connect_s).as_dict()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send the request to an address, with the certificate checked for the host."""
+        url = request.url
+        name = {"sni_hostname": url.raw_host.decode(), "timeout": self._timeout}
+        for place, address in enumerate(self._addresses, start=1):
+            request.url = url.copy_with(host=str(address))
+            request.extensions = {**request.extensions, **name}
+            try:
+                return await super().handle_async_request(request)
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                if place == len(self._addresses):
+                    raise
+        raise httpx.ConnectError(f"{url.host} has no address")
 
 
 def signed_headers(
@@ -165,19 +206,6 @@ def signed_headers(
     }
 
 
-def _excerpt(response: httpcore.Response) -> str:
-    # The endpoint has the message, so a truncated response body does not matter.
-    read = b""
-    try:
-        for part in response.iter_stream():
-            read += part
-            if len(read) >= _MOST_READ_BYTES:
-                break
-    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError):
-        pass
-    return _storable(read[:_MOST_READ_BYTES].decode("utf-8", "replace"))[:LONGEST_EXCERPT]
-
-
 def _words(error: Exception) -> str:
     return str(error) or type(error).__name__
 
@@ -186,108 +214,12 @@ def _storable(text: str) -> str:
     return text.replace("\x00", "�").encode("utf-8", "replace").decode()
 
 
-def _retry_after(headers: Mapping[bytes, bytes]) -> timedelta | None:
-    given = headers.get(b"retry-after", b"").strip()
-    if not given.isdigit() or len(given) > 9:  # a date is ignored
+def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
+    given = headers.get("retry-after", "").strip()
+    if not (given.isascii() and given.isdigit()) or len(given) > 9:  # a date is ignored
         return None
     return timedelta(seconds=min(int(given), _LONGEST_RETRY_AFTER_S))
 
 
 class _Refused(Exception):
     """Sending to this address is not allowed."""
-
-
-_deadline: ContextVar[float] = ContextVar("deadline")
-"""End of this thread's attempt, on the monotonic clock."""
-
-
-def _remaining() -> float:
-    left = _deadline.get() - time.monotonic()
-    if left <= 0:
-        raise httpcore.ReadTimeout
-    return left
-
-
-_SocketOptions = Iterable[Any]  # Any: httpcore's own type for setsockopt's arguments
-
-
-class _CheckingBackend(NetworkBackend):
-    """Connects only to addresses that passed the check, within the deadline."""
-
-    def __init__(self, resolve: Resolve, *, secure: bool, allow_private: bool) -> None:
-        self._resolve = resolve
-        self._secure = secure
-        self._allow_private = allow_private
-        self._plain = httpcore.SyncBackend()
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ARG002 - the deadline decides
-        local_address: str | None = None,
-        socket_options: _SocketOptions | None = None,
-    ) -> NetworkStream:
-        allowed = self._allowed(host, port)
-        for place, address in enumerate(allowed):
-            try:
-                stream = self._plain.connect_tcp(
-                    str(address),
-                    port,
-                    # Leave time for the remaining addresses.
-                    timeout=_remaining() / (len(allowed) - place),
-                    local_address=local_address,
-                    socket_options=socket_options,
-                )
-            except (httpcore.ConnectError, httpcore.ConnectTimeout):
-                if address == allowed[-1]:
-                    raise
-            else:
-                return _TimedStream(stream)
-        raise httpcore.ConnectError(f"{host} has no address")
-
-    def sleep(self, seconds: float) -> None:
-        self._plain.sleep(seconds)
-
-    def _allowed(self, host: str, port: int) -> list[Address]:
-        try:
-            addresses = list(self._resolve(host, port))
-        except (OSError, UnicodeError) as error:
-            raise httpcore.ConnectError(f"the name {host} is unknown") from error
-        faults = {
-            address: address_fault(address, secure=self._secure, allow_private=self._allow_private)
-            for address in addresses
-        }
-        allowed = [address for address in addresses if faults[address] is None]
-        if not allowed and faults:
-            raise _Refused(f"refused: {host} {next(iter(faults.values()))}")
-        return allowed
-
-
-class _TimedStream(NetworkStream):
-    """A connection whose waits end at the attempt's deadline."""
-
-    def __init__(self, stream: NetworkStream) -> None:
-        self._stream = stream
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
-        return self._stream.read(max_bytes, timeout=_remaining())
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
-        self._stream.write(buffer, timeout=_remaining())
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ARG002
-    ) -> NetworkStream:
-        return _TimedStream(
-            self._stream.start_tls(ssl_context, server_hostname, timeout=_remaining())
-        )
-
-    def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - httpcore's own signature
-        return self._stream.get_extra_info(info)

@@ -17,12 +17,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlencode
 
+import httpx
+
 from setwise.service.domain.accounts import ExternalIdentity
 from setwise.service.domain.callers import Role
 from setwise.service.domain.errors import ProviderUnavailable, Unauthenticated
 
 if TYPE_CHECKING:
-    import httpx
     from joserfc.jwk import KeySet
 
 # Asymmetric algorithms only: with symmetric ones, the published key would be enough to sign.
@@ -199,18 +200,14 @@ class OpenIdConnect:
             self._known = described, keys, time.monotonic()
             return described, keys
 
-    def _ask(
-        self, method: str, address: str, data: dict[str, str] | None = None
-    ) -> "httpx.Response":
-        import httpx  # noqa: PLC0415 -- of the extra `oidc`
-
+    def _ask(self, method: str, address: str, data: dict[str, str] | None = None) -> httpx.Response:
         try:
             return httpx.request(method, address, timeout=PATIENCE_S, data=data)
         except httpx.HTTPError as error:
             _unavailable(f"{type(error).__name__} at {address}")
 
 
-def _json(answer: "httpx.Response") -> dict[str, Any]:
+def _json(answer: httpx.Response) -> dict[str, Any]:
     try:
         content = answer.json()
     except ValueError:
