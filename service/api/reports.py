@@ -38,6 +38,14 @@ _FORECAST: Example = {
 }
 
 
+_ADVICE: Example = {
+    "threshold": 0.85,
+    "checks_missing": None,
+    "sentence": "At a threshold of 0.850, 97.0 % of the checked sets are right, at least 95.2 % by "
+    "their bound (400 checks). Only a certificate proves a threshold.",
+}
+
+
 def _shown(example: Example) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [example]})
 
@@ -260,11 +268,32 @@ class PreviewRequest(RequestBody):
     rules: list[Rule] | None = None
 
 
+class Advice(AnswerBody):
+    """The threshold that checks support for a target, or what is missing."""
+
+    model_config = _shown(_ADVICE)
+
+    threshold: float | None = Field(
+        description="The lowest one whose checked sets bound the accuracy by the target; or null."
+    )
+    checks_missing: int | None = Field(
+        description="About how many more checks could support a threshold; null if there is one, "
+        "or if the checks contradict all."
+    )
+    sentence: str
+
+
 class Preview(AnswerBody):
     """Forecasts of the current and the other policy, for the same documents."""
 
     model_config = _shown(
-        {"now": _FORECAST, "then": {**_FORECAST, "threshold": 0.85}, "certificate_ends": None}
+        {
+            "now": _FORECAST,
+            "then": {**_FORECAST, "threshold": 0.85},
+            "certificate_ends": None,
+            "warning": None,
+            "advice": _ADVICE,
+        }
     )
 
     now: Forecast
@@ -273,6 +302,10 @@ class Preview(AnswerBody):
         description="Why the change would end the certificate in force, so that nothing would be "
         "sent until audits prove a threshold again; null if it would not."
     )
+    warning: str | None = Field(
+        description="Says so if even the upper bound of `then` misses the policy's target."
+    )
+    advice: Advice | None = Field(description="Null unless a target was given.")
 
 
 class ReportQuery(Parameters):
@@ -318,8 +351,8 @@ def preview_policy(caller: CallerOf, body: PreviewRequest, services: ServicesOf)
     """Preview what a threshold or target, and rules, would have done.
 
     The preview covers recent documents and changes nothing. For a target, it uses the lowest
-    threshold above which that share of the checked sets was right. If fewer than 20 were checked,
-    it relies on the confidence instead.
+    threshold at which the checked sets bound the accuracy from below by the target. If there is
+    none, nothing would be sent, and `advice` says about how many checks are missing.
     """
     rules, threshold = body.rules, body.threshold
     made = services.policy.preview(
@@ -328,10 +361,13 @@ def preview_policy(caller: CallerOf, body: PreviewRequest, services: ServicesOf)
         target_accuracy=body.target_accuracy,
         rules=None if rules is None else [rule.model_dump(exclude_none=True) for rule in rules],
     )
+    advice = None if made.advice is None else Advice(**made.advice._asdict())
     return answer(
         Preview(
             now=Forecast.of(made.now),
             then=Forecast.of(made.then),
             certificate_ends=made.certificate_ends,
+            warning=made.warning,
+            advice=advice,
         )
     )

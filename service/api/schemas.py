@@ -510,6 +510,12 @@ class PolicyRequest(RequestBody):
     rules: list[Rule] = Field(
         default_factory=list, description="The first that a document breaks is named."
     )
+    reason: str | None = Field(
+        None,
+        max_length=1000,
+        description="Why the policy changes, for the audit trail; required if checks of recent "
+        "documents contradict its target.",
+    )
 
     def as_change(self) -> PolicyChange:
         """Return the change for the service."""
@@ -531,6 +537,7 @@ class PolicyRequest(RequestBody):
                 gold_reread_rate=self.gold_reread_rate,
             ),
             rules=[rule.model_dump(exclude_none=True) for rule in self.rules],
+            reason=self.reason,
         )
 
 

@@ -227,7 +227,10 @@ def first_policy(created_at: datetime) -> RoutingPolicy:
 
 @dataclass(frozen=True)
 class PolicyChange:
-    """The whole policy that an administrator asks for; rules as declared."""
+    """The whole policy that an administrator asks for; rules as declared.
+
+    Its reason is for the audit trail; it is required if checks contradict the target.
+    """
 
     target_accuracy: float
     risk: float
@@ -237,6 +240,7 @@ class PolicyChange:
     confidence_floor: float | None = None
     audits: AuditPlan = NO_AUDITS
     rules: Sequence[object] = ()
+    reason: str | None = None
 
     def faults(self) -> Iterator[FieldFault]:
         """Yield the faults of the change."""

@@ -14,14 +14,8 @@ from setwise.service.domain.policy import (
 )
 from setwise.service.domain.reports import Evidence
 from setwise.service.domain.rules import Rule, read_rules
-from setwise.service.services.analysis.forecast import (
-    LEAST_CHECKED,
-    PREVIEWED,
-    Forecast,
-    in_force,
-    lowest_threshold,
-    over,
-)
+from setwise.service.services.analysis.advice import Advice, advise, misses, warning
+from setwise.service.services.analysis.forecast import PREVIEWED, Forecast, in_force, over
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -34,11 +28,17 @@ class Preview:
     ----------
     certificate_ends : str or None
         Why the change would end the certificate in force; None if it would not.
+    warning : str or None
+        Says so if checks contradict the target at the other policy.
+    advice : Advice or None
+        The threshold for a target, or what is missing; None unless a target was given.
     """
 
     now: Forecast
     then: Forecast
-    certificate_ends: str | None = None
+    certificate_ends: str | None
+    warning: str | None
+    advice: Advice | None
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,11 @@ class Effect:
         ``after`` has the certificate that it would get, if there is one.
     now, then : Forecast
         Both ignore a tripped breaker, because changing the policy does not reset it.
-    reachable : float or None
-        The lowest threshold that would have met the target on these documents. It proves nothing,
-        because the checked documents are not a random sample.
+    warning : str or None
+        Says so if checks contradict the target at the changed policy; putting it into force takes a
+        reason.
+    advice : Advice
+        The threshold that checks support, or what is missing.
     held_back : tuple of HeldBack
         One for each rule of the change.
     """
@@ -70,7 +72,8 @@ class Effect:
     after: RoutingPolicy
     now: Forecast
     then: Forecast
-    reachable: float | None
+    warning: str | None
+    advice: Advice
     held_back: tuple[HeldBack, ...]
 
     @property
@@ -107,7 +110,7 @@ class Policies(Recorded):
         Raises
         ------
         InvalidRequest
-            If the change is not valid.
+            If the change is not valid, or checks contradict its target and it gives no reason.
         StaleVersion
             If the version in force is not the expected one.
         """
@@ -125,6 +128,8 @@ class Policies(Recorded):
             # Changing the policy does not reset the breaker.
             wanted = replace(wanted, trip_id=old.trip_id)
             new = certified(transaction, wanted, transaction.certifications.serving())
+            if not (change.reason or "").strip():
+                _refuse_contradicted(transaction, new)
             transaction.policies.add(new, replacing=old.version)
             self._note(
                 transaction,
@@ -142,6 +147,7 @@ class Policies(Recorded):
                 audits=asdict(new.audits),
                 certificate_id=new.certificate_id,
                 certificate_ends=why_certificate_ends(old, new),
+                reason=(change.reason or "").strip() or None,
             )
             transaction.commit()
         return new
@@ -159,8 +165,8 @@ class Policies(Recorded):
         Parameters
         ----------
         threshold, target_accuracy : float or None
-            At most one of them; without either, only the rules change. A target uses the lowest
-            threshold that would have met it.
+            At most one of them; without either, only the rules change. A target uses the threshold
+            that `advise` gives, if there is one.
         rules : sequence or None
             Declared rules; None keeps those in force.
 
@@ -187,15 +193,23 @@ class Policies(Recorded):
             )
             after = certified(transaction, changed, transaction.certifications.serving())
             found = transaction.history.evidence(PREVIEWED, with_labels=True)
+        advice = None
         if target_accuracy is not None:
             steps = sorted({one.confidence for one in found})
             made = over(found, steps, then_rules, policy.risk)
-            wanted = lowest_threshold(made, target_accuracy, LEAST_CHECKED)
+            advice = advise(made, target_accuracy, policy.risk)
+            wanted = advice.threshold
         else:
             wanted = threshold if threshold is not None else policy.least_confidence
         (now,) = over(found, [in_force(policy)], policy.rules, policy.risk)
         (then,) = over(found, [wanted], then_rules, policy.risk)
-        return Preview(now, then, why_certificate_ends(policy, after))
+        return Preview(
+            now=now,
+            then=then,
+            certificate_ends=why_certificate_ends(policy, after),
+            warning=warning(then, policy.target_accuracy),
+            advice=advice,
+        )
 
     def preview_change(self, caller: Caller, change: PolicyChange) -> Effect:
         """Return the effect of a policy change on recent documents.
@@ -218,12 +232,14 @@ class Policies(Recorded):
             found = transaction.history.evidence(PREVIEWED, with_labels=True)
         steps = sorted({one.confidence for one in found})
         every = over(found, steps, after.rules, after.risk)
+        then = _forecast(found, after)
         return Effect(
             before=before,
             after=after,
             now=_forecast(found, before),
-            then=_forecast(found, after),
-            reachable=lowest_threshold(every, after.target_accuracy, LEAST_CHECKED),
+            then=then,
+            warning=warning(then, after.target_accuracy),
+            advice=advise(every, after.target_accuracy, after.risk),
             held_back=tuple(
                 HeldBack(rule, sum(rule.holds_back(frozenset(x.labels), x.metadata) for x in found))
                 for rule in after.rules
@@ -260,6 +276,16 @@ def certified(
                 policy, threshold=threshold, certificate_id=proof.id, certified_for=scorer
             )
     return policy
+
+
+def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> None:
+    """Raise `InvalidRequest` if checks contradict the target of a policy."""
+    found = transaction.history.evidence(PREVIEWED, with_labels=True)
+    then = _forecast(found, policy)
+    if misses(then, policy.target_accuracy):
+        detail = "is missing; the audit trail keeps why the policy takes effect nevertheless"
+        said = warning(then, policy.target_accuracy) or ""
+        raise InvalidRequest(said, [FieldFault("/reason", detail)])
 
 
 def _check(change: PolicyChange) -> None:

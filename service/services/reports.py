@@ -11,14 +11,13 @@ from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import STEPS, Backlog, Cell, confident, standing
 from setwise.service.domain.reviews import ReviewState
+from setwise.service.services.analysis.advice import Advice, advise, warning
 from setwise.service.services.analysis.forecast import (
-    LEAST_CHECKED,
     MOST_DOCUMENTS,
     Forecast,
     Share,
     forecasts,
     in_force,
-    lowest_threshold,
     over,
     share,
 )
@@ -144,6 +143,10 @@ class Cockpit:
     now, then : Forecast or None
         Forecasts of the policy in force and of the other policy. Here and in ``curve``, documents
         held back by a rule stay held back.
+    warning : str or None
+        Says so if checks contradict the target at the other policy or, without one, at present.
+    advice : Advice or None
+        The threshold for a target, or what is missing; None unless a target was given.
     """
 
     at: datetime
@@ -167,6 +170,8 @@ class Cockpit:
     curve: list[Forecast]
     now: Forecast
     then: Forecast | None
+    warning: str | None
+    advice: Advice | None
     mistakes: Mistakes
 
 
@@ -280,7 +285,9 @@ class Reports:
         seconds = sum(one.seconds for one in reviews) / completed if completed else None
         sent = [cell for cell in cells if cell.decision is Decision.AUTO]
         n_sent = sum(cell.documents for cell in sent)
-        curve, at_present, then = _what_if(tally.by_step, policy, what_if, (today - first).days + 1)
+        curve, at_present, then, advice = _what_if(
+            tally.by_step, policy, what_if, (today - first).days + 1
+        )
 
         def over(pace: Pace) -> list[Row]:
             return over_time(
@@ -317,6 +324,8 @@ class Reports:
             curve=curve,
             now=at_present,
             then=then,
+            warning=warning(then or at_present, policy.target_accuracy),
+            advice=advice,
             mistakes=mistakes(checked, known, policy.risk, clients),
         )
 
@@ -378,8 +387,8 @@ def _reported(sent: Sequence[Cell], risk: float) -> Share:
 
 def _what_if(
     cells: Sequence[Cell], policy: RoutingPolicy, what_if: WhatIf, days: int
-) -> tuple[list[Forecast], Forecast, Forecast | None]:
-    """Return forecasts of the curve, the current policy and the other."""
+) -> tuple[list[Forecast], Forecast, Forecast | None, Advice | None]:
+    """Return forecasts of the curve, the current policy and the other, and any advice."""
     sendable = [cell.sendable for cell in cells]
 
     # Cells start at these steps and at the two thresholds, which may lie between steps.
@@ -388,9 +397,10 @@ def _what_if(
     made = forecasts(cells, thresholds, sendable=sendable, risk=policy.risk, days=days)
     curve, (now, then, nothing) = made[: len(steps)], made[len(steps) :]
     if what_if.target_accuracy is not None:
-        wanted = lowest_threshold(curve, what_if.target_accuracy, LEAST_CHECKED)
-        return curve, now, next((one for one in curve if one.threshold == wanted), nothing)
-    return curve, now, None if what_if.threshold is None else then
+        advice = advise(curve, what_if.target_accuracy, policy.risk)
+        at = next((one for one in curve if one.threshold == advice.threshold), nothing)
+        return curve, now, at, advice
+    return curve, now, None if what_if.threshold is None else then, None
 
 
 def _histogram(cells: Sequence[Cell]) -> list[Bin]:

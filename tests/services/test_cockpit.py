@@ -136,9 +136,14 @@ def test_what_a_threshold_would_send_weighs_each_check(filled: Transactions) -> 
     assert [one.sent for one in seen.curve] == sorted(
         (one.sent for one in seen.curve), reverse=True
     )
-    target = read(filled, what_if=WhatIf(target_accuracy=0.85)).then
+    target = read(filled, what_if=WhatIf(target_accuracy=0.6)).then
     assert target is not None
     assert target.threshold == pytest.approx(0.505)
+    unsupported = read(filled, what_if=WhatIf(target_accuracy=0.85))
+    assert unsupported.then is not None
+    assert unsupported.advice is not None
+    assert (unsupported.then.sent, unsupported.advice.threshold) == (0, None)
+    assert unsupported.advice.checks_missing is not None
 
 
 def test_a_threshold_of_the_curve_sends_what_lies_at_it(begin: Transactions) -> None:

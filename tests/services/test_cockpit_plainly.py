@@ -203,7 +203,7 @@ def test_shares_by_source_are_those_of_a_plain_count(begin: Transactions) -> Non
 
 def test_a_target_finds_the_forecast_of_the_threshold_that_meets_it(begin: Transactions) -> None:
     filled(begin)
-    then = read(begin, Pace.DAY, what_if=WhatIf(target_accuracy=0.9)).then
+    then = read(begin, Pace.DAY, what_if=WhatIf(target_accuracy=0.3)).then
     assert then is not None
     assert then.threshold is not None
     assert then == read(begin, Pace.DAY, what_if=WhatIf(threshold=then.threshold)).then

@@ -4,15 +4,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Reason
 from setwise.service.domain.reports import Evidence, verdict
-from setwise.service.services.analysis.forecast import (
-    forecasts,
-    lowest_threshold,
-    share,
-)
+from setwise.service.services.analysis.advice import Advice, advise
+from setwise.service.services.analysis.forecast import forecasts, share
 from setwise.service.services.policy import Policies
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
@@ -77,16 +77,19 @@ def test_rules_are_weighed_too(begin: Transactions) -> None:
     assert (made.now.sent, made.then.sent) == (1, 3)
 
 
-def test_a_target_is_met_by_the_lowest_threshold_that_does(begin: Transactions) -> None:
+def test_the_lowest_threshold_that_checks_support_is_advised(begin: Transactions) -> None:
     fill(begin, *(0.9 + n / 1000 for n in range(30)), right=True)
     fill(begin, *(0.5 + n / 1000 for n in range(30)), right=False)
-    made = Policies(begin, FakeClock(), new_id).preview(LEAD, target_accuracy=0.75)
+    policies = Policies(begin, FakeClock(), new_id)
+    made = policies.preview(LEAD, target_accuracy=0.75)
     assert (made.now.threshold, made.now.sent) == (None, 0)
-    assert made.then.threshold == pytest.approx(0.52)
-    assert (made.then.accuracy.checked, made.then.accuracy.right) == (40, 30)
-    assert Policies(begin, FakeClock(), new_id).preview(
-        LEAD, target_accuracy=0.99
-    ).then.threshold == pytest.approx(0.9)
+    assert made.then.accuracy.low >= 0.75 > made.then.accuracy.low - 0.03
+    assert made.advice.threshold == made.then.threshold
+    assert f"at least {100 * made.then.accuracy.low:.1f} % by their bound" in made.advice.sentence
+    strict = policies.preview(LEAD, target_accuracy=0.99)
+    assert (strict.then.threshold, strict.then.sent) == (None, 0)
+    assert (strict.advice.threshold, strict.advice.checks_missing) == (None, 230 - 30)
+    assert "it takes about 200 more checks" in strict.advice.sentence
 
 
 def test_confidence_is_compared_with_correctness(begin: Transactions) -> None:
@@ -156,17 +159,60 @@ def evidence(confidence: float, right: bool | None, **fields: object) -> Evidenc
     return Evidence(confidence, False, Reason.BELOW_THRESHOLD, START, said=right, **fields)
 
 
-def lowest(found: list[Evidence], target: float, least: int) -> float | None:
+def advised(found: list[Evidence], target: float) -> Advice:
     steps = sorted({one.confidence for one in found})
     made = forecasts(found, steps, sendable=[True] * len(found), risk=0.1, days=1)
-    return lowest_threshold(made, target, least)
+    return advise(made, target, 0.1)
 
 
-def test_few_checks_leave_the_confidence_to_speak() -> None:
-    found = [evidence(0.9, None), evidence(0.8, False), evidence(0.8, True), evidence(0.1, None)]
-    assert lowest(found, 0.8, least=20) == 0.8
-    assert lowest(found, 0.8, least=1) == 0.9
-    assert lowest([], 0.8, least=1) is None
+def test_without_checks_a_confident_model_is_given_no_threshold() -> None:
+    sure = [evidence(0.99, None)] * 50
+    assert advised(sure, 0.95)[:2] == (None, 45)
+    assert advised([*sure, evidence(0.99, True)], 0.95)[:2] == (None, 44)
+    assert advised([], 0.95)[:2] == (None, 45)
+
+
+def test_a_threshold_that_the_checks_contradict_is_never_advised() -> None:
+    found = [evidence(0.94, n % 5 < 2) for n in range(15)]
+    advice = advised(found, 0.95)
+    assert advice[:2] == (None, None)
+    assert advice.sentence == (
+        "No threshold can be advised: at none are 95.0 % of the checked sets right."
+    )
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.2, 0.5, 0.9]), st.sampled_from([True, False, None]))),
+    st.sampled_from([0.5, 0.8, 0.95]),
+)
+def test_advice_never_contradicts_its_own_bounds(
+    found: list[tuple[float, bool | None]], target: float
+) -> None:
+    rows = [evidence(confidence, right) for confidence, right in found]
+    advice = advised(rows, target)
+    if advice.threshold is None:
+        assert advice.checks_missing is None or advice.checks_missing > 0
+    else:
+        sent = [one for one in rows if one.confidence >= advice.threshold]
+        assert share(sent, 0.1).low >= target
+        assert advice.checks_missing is None
+
+
+def test_a_policy_that_checks_contradict_takes_a_reason_for_the_trail(begin: Transactions) -> None:
+    fill(begin, *(0.9 + n / 1000 for n in range(20)), right=False)
+    policies = Policies(begin, FakeClock(), new_id)
+    wrong = change(threshold=0.9)
+    effect = policies.preview_change(ADMIN, wrong)
+    assert effect.warning.startswith("This misses the target: by 20 checks, at most 13.9 %")
+    with pytest.raises(InvalidRequest) as refused:
+        policies.change(ADMIN, wrong, None)
+    assert [fault.pointer for fault in refused.value.faults] == ["/reason"]
+    assert refused.value.detail == effect.warning
+    kept = policies.change(ADMIN, replace(wrong, reason="a drill, until noon"), None)
+    with begin(read_only=True) as transaction:
+        found = transaction.audit_trail.page(EventFilter(subject=kept.version), after=None, limit=9)
+    assert [one.detail["reason"] for one in found.items] == ["a drill, until noon"]
+    policies.change(ADMIN, change(threshold=0.99), None)  # sends nothing that was checked
 
 
 def test_bounds_are_those_of_clopper_and_pearson() -> None:

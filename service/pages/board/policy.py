@@ -56,6 +56,7 @@ class PolicyForm(BaseModel):
     overlap_rate: Annotated[Share, Input()]
     gold_reread_rate: Annotated[Share, Input()]
     audit_mode: Annotated[AuditMode, Input()]
+    reason: Annotated[str, Field(max_length=1000), Input()] = ""
 
     @field_validator("threshold", mode="before")
     @classmethod
@@ -85,6 +86,7 @@ class PolicyForm(BaseModel):
             self.floor,
             audits,
             rules,
+            self.reason or None,
         )
 
 
@@ -109,9 +111,12 @@ def _save(call: Call, _: Sent) -> ui.View | None:
         call.services.policy.change(
             call.caller, change, form.text("version"), request_id=call.request_id
         )
-    except InvalidRequest as error:
-        form.refused(error, PolicyForm)
-        return _view(call, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    except InvalidRequest:
+        # The form is sound, so what is missing is a reason.
+        effect = call.services.policy.preview_change(call.caller, change)
+        draft = typed(effect.after, form)
+        draft.blame("reason", "Give a reason, or change the threshold.")
+        return _view(call, draft, effect, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     except StaleVersion:
         effect = call.services.policy.preview_change(call.caller, change)
         draft = typed(effect.after, form)

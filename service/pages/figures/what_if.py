@@ -140,22 +140,21 @@ def _says(seen: Cockpit) -> str:
     if not seen.documents:
         return "Move the slider once there are documents."
     if one.threshold is None:
-        return (
-            "No threshold would have met this target on these documents."
-            if seen.then
-            else "Nothing is sent at the moment. Move the slider to see the effect of a threshold."
-        )
+        if seen.advice is not None:
+            return seen.advice.sentence
+        return "Nothing is sent at the moment. Move the slider to see the effect of a threshold."
     right = (
         f"of which {percent(one.accuracy.value)} are right (between {percent(one.accuracy.low)} "
         f"and {percent(one.accuracy.high)})"
         if one.accuracy.value is not None
         else "of which an unknown share is right, as too few were audited"
     )
+    first = seen.warning or (seen.advice.sentence if seen.advice is not None else "")
     return (
-        f"A threshold of {confidence(one.threshold)} {verb} {percent(one.coverage)} of the "
+        f"{first} A threshold of {confidence(one.threshold)} {verb} {percent(one.coverage)} of the "
         f"documents in this period, {right}, and {leaves} {_a_day(one)} per day to "
         "reviewers. Documents held back by a rule stay held back."
-    )
+    ).lstrip()
 
 
 def _a_day(one: Forecast) -> str:

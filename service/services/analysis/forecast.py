@@ -16,7 +16,6 @@ MOST_DOCUMENTS = 50_000
 PREVIEWED = 5_000
 """Documents in a preview, which reads their labels and metadata."""
 
-LEAST_CHECKED = 20
 SECONDS_A_DAY = 86_400
 
 _HIDDEN = 0.05
@@ -199,26 +198,6 @@ def _counted(group: Sequence[Weighed]) -> _Counted:
                 hit += weighed
                 hit_squares += squared
     return _Counted(checked, n_right, weights, squares, hit, hit_squares)
-
-
-def lowest_threshold(made: Sequence[Forecast], target: float, least: int) -> float | None:
-    """Return the lowest threshold that reaches the target, or None.
-
-    Parameters
-    ----------
-    made : sequence of Forecast
-    target : float
-        Share of sent sets that must be right, in (0, 1).
-    least : int
-        If fewer sets were checked, the mean confidence replaces the share that was right.
-    """
-    enough = []
-    for one in made:
-        known = one.accuracy.value if one.accuracy.checked >= least else None
-        accuracy = one.expected_accuracy if known is None else known
-        if one.threshold is not None and accuracy is not None and accuracy >= target:
-            enough.append(one.threshold)
-    return min(enough, default=None)
 
 
 def in_force(policy: RoutingPolicy) -> float | None:

@@ -1,0 +1,120 @@
+"""Advice on thresholds, resting on checked documents and their bounds alone.
+
+A model's own confidence is no evidence that its confidence is right, so it advises nothing. Only a
+certificate proves a threshold.
+"""
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+from setwise.service.services.analysis.forecast import Forecast
+
+
+class Advice(NamedTuple):
+    """The threshold that checks support for a target, or what is missing.
+
+    Attributes
+    ----------
+    threshold : float or None
+        The lowest threshold whose checked sets bound the accuracy from below by the target.
+    checks_missing : int or None
+        About how many more checks of what would be sent could support a threshold; None if there
+        is a threshold, or if the checks contradict every one.
+    sentence : str
+        The same in words, shown wherever the advice is.
+    """
+
+    threshold: float | None
+    checks_missing: int | None
+    sentence: str
+
+
+def advise(made: Sequence[Forecast], target: float, risk: float) -> Advice:
+    """Return the lowest threshold that the checks support.
+
+    Parameters
+    ----------
+    made : sequence of Forecast
+        One for each threshold that could be advised.
+    target : float
+        Share of sent sets that must be right, in (0, 1).
+    risk : float
+        Risk of each bound.
+    """
+    possible = [one for one in made if one.threshold is not None and one.sent]
+    supported = [one for one in possible if (one.accuracy.low or 0.0) >= target]
+    if supported:
+        best = min(supported, key=lambda one: one.threshold or 0.0)
+        return Advice(
+            best.threshold,
+            None,
+            f"At {_confidence(best.threshold)}, {_share(best.accuracy.value)} of the checked sets "
+            f"are right, at least {_share(best.accuracy.low)} by their bound "
+            f"({_checks(best.accuracy.checked)}). Only a certificate proves a threshold.",
+        )
+    missing = min(
+        (lack for one in possible if (lack := _missing(one, target, risk)) is not None),
+        default=None if possible else _without_errors(target, risk),
+    )
+    if missing is None:
+        return Advice(
+            None,
+            None,
+            f"No threshold can be advised: at none are {_share(target)} of the checked sets right.",
+        )
+    return Advice(
+        None,
+        missing,
+        f"No threshold can be advised yet: it takes about {_checks(missing, 'more ')} of what "
+        f"would be sent to support {_share(target)}.",
+    )
+
+
+def misses(one: Forecast, target: float) -> bool:
+    """Return whether even the upper bound of what is sent lies below the target."""
+    return bool(one.sent) and one.accuracy.high is not None and one.accuracy.high < target
+
+
+def warning(one: Forecast, target: float) -> str | None:
+    """Return the sentence about a forecast that misses the target, or None."""
+    if not misses(one, target):
+        return None
+    return (
+        f"This misses the target: by {_checks(one.accuracy.checked)}, at most "
+        f"{_share(one.accuracy.high)} of what is sent is right; the target is {_share(target)}."
+    )
+
+
+def _missing(one: Forecast, target: float, risk: float) -> int | None:
+    """Return about how many more checks could support the threshold, or None."""
+    found = one.accuracy.value
+    if found is None:
+        return _without_errors(target, risk)
+    if found <= target:
+        return None
+    wide = NormalDist().inv_cdf(1.0 - risk) ** 2 * found * (1.0 - found) / (found - target) ** 2
+    needed = max(_without_errors(target, risk), math.ceil(wide))
+    return max(needed - one.accuracy.checked, 1)
+
+
+def _without_errors(target: float, risk: float) -> int:
+    """Return the least number of checks, all right, that supports a target.
+
+    >>> _without_errors(0.95, 0.1)
+    45
+    """
+    return math.ceil(math.log(risk) / math.log(target))
+
+
+def _checks(n: int, more: str = "") -> str:
+    return f"{n:,} {more}check{'' if n == 1 else 's'}"
+
+
+def _share(value: float | None) -> str:
+    return f"{100.0 * (value or 0.0):.1f} %"
+
+
+def _confidence(value: float | None) -> str:
+    return f"a threshold of {value or 0.0:.3f}"
