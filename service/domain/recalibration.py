@@ -109,6 +109,54 @@ class Options:
         )
 
 
+BETTER = 0.05
+"""A calibrator counts as better, or worse, if the paired test's p-value is below this."""
+
+
+def proved(report: Mapping[str, object]) -> bool | None:
+    """Return whether the paired test proves a calibrator better; None if it proves nothing.
+
+    False means that it is proved worse.
+    """
+    gain, p_value, _ = _comparison(report)
+    if gain is None or p_value is None:
+        return None
+    if gain > 0.0 and p_value < BETTER:
+        return True
+    return False if gain < 0.0 and 1.0 - p_value < BETTER else None
+
+
+def verdict(report: Mapping[str, object]) -> str:
+    """Return the result of the paired test in words, the same wherever it is shown.
+
+    >>> verdict({"comparison": {"gain": 0.022, "p_value": 0.0001, "n": 1840}})
+    'proved better: the Brier score falls by 0.0220 on 1,840 documents (p < 0.001)'
+    >>> verdict({"comparison": {"gain": -0.001, "p_value": 0.6, "n": 300}})
+    'not proved better: the Brier score rises by 0.0010 on 300 documents (p = 0.60)'
+    """
+    gain, p_value, n = _comparison(report)
+    if gain is None or p_value is None:
+        found = report.get("comparison")
+        why = found.get("reason") if isinstance(found, Mapping) else None
+        return f"not compared: {why}" if why else "not compared"
+    better = proved(report)
+    says = "proved worse" if better is False else "proved better" if better else "not proved better"
+    how = f"falls by {gain:.4f}" if gain >= 0 else f"rises by {-gain:.4f}"
+    p = 1.0 - p_value if better is False else p_value
+    chance = "< 0.001" if p < 0.001 else f"= {p:.2f}" if p >= 0.1 else f"= {p:.3f}"
+    return f"{says}: the Brier score {how} on {n or 0:,.0f} documents (p {chance})"
+
+
+def _comparison(report: Mapping[str, object]) -> tuple[float | None, float | None, float | None]:
+    """Return gain, p-value and number of documents of the paired test."""
+    found = report.get("comparison")
+    if not isinstance(found, Mapping):
+        return None, None, None
+    values = [found.get(name) for name in ("gain", "p_value", "n")]
+    gain, p_value, n = (float(x) if isinstance(x, int | float) else None for x in values)
+    return gain, p_value, n
+
+
 @dataclass(frozen=True)
 class Calibration:
     """A calibrator learnt from reviews; its model does not change.

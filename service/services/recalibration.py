@@ -34,6 +34,7 @@ from setwise.service.domain.recalibration import (
     learnt_until,
     sending_notice,
     shortage,
+    verdict,
 )
 from setwise.service.domain.reviews import Annotation
 from setwise.service.services.analysis.rates import ReportedRates
@@ -398,7 +399,7 @@ def _why_not(
     if options.activate is Activate.NEVER:
         return "not asked to: activate it by hand"
     if not better:
-        return "not proved better than the calibrator that serves"
+        return verdict(made.report)
     if serving is None or serving.id != made.model_id:
         return "another model serves by now"
     if active is not None and active.version != made.replaces:

@@ -9,6 +9,7 @@ from setwise.service.domain.certification import Certification
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.recalibration import verdict
 from setwise.service.domain.reports import STEPS, Backlog, Cell, confident, standing
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.services.analysis.advice import Advice, advise, warning
@@ -147,6 +148,8 @@ class Cockpit:
         Says so if checks contradict the target at the other policy or, without one, at present.
     advice : Advice or None
         The threshold for a target, or what is missing; None unless a target was given.
+    calibrator : str or None
+        The paired test of the newest calibrator in words, see `verdict`; None before the first.
     """
 
     at: datetime
@@ -173,6 +176,7 @@ class Cockpit:
     warning: str | None
     advice: Advice | None
     mistakes: Mistakes
+    calibrator: str | None
 
 
 @dataclass(frozen=True)
@@ -276,6 +280,7 @@ class Reports:
             checked = transaction.reports.checked(since, MOST_CHECKED)
             lines = transaction.backlog.read().reviews
             certificate = _certificate(transaction, policy)
+            newest = transaction.calibrations.page(after=None, limit=1).items
             clients = {key.id: key.name for key in transaction.keys.all()}
         cells = tally.by_day
         known = standing(cells)
@@ -326,6 +331,7 @@ class Reports:
             then=then,
             warning=warning(then or at_present, policy.target_accuracy),
             advice=advice,
+            calibrator=verdict(newest[0].report) if newest else None,
             mistakes=mistakes(checked, known, policy.risk, clients),
         )
 

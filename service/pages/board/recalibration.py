@@ -11,12 +11,20 @@ from pydantic import BaseModel
 
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
-from setwise.service.domain.recalibration import Activate, Calibration, Noise, Options, Rates
+from setwise.service.domain.recalibration import (
+    Activate,
+    Calibration,
+    Noise,
+    Options,
+    Rates,
+    proved,
+    verdict,
+)
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing
 from setwise.service.pages.board.jobs import JOBS
 from setwise.service.pages.board.reliability import reliability
-from setwise.service.pages.figures.numerals import chance, confidence, exactly, percent
+from setwise.service.pages.figures.numerals import confidence, exactly, percent
 from setwise.service.pages.forms import Input, Share
 from setwise.service.pages.rendering import taken_away
 
@@ -323,7 +331,8 @@ class Measure:
     Attributes
     ----------
     better : bool or None
-        Whether it changed for the better; None where neither direction is.
+        Whether the paired test proves it better or worse; None where it proves neither, and for
+        every measure that it does not test.
     """
 
     name: str
@@ -342,47 +351,30 @@ class Measure:
 
 
 _MEASURES = (
-    ("brier", "Brier score", "mean squared error of the confidence; lower is better", -1),
+    ("brier", "Brier score", "mean squared error of the confidence; lower is better"),
     (
         "alignment_error",
         "Alignment error",
         "how far confidence is from accuracy; lower is better",
-        -1,
     ),
-    ("sharpness", "Sharpness", "how well confidence separates documents; higher is better", 1),
+    ("sharpness", "Sharpness", "how well confidence separates documents; higher is better"),
 )
 
 
 def measures(report: Mapping[str, object]) -> Iterator[Measure]:
     """Yield the lines of the comparison that a report has numbers for."""
-    for key, name, meaning, sign in _MEASURES:
+    for key, name, meaning in _MEASURES:
         pair = [part(report, when, key) for when in ("before", "after")]
         values = [_number(each.get("value")) for each in pair]
-        better = None if None in values else sign * ((values[1] or 0) - (values[0] or 0)) > 0
+        better = proved(report) if key == "brier" else None
         if values != [None, None]:
             yield Measure(name, meaning, _bounded(pair[0]), _bounded(pair[1]), better)
     target = _number(part(report, "automation").get("target"))
     pair = [part(report, "automation", when) for when in ("before", "after")]
     shares = [_number(each.get("coverage")) for each in pair]
     if target is not None and shares != [None, None]:
-        better = None if None in shares else (shares[1] or 0) > (shares[0] or 0)
         meaning = f"share that could be sent at {exactly(target)} right"
-        yield Measure("Automation", meaning, _automation(pair[0]), _automation(pair[1]), better)
-
-
-def verdict(report: Mapping[str, object]) -> str:
-    """Return whether a calibrator is proved better than the previous one.
-
-    >>> verdict({"comparison": {"better": True, "gain": 0.022, "p_value": 0.0001, "n": 1840}})
-    'better: the Brier score falls by 0.0220 on 1,840 documents (p < 0.001)'
-    """
-    found = part(report, "comparison")
-    gain, p_value, n = (_number(found.get(name)) for name in ("gain", "p_value", "n"))
-    if gain is None or p_value is None:
-        return str(found.get("reason") or "not compared")
-    how = f"falls by {gain:.4f}" if gain >= 0 else f"rises by {-gain:.4f}"
-    found_so = f"the Brier score {how} on {n or 0:,.0f} documents (p {chance(p_value)})"
-    return f"better: {found_so}" if found.get("better") else f"not proved better: {found_so}"
+        yield Measure("Automation", meaning, _automation(pair[0]), _automation(pair[1]), None)
 
 
 def route_changes(report: Mapping[str, object]) -> list[str]:

@@ -247,6 +247,13 @@ def _queue_says(seen: Cockpit) -> str:
     return f"{waits} {pace}, {end}"
 
 
+def _retrained(seen: Cockpit) -> str:
+    """Say whether retraining helps, as far as the paired test knows."""
+    if seen.calibrator is None:
+        return "Retrain the calibrator: a paired test then says whether it is better."
+    return f"The newest calibrator, against the one before it, is {seen.calibrator}."
+
+
 def reliability(seen: Cockpit) -> Figure:
     """Return how well confidence agrees with being right."""
     curve = seen.reliability
@@ -275,8 +282,7 @@ def reliability(seen: Cockpit) -> Figure:
             "It stays where calibrated confidence would lie: at 90 %, nine in ten are right."
             if agrees
             else "It leaves the band by more than chance explains: where it runs below the "
-            "diagonal, sets are right less often than their confidence says. Retraining the "
-            "calibrator helps."
+            f"diagonal, sets are right less often than their confidence says. {_retrained(seen)}"
         )
         + f" (p {chance(curve.p_value)})"
     )

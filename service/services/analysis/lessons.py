@@ -25,20 +25,19 @@ from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import (
+    BETTER,
     LEAST_ROWS,
     Progress,
     Question,
     Row,
     sending_notice,
+    verdict,
 )
 from setwise.service.services.ports import CalibratorStore, Predictor
 
 Floats = NDArray[np.float64]
 
 N_FOLDS = 5
-
-BETTER = 0.05
-"""A calibrator counts as better if the paired test's p-value is below this."""
 
 LEAST_GOLD = 50
 """Gold labels, outcomes and audits, from which on they alone judge a calibrator."""
@@ -192,7 +191,8 @@ def _comparison_json(
         )
         return {"better": False, "n": unseen, "reason": why}
     judged_by = "gold labels" if _judges(rows)[1] else "all answers"
-    return {"better": better, "least_p_value": BETTER, "judged_by": judged_by, **found.to_json()}
+    made = {"better": better, "least_p_value": BETTER, "judged_by": judged_by, **found.to_json()}
+    return {**made, "sentence": verdict({"comparison": made})}
 
 
 def _rows_json(rows: Sequence[Row], question: Question, answers: Answers) -> Mapping[str, object]:

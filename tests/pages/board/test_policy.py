@@ -159,3 +159,26 @@ def test_a_certified_policy_without_a_proof_says_that_it_sends_nothing(
     sent = fields(admin.get(HERE).text) | {"mode": ["certified"]}
     shown = admin.submit(f"{HERE}/preview", sent).text
     assert "nothing would be sent until a certification does" in shown
+
+
+def test_a_policy_that_checks_contradict_says_so_first_and_takes_a_reason(
+    service: Service, admin: Browser
+) -> None:
+    for place in range(40):
+        made = service.predict(f"0.9{place:02}").json()
+        service.post(
+            f"/v1/predictions/{made['id']}/outcome",
+            by="client",
+            json={"labels": ["z"], "source": "s"},
+        )
+    sent = fields(admin.get(HERE).text) | {"mode": ["fixed"], "threshold": ["0.8"]}
+    shown = admin.submit(f"{HERE}/preview", sent).text
+    assert re.search(
+        r"Effect of your changes</h2>\s*<p class=.alert.>This misses the target", shown
+    )
+    refused = admin.submit(HERE, fields(shown, 0))
+    assert refused.status_code == 422
+    assert "Give a reason, or change the threshold." in refused.text
+    kept = fields(refused.text, 0) | {"reason": ["a drill"]}
+    assert admin.submit(HERE, kept).status_code == 303
+    assert service.services.policy.get(SYSTEM).threshold == 0.8

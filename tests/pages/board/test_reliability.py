@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from setwise.models.evaluation.reports import report_calibration
+from setwise.service.domain.recalibration import verdict
+from setwise.service.pages.board.recalibration import measures
 from setwise.service.pages.board.reliability import reliability
 
 N = 600
@@ -64,3 +66,29 @@ def test_too_few_rows_are_told_with_how_many_it_takes() -> None:
 @pytest.mark.parametrize("report", [{}, {"before": None, "after": {"brier": {"value": 0.1}}}])
 def test_a_report_without_a_curve_is_not_a_fault(report: dict[str, object]) -> None:
     assert reliability(report).svg is None
+
+
+@pytest.mark.parametrize(
+    ("gain", "p_value", "says", "better"),
+    [
+        (0.01, 0.04, "proved better", True),
+        (0.01, 0.06, "not proved better", None),
+        (-0.01, 0.94, "not proved better", None),
+        (-0.01, 0.96, "proved worse", False),
+    ],
+)
+def test_one_paired_test_decides_sentence_and_colour(
+    gain: float, p_value: float, says: str, better: bool | None
+) -> None:
+    before = {"value": 0.2, "low": 0.1, "high": 0.3}
+    after = {**before, "value": 0.2 - gain}
+    names = ("brier", "alignment_error", "sharpness")
+    report = {
+        "comparison": {"gain": gain, "p_value": p_value, "n": 400},
+        "before": dict.fromkeys(names, before),
+        "after": dict.fromkeys(names, after),
+    }
+    assert verdict(report).startswith(f"{says}: the Brier score ")
+    brier, *others = measures(report)
+    assert brier.better is better
+    assert {one.better for one in others} == {None}
