@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 WORKERS ?= auto
-QUICK := "not slow and not system and not browser and not data"
+QUICK := "not (slow or postgresql or system or browser or data)"
 
 .PHONY: help setup demo check test coverage lint format lock bench screenshots clean
 .DEFAULT_GOAL := help

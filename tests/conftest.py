@@ -21,6 +21,15 @@ pytest_plugins = ["tests.database", "tests.trained", "tests.edge"]
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need PostgreSQL, which `make check` leaves to `make test`."""
+    for item in items:
+        given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        words = [one for one in given if isinstance(one, str)]  # arrays are not compared
+        if "postgresql" in words or "postgres_server" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.postgresql)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Return the folder of real data sets, or skip: a clone does not carry them.

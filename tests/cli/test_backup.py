@@ -18,6 +18,8 @@ from setwise.service.stores.upkeep import migrate
 from tests.cli.installation import fill
 from tests.trained import Artifacts
 
+pytestmark = pytest.mark.slow
+
 Content = dict[str, list[tuple[object, ...]]]
 
 

@@ -151,6 +151,7 @@ def assert_sound(predictions: SetPredictions) -> None:
     assert (np.diff(predictions.candidates.doc_indptr) > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_data_give_probabilities(odd: Callable[[], Dataset], way: str) -> None:
@@ -161,6 +162,7 @@ def test_odd_data_give_probabilities(odd: Callable[[], Dataset], way: str) -> No
     assert_sound(predictor.predict(unseen.astype(np.float32)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["br", "fast", "best"])
 def test_texts_that_are_all_equal_give_probabilities(way: str) -> None:
     data = texts(n=240)
@@ -168,14 +170,18 @@ def test_texts_that_are_all_equal_give_probabilities(way: str) -> None:
     assert_sound(fitted(same, WAYS[way]).predict_texts(["fever", "cough " * 1000, ""]))
 
 
+@pytest.fixture(scope="module")
+def predictor() -> SetPredictor:
+    return fitted(vectors(240), WAYS["br"])
+
+
 @pytest.mark.parametrize("value", [1e300, -1e300, np.inf, np.nan])
-def test_values_that_no_float32_holds_are_refused(value: float) -> None:
+def test_values_that_no_float32_holds_are_refused(predictor: SetPredictor, value: float) -> None:
     X = np.ones((20, 3))
     X[4, 1] = value
     Y = np.tile([[0, 1], [1, 0]], (10, 1))
     with pytest.raises(ValueError, match=r"NaN|infinity|too large|beyond"):
         BinaryRelevance(alpha=1e-3).fit(X, Y)
-    predictor = fitted(vectors(240), WAYS["fast"])
     wrong = vectors(3).X.toarray().astype(np.float64)
     wrong[1, 1] = value
     with pytest.raises(ValueError, match=r"NaN, infinity or a value beyond 3.4e38"):
@@ -201,6 +207,7 @@ def test_rows_of_weight_zero_count_as_absent() -> None:
         BinaryRelevance(alpha=1e-3).fit(X, Y, sample_weight=np.zeros(200))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_seed_gives_one_model_on_one_thread_and_on_several(way: str) -> None:
     data = vectors(230, seed=4)

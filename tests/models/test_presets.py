@@ -36,6 +36,7 @@ def voted(request: pytest.FixtureRequest) -> Voted:
         return train(data, TrainingOptions(preset=request.param, n_jobs=1)), data
 
 
+@pytest.mark.slow
 def test_confidences_are_probabilities_and_the_first_set_is_the_surest(voted: Voted) -> None:
     model, data = voted
     predictions = model.predict(data.X)
@@ -46,6 +47,7 @@ def test_confidences_are_probabilities_and_the_first_set_is_the_surest(voted: Vo
         assert confidence[start] == confidence[start:end].max()
 
 
+@pytest.mark.slow
 def test_a_stored_model_predicts_as_before(voted: Voted, tmp_path: Path) -> None:
     model, data = voted
     save(model, tmp_path / "model")
@@ -55,6 +57,7 @@ def test_a_stored_model_predicts_as_before(voted: Voted, tmp_path: Path) -> None
     np.testing.assert_allclose(before.confidence, after.confidence, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_document_alone_is_judged_as_in_a_batch(voted: Voted) -> None:
     model, data = voted
     together = model.predict(data.X[:10])
@@ -64,6 +67,7 @@ def test_a_document_alone_is_judged_as_in_a_batch(voted: Voted) -> None:
         np.testing.assert_allclose(alone.confidence, together.confidence[start:end], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpora.vectors(250)
     monkeypatch.setattr(training, "MIN_DOCUMENTS_REFINED", data.n)

@@ -18,6 +18,8 @@ from setwise.service.stores import tables
 from setwise.service.stores.upkeep import migrate
 from tests.releases.make import ANSWERS, ENCRYPTION_KEY, HERE, PASSWORD, settings
 
+pytestmark = pytest.mark.slow
+
 RELEASES = sorted(folder.name for folder in HERE.iterdir() if (folder / ANSWERS).is_file())
 
 

@@ -13,6 +13,8 @@ from setwise.service.simulation.plan import BadPlan, Drift, Group, Plan
 from setwise.service.simulation.streams import HeldOutStream, SyntheticStream
 from tests.trained import Artifacts, write_documents
 
+pytestmark = pytest.mark.slow
+
 # A lenient target is soon proved, and a nervous breaker soon trips, so that few documents suffice.
 PLAN = Plan(
     weeks=6,

@@ -76,6 +76,7 @@ def worker(
         process.wait()
 
 
+@ON_POSTGRES
 def test_a_worker_killed_in_the_middle_of_a_file_loses_and_doubles_nothing(
     installation: Installation,
 ) -> None:

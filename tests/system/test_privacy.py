@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 
 from setwise.service.domain.callers import SYSTEM, Role
 from tests.edge import PASSWORD
-from tests.system.conftest import PATIENCE_S, SETWISE, Installation, Server
+from tests.system.conftest import ON_POSTGRES, PATIENCE_S, SETWISE, Installation, Server
 
 pytestmark = pytest.mark.system
 
@@ -123,6 +123,7 @@ def run(installation: Installation, *arguments: str, **settings: str) -> tuple[i
     return done.returncode, done.stdout + done.stderr
 
 
+@ON_POSTGRES
 def test_without_its_key_a_server_does_not_start_and_keys_can_be_changed(
     encrypted: Installation,
 ) -> None:

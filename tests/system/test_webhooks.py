@@ -171,6 +171,7 @@ def test_a_third_program_ends_with_exactly_what_was_sent(
     assert not any(d["text"] in server.log.read_text() for d in sample)
 
 
+@ON_POSTGRES
 def test_what_was_committed_before_a_kill_is_delivered_after_it(
     installation: Installation,
 ) -> None:

@@ -24,6 +24,8 @@ from setwise.models.storage.artifacts import load, save
 from setwise.models.training import PRESETS, Preset, TrainingOptions, TrainingWarning, train
 from tests.models.corpora import dataset, vectors
 
+pytestmark = pytest.mark.slow
+
 MIXTURES = ["cbm", "cbm-rerank"]
 
 
