@@ -22,10 +22,14 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from setwise.service.secret_files import SUFFIX, BadSecretFile, read_secrets
 from setwise.service.sign_in.oidc import read_roles
 from setwise.service.stores.column_types import read_keys
 
 PREFIX = "SETWISE_"
+
+SECRETS = ("database_url", "pepper", "encryption_keys", "oidc_client_secret")
+"""Settings that can be given as the name of a file, in a variable that ends in ``_FILE``."""
 
 _OF_TESTS = ("SETWISE_TEST_", "SETWISE_REQUIRE_")
 """Variables that tests read, not the service."""
@@ -304,8 +308,12 @@ class Settings(BaseSettings):
             If a setting is invalid. The message names the variable, the fault and the remedy.
         """
         try:
+            secrets = read_secrets(PREFIX, SECRETS)
+        except BadSecretFile as error:
+            raise BadSetting(str(error)) from error
+        try:
             # pydantic checks the values, whatever their type.
-            made = cls(**overrides)  # type: ignore[arg-type]
+            made = cls(**{**secrets, **overrides})  # type: ignore[arg-type]
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False)[0]
             name = ".".join(str(part) for part in fault["loc"]).upper()
@@ -407,6 +415,7 @@ def misspelt(names: Iterable[str]) -> list[str]:
     ['SETWISE_DATABSE_URL is no setting and has no effect; is SETWISE_DATABASE_URL meant?']
     """
     known = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields]
+    known += [f"{PREFIX}{name.upper()}{SUFFIX}" for name in SECRETS]
     found = []
     for name in sorted(names):
         upper = name.upper()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from setwise.service.settings import BadSetting, Settings, Source, shown, without_secrets
+from setwise.service.settings import BadSetting, Settings, Source, misspelt, shown, without_secrets
 
 
 @pytest.fixture(autouse=True)
@@ -12,6 +12,7 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for name in Settings.model_fields:
         monkeypatch.delenv(f"SETWISE_{name.upper()}", raising=False)
+        monkeypatch.delenv(f"SETWISE_{name.upper()}_FILE", raising=False)
 
 
 def test_everything_lies_in_the_data_folder_by_default(tmp_path: Path) -> None:
@@ -150,3 +151,59 @@ def test_a_setting_names_the_environment_or_the_command_as_its_source(
 )
 def test_an_address_is_shown_without_what_may_be_secret(address: str, seen: str) -> None:
     assert without_secrets(address) == seen
+
+
+def test_secrets_are_read_from_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    secrets = {
+        "DATABASE_URL": "postgresql+psycopg://me:hunter2@host/db",
+        "PEPPER": "p" * 64,
+        "ENCRYPTION_KEYS": "A" * 43 + "=",
+        "OIDC_CLIENT_SECRET": "s3cret",
+    }
+    for name, value in secrets.items():
+        (tmp_path / name).write_text(value + "\n")
+        monkeypatch.setenv(f"SETWISE_{name}_FILE", str(tmp_path / name))
+    settings = Settings.read()
+    assert settings.database_url == secrets["DATABASE_URL"]
+    for name in ("PEPPER", "ENCRYPTION_KEYS", "OIDC_CLIENT_SECRET"):
+        assert getattr(settings, name.lower()).get_secret_value() == secrets[name]
+    assert "hunter2" not in repr(settings)
+    assert {one.source for one in shown(settings) if one.variable == "SETWISE_PEPPER"} == {
+        Source.ENVIRONMENT
+    }
+    assert misspelt([f"SETWISE_{name}_FILE" for name in secrets]) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (None, "cannot be read (No such file or directory)"),
+        (b"", "is empty"),
+        (b" \n", "is empty"),
+        (b"\xff\xfe", "is not text"),
+        (b"x" * 100_000, "is too large"),
+        (b"hunter2", "at least 32 characters"),
+    ],
+)
+def test_a_wrong_secret_file_is_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None, fault: str
+) -> None:
+    path = tmp_path / "pepper"
+    if content is not None:
+        path.write_bytes(content)
+    monkeypatch.setenv("SETWISE_PEPPER_FILE", str(path))
+    with pytest.raises(BadSetting) as refused:
+        Settings.read()
+    said = str(refused.value)
+    assert said.startswith("SETWISE_PEPPER")
+    assert fault in said
+    assert "\n" not in said
+    assert "hunter2" not in said
+
+
+def test_a_secret_is_given_in_one_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "pepper").write_text("p" * 64)
+    monkeypatch.setenv("SETWISE_PEPPER", "q" * 64)
+    monkeypatch.setenv("SETWISE_PEPPER_FILE", str(tmp_path / "pepper"))
+    with pytest.raises(BadSetting, match="SETWISE_PEPPER is set too"):
+        Settings.read()

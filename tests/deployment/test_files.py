@@ -48,7 +48,7 @@ SERVICE = {
         },
         "networks": TEXTS,
         "stop_grace_period": DURATION,
-        "environment": {"type": "object", "additionalProperties": {"type": "string"}},
+        "environment": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
         "healthcheck": {
             "oneOf": [
                 {
@@ -166,7 +166,11 @@ def test_the_compose_file_fits_its_specification(compose: dict[str, Any]) -> Non
             assert service["read_only"]
             assert service["cap_drop"] == ["ALL"]
             assert (ROOT / service["build"]["dockerfile"]).is_file()
-    for name, needed in (("migrate", "service_healthy"), ("api", "service_completed_successfully")):
+    for name, needed in (
+        ("roles", "service_healthy"),
+        ("migrate", "service_completed_successfully"),
+        ("api", "service_completed_successfully"),
+    ):
         (condition,) = services[name]["depends_on"].values()
         assert condition == {"condition": needed}
 
@@ -193,6 +197,25 @@ def test_the_compose_file_sets_settings_and_runs_commands_that_exist(
         "SETWISE_VERSION",
         "SETWISE_LOG_LEVEL",
     }
+
+
+@pytest.mark.parametrize("name", ["migrate", "api", "worker"])
+def test_the_compose_file_passes_every_setting(compose: dict[str, Any], name: str) -> None:
+    given = compose["services"][name]["environment"]
+    of_the_image = {"data_dir"}
+    of_the_migration = {"database_app_user"}
+    for field in set(Settings.model_fields) - of_the_image - of_the_migration:
+        assert f"SETWISE_{field.upper()}" in given, field
+    # An empty value would replace the default; no value passes on what `.env` or the shell has.
+    assert "" not in given.values()
+
+
+def test_the_service_does_not_learn_the_password_of_the_owner(compose: dict[str, Any]) -> None:
+    for name in ("api", "worker"):
+        service = compose["services"][name]
+        assert "env_file" not in service
+        assert "${POSTGRES_PASSWORD" not in str(service["environment"])
+        assert "SETWISE_DATABASE_APP_USER" not in service["environment"]
 
 
 def _expressions() -> list[str]:
