@@ -97,6 +97,6 @@ def test_the_service_works_as_a_role_that_cannot_rewrite_history(
         "TRUNCATE audit_events",
         "SET session_replication_role = replica",
     ):
-        with engine.begin() as connection, pytest.raises(ProgrammingError, match="denied|owner"):
+        with engine.begin() as connection, pytest.raises(ProgrammingError, match=r"denied|owner"):
             connection.execute(text(statement))
     engine.dispose()
