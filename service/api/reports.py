@@ -18,6 +18,7 @@ from setwise.service.api.schemas import (
 )
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain.predictions import Reason
+from setwise.service.domain.reports import UNDECIDED
 from setwise.service.services.analysis import forecast
 from setwise.service.services.analysis import reliability as reliability_reports
 from setwise.service.services.analysis.forecast import MOST_DOCUMENTS
@@ -86,7 +87,12 @@ class Recent(AnswerBody):
     since: datetime
     documents: int = Field(ge=0)
     sent: int = Field(ge=0)
-    accuracy: Share = Field(description="Of the sets that were confident enough to be sent.")
+    accuracy: Share = Field(
+        description=f"Of the sets that were confident enough to be sent. {UNDECIDED}"
+    )
+    undecided: int = Field(
+        ge=0, description="Contradictions that a lead has yet to decide, counted as wrong."
+    )
     drawn: bool = Field(description="That is from audits; otherwise from reported outcomes.")
     reported: Share = Field(description="Of sent sets with an outcome: not a random choice.")
     hours_saved: float | None = Field(description="What reading all that was sent would take.")
@@ -107,6 +113,7 @@ class Recent(AnswerBody):
             sent=seen.sent,
             accuracy=Share.model_validate(vars(seen.accuracy)),
             drawn=seen.drawn,
+            undecided=seen.undecided,
             reported=Share.model_validate(vars(seen.reported)),
             hours_saved=seen.hours_saved,
             certified=seen.certificate.certified,
@@ -135,6 +142,7 @@ class Summary(AnswerBody):
                 "sent": 620,
                 "accuracy": _SHARE,
                 "drawn": True,
+                "undecided": 2,
                 "reported": {**_SHARE, "value": 0.97},
                 "hours_saved": 7.5,
                 "certified": True,

@@ -15,6 +15,12 @@ from setwise.service.domain.rules import Rule, first_broken
 CONFIDENT = frozenset({Reason.ABOVE_THRESHOLD, Reason.AUDIT})
 """Reasons of documents that are sent unless an audit holds them."""
 
+UNDECIDED = (
+    "An auditor's contradiction counts as wrong until a lead decides on it. The breaker and "
+    "certifications count an audit that nobody finishes in time as wrong, too."
+)
+"""How the accuracy of what was sent counts unfinished audits, stated beside it."""
+
 UNSENDABLE = frozenset({Reason.OUT_OF_DOMAIN, Reason.RULE})
 """Reasons that no threshold overrules."""
 

@@ -199,6 +199,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
             "",
             f"{percent(accuracy.low)} to {percent(accuracy.high)}, from "
             + plural(accuracy.checked, "audit" if seen.drawn else "outcome")
+            + cockpit_figures.undecided(seen)
             if accuracy.value is not None
             else "no audit has been completed yet",
             "" if accuracy.value is None else "good" if met else "bad",

@@ -131,6 +131,8 @@ class Cockpit:
         audits, from reported outcomes.
     drawn : bool
         Whether the accuracy comes from audits.
+    undecided : int
+        Contradictions that a lead has yet to decide; the accuracy counts them as wrong.
     reported : Share
         Accuracy of sent sets with a reported outcome, which may not be a random sample.
     seconds : float or None
@@ -162,6 +164,7 @@ class Cockpit:
     weeks: list[Row]
     accuracy: Share
     drawn: bool
+    undecided: int
     reported: Share
     seconds: float | None
     hours_saved: float | None
@@ -279,6 +282,7 @@ class Reports:
             reviews = transaction.reports.review_days(since)
             checked = transaction.reports.checked(since, MOST_CHECKED)
             lines = transaction.backlog.read().reviews
+            undecided = transaction.reports.undecided(since)
             certificate = _certificate(transaction, policy)
             newest = transaction.calibrations.page(after=None, limit=1).items
             clients = {key.id: key.name for key in transaction.keys.all()}
@@ -318,6 +322,7 @@ class Reports:
             weeks=rows if pace is Pace.WEEK else over(Pace.WEEK),
             accuracy=share([cell for cell in cells if confident(cell)], policy.risk, known),
             drawn=known.drawn,
+            undecided=undecided if known.drawn else 0,
             reported=_reported(sent, policy.risk),
             seconds=seconds,
             hours_saved=None if seconds is None else n_sent * seconds / 3600,

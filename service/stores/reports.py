@@ -36,6 +36,7 @@ from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import (
+    CONFIDENT,
     STEPS,
     Backlog,
     Cell,
@@ -276,6 +277,26 @@ class ReportStore:
             if prediction_id not in found:
                 found[prediction_id] = _Answer(bool(agreed), tuple(labels))
         return found
+
+    def undecided(self, since: datetime) -> int:
+        """Count confident documents whose auditor's contradiction waits for a lead."""
+        column, said = predictions.c, annotations.c
+        contradicted = select(said.id).where(
+            said.prediction_id == column.id,
+            said.kind == ReviewKind.AUDIT.value,
+            ~said.settles,
+            ~said.agreed,
+        )
+        decided = select(said.id).where(
+            said.prediction_id == column.id, said.kind == ReviewKind.ADJUDICATION.value
+        )
+        query = select(func.count()).where(
+            column.created_at >= since,
+            column.reason.in_([reason.value for reason in CONFIDENT]),
+            contradicted.exists(),
+            ~decided.exists(),
+        )
+        return int(self._connection.execute(query).scalar_one())
 
     def certification_audits(self, scorer: Scorer) -> int:
         """Count the audited documents that were drawn for certification."""

@@ -14,8 +14,9 @@ from setwise.service.domain.predictions import (
     PredictionFilter,
     Reason,
 )
-from setwise.service.domain.reports import CheckedSet, ReviewDay, standing
+from setwise.service.domain.reports import UNDECIDED, CheckedSet, ReviewDay, standing
 from setwise.service.domain.reviews import ReviewKind
+from setwise.service.pages.figures.work import accuracy, undecided
 from setwise.service.services.analysis.mistakes import mistakes
 from setwise.service.services.analysis.over_time import Pace, Queue, over_time, queue
 from setwise.service.services.policy import Policies
@@ -112,6 +113,30 @@ def test_accuracy_of_what_was_sent_is_that_of_its_audits(filled: Transactions) -
     assert (share.checked, share.right, share.value) == (10, 9, pytest.approx(0.9))
     # Clopper and Pearson, 9 of 10, each bound at the policy's risk of 5 %.
     assert (share.low, share.high) == pytest.approx((0.6058, 0.9949), abs=1e-4)
+
+
+def test_contradictions_that_a_lead_has_yet_to_decide_are_counted_and_said(
+    filled: Transactions,
+) -> None:
+    assert read(filled).undecided == 0
+    waits, decided = (made(0.9, audit=True, days_ago=1) for _ in range(2))
+    with filled() as transaction:
+        for one in (waits, decided):
+            add_predictions(transaction, one)
+            work = replace(task(one), kind=ReviewKind.AUDIT, created_at=one.created_at)
+            transaction.reviews.add(work)
+            said = replace(annotation(work, "c"), kind=ReviewKind.AUDIT, settles=False)
+            transaction.reviews.annotate(said)
+        lead = replace(task(decided), kind=ReviewKind.ADJUDICATION, created_at=decided.created_at)
+        transaction.reviews.add(lead)
+        transaction.reviews.annotate(
+            replace(annotation(lead, "a", "b"), kind=ReviewKind.ADJUDICATION)
+        )
+        transaction.commit()
+    seen = read(filled)
+    assert (seen.undecided, seen.accuracy.checked, seen.accuracy.right) == (1, 12, 10)
+    assert undecided(seen) == "; 1 contradiction that a lead has yet to decide counts as wrong"
+    assert f"{UNDECIDED} Waiting for a lead: 1." in accuracy(seen).says
 
 
 def test_reported_outcomes_do_not_mix_with_audits(filled: Transactions) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
+from setwise.service.domain.reports import UNDECIDED
 from setwise.service.pages.figures.chart import (
     Axis,
     Frame,
@@ -155,6 +156,18 @@ def accuracy(seen: Cockpit) -> Figure:
     return drawn(figure, frame, marks)
 
 
+def undecided(seen: Cockpit) -> str:
+    """Say how many contradictions wait for a lead, and how they count."""
+    if not seen.undecided:
+        return ""
+    waits = plural(seen.undecided, "contradiction")
+    return f"; {waits} that a lead has yet to decide {_counts(seen.undecided)} as wrong"
+
+
+def _counts(n: int) -> str:
+    return "counts" if n == 1 else "count"
+
+
 def _accuracy_empty(seen: Cockpit) -> str:
     audits = seen.policy.audits
     if audits.certification_rate or audits.training_rate:
@@ -186,6 +199,7 @@ def _accuracy_says(seen: Cockpit) -> str:
         f"{basis}, {percent(share.value)} of the sets that were confident enough to be sent are "
         f"right; the true share lies above {percent(share.low)} and below {percent(share.high)}, "
         f"each with {exactly(1 - risk)} confidence. Unchecked sets do not count."
+        + (f" {UNDECIDED} Waiting for a lead: {seen.undecided:,}." if seen.undecided else "")
     )
 
 
