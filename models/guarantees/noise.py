@@ -96,6 +96,7 @@ class NoiseFault(StrEnum):
     NOT_SEPARATED = "not-separated"  # alpha + beta >= 1: answers say nothing, or the opposite
     AGREES_WITH_EVERYTHING = "agrees-with-everything"
     ALPHA_VARIES = "alpha-varies"  # with confidence; not blocking: each half has its alpha
+    UNDECIDED = "undecided"  # many contradictions wait for a lead, so that alpha is understated
     OVERLAP_CONFLICT = "overlap-conflict"  # gold labels and overlap give different alphas
     OVERLAP_MISFIT = "overlap-misfit"  # no two rates explain the overlap
 

@@ -130,7 +130,7 @@ class Calibration(AnswerBody):
             "`rows` used, and excluded by reason; `before` and `after` on rows that the "
             "calibrator did not see: Brier score, alignment error, sharpness, reliability curve; "
             "`automation` at the target; the paired `comparison`; `routes` that would change; "
-            "what would happen to `sending`."
+            "what would happen to `sending`; `warnings`, each a sentence."
         )
     )
     requested_by: str

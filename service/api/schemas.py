@@ -267,7 +267,7 @@ class ReviewTask(AnswerBody):
     @classmethod
     def of(cls, task: reviews.ReviewTask) -> Self:
         """Return the body for a task; blind reviews hide earlier answers."""
-        document, scored, blind = task.prediction.document, task.prediction.scored, task.kind.blind
+        document, scored, blind = task.prediction.document, task.prediction.scored, task.blind
         return cls(
             id=task.id,
             prediction_id=task.prediction.id,

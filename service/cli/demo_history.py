@@ -253,7 +253,7 @@ class History:
 
 
 def _blind(task: "ReviewTask") -> bool:
-    return task.kind.blind
+    return task.blind
 
 
 def _escalated(task: "ReviewTask") -> bool:

@@ -9,6 +9,9 @@ from setwise.service.domain.audits import Identity, Lottery, without_copies
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.rules import Metadata, MetadataRule, Rule, first_broken, held_back_alike
 
+MOST_PROVING = 0.9
+"""Audits with a draw from here on only set the thresholds to prove, like what is not audited."""
+
 
 class Scorer(NamedTuple):
     """The model and calibrator of a confidence; a certificate covers one."""
@@ -196,6 +199,7 @@ def gather(
         "too recent": 0,
         "not yet read again": 0,
         "drawn at a higher rate": 0,
+        "left to set the thresholds": 0,
         "same document again": 0,
     }
     covered: list[AuditedPrediction] = []
@@ -206,8 +210,10 @@ def gather(
         else:
             excluded[reason] += 1
     least = min((terms[one.policy_version].rate for one in covered), default=0.0)
-    chosen = [one for one in covered if one.draw < least]
-    excluded["drawn at a higher rate"] = len(covered) - len(chosen)
+    below = [one for one in covered if one.draw < least]
+    excluded["drawn at a higher rate"] = len(covered) - len(below)
+    chosen = [one for one in below if one.draw < MOST_PROVING]
+    excluded["left to set the thresholds"] = len(below) - len(chosen)
     drawn = _documents(chosen)
     excluded["same document again"] = len(chosen) - len(drawn)
     if any(one.audit is None and one.created_at > read_by for one in drawn):

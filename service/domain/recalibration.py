@@ -402,6 +402,50 @@ def sending_notice(policy: RoutingPolicy, scorer: Scorer) -> str:
     return "A certificate holds for this calibrator; its threshold is in force."
 
 
+LEAST_SENT = 50
+"""Outcomes and training audits of sets that would be sent, needed to vouch for those sets."""
+
+MOST_UNDECIDED = 0.1
+"""Share of contradicting audits without a lead's decision from which a report warns."""
+
+
+def unvouched(question: "Question") -> str | None:
+    """Return why the rows do not vouch for what is sent; None if they do.
+
+    Reviews read what is not sent. What goes wrong among confident sets shows in training audits and
+    outcomes only.
+    """
+    scorer = Scorer(question.model.version, calibrator_version(question.model, question.active))
+    if not question.policy.sends or question.policy.least_of(scorer) is None:
+        return None
+    found = sum(
+        row.prediction.selection.role is AuditRole.TRAINING or row.answer.source == "outcome"
+        for row in question.lessons.rows
+    )
+    if found >= LEAST_SENT:
+        return None
+    return (
+        f"Only {found} of the rows are training audits or outcomes; reviews say nothing of the "
+        f"confident sets that are sent. It takes {LEAST_SENT} before a calibrator is put into "
+        "service without a person: set audit.training_rate in the policy."
+    )
+
+
+def undecided(lessons: Lessons) -> str | None:
+    """Return a warning if many contradictions wait for a lead; None if few do."""
+    waiting = lessons.excluded.get(WAITS_FOR_A_LEAD, 0)
+    decided = sum(
+        row.answer.source == "audit" and row.answer.said is not None and not row.answer.said.agreed
+        for row in lessons.rows
+    )
+    if waiting <= MOST_UNDECIDED * (waiting + decided):
+        return None
+    return (
+        f"{waiting} of {waiting + decided} audits that contradict the model wait for a lead and "
+        "are left out, so confidences come out too high: decide on them first."
+    )
+
+
 def shortage(lessons: Lessons) -> str | None:
     """Return what a fit lacks and what to do, or None."""
     rows = lessons.rows

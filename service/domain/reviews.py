@@ -37,7 +37,8 @@ class ReviewKind(StrEnum):
     """Why a person reads the document.
 
     An audit checks the model and an overlap checks the first reviewer; both hide earlier answers.
-    In an adjudication a lead sees the answers that differ and decides.
+    In an adjudication a lead sees the answers that differ and decides; where none differ, the lead
+    reads the document afresh.
     """
 
     REVIEW = "review"
@@ -115,6 +116,15 @@ class ReviewTask:
     skips: tuple[Skip, ...] = ()
     answers: tuple[tuple[str, ...], ...] = ()
     decision: HeldDecision | None = None
+
+    @property
+    def blind(self) -> bool:
+        """Whether the reviewer must not see any earlier answer.
+
+        Besides audits and overlaps that is a lead's second reading of an audit that agreed with the
+        model: there are no answers to decide between, and the one to see would be a suggestion.
+        """
+        return self.kind.blind or (self.kind is ReviewKind.ADJUDICATION and not self.answers)
 
     @property
     def escalated(self) -> bool:
@@ -249,8 +259,8 @@ class ReviewTask:
             labels=tuple(labels),
             comment=comment,
             agreed=chosen == set(scored.labels),
-            chosen_rank=None if self.kind.blind else next(ranks, None),
-            suggestion_shown=not self.kind.blind,
+            chosen_rank=None if self.blind else next(ranks, None),
+            suggestion_shown=not self.blind,
             # The clock may have been set back since the claim.
             seconds=max(0.0, (decided_at - claimed_at).total_seconds()),
             created_at=now,
@@ -337,14 +347,15 @@ class Annotation:
 def rival_answers(
     predicted: tuple[str, ...], annotations: Sequence[Annotation]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the distinct answers that a lead decides between, sorted.
+    """Return the distinct answers that a lead decides between, sorted; none if all agree.
 
     The order does not reveal who gave which answer. An audit contradicts the model, an overlap
     the first reviewer.
     """
     audited = any(annotation.kind is ReviewKind.AUDIT for annotation in annotations)
     given = [one.labels for one in annotations if one.kind is not ReviewKind.ADJUDICATION]
-    return tuple(sorted({*given, predicted} if audited else {*given}))
+    rivals = {*given, predicted} if audited else {*given}
+    return tuple(sorted(rivals)) if len(rivals) > 1 else ()
 
 
 def calls_for_adjudication(

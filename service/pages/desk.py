@@ -266,7 +266,7 @@ _NAMED = 5
 
 def item(services: Services, caller: Caller, task: ReviewTask) -> Json:
     """Describe a task that ``caller`` holds."""
-    document, scored, blind = task.prediction.document, task.prediction.scored, task.kind.blind
+    document, scored, blind = task.prediction.document, task.prediction.scored, task.blind
     sets = [] if blind else [candidate.labels for candidate in scored.candidates]
     warnings = [warnings_of(odd) for odd in services.reviews.check(caller, task, sets)]
     return {
@@ -297,8 +297,6 @@ def item(services: Services, caller: Caller, task: ReviewTask) -> Json:
 
 def _why(task: ReviewTask) -> str | None:
     if task.kind is ReviewKind.ADJUDICATION:
-        if len(task.answers) == 1:  # an audit that agreed, read once more
-            return "A reviewer has read it. Is the answer right? Yours counts."
         return "Two answers differ; yours decides."
     if task.passed_on:
         return "Two reviewers passed on it."
@@ -362,7 +360,7 @@ def _offered(task: ReviewTask) -> Sequence[Sequence[str]]:
     """Return the sets to choose from, in the order of the page."""
     if task.answers:
         return task.answers
-    return () if task.kind.blind else [one.labels for one in task.prediction.scored.candidates]
+    return () if task.blind else [one.labels for one in task.prediction.scored.candidates]
 
 
 def plain_desk(desk: str) -> APIRouter:

@@ -163,7 +163,7 @@ class Recalibration(Recorded):
             requested_by=requested_by,
             created_at=self.now(),
         )
-        made, why = self._store(made, options, better=learnt.better)
+        made, why = self._store(made, options, better=learnt.better, blind_spot=learnt.blind_spot)
         if made.active:
             self.loader.follow()
         return made, why
@@ -268,7 +268,7 @@ class Recalibration(Recorded):
         )
 
     def _store(
-        self, made: Calibration, options: Options, *, better: bool
+        self, made: Calibration, options: Options, *, better: bool, blind_spot: str | None
     ) -> tuple[Calibration, str]:
         with self.begin() as transaction:
             active = transaction.calibrations.active(made.model_id)
@@ -289,7 +289,7 @@ class Recalibration(Recorded):
                     noise=made.noise.value,
                 )
             kept = known or made
-            why = _why_not(transaction, kept, active, options, better=better)
+            why = _why_not(transaction, kept, active, options, better=better, blind_spot=blind_spot)
             if why is None:
                 transaction.calibrations.activate(kept.model_id, kept.id, self.now(), self.new_id())
                 self._note(
@@ -394,12 +394,15 @@ def _why_not(
     options: Options,
     *,
     better: bool,
+    blind_spot: str | None,
 ) -> str | None:
     serving = transaction.models.active()
     if options.activate is Activate.NEVER:
         return "not asked to: activate it by hand"
     if not better:
         return verdict(made.report)
+    if blind_spot is not None:
+        return blind_spot
     if serving is None or serving.id != made.model_id:
         return "another model serves by now"
     if active is not None and active.version != made.replaces:

@@ -109,7 +109,7 @@ class Reviews(Recorded):
             task = transaction.reviews.get(task_id)
             if task is None:
                 raise ReviewNotFound(f"No review task has the id {task_id!r}.")
-            if not task.kind.blind:
+            if not task.blind:
                 refuse_hidden(transaction, caller, task.prediction.id)
         return task
 
@@ -137,7 +137,7 @@ class Reviews(Recorded):
         with self.begin(read_only=True) as transaction:
             page = transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)
             hidden = hidden_from(transaction, caller)
-        shown = (one for one in page.items if one.kind.blind or one.prediction.id not in hidden)
+        shown = (one for one in page.items if one.blind or one.prediction.id not in hidden)
         return replace(page, items=tuple(shown))
 
     def mine(self, caller: Caller) -> list[ReviewTask]:
@@ -409,7 +409,7 @@ class Reviews(Recorded):
             If the active model cannot score the document, or does not know a label.
         """
         caller.require(Permission.REVIEW)
-        if task.kind.blind:
+        if task.blind:
             raise Forbidden("This document must be read without the model's opinion.")
         document = task.prediction.document
         return self.predictors.active().explain(document, labels[:MOST_EXPLAINED_LABELS])

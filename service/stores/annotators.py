@@ -144,6 +144,25 @@ class AnnotatorStore:
         )
         return [GoldAnswer(*row) for row in self._oldest_first(query)]
 
+    def contradictions(self) -> Mapping[str, tuple[int, int]]:
+        """Return each group's audits that contradict the model, and those that leads decided."""
+        said, decided = annotations.alias("said"), annotations.alias("decided")
+        query = (
+            select(said.c.group, func.count(), func.count(decided.c.id))
+            .select_from(said)
+            .outerjoin(
+                decided,
+                and_(
+                    decided.c.prediction_id == said.c.prediction_id,
+                    _unusual("decided"),
+                    decided.c.kind == ReviewKind.ADJUDICATION.value,
+                ),
+            )
+            .where(_unusual("said"), said.c.kind == ReviewKind.AUDIT.value, ~said.c.agreed)
+            .group_by(said.c.group)
+        )
+        return {group: (n, known) for group, n, known in self._connection.execute(query)}
+
     def shown_gold(self) -> list[GoldAnswer]:
         """Return answers given with a suggestion in view that a blind answer checks, oldest first.
 

@@ -2,10 +2,15 @@
 
 from collections import defaultdict
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, insert, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, insert, or_, select
 
 from setwise.service.domain.audits import AuditRole
-from setwise.service.domain.certification import AuditedPrediction, Certification, Scorer
+from setwise.service.domain.certification import (
+    MOST_PROVING,
+    AuditedPrediction,
+    Certification,
+    Scorer,
+)
 from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.text import is_id
@@ -121,13 +126,19 @@ class CertificationStore:
         ]
 
     def unaudited(self, scorer: Scorer, *, limit: int) -> list[float]:
-        """Return confidences of the newest sendable predictions that were not drawn."""
+        """Return confidences of the newest sendable predictions that prove nothing.
+
+        They were not drawn to certify or, at rates near 1, are left out of the proof.
+        """
         column = predictions.c
         query = (
             select(column.confidence)
             .where(
                 made_by(self._connection, scorer),
-                column.audit_role != AuditRole.CERTIFICATION.value,
+                or_(
+                    column.audit_role != AuditRole.CERTIFICATION.value,
+                    column.draw >= MOST_PROVING,
+                ),
                 column.reason.not_in([Reason.OUT_OF_DOMAIN.value, Reason.RULE.value]),
             )
             .order_by(column.id.desc())

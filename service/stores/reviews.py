@@ -46,7 +46,22 @@ from setwise.service.stores.tables import (
     review_tasks,
 )
 
-_BLIND = review_tasks.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
+_audit = annotations.alias("audit")
+_AGREED = (
+    select(_audit.c.id)
+    .where(
+        _audit.c.prediction_id == review_tasks.c.prediction_id,
+        _audit.c.kind == ReviewKind.AUDIT.value,
+        _audit.c.agreed,
+    )
+    .correlate(review_tasks)
+    .exists()
+)
+_BLIND = or_(
+    review_tasks.c.kind.in_([kind.value for kind in ReviewKind if kind.blind]),
+    # A lead's second reading of an audit that agreed: see `ReviewTask.blind`.
+    and_(review_tasks.c.kind == ReviewKind.ADJUDICATION.value, _AGREED),
+)
 _WITH_PREDICTION = select(review_tasks, predictions).join(
     predictions, predictions.c.id == review_tasks.c.prediction_id
 )

@@ -111,6 +111,7 @@ def test_a_learnt_calibrator_shows_what_it_is_worth(served: Service) -> None:
     made, _ = served.services.recalibration.run(Options(), lambda *_: None, requested_by=SYSTEM.id)
     shown = served.get(f"{PATH}/{made.id}", by="lead").json()["report"]
     assert set(shown) == {
+        "warnings",
         "rows",
         "noise",
         "before",

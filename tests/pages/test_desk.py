@@ -198,12 +198,11 @@ def test_a_lead_sees_the_answers_of_an_adjudication(service: Service) -> None:
     assert item["why"] == "Two answers differ; yours decides."
 
 
-def test_an_audit_that_agreed_and_is_read_again_is_not_called_a_difference(
-    service: Service,
-) -> None:
+def test_an_audit_that_agreed_is_read_again_like_an_audit(service: Service) -> None:
     fill_adjudication(service, "a", "b")
     item = Desk(service, "lea", Role.LEAD).next()
-    assert item["why"] == "A reviewer has read it. Is the answer right? Yours counts."
+    assert item["kind"] == "review"
+    assert [item[name] for name in ("why", "candidates", "marginals", "answers")] == [None] * 4
 
 
 def test_without_a_script_a_lead_chooses_between_the_answers_alone(service: Service) -> None:

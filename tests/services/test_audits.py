@@ -115,9 +115,24 @@ def test_an_agreeing_audit_that_is_drawn_is_read_again(desk: Desk) -> None:
     desk.predict()
     _, annotation = desk.settle(ANN, RIGHT)
     assert (annotation.agreed, annotation.settles) == (True, False)
-    task, _ = desk.settle(LEAD, RIGHT)
-    assert task.answers == (("a", "b"),)
+    task, reread = desk.settle(LEAD, RIGHT)
+    assert task.kind is ReviewKind.ADJUDICATION
+    assert task.blind
+    assert task.answers == ()
+    assert not reread.suggestion_shown
     assert desk.told == [(MessageType.REVIEW_COMPLETED, RIGHT)]
+
+
+def test_a_lead_who_reads_an_agreeing_audit_again_sees_no_answer_meanwhile(desk: Desk) -> None:
+    desk.plan(AuditPlan(certification_rate=1.0, gold_reread_rate=1.0))
+    agreed, contradicted = desk.predict("0.9"), desk.predict("0.91")
+    desk.settle(ANN, RIGHT)
+    desk.settle(ANN, WRONG)
+    held = {task.prediction.id: task for _ in range(2) if (task := desk.claim(LEAD)) is not None}
+    assert held[agreed.id].blind
+    assert not held[contradicted.id].blind
+    with desk.database(read_only=True) as transaction:
+        assert transaction.reviews.held_blind(LEAD.id) == {agreed.id}
 
 
 def test_what_nobody_would_send_is_audited_blindly_too_so_that_it_can_certify(desk: Desk) -> None:

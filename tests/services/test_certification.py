@@ -123,6 +123,19 @@ def test_audits_of_days_on_which_some_are_unread_are_left_out_and_counted(loop: 
     assert {why: n for why, n in excluded.items() if n} == {"too recent": drawn}
 
 
+def test_if_every_document_is_audited_some_audits_set_the_thresholds(loop: Loop) -> None:
+    loop.plan(AuditPlan(certification_rate=1.0, gold_reread_rate=1.0))
+    made = loop.predict(*["0.9"] * 80)
+    loop.read()
+    proof = loop.certify(ADMIN.id)
+    assert proof.threshold == 0.9
+    kept = [one for one in made if one.selection.draw is not None and one.selection.draw < 0.9]
+    assert (proof.evidence["n_audits"], proof.evidence["n_predictions"]) == (
+        len(kept),
+        80 - len(kept),
+    )
+
+
 def test_what_nobody_has_read_in_time_counts_as_wrong(loop: Loop) -> None:
     loop.plan()
     loop.predict(*["0.9"] * 40)

@@ -49,13 +49,22 @@ class Readers:
         self._change(store)
 
     def audit(
-        self, who: Caller, n: int, *, alpha: float, beta: float, accuracy: float = 0.6
+        self,
+        who: Caller,
+        n: int,
+        *,
+        alpha: float,
+        beta: float,
+        accuracy: float = 0.6,
+        undecided: float = 0.0,
     ) -> None:
         """Let ``who`` answer, and leads decide where they are to."""
         right = self.rng.random(n) < accuracy
         errs = self.rng.random(n) < np.where(right, alpha, beta)
         agreed = right ^ errs
-        read = ~agreed | (self.rng.random(n) < REREAD)
+        read = (~agreed | (self.rng.random(n) < REREAD)) & (
+            agreed | (self.rng.random(n) >= undecided)
+        )
 
         def store(transaction: Transaction) -> None:
             for place in range(n):
@@ -200,6 +209,18 @@ def test_blind_gold_labels_say_nothing_of_answers_with_the_suggestion_in_view(
 def test_the_report_is_the_same_every_time(readers: Readers) -> None:
     readers.audit(ANN, 150, alpha=0.2, beta=0.1)
     assert readers.report == readers.report
+
+
+@pytest.mark.parametrize(("undecided", "warned"), [(0.05, False), (0.4, True)])
+def test_contradictions_that_wait_for_leads_are_said_to_bias_alpha(
+    readers: Readers, undecided: float, warned: bool
+) -> None:
+    readers.audit(ANN, 500, alpha=0.2, beta=0.05, undecided=undecided)
+    found = readers.report.groups["default"]
+    assert (NoiseFault.UNDECIDED in _faults(found)) is warned
+    assert found.usable
+    assert found.estimate is not None
+    assert (found.estimate.alpha.estimate < 0.18) is warned
 
 
 def test_too_few_gold_labels_are_counted(readers: Readers) -> None:

@@ -274,6 +274,39 @@ def test_known_noise_is_corrected_for(loop: Loop) -> None:
     }
 
 
+@pytest.mark.parametrize("training_rate", [0.0, 0.5])
+def test_reviews_of_what_is_not_sent_do_not_vouch_for_what_is(training_rate: float) -> None:
+    loop = Loop(Database())
+    loop.register()
+    audits = AuditPlan(training_rate=training_rate, mode=AuditMode.SEND)
+    loop.change_policy(ADMIN, change(threshold=0.6, audits=audits), None)
+    loop.predict(500)
+    loop.settle(ANN)
+    loop.settle(LEAD)
+    made, why = loop.run(activate=Activate.IF_BETTER)
+    assert made.active is (training_rate > 0)
+    warned = [str(each) for each in made.report["warnings"]]
+    assert any("audit.training_rate" in each for each in warned) is (training_rate == 0)
+    assert ("training audits or outcomes" in why) is (training_rate == 0)
+
+
+def test_a_report_says_that_contradictions_wait_for_leads(loop: Loop) -> None:
+    loop.change_policy(ADMIN, change(threshold=0.0, audits=AuditPlan(0.0, 1.0)), None)
+    loop.predict(500)
+    loop.settle(ANN)
+    for _ in range(100):
+        task = loop.claim(LEAD)
+        assert task is not None
+        labels = loop.answer(task.prediction, EXACT)
+        loop.complete(LEAD, task.id, labels, None, task.version)
+    learnt, _ = loop.run()
+    (warned,) = learnt.report["warnings"]
+    assert "wait for a lead" in warned
+    loop.settle(LEAD)
+    learnt, _ = loop.run()
+    assert learnt.report["warnings"] == []
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_gold_labels_judge_what_was_fitted_with_wrong_rates(
     monkeypatch: pytest.MonkeyPatch, seed: int

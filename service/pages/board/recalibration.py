@@ -223,12 +223,18 @@ _FLIPS: Sequence[ui.Column["Flip"]] = (
 )
 
 
+def _warnings(report: Mapping[str, object]) -> Sequence[str]:
+    found = report.get("warnings")
+    return [str(each) for each in found] if isinstance(found, list) else []
+
+
 def _calibrator(call: Call) -> ui.View:
     made = call.services.recalibration.get(call.caller, call.id)
     verdict_said = verdict(made.report)
     return ui.View(
         f"Calibrator {made.version[:12]}",
         (
+            *(ui.text(each, "note") for each in _warnings(made.report)),
             ui.Card(
                 "Before and after",
                 [

@@ -31,6 +31,8 @@ from setwise.service.domain.recalibration import (
     Question,
     Row,
     sending_notice,
+    undecided,
+    unvouched,
     verdict,
 )
 from setwise.service.services.ports import CalibratorStore, Predictor
@@ -50,12 +52,19 @@ MOST_LISTED = 200
 
 
 class Learnt(NamedTuple):
-    """A calibrator with its report."""
+    """A calibrator with its report.
+
+    Attributes
+    ----------
+    blind_spot : str or None
+        Why it must not be activated without a person; None if nothing speaks against it.
+    """
 
     kept: KeptRecalibration
     replaces: str
     report: Mapping[str, object]
     better: bool
+    blind_spot: str | None
 
 
 def learn(
@@ -82,6 +91,8 @@ def learn(
     before = present.predict(sets)
     comparison = _comparison(rows, answers, before, crossed)
     better = comparison is not None and comparison.gain > 0 and comparison.p_value < BETTER
+    blind_spot = unvouched(question)
+    warnings = [one for one in (blind_spot, undecided(question.lessons)) if one is not None]
     recent = [one for one in question.recent if not one.scored.out_of_domain and one.rule is None]
     return Learnt(
         kept=kept,
@@ -105,8 +116,10 @@ def learn(
             "comparison": _comparison_json(comparison, rows, better=better),
             "sending": sending_notice(question.policy, Scorer(model.version, kept.version)),
             "routes": _routes_json(question.policy, recent, present, fitted, index),
+            "warnings": warnings,
         },
         better=better,
+        blind_spot=blind_spot,
     )
 
 

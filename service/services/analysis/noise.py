@@ -34,6 +34,9 @@ Floats = NDArray[np.float64]
 FEWEST_PAIRS = 50
 """Fewest second readings for an estimate to compare with."""
 
+MOST_UNDECIDED = 0.1
+"""Share of contradictions without a lead's decision from which a group's alpha is doubtful."""
+
 STRATA = 4
 """Number of strata, by confidence, with equally many second readings."""
 
@@ -192,6 +195,7 @@ def report_noise(transaction: Transaction) -> NoiseReport:
     stamps = _stamps(transaction)
     found = _estimated(store.gold(), stamps)
     shown = _estimated(store.shown_gold(), stamps)
+    contradictions = store.contradictions()
     pairs = store.pairs()
     groups = {
         group.id: _report(
@@ -199,6 +203,7 @@ def report_noise(transaction: Transaction) -> NoiseReport:
             found.groups.get(group.id),
             shown.groups.get(group.id),
             _overlap([pair for pair in pairs if pair.group == group.id]),
+            _undecided(group, *contradictions.get(group.id, (0, 0))),
         )
         for group in store.groups()
     }
@@ -240,13 +245,14 @@ def _report(
     estimate: GroupNoise | None,
     with_suggestion: GroupNoise | None,
     overlap: OverlapEstimate | None,
+    undecided: tuple[NoiseFinding, ...],
 ) -> GroupReport:
     if group.fixed is not None:
         findings = _about_fixed(group)
     elif estimate is None:
         findings = _without_gold(group)
     else:
-        findings = estimate.findings
+        findings = estimate.findings + undecided
     if estimate is not None and overlap is not None:
         # The first answer of a pair is not blind, so the comparison warns but never blocks.
         findings += tuple(
@@ -254,6 +260,23 @@ def _report(
             for one in compare_with_overlap(group.id, estimate.alpha, overlap)
         )
     return GroupReport(group, estimate, with_suggestion, overlap, findings)
+
+
+def _undecided(group: Group, n: int, decided: int) -> tuple[NoiseFinding, ...]:
+    """Warn where the gold labels lack contradictions: alpha is a share of them."""
+    waiting = n - decided
+    if waiting <= MOST_UNDECIDED * n:
+        return ()
+    return (
+        NoiseFinding(
+            NoiseFault.UNDECIDED,
+            group.id,
+            f"{waiting} of {n} contradictions by {group.id!r} wait for a lead, so alpha is "
+            "understated: decide on them",
+            blocking=False,
+            needed=waiting,
+        ),
+    )
 
 
 def _about_fixed(group: Group) -> tuple[NoiseFinding, ...]:
