@@ -320,9 +320,8 @@ def test_gold_labels_judge_what_was_fitted_with_wrong_rates(
     blind = {"noise": Noise.KNOWN, "rates": Rates(0.2, 0.05), "activate": Activate.IF_BETTER}
     for one in loop.predict(150):
         loop.report_outcome(CLIENT, one.id, loop.answer(one, EXACT), "billing")
-    made, why = loop.run(**blind)
+    made, _ = loop.run(**blind)
     assert not made.active
-    assert "not proved better" in why
     assert made.report["comparison"]["judged_by"] == "gold labels"
 
 
