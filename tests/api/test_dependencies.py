@@ -22,17 +22,15 @@ def test_there_are_calls_to_protect() -> None:
     assert len(CALLS) > 50
 
 
-@pytest.mark.parametrize(("method", "path"), CALLS)
 @pytest.mark.parametrize(
     "header", [None, "", "Bearer", "Bearer ", "Bearer wrong", "Basic Og==", "Bearer \x7f"]
 )
-def test_a_call_without_a_good_key_is_refused(
-    service: Service, method: str, path: str, header: str | None
-) -> None:
+def test_a_call_without_a_good_key_is_refused(service: Service, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header}
-    response = service.send(method, path, headers=headers)
-    assert_problem(response, 401, "unauthenticated")
-    assert response.headers["www-authenticate"].startswith("Bearer")
+    for method, path in CALLS:
+        response = service.send(method, path, headers=headers)
+        assert_problem(response, 401, "unauthenticated")
+        assert response.headers["www-authenticate"].startswith("Bearer")
 
 
 def test_a_revoked_key_is_refused(service: Service) -> None:
