@@ -3,10 +3,11 @@
 import gc
 import signal
 import socket
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import cache
 from importlib.metadata import version
+from threading import Thread
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,12 @@ LONGEST_FAREWELL_S = 30
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
-def create_app(edge: Edge | None = None, *, lifespan: Lifespan | None = None) -> FastAPI:
+def create_app(
+    edge: Edge | None = None,
+    *,
+    lifespan: Lifespan | None = None,
+    only: APIRouter | None = None,
+) -> FastAPI:
     """Return the FastAPI application.
 
     Parameters
@@ -74,6 +80,8 @@ def create_app(edge: Edge | None = None, *, lifespan: Lifespan | None = None) ->
         Services and settings for the routes; without it, the application only describes itself.
     lifespan : callable or None
         Context that runs around the time of serving.
+    only : APIRouter or None
+        Routes in place of all of them.
     """
     app = FastAPI(
         title="Setwise",
@@ -82,7 +90,7 @@ def create_app(edge: Edge | None = None, *, lifespan: Lifespan | None = None) ->
         docs_url=None,  # its scripts come from another host; `reference` needs none
         redoc_url=None,
         redirect_slashes=False,
-        routes=_routes(),
+        routes=only.routes if only is not None else _routes(),
         webhooks=webhook_messages.router,
     )
     problems.install(app)
@@ -137,36 +145,59 @@ def serving(application: "Application") -> FastAPI:
     return create_app(application.edge, lifespan=application.running)
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that accepts connections; port 0 takes any free port.
+
+    Raises
+    ------
+    OSError
+        If the address is in use or does not exist.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=2048)
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return the URL of a listening socket."""
+    host, port, *_ = listener.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def serve(
     application: "Application",
+    listener: socket.socket,
     *,
-    host: str,
-    port: int,
-    started: Callable[[str], None] | None = None,
+    started: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serve until the process is asked to stop, then finish open requests.
 
     Parameters
     ----------
-    port : int
-        0 takes any free port.
-    started : callable or None
-        Called with the URL once connections are accepted.
-
-    Raises
-    ------
-    OSError
-        If the server cannot listen on the address.
+    listener : socket
+        Accepts connections; closed in the end.
+    started : callable
+        Called with the URL once requests are served.
     """
     settings = application.settings
     configure_logging(settings.log_level, settings.log_format)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Bound here, so that a port in use gives a one-line error instead of a log entry.
-    with socket.create_server((host, port), family=family, backlog=2048) as listener:
+    with listener:
         config = server_config(serving(application), settings)
-        name = f"[{host}]" if family is socket.AF_INET6 else host
-        address = f"http://{name}:{listener.getsockname()[1]}"
-        _Server(config, lambda: started(address) if started else None).run(sockets=[listener])
+        _Server(config, lambda: started(url_of(listener))).run(sockets=[listener])
+
+
+@contextmanager
+def serving_health(application: "Application", listener: socket.socket) -> Iterator[None]:
+    """Answer ``/healthz``, ``/readyz`` and ``/metrics`` inside the block, in a thread."""
+    app = create_app(application.edge, only=health.router)
+    server = uvicorn.Server(server_config(app, application.settings))
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="health", daemon=True)
+    with listener:
+        thread.start()
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def server_config(app: FastAPI, settings: "Settings") -> uvicorn.Config:

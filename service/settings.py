@@ -81,6 +81,8 @@ class Settings(BaseSettings):
     retain_auto_days, retain_reviewed_days : int
         How long to keep the texts of automatically sent and of reviewed documents; 0 keeps them
         indefinitely.
+    workers : int
+        Server processes that share the port.
     max_text_bytes : int
         Largest text of a document, in bytes of UTF-8.
     undo_s : float
@@ -160,6 +162,7 @@ class Settings(BaseSettings):
     retain_auto_days: Annotated[int, Field(ge=0, le=36_500)] = 30
     retain_reviewed_days: Annotated[int, Field(ge=0, le=36_500)] = 0
     embedded_worker: bool = True
+    workers: Annotated[int, Field(ge=1, le=256)] = 1
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
     max_text_bytes: Annotated[int, Field(ge=1_000, le=100_000_000)] = 1_000_000

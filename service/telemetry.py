@@ -1,6 +1,7 @@
 """Structured logs, request ids and metrics, which never contain a document's content."""
 
 import logging
+import os
 import platform
 import re
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, generate_latest
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,6 +36,9 @@ from setwise.service.tracing import Tracing
 REQUEST_ID_HEADER = b"x-request-id"
 REQUEST_ID = "request_id"
 """Name of the request id in a request's state."""
+
+SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
+"""Variable by which the Prometheus library finds the folder of shared counts."""
 
 _ACCEPTABLE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _UNMATCHED = "unmatched"
@@ -113,32 +118,38 @@ class Metrics:
     """Metrics of one application; `exposition` returns them as Prometheus text."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
+        self._registry: CollectorRegistry = CollectorRegistry()
+        counted: CollectorRegistry | None = self._registry
+        self._together: CollectorRegistry | None = None
+        if SHARED_METRICS in os.environ:
+            # Several processes serve one port: each counts in files, and any of them adds them up.
+            counted, self._together = None, CollectorRegistry()
+            MultiProcessCollector(self._together)  # type: ignore[no-untyped-call]
         self.requests = Counter(
             "setwise_requests",
             "Requests answered.",
             ["method", "route", "status"],
-            registry=self._registry,
+            registry=counted,
         )
         self.latency = Histogram(
             "setwise_request_seconds",
             "Time from a request's head to the last byte of its answer.",
             ["method", "route"],
             buckets=_LATENCY_BUCKETS_S,
-            registry=self._registry,
+            registry=counted,
         )
         self.decisions = Counter(
             "setwise_decisions",
             "Predictions made by this process.",
             ["decision", "reason"],
-            registry=self._registry,
+            registry=counted,
         )
         self.stages = Histogram(
             "setwise_stage_seconds",
             "Time of one stage of a group of predictions: score, route, store.",
             ["stage"],
             buckets=_LATENCY_BUCKETS_S,
-            registry=self._registry,
+            registry=counted,
         )
         Info("setwise_build", "What this process runs.", registry=self._registry).info(
             {"version": version("setwise"), "python": platform.python_version()}
@@ -180,7 +191,8 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Return the Prometheus text format, version 0.0.4."""
-        return generate_latest(self._registry)
+        shared = b"" if self._together is None else generate_latest(self._together)
+        return shared + generate_latest(self._registry)
 
 
 _Metric = TypeVar("_Metric", Counter, Histogram)

@@ -72,8 +72,7 @@ def demo(
     try:
         main.serve(
             served,
-            host=HOST,
-            port=port,
+            main.listen(HOST, port),
             started=lambda url: _greet(
                 welcome(
                     url,

@@ -2,8 +2,14 @@
 
 # ruff: noqa: PLC0415 - FastAPI and uvicorn import slowly: only where needed
 
+import os
 import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Annotated
 
@@ -15,35 +21,110 @@ from setwise.service.cli.console import CommandError, note, print_json
 commands = typer.Typer()
 
 
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+
+
 @commands.command()
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 8000,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=256, help="Processes that share the port; SETWISE_WORKERS or 1 by default."
+        ),
+    ] = None,
+    fd: Annotated[int | None, typer.Option(hidden=True, help="Socket of `--workers`.")] = None,
 ) -> None:
     """Start the server: API, pages and jobs."""
-    from setwise.service import app as main
+    from setwise.service.app import serve as serve_on
+    from setwise.service.app import url_of
 
     with application() as built:
-        try:
-            main.serve(
-                built, host=host, port=port, started=lambda url: note(f"Setwise listens on {url}")
+        if fd is not None:
+            serve_on(built, socket.socket(fileno=fd))
+            return
+        listener = _listen(host, port)
+        if workers is None:
+            workers = built.settings.workers
+        if workers == 1:
+            serve_on(built, listener, started=lambda url: note(f"Setwise listens on {url}"))
+            return
+    note(f"Setwise listens on {url_of(listener)} with {workers} processes")
+    _serve_together(listener, workers)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    from setwise.service.app import listen
+
+    try:
+        return listen(host, port)
+    except OSError as error:
+        raise CommandError(
+            f"cannot listen on {host} port {port}: {error.strerror}; choose another --port"
+        ) from error
+
+
+def _serve_together(listener: socket.socket, workers: int) -> None:
+    """Serve one socket from several processes; when one ends, end all.
+
+    A process that dies is left to the service manager, which starts everything again.
+    """
+    from setwise.service.telemetry import SHARED_METRICS
+
+    stopping = False
+    with TemporaryDirectory(prefix="setwise-metrics-") as counts, listener:
+        program = "from setwise.service.cli import main; main()"
+        command = [sys.executable, "-c", program, "serve", "--fd", str(listener.fileno())]
+        processes = [
+            subprocess.Popen(  # noqa: S603 -- this very program
+                command,
+                env=os.environ | {SHARED_METRICS: counts},
+                pass_fds=[listener.fileno()],
             )
-        except OSError as error:
-            raise CommandError(
-                f"cannot listen on {host} port {port}: {error.strerror}; choose another --port"
-            ) from error
+            for _ in range(workers)
+        ]
+
+        def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
+            nonlocal stopping
+            stopping = True
+            for process in processes:
+                process.terminate()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)  # any of them
+        asked = stopping
+        stop(signal.SIGTERM, None)
+        statuses = [process.wait() for process in processes]
+    if not asked:
+        raise CommandError(f"a server process ended by itself (statuses {statuses}); all stopped")
 
 
 @commands.command()
-def worker() -> None:
+def worker(
+    host: Host = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port for /healthz, /readyz and /metrics; none by default."
+        ),
+    ] = None,
+) -> None:
     """Run jobs and deliver webhooks, without a server."""
-    with application() as built:
+    from setwise.service.app import serving_health, url_of
+
+    with application() as built, ExitStack() as open_port:
 
         def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
             built.worker.stop()
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
+        if port is not None:
+            listener = _listen(host, port)
+            open_port.enter_context(serving_health(built, listener))
+            note(f"Setwise's worker answers on {url_of(listener)}")
         built.registry.start()
         built.shadow.start()
         built.courier.start()

@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,6 +99,74 @@ def test_openapi_needs_neither_settings_nor_a_database(
     assert capsys.readouterr().out == ""
     assert json.loads((tmp_path / "api.json").read_text())["paths"]
     assert list(tmp_path.iterdir()) == [tmp_path / "api.json"]
+
+
+def answer_of(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        return answer.read().decode()
+
+
+def test_processes_share_the_port_and_their_counts_and_end_together(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    process = subprocess.Popen(
+        [SETWISE, "serve", "--port", "0", "--workers", "2"],
+        env=os.environ | {"SETWISE_DATABASE_URL": sqlite_url, "SETWISE_EMBEDDED_WORKER": "false"},
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    assert line.endswith(" with 2 processes\n")
+    url = line.split()[3]
+    for _ in range(20):
+        assert answer_of(f"{url}/healthz") == '{"status":"ok"}'
+    counted = 'setwise_requests_total{method="GET",route="/healthz",status="200"} 20.0'
+    assert all(counted in answer_of(f"{url}/metrics") for _ in range(8))
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, "setwise: " in err) == (0, False)
+
+
+def test_a_server_process_that_dies_ends_the_others(tmp_path: Path, sqlite_url: str) -> None:
+    process = subprocess.Popen(
+        [SETWISE, "serve", "--port", "0", "--workers", "2"],
+        env=os.environ | {"SETWISE_DATABASE_URL": sqlite_url},
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    url = process.stderr.readline().split()[3]
+    answer_of(f"{url}/healthz")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGKILL)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2
+    assert "setwise: a server process ended by itself" in err
+
+
+def test_a_worker_answers_probes_where_it_is_asked_to(tmp_path: Path, sqlite_url: str) -> None:
+    process = subprocess.Popen(
+        [SETWISE, "worker", "--port", "0"],
+        env=os.environ | {"SETWISE_DATABASE_URL": sqlite_url},
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    url = process.stderr.readline().split()[-1]
+    assert answer_of(f"{url}/healthz") == '{"status":"ok"}'
+    assert "setwise_jobs{" in answer_of(f"{url}/metrics")
+    for path, status in (("/readyz", 503), ("/v1/predictions", 404)):  # no model; no other route
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            answer_of(f"{url}{path}")
+        assert refused.value.code == status
+        refused.value.close()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
 
 
 def test_a_worker_runs_jobs_and_stops_when_told(tmp_path: Path, sqlite_url: str) -> None:
