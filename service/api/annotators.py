@@ -116,6 +116,7 @@ class NoiseWithSuggestion(AnswerBody):
     """
 
     usable: bool = Field(description="Calibrators may learn from such answers.")
+    pooled: list[str] = Field(description="Groups too small alone, whose labels went together.")
     alpha: NoiseRate
     beta: NoiseRate
 

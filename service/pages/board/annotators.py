@@ -119,16 +119,22 @@ PLACE = Action(
 )
 
 
-def estimate(found: object) -> str:
-    """Return an estimate with its interval, in percent.
+def estimate(of: Mapping[str, object], name: str, group: str) -> str:
+    """Return a rate of a group with its interval, in percent, and whom it describes.
 
-    >>> estimate({"value": 0.05, "low": 0.01, "high": 0.125, "checked": 40})
+    >>> found = {"value": 0.05, "low": 0.01, "high": 0.125, "checked": 40}
+    >>> estimate({"alpha": found, "pooled": ["coders"]}, "alpha", "coders")
     '5.0 % (1.0 % to 12.5 %, 40 checked)'
+    >>> estimate({"alpha": found, "pooled": ["coders", "nurses"]}, "alpha", "coders")
+    '5.0 % (1.0 % to 12.5 %, 40 checked) of this group and nurses together'
     """
+    found, pooled = of[name], of["pooled"]
     if not isinstance(found, Mapping) or not found["checked"]:
         return "unknown"
-    value, low, high = (numerals.percent(float(found[name])) for name in ("value", "low", "high"))
-    return f"{value} ({low} to {high}, {found['checked']:,} checked)"
+    value, low, high = (numerals.percent(float(found[key])) for key in ("value", "low", "high"))
+    others = [each for each in pooled if each != group] if isinstance(pooled, list) else []
+    whose = f" of this group and {', '.join(others)} together" if others else ""
+    return f"{value} ({low} to {high}, {found['checked']:,} checked){whose}"
 
 
 def _rate(one: GroupReport, name: str) -> object:
@@ -136,7 +142,9 @@ def _rate(one: GroupReport, name: str) -> object:
     if one.group.fixed:
         return f"{100 * getattr(one.group.fixed, name):.1f} %"
     found = one.shown()["estimate"]
-    return estimate(found[name]) if isinstance(found, Mapping) else ui.quiet("unknown")
+    if not isinstance(found, Mapping):
+        return ui.quiet("unknown")
+    return estimate(found, name, one.group.id)
 
 
 def _findings(shown: Mapping[str, object]) -> Iterator[str]:
@@ -249,13 +257,15 @@ def _group(call: Call) -> ui.View:
             f"{100 * round(rate, 4):.10g} %" for rate in (report.rates.alpha, report.rates.beta)
         )
         how = "set by hand" if fixed else "estimated"
+        if not fixed and report.estimate is not None and len(report.estimate.pooled) > 1:
+            how = f"estimated of {', '.join(report.estimate.pooled)} together"
         rates = f"{alpha} of right sets rejected, {beta} of wrong sets accepted, {how}"
     found = shown["estimate"]
     known: list[ui.Piece] = [
         ui.Facts(
             (
-                ("Right sets rejected", estimate(found["alpha"])),
-                ("Wrong sets accepted", estimate(found["beta"])),
+                ("Right sets rejected", estimate(found, "alpha", group.id)),
+                ("Wrong sets accepted", estimate(found, "beta", group.id)),
             )
         )
         if isinstance(found, Mapping)
@@ -266,8 +276,8 @@ def _group(call: Call) -> ui.View:
         known.append(
             ui.Facts(
                 (
-                    ("Right sets rejected, suggestion in view", estimate(seen["alpha"])),
-                    ("Wrong sets accepted, suggestion in view", estimate(seen["beta"])),
+                    ("Right sets rejected, suggestion in view", estimate(seen, "alpha", group.id)),
+                    ("Wrong sets accepted, suggestion in view", estimate(seen, "beta", group.id)),
                 )
             )
         )

@@ -321,12 +321,12 @@ def _breaker_says(state: BreakerState) -> str:
 def noise(groups: Sequence[GroupReport]) -> Figure:
     """Return how often the answers of each group are wrong, as far as leads have decided."""
     rates = [
-        (report.group.name, name, meaning, rate)
-        for report in groups
-        if report.estimate is not None
-        for name, meaning, rate in (
-            ("alpha", "right rejected", report.estimate.alpha),
-            ("beta", "wrong accepted", report.estimate.beta),
+        (name, rate, meaning, share)
+        for name, one in _estimates(groups)
+        if one.estimate is not None
+        for rate, meaning, share in (
+            ("alpha", "right rejected", one.estimate.alpha),
+            ("beta", "wrong accepted", one.estimate.beta),
         )
     ]
     figure = Figure(
@@ -375,18 +375,32 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
     return drawn(figure, frame, marks)
 
 
+def _estimates(groups: Sequence[GroupReport]) -> list[tuple[str, GroupReport]]:
+    """Return a report for each estimate, with the names of all groups that it describes."""
+    name_of = {one.group.id: one.group.name for one in groups}
+    first = {one.estimate.pooled: one for one in reversed(groups) if one.estimate is not None}
+    return [
+        (" and ".join(name_of.get(each, each) for each in pooled), one)
+        for pooled, one in reversed(first.items())
+    ]
+
+
 def _noise_says(groups: Sequence[GroupReport]) -> str:
     known = [one for one in groups if one.estimate is not None]
     if not known:
         return "Reviewers' error rates are not known yet."
-    # Groups of which too little is known share the answers of all of them.
-    pooled = {one.estimate.pooled: one.estimate for one in known if one.estimate}
-    decided = sum(one.alpha.n + one.beta.n for one in pooled.values())
+    found = [(name, one.estimate) for name, one in _estimates(groups) if one.estimate is not None]
+    decided = sum(one.alpha.n + one.beta.n for _, one in found)
+    together = [name for name, one in found if len(one.pooled) > 1]
     blocked = [one.group.name for one in known if any(each.blocking for each in one.findings)]
     return (
         f"From {plural(decided, 'blind answer')} that leads have decided. Rates are of groups, "
         "never of one person: they show how far answers can be trusted when the calibrator is "
         "trained on them. "
+        + "".join(
+            f"Too little is known of each of {name}, so their rates are of all of them together. "
+            for name in together
+        )
         + (
             f"Answers of {', '.join(blocked)} are not used yet, as too little is known of them."
             if blocked

@@ -128,6 +128,7 @@ class GroupReport:
             if self.with_suggestion is None
             else {
                 "usable": self.usable_with_suggestion,
+                "pooled": [*self.with_suggestion.pooled],
                 "alpha": share_shown(self.with_suggestion.alpha),
                 "beta": share_shown(self.with_suggestion.beta),
             },
