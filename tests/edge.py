@@ -16,6 +16,7 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.services.all import Services
 from setwise.service.services.ports import Passwords
 from setwise.service.settings import Settings
+from setwise.service.stores.transaction import Transactions
 from tests.fake_files import FakeFiles
 from tests.fakes import (
     FakeCalibrators,
@@ -103,9 +104,11 @@ def service() -> Service:
     return build_service(Settings(max_text_bytes=1_000, key_cache_s=0))
 
 
-def build_service(settings: Settings, passwords: Passwords | None = None) -> Service:
+def build_service(
+    settings: Settings, passwords: Passwords | None = None, begin: Transactions | None = None
+) -> Service:
     """Return a service over fakes that has one key of each role."""
-    clock, ids, database = FakeClock(), FakeIds(), Database()
+    clock, ids, database = FakeClock(), FakeIds(), begin or Database()
     predictors = FakePredictors()
     faults: dict[str, str] = {}
     files, loader, calibrators = FakeFiles(), FakeLoader(), FakeCalibrators()

@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Response
-from pydantic import AwareDatetime, ConfigDict, Field, SecretStr
+from pydantic import ConfigDict, Field, SecretStr
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import AnswerBody, Example, RequestBody
+from setwise.service.api.schemas import AnswerBody, Example, Instant, RequestBody
 from setwise.service.domain import accounts
 from setwise.service.domain.callers import Permission, Role
 from setwise.service.domain.errors import KeyNotFound, LastAdmin, LoginTaken, PersonNotFound
@@ -42,7 +42,7 @@ _KEY: Example = {
 # Bodies are strict, and JSON has neither enumerations nor times.
 _Role = Annotated[Role, Field(strict=False)]
 _Scope = Annotated[Permission, Field(strict=False)]
-_Instant = Annotated[AwareDatetime, Field(strict=False)]
+_Instant = Annotated[Instant, Field(strict=False)]
 _Password = Annotated[SecretStr, Field(strict=False, max_length=2_000)]
 
 

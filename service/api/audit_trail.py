@@ -4,11 +4,11 @@ from datetime import datetime
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Query, Response
-from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, EdgeOf, answer
-from setwise.service.api.schemas import AnswerBody, Example, Paged
+from setwise.service.api.schemas import AnswerBody, Example, Instant, Paged
 from setwise.service.domain import audit_trail as domain
 from setwise.service.domain.audit_trail import EventFilter
 
@@ -79,8 +79,8 @@ class AuditQuery(Paged):
         None, max_length=100, description="Such as `review.completed`, or `review.` for all."
     )
     subject: str | None = Field(None, max_length=200)
-    since: AwareDatetime | None = None
-    before: AwareDatetime | None = None
+    since: Instant | None = None
+    before: Instant | None = None
 
 
 @router.get("/audit", response_model=AuditPage)

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
@@ -14,14 +14,15 @@ from setwise.service.api.http.openapi_answers import answering, headers
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import Job
+from setwise.service.api.schemas import Instant, RequestBody
 from setwise.service.api.schemas import Query as Parameters
-from setwise.service.api.schemas import RequestBody
 from setwise.service.domain.errors import (
     BlindReviewHeld,
     IdempotencyMismatch,
     JobNotFound,
     JobUnfinished,
     ResultNotFound,
+    StorageFull,
     UploadTooLarge,
 )
 from setwise.service.domain.files import COLUMNS, Exported, ExportRequest, Format
@@ -48,8 +49,8 @@ class _Wanted:
 
     format: Format
     content: bool
-    created_from: AwareDatetime | None
-    created_before: AwareDatetime | None
+    created_from: Instant | None
+    created_before: Instant | None
     after: str | None
 
     def as_request(self, what: Exported) -> ExportRequest:
@@ -76,8 +77,8 @@ class ExportQuery(_Wanted, Parameters):
 
     format: Format = _FORMAT
     content: bool = _CONTENT
-    created_from: AwareDatetime | None = _FROM
-    created_before: AwareDatetime | None = _BEFORE
+    created_from: Instant | None = _FROM
+    created_before: Instant | None = _BEFORE
     after: str | None = _AFTER
 
 
@@ -101,8 +102,8 @@ class ExportJobRequest(_Wanted, RequestBody):
     what: Exported
     format: Format = _FORMAT
     content: Annotated[bool, Field(strict=True)] = _CONTENT
-    created_from: AwareDatetime | None = _FROM
-    created_before: AwareDatetime | None = _BEFORE
+    created_from: Instant | None = _FROM
+    created_before: Instant | None = _BEFORE
     after: str | None = _AFTER
 
     def wanted(self) -> ExportRequest:
@@ -123,7 +124,7 @@ class ExportJobRequest(_Wanted, RequestBody):
             "headers": headers("Location"),
             "description": "The job that was requested with this key before.",
         },
-        **documented(UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, IdempotencyMismatch),
+        **documented(UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, IdempotencyMismatch, StorageFull),
     },
     openapi_extra={
         "requestBody": {

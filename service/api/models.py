@@ -33,6 +33,7 @@ from setwise.service.domain.errors import (
     ShadowNotFound,
     ShadowTaken,
     StaleVersion,
+    StorageFull,
     UploadTooLarge,
     VersionRequired,
 )
@@ -243,7 +244,9 @@ class Shadowing(AnswerBody):
     status_code=201,
     response_model=Model,
     response_description="The registered model; it does not serve yet.",
-    responses=documented(UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, InvalidRequest, DuplicateModel),
+    responses=documented(
+        UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, InvalidRequest, DuplicateModel, StorageFull
+    ),
     openapi_extra={
         "requestBody": {
             "required": True,

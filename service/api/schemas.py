@@ -1,9 +1,18 @@
 """Bodies of requests and responses; the domain checks their content."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NotRequired, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, with_config
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    field_validator,
+    with_config,
+)
 from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12
 
 from setwise.service.domain import policy as routing
@@ -45,10 +54,28 @@ class AnswerBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
+def _in_utc(given: datetime) -> datetime:
+    try:
+        return given.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("must lie in the years 1 to 9999 in UTC") from None
+
+
+Instant = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""A time with an offset, in UTC."""
+
+
 class Query(BaseModel):
     """Base of query parameters: unknown ones are refused."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _storable(cls, given: object) -> object:
+        if isinstance(given, str) and "\x00" in given:
+            raise ValueError("must not contain NUL")
+        return given
 
 
 class Paged(Query):
@@ -188,8 +215,8 @@ class PredictionQuery(Paged):
 
     decision: Decision | None = None
     document_id: str | None = Field(None, max_length=1_000)
-    created_from: AwareDatetime | None = Field(None, description="RFC 3339, included.")
-    created_before: AwareDatetime | None = Field(None, description="RFC 3339, excluded.")
+    created_from: Instant | None = Field(None, description="RFC 3339, included.")
+    created_before: Instant | None = Field(None, description="RFC 3339, excluded.")
 
 
 # Reviews

@@ -249,6 +249,10 @@ class UploadTooLarge(ServiceError):
     """The file is larger than the configured limit."""
 
 
+class StorageFull(ServiceError):
+    """There is no space left for a file; nothing of it was stored."""
+
+
 class ModelUnavailable(ServiceError):
     """No model is active, so nothing can be predicted."""
 

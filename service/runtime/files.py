@@ -4,6 +4,7 @@ They are encrypted if there is a key.
 """
 
 import base64
+import errno
 import io
 import shutil
 from collections.abc import Iterator, Sequence
@@ -11,9 +12,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
+import structlog
 from fsspec.implementations.local import LocalFileSystem
 
-from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.errors import StorageFull, StorageUnavailable
 from setwise.service.runtime.object_stores import open_store
 from setwise.service.services.ports import FileStore, Sink
 from setwise.service.stores.column_types import BOUND, REENCRYPT, SEALED, TextCipher
@@ -22,9 +24,13 @@ from setwise.service.stores.upkeep.encryption import PASSES, NotDone, Report, st
 FRAME_BYTES = 1 << 16
 """Bytes that are encrypted together, and held in memory."""
 
-
 DRAFT = ".incoming"
 """Ends the name of a local file until it is complete."""
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""What the system says where there is no space left."""
+
+log = structlog.get_logger(__name__)
 
 
 class FolderOrObjectFiles:
@@ -42,7 +48,21 @@ class FolderOrObjectFiles:
 
     @contextmanager
     def create(self, name: str) -> Iterator[Sink]:
-        """Yield a file for writing, which appears complete when the block ends."""
+        """Yield a file for writing, which appears complete when the block ends.
+
+        Raises `StorageFull` if there is no space left.
+        """
+        try:
+            with self._draft(name) as file:
+                yield file
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            log.exception("files.full")
+            raise StorageFull("There is no space left for the file.") from error
+
+    @contextmanager
+    def _draft(self, name: str) -> Iterator[Sink]:
         target = f"{self._root}/{name}"
         # An object appears once it is closed; a local file needs a temporary name until then.
         draft = f"{target}{DRAFT}" if self._local else target
@@ -50,9 +70,12 @@ class FolderOrObjectFiles:
         file = self._files.open(draft, "wb")
         try:
             yield cast("Sink", file)
+            if self._local:
+                file.close()  # writes the rest, for which there may be no space
         except BaseException:
             if self._local:
-                file.close()
+                with suppress(OSError):
+                    file.close()
                 Path(draft).unlink(missing_ok=True)
             else:
                 file.discard()

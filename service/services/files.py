@@ -97,7 +97,14 @@ class Upload:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stack.__exit__(kind, error, trace)
+        try:
+            self._stack.__exit__(kind, error, trace)
+        except BaseException as late:
+            error = late
+            raise
+        finally:
+            if error is not None:
+                self._store.remove(job_folder(self.job_id))
 
     def write(self, content: bytes) -> None:
         """Write the next bytes; raises `UploadTooLarge` beyond the limit."""

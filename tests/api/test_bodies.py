@@ -3,11 +3,16 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
 from setwise.service.api.http.bodies import BodyLimit
+from setwise.service.api.schemas import Instant
 from tests.edge import Service, assert_problem
 
 JSON = {"Content-Type": "application/json"}
@@ -168,3 +173,20 @@ def test_a_deeply_nested_body_is_refused(service: Service, depth: int) -> None:
     )
     assert response.status_code in {400, 413, 422}
     assert response.headers["content-type"] == "application/problem+json"
+
+
+OFFSETS = st.integers(-1_439, 1_439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+ENDS = st.sampled_from([datetime.min, datetime.max])  # noqa: DTZ901 -- offsets come later
+
+
+@given(
+    (st.datetimes() | ENDS).flatmap(lambda at: OFFSETS.map(lambda zone: at.replace(tzinfo=zone)))
+)
+def test_every_time_is_read_in_utc_or_refused(at: datetime) -> None:
+    try:
+        read = TypeAdapter(Instant).validate_python(at.isoformat())
+    except ValidationError:
+        assert at.year in {1, 9999}
+    else:
+        assert read.tzinfo is UTC
+        assert read - at == timedelta(0)

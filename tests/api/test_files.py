@@ -1,9 +1,12 @@
 """Files over HTTP: documents in, results and exports out."""
 
+import errno
 import json
+from contextlib import nullcontext
 
 import pytest
 
+from setwise.service.api import models
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.runtime.schedule import tasks
 from setwise.service.runtime.worker import Worker
@@ -131,3 +134,29 @@ def test_a_job_makes_an_export_for_download(service: Service) -> None:
     body = {"what": "everything", "content": "yes"}
     refused = service.post("/v1/jobs/export", by="client", json=body)
     assert_problem(refused, 422, "invalid-request", "/what", "/content")
+
+
+class Full:
+    """A file on a disk without space."""
+
+    def write(self, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_an_upload_to_a_full_disk_is_a_problem_and_stores_nothing(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.files.stored["jobs/other/result/0.jsonl"] = b""
+    monkeypatch.setattr(service.files, "create", lambda _: nullcontext(Full()))
+    sent = {"content": b'{"text": "0.5"}\n', "headers": {"Content-Type": "application/jsonl"}}
+    assert_problem(service.post("/v1/jobs/scoring", by="client", **sent), 507, "storage-full")
+    assert list(service.files.stored) == ["jobs/other/result/0.jsonl"]
+    assert service.get("/v1/jobs", by="client").json()["items"] == []
+
+
+def test_an_artifact_to_a_full_disk_is_a_problem(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models.tempfile, "TemporaryFile", lambda: nullcontext(Full()))
+    sent = {"content": b"PK", "headers": {"Content-Type": "application/zip"}}
+    assert_problem(service.post("/v1/admin/models", by="admin", **sent), 507, "storage-full")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.runtime.files import FRAME_BYTES, FolderOrObjectFiles, SealedFiles
+from setwise.service.domain.errors import StorageFull, StorageUnavailable
+from setwise.service.runtime.files import DRAFT, FRAME_BYTES, FolderOrObjectFiles, SealedFiles
 from setwise.service.services.ports import FileStore
 from setwise.service.stores.column_types import TextCipher
 from setwise.service.stores.upkeep.encryption import NotDone
@@ -142,3 +142,19 @@ def test_a_sealed_file_that_was_tampered_with_is_not_read(fault: str) -> None:
         cipher = TextCipher([bytes(32)])
     with SealedFiles(plain, cipher).open(name) as file, pytest.raises(StorageUnavailable):
         file.read()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
+@pytest.mark.parametrize("size", [10, 10_000_000], ids=["at the end", "in the middle"])
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_full_disk_is_named_and_leaves_nothing_behind(
+    tmp_path: Path, size: int, sealed: bool
+) -> None:
+    files: FileStore = FolderOrObjectFiles(str(tmp_path))
+    if sealed:
+        files = SealedFiles(files, CIPHER)
+    (tmp_path / "jobs/1/upload").mkdir(parents=True)
+    (tmp_path / f"jobs/1/upload/a{DRAFT}").symlink_to("/dev/full")
+    with pytest.raises(StorageFull):
+        write(files, "jobs/1/upload/a", b"x" * size)
+    assert files.names("jobs/1/upload") == []

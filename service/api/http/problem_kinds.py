@@ -367,6 +367,14 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "add ARTIFACT --activate`; `GET /readyz` turns to 200 when it serves.",
         _LATER,
     ),
+    errors.StorageFull: ProblemKind(
+        "storage-full",
+        HTTPStatus.INSUFFICIENT_STORAGE,
+        "There is no space left for the file",
+        "Nothing of it was stored. Tell the operator, who makes room where the service keeps files "
+        "(SETWISE_FILES_URL); then send it again.",
+        {"Connection": "close"},
+    ),
     errors.StorageUnavailable: ProblemKind(
         "storage-unavailable",
         HTTPStatus.SERVICE_UNAVAILABLE,

@@ -21,6 +21,7 @@ from setwise.service.api.http.problem_kinds import (
 )
 from setwise.service.domain import errors
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ServiceError
+from setwise.service.runtime.files import FULL
 
 MEDIA_TYPE = "application/problem+json"
 MOST_FAULTS = 50
@@ -130,6 +131,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(StarletteHTTPException, _http_error)
+    app.add_exception_handler(OSError, _system_error)
 
 
 async def _service_error(request: Request, error: Exception) -> Response:
@@ -143,6 +145,14 @@ async def _service_error(request: Request, error: Exception) -> Response:
     return problem_response(
         _kind_of(error), error.detail, request.url.path, faults=faults, headers=headers
     )
+
+
+async def _system_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, OSError) or error.errno not in FULL:
+        raise error
+    log.error("request.no_space", exc_info=error)
+    full = errors.StorageFull("There is no space left for what you sent.")
+    return await _service_error(request, full)
 
 
 async def _validation_error(request: Request, error: Exception) -> Response:
