@@ -1,6 +1,5 @@
 """Rows that a model was calibrated on, kept for recalibration."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.calibration.recalibration import AnnouncedSets, Answers
 from setwise.models.sets.candidates import CandidateSets, RaggedSets
-from setwise.models.storage.state import check_labels, checked_array
+from setwise.models.storage.fields import StoredArray, StoredSetting
+from setwise.models.storage.state import Lengths, StoredPart
 
 MOST_ROWS = 20_000
 """Maximum number of rows kept: more would add little and enlarge the artifact."""
@@ -17,7 +17,7 @@ MOST_ROWS = 20_000
 PRIOR_ROWS = 200.0
 """Number of reviews that all original rows are worth before the first review."""
 
-_PARTS = ("confidence", "score", "runner_up", "rest")
+_SHARES = ("confidence", "score", "runner_up", "rest")
 
 
 def fading_weight(n_original: int, n_effective: float) -> float:
@@ -47,7 +47,7 @@ def fading_weight(n_original: int, n_effective: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationRows:
+class CalibrationRows(StoredPart):
     """Announced sets of training documents, and whether they were right.
 
     Confidences are cross-fitted: neither calibrator nor base model had seen the document.
@@ -60,6 +60,18 @@ class CalibrationRows:
 
     sets: AnnouncedSets
     right: NDArray[np.uint8]
+    stored = (
+        StoredSetting("n_labels", "sets.n_labels", int, low=1, length="labels"),
+        StoredArray("right", "right", np.uint8, ("rows",), low=0, high=1),
+        *(
+            StoredArray(name, f"sets.{name}", np.float64, ("rows",), low=0.0, high=1.0)
+            for name in _SHARES
+        ),
+        StoredArray("set_indptr", "sets.sets.indptr", np.int64, ("rows+1",), cuts="entries"),
+        StoredArray(
+            "labels", "sets.sets.labels", np.int32, ("entries",), picks="labels", rises="set_indptr"
+        ),
+    )
 
     def __len__(self) -> int:
         return len(self.right)
@@ -96,35 +108,10 @@ class CalibrationRows:
         weight = np.full(len(self), fading_weight(len(self), n_effective))
         return self.sets, Answers.of(self.right, weight=weight)
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and settings."""
-        arrays: dict[str, NDArray[Any]] = {name: getattr(self.sets, name) for name in _PARTS}
-        arrays |= {
-            "set_indptr": self.sets.sets.indptr,
-            "labels": self.sets.sets.labels,
-            "right": self.right,
-        }
-        return arrays, {"n_labels": self.sets.n_labels}
-
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the rows.
-
-        Raises
-        ------
-        ValueError
-            If an array does not fit, or a value is not a probability.
-        """
-        n_labels = int(settings["n_labels"])
-        right = checked_array(arrays, "right", np.uint8, (None,))
-        parts = [checked_array(arrays, name, np.float64, right.shape) for name in _PARTS]
-        if any(((part < 0) | (part > 1)).any() for part in parts) or (right > 1).any():
-            raise ValueError("a confidence or an answer lies outside [0, 1]")
-        indptr = checked_array(arrays, "set_indptr", np.int64, (len(right) + 1,))
-        labels = checked_array(arrays, "labels", np.int32, (None,))
-        check_labels("labels", indptr, labels, n_labels)
-        confidence, score, runner_up, rest = parts
-        return cls(
-            AnnouncedSets(confidence, score, runner_up, rest, RaggedSets(indptr, labels), n_labels),
-            right,
-        )
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the rows."""
+        sets = RaggedSets(found["set_indptr"], found["labels"])
+        confidence, score, runner_up, rest = (found[name] for name in _SHARES)
+        announced = AnnouncedSets(confidence, score, runner_up, rest, sets, lengths["labels"])
+        return cls(announced, found["right"])

@@ -6,7 +6,7 @@ All share one protocol, so that they are interchangeable.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,13 +16,18 @@ from sklearn.exceptions import NotFittedError
 from setwise.models.calibration.trees import CompiledTrees
 from setwise.models.labels.isotonic import IsotonicCurve
 from setwise.models.sets.features import Arrays, SetFeatureTable
-from setwise.models.storage.state import (
-    StoredPart,
-    check_ragged,
-    checked_array,
-)
+from setwise.models.storage.checks import checked_value
+from setwise.models.storage.fields import StoredArray, StoredParameters, StoredSetting
+from setwise.models.storage.state import Lengths, StoredPart
 
 Objective = Literal["squared", "logistic", "softmax"]
+
+# What XGBoost calls them; the softmax is computed here.
+_OBJECTIVES = {
+    "squared": "reg:squarederror",
+    "logistic": "binary:logistic",
+    "softmax": "reg:squarederror",
+}
 
 # Gradient and curvature of a loss at given margins; XGBoost passes the second argument.
 _Gradient = Callable[[NDArray[np.float32], object], tuple[NDArray[Any], NDArray[Any]]]
@@ -46,7 +51,9 @@ class SetCalibrator(Protocol):
         """Return arrays and JSON settings for `from_state`."""
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+    def from_state(
+        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], /, **lengths: int
+    ) -> Self:
         """Rebuild the fitted calibrator."""
 
 
@@ -89,10 +96,14 @@ class UncalibratedSets(StoredPart, BaseEstimator):
         return table.column("score")
 
 
-class IsotonicSets(BaseEstimator):
+class IsotonicSets(StoredPart, BaseEstimator):
     """One isotonic curve from score to confidence (thesis, section 4.4)."""
 
     curve_: IsotonicCurve
+    stored = (
+        StoredArray("x", "curve_.x", np.float64, ("knots",)),
+        StoredArray("y", "curve_.y", np.float64, ("knots",)),
+    )
 
     def fit(
         self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
@@ -107,22 +118,23 @@ class IsotonicSets(BaseEstimator):
         _require(self, "curve_")
         return np.clip(self.curve_(table.column("score")), 0.0, 1.0)
 
-    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the knots of the curve."""
-        return {"x": self.curve_.x, "y": self.curve_.y}, {}
-
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # all state is arrays
-        """Rebuild the calibrator from its knots."""
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # nothing of lengths
+        """Rebuild the fitted calibrator."""
         calibrator = cls()
-        x = checked_array(arrays, "x", np.float64, (None,))
-        calibrator.curve_ = IsotonicCurve.from_knots(
-            x, checked_array(arrays, "y", np.float64, x.shape)
-        )
+        calibrator.curve_ = IsotonicCurve.from_knots(found["x"], found["y"])
         return calibrator
 
 
-class CardinalityIsotonicSets(BaseEstimator):
+class RaggedKnots(NamedTuple):
+    """The knots of several curves: curve ``c`` holds ``indptr[c]:indptr[c + 1]``."""
+
+    indptr: NDArray[np.int64]
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+
+
+class CardinalityIsotonicSets(StoredPart, BaseEstimator):
     """One isotonic curve for each cardinality (thesis, section 4.4).
 
     Parameters
@@ -131,6 +143,14 @@ class CardinalityIsotonicSets(BaseEstimator):
         Cardinalities with fewer rows share one curve, or use the curve of all rows if these
         are too few as well.
     """
+
+    stored = (
+        StoredSetting("min_rows", "min_rows", int, low=0),
+        StoredArray("cardinalities", "cardinalities_", np.int64, ("curves",), low=-1),
+        StoredArray("indptr", "knots_.indptr", np.int64, ("curves+1",), cuts="knots", least=1),
+        StoredArray("x", "knots_.x", np.float64, ("knots",)),
+        StoredArray("y", "knots_.y", np.float64, ("knots",)),
+    )
 
     def __init__(self, min_rows: int = 20) -> None:
         self.min_rows = min_rows
@@ -164,35 +184,31 @@ class CardinalityIsotonicSets(BaseEstimator):
             out[rows] = curve(score[rows])
         return np.clip(out, 0.0, 1.0)
 
-    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the knots of all curves; -1 stands for rare cardinalities."""
-        lengths = [len(curve.x) for curve in self.curves_]
-        return {
-            "cardinalities": self.cardinalities_,
-            "indptr": np.cumsum([0, *lengths], dtype=np.int64),
-            "x": np.concatenate([curve.x for curve in self.curves_]),
-            "y": np.concatenate([curve.y for curve in self.curves_]),
-        }, {"min_rows": self.min_rows}
+    @property
+    def knots_(self) -> RaggedKnots:
+        """The knots of all curves; the first is that of rare cardinalities."""
+        return RaggedKnots(
+            np.cumsum([0, *(len(curve.x) for curve in self.curves_)], dtype=np.int64),
+            np.concatenate([curve.x for curve in self.curves_]),
+            np.concatenate([curve.y for curve in self.curves_]),
+        )
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the calibrator from its knots."""
-        calibrator = cls(int(settings["min_rows"]))
-        calibrator.cardinalities_ = checked_array(arrays, "cardinalities", np.int64, (None,))
-        n_curves = len(calibrator.cardinalities_)
-        bounds = checked_array(arrays, "indptr", np.int64, (n_curves + 1,))
-        x = checked_array(arrays, "x", np.float64, (None,))
-        y = checked_array(arrays, "y", np.float64, x.shape)
-        check_ragged("indptr", bounds, len(x), least=1)
-        if n_curves == 0:
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the fitted calibrator."""
+        if lengths["curves"] == 0:
             raise ValueError("there is no curve")
+        calibrator = cls(found["min_rows"])
+        calibrator.cardinalities_ = found["cardinalities"]
+        x, y = found["x"], found["y"]
         calibrator.curves_ = [
-            IsotonicCurve.from_knots(x[start:end], y[start:end]) for start, end in pairwise(bounds)
+            IsotonicCurve.from_knots(x[start:end], y[start:end])
+            for start, end in pairwise(found["indptr"])
         ]
         return calibrator
 
 
-class BoostedSets(BaseEstimator):
+class BoostedSets(StoredPart, BaseEstimator):
     """Gradient-boosted trees on all set features and label indicators (thesis, section 4.5).
 
     Parameters
@@ -227,6 +243,11 @@ class BoostedSets(BaseEstimator):
 
     trees_: CompiledTrees
     model_: dict[str, Any]
+    stored = (
+        StoredParameters("parameters"),
+        StoredSetting("shape", "shape_", list),
+        StoredSetting("xgboost", "model_", dict),
+    )
 
     def __init__(
         self,
@@ -341,17 +362,16 @@ class BoostedSets(BaseEstimator):
             )
         return self.trees_.margin(table, n_trees)
 
-    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the parameters and, under ``xgboost``, XGBoost's document of the trees."""
-        settings = {"parameters": self.get_params(), "shape": list(self.shape_)}
-        return {}, {**settings, "xgboost": self.model_}
-
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # the trees are a document
-        """Rebuild the calibrator without importing XGBoost."""
-        calibrator = cls(**settings["parameters"])
-        n_dense, n_labels = settings["shape"]
-        calibrator._adopt(settings["xgboost"], int(n_dense), int(n_labels))  # own class
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the fitted calibrator, without importing XGBoost."""
+        calibrator = cls(**found["parameters"])
+        n_dense, n_labels = (checked_value("shape", side, int, low=0) for side in found["shape"])
+        if lengths.get("labels", n_labels) != n_labels:
+            raise ValueError(f"its trees count {n_labels} labels")
+        calibrator._adopt(found["xgboost"], n_dense, n_labels)  # own class
+        if calibrator.trees_.objective != _OBJECTIVES[calibrator.objective]:
+            raise ValueError(f"its trees have the objective {calibrator.trees_.objective!r}")
         return calibrator
 
 

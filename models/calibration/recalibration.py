@@ -15,9 +15,9 @@ The announced set stays the same. Other candidates share the rest in the old pro
 confidences that summed to at most one still do.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numba import njit
@@ -29,9 +29,13 @@ from scipy.special import expit, logit
 from setwise.models.calibration.losses import ForwardLoss, checked_rates
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather
 from setwise.models.sets.coherence import coherent_confidence
-from setwise.models.storage.state import checked_array
+from setwise.models.storage.fields import StoredArray, StoredSetting
+from setwise.models.storage.state import StoredPart
 
 Floats = NDArray[np.float64]
+
+# Size of a weight in a file: any margin is a certainty long before.
+_LARGEST = 1e6
 
 COLUMNS = ("confidence", "score", "runner-up", "rest", "size")
 """Inputs besides the labels: logits of the model's confidence, the score, the most confident other
@@ -213,7 +217,7 @@ class Answers(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Recalibration:
+class Recalibration(StoredPart):
     """The fitted correction.
 
     Attributes
@@ -227,6 +231,17 @@ class Recalibration:
     intercept: float
     weights: Floats
     label_weights: Floats
+    column_names = COLUMNS
+    stored = (
+        StoredSetting("columns", "column_names", list, choices=(list(COLUMNS),)),
+        StoredSetting("intercept", "intercept", float, low=-_LARGEST, high=_LARGEST),
+        StoredArray(
+            "weights", "weights", np.float64, (len(COLUMNS),), low=-_LARGEST, high=_LARGEST
+        ),
+        StoredArray(
+            "label_weights", "label_weights", np.float64, ("labels",), low=-_LARGEST, high=_LARGEST
+        ),
+    )
 
     @classmethod
     def identity(cls, n_labels: int) -> Self:
@@ -324,31 +339,6 @@ class Recalibration:
         correction = _Correction(self.intercept, self.weights, self.label_weights)
         return _correct(
             candidates.doc_indptr, candidates.sets, candidates.log_score, confidence, correction
-        )
-
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and settings."""
-        arrays = {"weights": self.weights, "label_weights": self.label_weights}
-        return arrays, {"intercept": self.intercept, "columns": list(COLUMNS)}
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the correction.
-
-        Raises
-        ------
-        ValueError
-            If it reads other columns, or an array does not fit.
-        """
-        if tuple(settings["columns"]) != COLUMNS:
-            raise ValueError(f"it reads {settings['columns']}, not {COLUMNS}")
-        intercept = float(settings["intercept"])
-        if not np.isfinite(intercept):
-            raise ValueError("the intercept is not finite")
-        return cls(
-            intercept,
-            checked_array(arrays, "weights", np.float64, (len(COLUMNS),)),
-            checked_array(arrays, "label_weights", np.float64, (None,)),
         )
 
 

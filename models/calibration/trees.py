@@ -14,6 +14,10 @@ from numpy.typing import NDArray
 
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.features import SetFeatureTable
+from setwise.models.storage.checks import checked_value
+
+# Splits and leaves are single precision, and hundreds are added.
+_LARGEST = 1e30
 
 
 class Nodes(NamedTuple):
@@ -38,10 +42,13 @@ class CompiledTrees:
     nodes : Nodes
     base_margin : float
         Constant term of the sum.
+    objective : str
+        XGBoost's name of the loss.
     """
 
     nodes: Nodes
     base_margin: float
+    objective: str
 
     @classmethod
     def from_xgboost(cls, model: Mapping[str, Any], n_dense: int, n_labels: int) -> Self:
@@ -67,15 +74,17 @@ class CompiledTrees:
             base = json.loads(learner["learner_model_param"]["base_score"])
             base_score = float(base[0] if isinstance(base, list) else base)
             parsed = [_read_tree(tree, n_dense, n_dense + n_labels) for tree in trees]
-        except (KeyError, IndexError, TypeError, AttributeError) as fault:
+        except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as fault:
             raise ValueError(f"not an XGBoost tree model: {fault!r} is missing or odd") from fault
-        if objective == "reg:squarederror":
+        if objective == "reg:squarederror" and abs(base_score) <= _LARGEST:
             margin = base_score
-        elif objective == "binary:logistic":
+        elif objective == "binary:logistic" and 0.0 < base_score < 1.0:
             margin = float(np.log(base_score / (1.0 - base_score)))
         else:
-            raise ValueError(f"objective {objective!r} is not one this evaluator knows")
-        return cls(_join(parsed), margin)
+            raise ValueError(
+                f"objective {objective!r} of {base_score} is not one this evaluator knows"
+            )
+        return cls(_join(parsed), margin, objective)
 
     @property
     def n_trees(self) -> int:
@@ -136,13 +145,16 @@ def _read_node(
     branch; present means 1.
     """
     while True:
-        condition = np.float32(tree["split_conditions"][node])
-        below, above = tree["left_children"][node], tree["right_children"][node]
-        if not np.isfinite(condition):
-            raise ValueError("a tree of the XGBoost model holds a split that is not finite")
+        condition = np.float32(
+            checked_value(
+                "split", tree["split_conditions"][node], float, low=-_LARGEST, high=_LARGEST
+            )
+        )
+        below = checked_value("child", tree["left_children"][node], int)
+        above = checked_value("child", tree["right_children"][node], int)
         if below < 0 or above < 0:
             return -1, float(condition), -1, -1
-        column = int(tree["split_indices"][node])
+        column = checked_value("column", tree["split_indices"][node], int)
         if not 0 <= column < n_columns:
             raise ValueError("a tree of the XGBoost model has columns out of range")
         if column < n_dense:

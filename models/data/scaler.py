@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from setwise.models.data.rows import SparseRows
-from setwise.models.storage.state import StoredArray, StoredPart
+from setwise.models.storage.fields import StoredArray
+from setwise.models.storage.state import StoredPart
 
 # A matrix with a larger share of non-zero values is dense.
 _DENSE_SHARE = 0.5
@@ -52,8 +53,8 @@ class FeatureScaler(StoredPart):
 
     stored = (
         StoredArray("centre", "centre_", np.float64, ("features",)),
-        StoredArray("scale", "scale_", np.float64, ("features",)),
-        StoredArray("measured", "measured_", np.uint8, ("features",)),
+        StoredArray("scale", "scale_", np.float64, ("features",), low=0.0),
+        StoredArray("measured", "measured_", np.uint8, ("features",), low=0, high=1),
     )
 
     centre_: NDArray[np.float64]

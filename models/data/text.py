@@ -1,7 +1,7 @@
 """Turns texts into sparse tf-idf vectors in compiled code."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise, repeat
 from typing import Any, NamedTuple, Self
 
@@ -16,13 +16,15 @@ from setwise.models.data.bits import lowest_bit, without_lowest_bit
 from setwise.models.data.characters import FOLD, encoded, words_of
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.words import MAX_WORD_LENGTH, index_words, number_words
+from setwise.models.storage.fields import StoredArray, StoredNames, StoredParameters
+from setwise.models.storage.state import Lengths, StoredPart
 
 _DOCUMENTS_AT_ONCE = 1024  # bounds the tokens in memory
 _TINY_CORPUS = 50  # with fewer documents every word is known
 _BITS, _ONE = 64, np.uint64(1)  # bits of a mark
 
 
-class TextVectorizer(TransformerMixin, BaseEstimator):
+class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
     r"""Turn texts into l2-normalised sublinear tf-idf vectors.
 
     A word is a run of letters, digits or underscores of at most 40 characters, lower-cased; texts
@@ -73,6 +75,13 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
     bigrams_: NDArray[np.int64]
     beginnings_: list[str]
     idf_: NDArray[np.float32]
+    stored = (
+        StoredParameters("params", {"beginnings": (0, MAX_WORD_LENGTH)}),
+        StoredNames("vocabulary", "vocabulary_", "words"),
+        StoredNames("beginnings", "beginnings_", "beginnings", least=0, default=()),
+        StoredArray("bigrams", "bigrams_", np.int64, ("pairs",), low=0),
+        StoredArray("idf", "idf_", np.float32, ("features",), low=0.0),
+    )
 
     # Later parameters default to the behaviour that older saved models expect.
     def __init__(
@@ -256,51 +265,22 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         beginnings = [f"{part}*" for part in self.beginnings_]
         return np.array([*words, *pairs, *beginnings], dtype=object)
 
-    def get_state(
-        self,
-    ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:  # arrays of any type; JSON
-        """Return the state for ``from_state``: arrays and a JSON object.
-
-        Returns
-        -------
-        arrays : dict of str to ndarray
-            "idf" and "bigrams".
-        settings : dict
-            "params", "vocabulary" and "beginnings".
-        """
-        check_is_fitted(self, "idf_")
-        arrays: dict[str, NDArray[Any]] = {"idf": self.idf_, "bigrams": self.bigrams_}
-        return arrays, {
-            "params": self.get_params(),
-            "vocabulary": self.vocabulary_,
-            "beginnings": self.beginnings_,
-        }
-
     @classmethod
-    def from_state(
-        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]
-    ) -> "TextVectorizer":
-        """Rebuild a fitted vectorizer from its state.
-
-        Raises
-        ------
-        ValueError
-            If the parts do not fit together.
-        """
-        vectorizer = cls(**settings["params"])
-        vectorizer.vocabulary_ = list(settings["vocabulary"])
-        vectorizer.beginnings_ = list(settings.get("beginnings", []))
-        # Copies, because numba would recompile for read-only memory-mapped arrays.
-        vectorizer.bigrams_ = np.array(arrays["bigrams"], dtype=np.int64)
-        vectorizer.idf_ = np.array(arrays["idf"], dtype=np.float32)
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the fitted vectorizer."""
+        vectorizer = cls(**found["parameters"])
+        vectorizer.vocabulary_, vectorizer.beginnings_ = found["vocabulary"], found["beginnings"]
+        vectorizer.bigrams_, vectorizer.idf_ = found["bigrams"], found["idf"]
         vectorizer.n_features_in_ = 1
-        n_words, n_pairs = len(vectorizer.vocabulary_), len(vectorizer.bigrams_)
-        n_parts = len(vectorizer.beginnings_)
-        if vectorizer.idf_.shape != (n_words + n_pairs + n_parts,):
+        n_words, n_pairs, n_parts = lengths["words"], lengths["pairs"], lengths["beginnings"]
+        if len(vectorizer.idf_) != n_words + n_pairs + n_parts:
             raise ValueError(
                 f"idf has shape {vectorizer.idf_.shape}, but there are {n_words} words, "
                 f"{n_pairs} pairs and {n_parts} beginnings"
             )
+        rising = (vectorizer.bigrams_[1:] > vectorizer.bigrams_[:-1]).all()
+        if not rising or vectorizer.bigrams_.max(initial=0) >= n_words**2:
+            raise ValueError("array 'bigrams' names words that do not exist, or is out of order")
         vectorizer._index_words()
         return vectorizer
 

@@ -17,11 +17,14 @@ from setwise.models.data.rows import SparseRows
 from setwise.models.labels.linear import LinearFit, fit_elastic_net
 from setwise.models.labels.penalty import choose_penalty
 from setwise.models.labels.scaling import (
+    STORED_WEIGHTING,
     FeatureWeighting,
     Scheme,
     check_sample_weight,
     checked_rows,
 )
+from setwise.models.storage.fields import StoredArray, StoredParameters
+from setwise.models.storage.state import Lengths, StoredPart
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -44,7 +47,7 @@ class Weights(NamedTuple):
     intercept: NDArray[np.float64]  # (L,)
 
 
-class BinaryRelevance(ClassifierMixin, BaseEstimator):
+class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
     """One elastic-net logistic regression per label.
 
     Parameters
@@ -108,11 +111,29 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
     valid_loss_: NDArray[np.float64]
     n_features_in_: int
     classes_: NDArray[np.int64]
+    stored = (
+        StoredParameters("params"),
+        *STORED_WEIGHTING,
+        StoredArray("coef_indptr", "coef_.indptr", np.int64, ("features+1",), cuts="entries"),
+        StoredArray(
+            "coef_indices",
+            "coef_.indices",
+            np.int32,
+            ("entries",),
+            picks="labels",
+            rises="coef_indptr",
+        ),
+        StoredArray("coef_values", "coef_.data", np.float32, ("entries",)),
+        StoredArray("intercept", "intercept_", np.float64, ("labels",)),
+        StoredArray("alpha", "alpha_", np.float64, ("labels",), infinite=True),
+        StoredArray("n_iter", "n_iter_", np.int64, ("labels",)),
+        StoredArray("valid_loss", "valid_loss_", np.float64, ("labels",), infinite=True),
+    )
 
     def __init__(
         self,
         *,
-        alpha: Literal["auto"] | float | ArrayLike = "auto",
+        alpha: Literal["auto"] | float | NDArray[np.float64] = "auto",
         l1_ratio: float = 0.7,
         weighting: Scheme = "auto",
         tol: float = 1e-4,
@@ -287,47 +308,21 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
         """Return 1 for labels with a probability above one half, else 0."""
         return (self.decision_function(X) > 0.0).astype(np.uint8)
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the fitted state: arrays and JSON settings."""
-        check_is_fitted(self)
-        arrays: dict[str, NDArray[Any]] = {
-            "coef_indptr": self.coef_.indptr.astype(np.int64),
-            "coef_indices": self.coef_.indices.astype(np.int32),
-            "coef_values": self.coef_.data,
-            "intercept": self.intercept_,
-            "alpha": self.alpha_,
-            "n_iter": self.n_iter_,
-            "valid_loss": self.valid_loss_,
-            "scale": self.weighting_.scale_,
-        }
-        params = self.get_params()
-        params["alpha"] = (
-            params["alpha"]
-            if isinstance(params["alpha"], str)
-            else np.asarray(params["alpha"], dtype=np.float64).tolist()
-        )
-        if not isinstance(params["random_state"], int | None):
-            params["random_state"] = None
-        return arrays, {"params": params, "scheme": self.weighting_.scheme_}
-
     @classmethod
-    def from_state(cls, arrays: dict[str, NDArray[Any]], settings: dict[str, Any]) -> Self:
-        """Rebuild the estimator from its state."""
-        model = cls(**settings["params"])
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the fitted classifiers."""
+        model = cls(**found["parameters"])
         model.weighting_ = FeatureWeighting.from_state(
-            arrays["scale"], settings["scheme"], model.weighting
+            found["scale"], found["scheme"], model.weighting
         )
-        d, n_labels = len(arrays["scale"]), len(arrays["intercept"])
-        model.alpha_ = arrays["alpha"]
         model.coef_ = sp.csc_array(
-            (arrays["coef_values"], arrays["coef_indices"], arrays["coef_indptr"]),
-            shape=(n_labels, d),
+            (found["coef_values"], found["coef_indices"], found["coef_indptr"]),
+            shape=(lengths["labels"], lengths["features"]),
         )
-        model.intercept_ = arrays["intercept"]
-        model.n_iter_ = arrays["n_iter"]
-        model.valid_loss_ = arrays["valid_loss"]
-        model.n_features_in_ = d
-        model.classes_ = np.arange(n_labels)
+        model.alpha_, model.intercept_ = found["alpha"], found["intercept"]
+        model.n_iter_, model.valid_loss_ = found["n_iter"], found["valid_loss"]
+        model.n_features_in_ = lengths["features"]
+        model.classes_ = np.arange(lengths["labels"])
         model.weights_ = _by_feature(model.coef_, model.intercept_)
         return model
 

@@ -10,7 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.labels.isotonic import IsotonicCurve
-from setwise.models.storage.state import StoredArray, StoredPart, StoredSetting
+from setwise.models.storage.fields import StoredArray, StoredSetting
+from setwise.models.storage.state import StoredPart
 
 # Beyond it rounding makes a float64 probability indistinguishable from 0 or 1.
 LOGIT_LIMIT = 34.0
@@ -48,9 +49,24 @@ class LabelCalibrator(StoredPart, BaseEstimator):
     knot_values_: NDArray[np.float64]
     stored = (
         StoredArray("knot_indptr", "knot_indptr_", np.int64, ("labels+1",), cuts="knots", least=1),
-        StoredArray("knot_logits", "knot_logits_", np.float64, ("knots",)),
-        StoredArray("knot_values", "knot_values_", np.float64, ("knots",)),
-        StoredSetting("isotonic_share", "isotonic_share", float),
+        StoredArray(
+            "knot_logits",
+            "knot_logits_",
+            np.float64,
+            ("knots",),
+            rises="knot_indptr",
+            low=-LOGIT_LIMIT,
+            high=LOGIT_LIMIT,
+        ),
+        StoredArray(
+            "knot_values",
+            "knot_values_",
+            np.float64,
+            ("knots",),
+            low=-LOGIT_LIMIT,
+            high=LOGIT_LIMIT,
+        ),
+        StoredSetting("isotonic_share", "isotonic_share", float, low=0.0, high=1.0),
     )
 
     def __init__(self, isotonic_share: float = 0.5) -> None:

@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from setwise.models.data.rows import SparseRows
+from setwise.models.storage.fields import StoredArray, StoredSetting
 
 Scheme = Literal["auto", "idf", "deviation", "none"]
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
@@ -20,6 +21,13 @@ _UNIT_TOLERANCE = 1e-3
 # A column with a smaller share of spread in its magnitude is constant as far as float32 can tell.
 _CONSTANT = 1e-5
 _LARGEST = float(np.finfo(np.float32).max)
+
+
+STORED_WEIGHTING = (
+    StoredSetting("scheme", "weighting_.scheme_", str, choices=("idf", "deviation", "none")),
+    StoredArray("scale", "weighting_.scale_", np.float64, ("features",), low=0.0),
+)
+"""Fields of a part with the attribute ``weighting_``."""
 
 
 class FeatureWeighting(TransformerMixin, BaseEstimator):

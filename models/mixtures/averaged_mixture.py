@@ -29,7 +29,8 @@ from setwise.models.mixtures.mixture_explanation import ComponentSummary
 from setwise.models.mixtures.mixture_inference import MixtureInference
 from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits
 from setwise.models.mixtures.mixture_scoring import SharedMixture
-from setwise.models.storage.state import part_of
+from setwise.models.storage.checks import checked_value, part_of
+from setwise.models.storage.state import Lengths, StoredPart
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -81,7 +82,7 @@ class MeanMixture:
         return log_weights + self._log_share, SharedLogits(shared, self._biases)
 
 
-class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
+class AveragedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimator):
     """Mean of conditional Bernoulli mixtures fitted from different starts.
 
     Parameters
@@ -235,20 +236,22 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         return arrays, {"fits": settings}
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the mixture from its state.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing, has a wrong type or shape, or points outside another.
-        """
+    def read(
+        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], lengths: Lengths
+    ) -> Self:
+        """Rebuild the mixture from its state."""
+        shared = {name: lengths[name] for name in ("features", "labels") if name in lengths}
         fits = []
-        for number, of_fit in enumerate(settings["fits"]):
+        for number, of_fit in enumerate(checked_value("fits", settings["fits"], list)):
             own = part_of(arrays, _stored("", number))
             own |= {name: arrays[name] for name in _COMMON if name in arrays}
-            fits.append(ConditionalBernoulliMixture.from_state(own, of_fit))
-        return cls.of(fits)
+            stored = checked_value("fits", of_fit, dict)
+            fits.append(ConditionalBernoulliMixture.from_state(own, stored, **shared))
+        model = cls.of(fits)
+        lengths["features"], lengths["labels"] = model.n_features_in_, len(model.classes_)
+        if lengths.setdefault("components", model.n_components_) != model.n_components_:
+            raise ValueError(f"it counts {model.n_components_} components")
+        return model
 
 
 def _stored(name: str, number: int) -> str:

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.labels.binary_relevance import as_labels
-from setwise.models.labels.scaling import FeatureWeighting, Scheme
+from setwise.models.labels.scaling import STORED_WEIGHTING, FeatureWeighting, Scheme
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.experts.separate_experts import component_rates
@@ -29,10 +29,21 @@ from setwise.models.mixtures.mixture_explanation import ComponentSummary, featur
 from setwise.models.mixtures.mixture_inference import MixtureInference
 from setwise.models.mixtures.mixture_scoring import SeparateExperts, SharedExperts, as_mixture
 from setwise.models.mixtures.mixture_search import Found, MixtureSearch
-from setwise.models.mixtures.mixture_storage import pack_mixture, unpack_mixture
+from setwise.models.mixtures.mixture_storage import (
+    LinearMixture,
+    linear_mixture,
+    stored_mixture,
+)
 from setwise.models.mixtures.mode_fitting import fit_for_modes
 from setwise.models.mixtures.support.mixture_support import distinct_sets
-from setwise.models.storage.state import checked_array, part_of
+from setwise.models.storage.checks import checked_array
+from setwise.models.storage.fields import (
+    StoredArray,
+    StoredParameters,
+    StoredPiece,
+    StoredSetting,
+)
+from setwise.models.storage.state import Lengths, StoredPart
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -55,7 +66,7 @@ _CHOICES = {
 }
 
 
-class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
+class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimator):
     r"""Mixture of independent label classifiers, weighted by a gate.
 
     .. math:: p(y \mid x) = \sum_k \pi_k(x) \prod_l \mathrm{Ber}(y_l; \mu_{kl}(x))
@@ -181,6 +192,34 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
     reports_: tuple[StepReport, ...]
     n_features_in_: int
     classes_: NDArray[np.int64]
+    stored = (
+        StoredParameters("params"),
+        *STORED_WEIGHTING,
+        StoredArray("share", "share_", np.float64, ("components",)),
+        StoredArray("rates", "rates_", np.float64, ("components", "labels")),
+        StoredArray("typical", "typical_", np.float64, ("features",), infinite=True),
+        StoredArray("alpha", "alpha_", np.float64, ("labels",), infinite=True),
+        StoredArray("contrast", "contrast_", np.float64, ("components", "features"), optional=True),
+        StoredPiece(
+            "kernel_",
+            KernelMap,
+            "kernel_",
+            "kernel",
+            {"features": "features", "described": "described"},
+            nullable=True,
+        ),
+        StoredPiece(
+            "linear_",
+            stored_mixture,
+            shares={"components": "components", "labels": "labels", "features": "described"},
+        ),
+        StoredSetting("allow_empty", "allow_empty_", bool),
+        StoredSetting("l1_ratio", "l1_ratio_", float),
+        StoredSetting("gate_alpha", "gate_alpha_", float),
+        StoredSetting("sharpness", "sharpness_", float, default=1.0),
+        StoredSetting("n_iter", "n_iter_", int),
+        StoredSetting("reports", "step_reports_", list),
+    )
 
     def __init__(
         self,
@@ -188,7 +227,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         *,
         objective: Literal["likelihood", "mode"] = "likelihood",
         experts: Literal["shared", "separate"] = "shared",
-        alpha: Literal["auto"] | float | ArrayLike = "auto",
+        alpha: Literal["auto"] | float | NDArray[np.float64] = "auto",
         gate_alpha: Literal["auto"] | float = "auto",
         l1_ratio: Literal["auto"] | float = "auto",
         penalty_scale: float = 1.0,
@@ -401,77 +440,45 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
             )
         return tuple(summaries)
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the fitted state: arrays and JSON settings."""
-        check_is_fitted(self)
-        arrays = pack_mixture(self.gate_, self.experts_, self.support_)
-        arrays |= {
-            "scale": self.weighting_.scale_,
-            "share": self.share_,
-            "rates": self.rates_,
-            "typical": self.typical_,
-            "alpha": self.alpha_,
-        }
-        kernel = None
-        if self.kernel_ is not None and self.contrast_ is not None:
-            of_kernel, kernel = self.kernel_.get_state()
-            arrays |= {f"kernel_{name}": array for name, array in of_kernel.items()}
-            arrays["contrast"] = self.contrast_
-        params = self.get_params()
-        if not isinstance(params["alpha"], str):
-            params["alpha"] = np.asarray(params["alpha"], dtype=np.float64).tolist()
-        if not isinstance(params["random_state"], int | None):
-            params["random_state"] = None
-        return arrays, {
-            "params": params,
-            "scheme": self.weighting_.scheme_,
-            "kernel": kernel,
-            "allow_empty": self.allow_empty_,
-            "l1_ratio": self.l1_ratio_,
-            "gate_alpha": self.gate_alpha_,
-            "sharpness": self.sharpness_,
-            "n_iter": self.n_iter_,
-            "reports": [report.to_json() for report in self.reports_],
-        }
+    @property
+    def linear_(self) -> LinearMixture:
+        """Gate, experts and label sets as they are stored."""
+        return linear_mixture(self.gate_, self.experts_, self.support_)
+
+    @property
+    def step_reports_(self) -> list[dict[str, Any]]:
+        """The reports as they are stored."""
+        return [report.to_json() for report in self.reports_]
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the mixture from its state.
+    def read(
+        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], lengths: Lengths
+    ) -> Self:
+        """Rebuild the mixture from its state."""
+        if settings.get("kernel") is None:  # gate and experts read the features themselves
+            lengths["described"] = len(checked_array(arrays, "scale", np.float64, (None,)))
+        return super().read(arrays, settings, lengths)
 
-        Raises
-        ------
-        ValueError
-            If an array is missing, has a wrong type or shape, or points outside another.
-        """
-        model = cls(**settings["params"])
-        d = len(checked_array(arrays, "scale", np.float64, (None,)))
-        n_components, n_labels = checked_array(arrays, "rates", np.float64, (None, None)).shape
+    @classmethod
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the fitted mixture."""
+        model = cls(**found["parameters"])
         model.weighting_ = FeatureWeighting.from_state(
-            arrays["scale"], settings["scheme"], model.weighting
+            found["scale"], found["scheme"], model.weighting
         )
-        model.contrast_ = None
-        n_described = d
-        if settings.get("kernel") is not None:
-            own = part_of(arrays, "kernel_")
-            model.kernel_ = KernelMap.from_state(own, settings["kernel"], d)
-            model.contrast_ = checked_array(arrays, "contrast", np.float64, (n_components, d))
-            n_described = model.kernel_.turn_.shape[1]
-        shape = (n_components, n_labels, n_described)
-        model.gate_, model.experts_, model.support_ = unpack_mixture(arrays, shape)
+        model.kernel_, model.contrast_ = found["kernel_"], found["contrast"]
+        if model.kernel_ is not None and model.contrast_ is None:
+            raise ValueError("array 'contrast' is missing")
+        model.gate_, model.experts_ = found["linear_"].gate, found["linear_"].expert
+        model.support_ = found["linear_"].support
         model.mixture_ = as_mixture(model.gate_, model.experts_, model.n_jobs)
-        model.share_ = checked_array(arrays, "share", np.float64, (n_components,))
-        model.rates_ = arrays["rates"]
-        model.typical_ = checked_array(arrays, "typical", np.float64, (d,))
-        model.alpha_ = checked_array(arrays, "alpha", np.float64, (n_labels,))
-        model.l1_ratio_ = float(settings["l1_ratio"])
-        model.gate_alpha_ = float(settings["gate_alpha"])
-        model.sharpness_ = float(settings.get("sharpness", 1.0))
-        model.n_iter_ = int(settings["n_iter"])
-        model.reports_ = tuple(StepReport.from_json(stored) for stored in settings["reports"])
-        model.allow_empty_ = bool(settings["allow_empty"])
-        model.n_components_ = n_components
-        model.n_features_in_ = d
-        model.classes_ = np.arange(n_labels)
+        for name in ("share", "rates", "typical", "alpha", "l1_ratio", "gate_alpha", "sharpness"):
+            setattr(model, f"{name}_", found[name])
+        model.n_iter_, model.allow_empty_ = found["n_iter"], found["allow_empty"]
+        model.reports_ = tuple(StepReport.from_json(stored) for stored in found["reports"])
+        model.n_components_ = lengths["components"]
+        model.n_features_in_ = lengths["features"]
+        model.classes_ = np.arange(lengths["labels"])
         return model
 
 

@@ -8,22 +8,22 @@ have mean zero, so that none duplicates an intercept. With every document a
 landmark, :math:`\lVert \phi(x) - \phi(z) \rVert^2 = 2 - 2 k(x, z)` on the training documents.
 """
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from setwise.models.storage.state import checked_array
+from setwise.models.storage.fields import StoredArray, StoredParameters
+from setwise.models.storage.state import StoredPart
 
 # Directions of the landmarks' kernel matrix with less than this share of its largest eigenvalue
 # carry rounding only.
 _LEAST_EIGENVALUE = 1e-6
 
 
-class KernelMap(BaseEstimator):
+class KernelMap(StoredPart, BaseEstimator):
     r"""Kernel features.
 
     Parameters
@@ -60,6 +60,12 @@ class KernelMap(BaseEstimator):
     landmarks_: NDArray[np.float32]
     turn_: NDArray[np.float32]
     mean_: NDArray[np.float32]
+    stored = (
+        StoredParameters("", {"gamma": (0.0, 1e9)}),
+        StoredArray("landmarks", "landmarks_", np.float32, ("landmarks", "features")),
+        StoredArray("turn", "turn_", np.float32, ("landmarks", "described")),
+        StoredArray("mean", "mean_", np.float32, ("described",)),
+    )
 
     def __init__(self, gamma: float = 0.5, n_landmarks: int = 1000, random_state: int = 0) -> None:
         self.gamma = gamma
@@ -101,26 +107,4 @@ class KernelMap(BaseEstimator):
         a, b = rows.astype(np.float64), self.landmarks_.astype(np.float64)
         squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2.0 * (a @ b.T)
         kernel: NDArray[np.float64] = np.exp(-self.gamma / a.shape[1] * np.maximum(squares, 0.0))
-        return kernel
-
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return landmarks, transformation, mean and parameters."""
-        arrays = {"landmarks": self.landmarks_, "turn": self.turn_, "mean": self.mean_}
-        return arrays, self.get_params()
-
-    @classmethod
-    def from_state(
-        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], n_features: int
-    ) -> Self:
-        """Rebuild the fitted map of rows with ``n_features`` columns.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing or has a wrong type or shape.
-        """
-        kernel = cls(**settings)
-        kernel.landmarks_ = checked_array(arrays, "landmarks", np.float32, (None, n_features))
-        kernel.turn_ = checked_array(arrays, "turn", np.float32, (len(kernel.landmarks_), None))
-        kernel.mean_ = checked_array(arrays, "mean", np.float32, (kernel.turn_.shape[1],))
         return kernel

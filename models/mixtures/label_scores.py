@@ -6,12 +6,11 @@ share of the nearest documents that carry it. Scores of training documents are c
 come from classifiers and documents outside their own fold.
 """
 
-from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
@@ -19,7 +18,8 @@ from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.scaling import as_rows
 from setwise.models.mixtures.support.mixture_support import distinct_sets
-from setwise.models.storage.state import check_labels, checked_array, part_of
+from setwise.models.storage.fields import StoredArray, StoredPiece
+from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.neighbours import NeighbourVotes
 
 # Log-odds beyond this only mean that a label is certain.
@@ -36,7 +36,7 @@ _LEAST_DEVIATION = 0.5
 _VOTES_AT_ONCE = 256
 
 
-class LabelScores(BaseEstimator):
+class LabelScores(StoredPart, BaseEstimator):
     """Standardised log-odds of classifiers and votes of near documents.
 
     Parameters
@@ -80,10 +80,37 @@ class LabelScores(BaseEstimator):
     sets_: sp.csr_array
     centre_: NDArray[np.float64]
     deviation_: NDArray[np.float64]
+    stored = (
+        StoredPiece(
+            "classifiers_",
+            BinaryRelevance,
+            "classifier_",
+            "classifiers",
+            {"features": "features", "labels": "labels"},
+        ),
+        StoredArray("set_indptr", "sets_.indptr", np.int64, ("sets+1",), cuts="entries"),
+        StoredArray(
+            "set_labels",
+            "sets_.indices",
+            np.int32,
+            ("entries",),
+            picks="labels",
+            rises="set_indptr",
+        ),
+        StoredPiece(
+            "neighbours_",
+            NeighbourVotes,
+            "neighbour_",
+            "neighbours",
+            {"features": "features", "sets": "sets"},
+        ),
+        StoredArray("centre", "centre_", np.float64, ("labels*2",)),
+        StoredArray("deviation", "deviation_", np.float64, ("labels*2",), low=_LEAST_DEVIATION),
+    )
 
     def __init__(
         self,
-        alpha: Literal["auto"] | float | ArrayLike = "auto",
+        alpha: Literal["auto"] | float | NDArray[np.float64] = "auto",
         *,
         l1_ratio: float = 0.7,
         n_folds: int = 5,
@@ -168,56 +195,16 @@ class LabelScores(BaseEstimator):
         indptr = np.arange(0, n * d + 1, d, dtype=np.int32)
         return sp.csr_array((described.ravel(), columns, indptr), shape=(n, d))
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the fitted state: arrays and JSON settings."""
-        if not hasattr(self, "centre_"):
-            raise NotFittedError("LabelScores must be fitted before it is stored")
-        arrays: dict[str, NDArray[Any]] = {
-            "centre": self.centre_,
-            "deviation": self.deviation_,
-            "set_indptr": self.sets_.indptr.astype(np.int64),
-            "set_labels": self.sets_.indices.astype(np.int32),
-        }
-        of_classifiers, classifiers = self.classifiers_.get_state()
-        of_neighbours, neighbours = self.neighbours_.get_state()
-        arrays |= {f"classifier_{name}": array for name, array in of_classifiers.items()}
-        arrays |= {f"neighbour_{name}": array for name, array in of_neighbours.items()}
-        # The number of threads depends on the machine and is not part of the fit.
-        classifiers = {**classifiers, "params": {**classifiers["params"], "n_jobs": None}}
-        return arrays, {"classifiers": classifiers, "neighbours": neighbours}
-
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the scores from their state.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing, has a wrong type or shape, or points outside another.
-        """
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the fitted scores."""
         scores = cls()
-        classifiers = part_of(arrays, "classifier_")
-        n_labels = len(checked_array(classifiers, "intercept", np.float64, (None,)))
-        n_features = len(checked_array(classifiers, "scale", np.float64, (None,)))
-        bounds = checked_array(classifiers, "coef_indptr", np.int64, (n_features + 1,))
-        owners = checked_array(classifiers, "coef_indices", np.int32, (None,))
-        checked_array(classifiers, "coef_values", np.float32, owners.shape)
-        check_labels("coef_indices", bounds, owners, n_labels)
-        scores.classifiers_ = BinaryRelevance.from_state(classifiers, settings["classifiers"])
-        scores.neighbours_ = NeighbourVotes.from_state(
-            part_of(arrays, "neighbour_"), settings["neighbours"]
-        )
-        if scores.neighbours_.n_features != n_features:
-            raise ValueError("neighbours count other features than the classifiers")
-        scores.centre_ = checked_array(arrays, "centre", np.float64, (2 * n_labels,))
-        scores.deviation_ = checked_array(arrays, "deviation", np.float64, (2 * n_labels,))
-        if not (scores.deviation_ > 0.0).all():
-            raise ValueError("array 'deviation' must be positive")
-        indptr = checked_array(arrays, "set_indptr", np.int64, (scores.neighbours_.n_sets + 1,))
-        labels = checked_array(arrays, "set_labels", np.int32, (None,))
-        check_labels("set_labels", indptr, labels, n_labels)
+        scores.classifiers_, scores.neighbours_ = found["classifiers_"], found["neighbours_"]
+        scores.centre_, scores.deviation_ = found["centre"], found["deviation"]
+        indptr, labels = found["set_indptr"], found["set_labels"]
         ones = np.ones(len(labels), dtype=np.uint8)
-        scores.sets_ = sp.csr_array((ones, labels, indptr), shape=(len(indptr) - 1, n_labels))
+        shape = (lengths["sets"], lengths["labels"])
+        scores.sets_ = sp.csr_array((ones, labels, indptr), shape=shape)
         return scores
 
 

@@ -18,6 +18,8 @@ from setwise.models.sets.candidates import CandidateSets, merge
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import MAX_CANDIDATES
 from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
+from setwise.models.storage.fields import StoredPiece, StoredSetting
+from setwise.models.storage.state import Lengths, StoredPart
 
 SomeMixture = ConditionalBernoulliMixture | AveragedMixture | StackedMixture
 
@@ -26,7 +28,16 @@ SomeMixture = ConditionalBernoulliMixture | AveragedMixture | StackedMixture
 _SEARCH_LIMIT = 256
 
 
-class MixtureCandidates(BaseEstimator):
+def _stored_mixture(
+    arrays: object,  # noqa: ARG001  # settings tell
+    settings: Mapping[str, Any],
+) -> type[SomeMixture]:
+    if "stacked" in settings:
+        return StackedMixture
+    return AveragedMixture if "fits" in settings else ConditionalBernoulliMixture
+
+
+class MixtureCandidates(StoredPart, BaseEstimator):
     """Proposes and scores the most probable sets of a mixture.
 
     Parameters
@@ -46,6 +57,16 @@ class MixtureCandidates(BaseEstimator):
     """
 
     mixture_: SomeMixture
+    stored = (
+        StoredSetting("k", "k", int, low=1, high=MAX_CANDIDATES),
+        StoredSetting("union", "union", bool),
+        StoredPiece(
+            "mixture_",
+            _stored_mixture,
+            name="mixture",
+            shares={"features": "features", "labels": "labels"},
+        ),
+    )
 
     def __init__(
         self,
@@ -103,32 +124,7 @@ class MixtureCandidates(BaseEstimator):
         source.allow_empty_ = self.mixture_.allow_empty_
         return source.propose(evidence)
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and JSON settings for `from_state`."""
-        if not hasattr(self, "mixture_"):
-            raise NotFittedError("MixtureCandidates must be fitted before it is stored")
-        arrays, settings = self.mixture_.get_state()
-        # The number of threads depends on the machine and is not part of the model.
-        settings = _without_threads(settings)
-        return arrays, {"k": self.k, "union": self.union, "mixture": settings}
-
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # nothing of lengths
         """Rebuild the fitted source."""
-        stored = settings["mixture"]
-        mixture: SomeMixture
-        if "stacked" in stored:
-            mixture = StackedMixture.from_state(arrays, stored)
-        elif "fits" in stored:
-            mixture = AveragedMixture.from_state(arrays, stored)
-        else:
-            mixture = ConditionalBernoulliMixture.from_state(arrays, stored)
-        return cls.of(mixture, int(settings["k"]), union=bool(settings["union"]))
-
-
-def _without_threads(settings: Mapping[str, Any]) -> dict[str, Any]:
-    if "stacked" in settings:
-        return {**settings, "stacked": _without_threads(settings["stacked"])}
-    if "fits" in settings:
-        return {**settings, "fits": [_without_threads(fit) for fit in settings["fits"]]}
-    return {**settings, "params": {**settings["params"], "n_jobs": None}}
+        return cls.of(found["mixture_"], found["k"], union=found["union"])

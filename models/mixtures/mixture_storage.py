@@ -1,7 +1,8 @@
-"""Converts linear mixtures to arrays and back, checking every index."""
+"""The stored form of a linear mixture: gate, experts and the label sets seen in training."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,93 +10,112 @@ from numpy.typing import NDArray
 
 from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.mixture_scoring import SeparateExperts, SharedExperts
-from setwise.models.storage.state import check_labels, checked_array
+from setwise.models.storage.fields import StoredArray
+from setwise.models.storage.state import Lengths, StoredPart
 
-Arrays = dict[str, NDArray[Any]]
-
-
-def pack_mixture(
-    gate: Gate, experts: SharedExperts | SeparateExperts, support: sp.csr_array
-) -> Arrays:
-    """Return gate, experts and seen label sets as arrays."""
-    arrays: Arrays = {
-        "gate_intercept": gate.intercept,
-        "expert_intercept": experts.intercept,
-        "support_indptr": support.indptr.astype(np.int64),
-        "support_labels": support.indices.astype(np.int32),
-    }
-    for name, matrix in (("gate", gate.coef), ("expert", experts.coef)):
-        arrays[f"{name}_indptr"] = matrix.indptr.astype(np.int64)
-        arrays[f"{name}_features"] = matrix.indices.astype(np.int32)
-        arrays[f"{name}_values"] = matrix.data
-    if isinstance(experts, SharedExperts):
-        arrays["bias"] = experts.bias
-    else:
-        arrays["expert_component"] = experts.component
-        arrays["expert_label"] = experts.label
-        arrays["constants"] = experts.constants
-    return arrays
+_SUPPORT = (
+    StoredArray("support_indptr", "support.indptr", np.int64, ("sets+1",), cuts="members"),
+    StoredArray(
+        "support_labels",
+        "support.indices",
+        np.int32,
+        ("members",),
+        picks="labels",
+        rises="support_indptr",
+    ),
+)
 
 
-def unpack_mixture(
-    arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int, int]
-) -> tuple[Gate, SharedExperts | SeparateExperts, sp.csr_array]:
-    """Rebuild gate, experts and label sets from `pack_mixture`.
-
-    Parameters
-    ----------
-    arrays : mapping
-    shape : tuple (n_components, n_labels, n_features)
-
-    Raises
-    ------
-    ValueError
-        If an array is missing, has a wrong type or shape, or points outside another.
-    """
-    n_components, n_labels, d = shape
-    gate = Gate(
-        _rows(arrays, "gate", n_components, d),
-        checked_array(arrays, "gate_intercept", np.float64, (n_components,)),
+def _stored_rows(name: str, rows: str) -> tuple[StoredArray, ...]:
+    """Return the fields of sparse coefficients (rows, features) with intercepts."""
+    entries, bounds, coef = f"{name}_entries", f"{name}_indptr", f"{name}.coef"
+    return (
+        StoredArray(f"{name}_intercept", f"{name}.intercept", np.float64, (rows,)),
+        StoredArray(bounds, f"{coef}.indptr", np.int64, (f"{rows}+1",), cuts=entries),
+        StoredArray(
+            f"{name}_features",
+            f"{coef}.indices",
+            np.int32,
+            (entries,),
+            picks="features",
+            rises=bounds,
+        ),
+        StoredArray(f"{name}_values", f"{coef}.data", np.float64, (entries,)),
     )
-    intercept = checked_array(arrays, "expert_intercept", np.float64, (None,))
-    coef = _rows(arrays, "expert", len(intercept), d)
-    experts: SharedExperts | SeparateExperts
-    if "bias" in arrays:
-        bias = checked_array(arrays, "bias", np.float64, (n_components, n_labels))
-        if len(intercept) != n_labels:
-            raise ValueError(f"{len(intercept)} shared experts for {n_labels} labels")
-        experts = SharedExperts(coef, intercept, bias)
-    else:
-        experts = SeparateExperts(
-            coef,
-            intercept,
-            checked_array(arrays, "expert_component", np.int32, intercept.shape),
-            checked_array(arrays, "expert_label", np.int32, intercept.shape),
-            checked_array(arrays, "constants", np.float64, (n_components, n_labels)),
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMixture(StoredPart):
+    """A gate with shared experts."""
+
+    gate: Gate
+    expert: SharedExperts | SeparateExperts
+    support: sp.csr_array
+    stored: ClassVar = (
+        StoredArray("bias", "expert.bias", np.float64, ("components", "labels")),
+        *_stored_rows("gate", "components"),
+        *_stored_rows("expert", "labels"),
+        *_SUPPORT,
+    )
+
+    @classmethod
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the mixture."""
+        gate = Gate(_rows(found, "gate", lengths), found["gate_intercept"])
+        indptr, labels = found["support_indptr"], found["support_labels"]
+        ones = np.ones(len(labels), dtype=np.uint8)
+        support = sp.csr_array((ones, labels, indptr), shape=(lengths["sets"], lengths["labels"]))
+        return cls(gate, cls._experts(found, lengths), support)
+
+    @classmethod
+    def _experts(
+        cls, found: Mapping[str, NDArray[Any]], lengths: Lengths
+    ) -> SharedExperts | SeparateExperts:
+        coef = _rows(found, "expert", lengths)
+        return SharedExperts(coef, found["expert_intercept"], found["bias"])
+
+
+class SeparateMixture(LinearMixture):
+    """A gate with experts of each component."""
+
+    stored: ClassVar = (
+        StoredArray("constants", "expert.constants", np.float64, ("components", "labels")),
+        *_stored_rows("gate", "components"),
+        *_stored_rows("expert", "experts"),
+        StoredArray(
+            "expert_component", "expert.component", np.int32, ("experts",), picks="components"
+        ),
+        StoredArray("expert_label", "expert.label", np.int32, ("experts",), picks="labels"),
+        *_SUPPORT,
+    )
+
+    @classmethod
+    def _experts(cls, found: Mapping[str, NDArray[Any]], lengths: Lengths) -> SeparateExperts:
+        component, label = found["expert_component"], found["expert_label"]
+        if (np.diff(component.astype(np.int64) * lengths["labels"] + label) <= 0).any():
+            raise ValueError("experts out of order")
+        coef = _rows(found, "expert", lengths)
+        return SeparateExperts(
+            coef, found["expert_intercept"], component, label, found["constants"]
         )
-        _check_places(experts)
-    labels = checked_array(arrays, "support_labels", np.int32, (None,))
-    indptr = checked_array(arrays, "support_indptr", np.int64, (None,))
-    check_labels("support_labels", indptr, labels, n_labels)
-    ones = np.ones(len(labels), dtype=np.uint8)
-    return gate, experts, sp.csr_array((ones, labels, indptr), shape=(len(indptr) - 1, n_labels))
 
 
-def _rows(
-    arrays: Mapping[str, NDArray[Any]], name: str, n_rows: int, n_columns: int
-) -> sp.csr_array:
-    indptr = checked_array(arrays, f"{name}_indptr", np.int64, (n_rows + 1,))
-    features = checked_array(arrays, f"{name}_features", np.int32, (None,))
-    values = checked_array(arrays, f"{name}_values", np.float64, features.shape)
-    check_labels(f"{name}_features", indptr, features, n_columns)
-    return sp.csr_array((values, features, indptr), shape=(n_rows, n_columns))
+def stored_mixture(arrays: Mapping[str, object], settings: object) -> type[LinearMixture]:  # noqa: ARG001  # arrays tell
+    """Return the class of a stored mixture."""
+    return LinearMixture if "bias" in arrays else SeparateMixture
 
 
-def _check_places(experts: SeparateExperts) -> None:
-    n_components, n_labels = experts.constants.shape
-    component, label = experts.component.astype(np.int64), experts.label
-    inside = (component >= 0) & (component < n_components) & (label >= 0) & (label < n_labels)
-    if not inside.all():
-        raise ValueError("experts of components or labels that do not exist")
-    if (np.diff(component * n_labels + label) <= 0).any():
-        raise ValueError("experts out of order")
+def linear_mixture(
+    gate: Gate, experts: SharedExperts | SeparateExperts, support: sp.csr_array
+) -> LinearMixture:
+    """Return the stored form of a mixture."""
+    kind = LinearMixture if isinstance(experts, SharedExperts) else SeparateMixture
+    return kind(gate, experts, support)
+
+
+def _rows(found: Mapping[str, NDArray[Any]], name: str, lengths: Lengths) -> sp.csr_array:
+    indptr = found[f"{name}_indptr"]
+    return sp.csr_array(
+        (found[f"{name}_values"], found[f"{name}_features"], indptr),
+        shape=(len(indptr) - 1, lengths["features"]),
+    )

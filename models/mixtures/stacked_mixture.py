@@ -28,7 +28,8 @@ from setwise.models.mixtures.label_scores import LabelScores
 from setwise.models.mixtures.mixture_em import responsibilities
 from setwise.models.mixtures.mixture_explanation import ComponentSummary, feature_contrast
 from setwise.models.mixtures.mixture_inference import MixtureInference
-from setwise.models.storage.state import checked_array, part_of
+from setwise.models.storage.fields import StoredArray, StoredPiece
+from setwise.models.storage.state import Lengths, StoredPart
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -36,7 +37,14 @@ Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of
 _MOST_TERMS = 50
 
 
-class StackedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
+def _mixture_of_scores(
+    arrays: object,  # noqa: ARG001  # settings tell
+    settings: Mapping[str, Any],
+) -> type[ConditionalBernoulliMixture | AveragedMixture]:
+    return AveragedMixture if "fits" in settings else ConditionalBernoulliMixture
+
+
+class StackedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimator):
     """Conditional Bernoulli mixture over cross-fitted label scores.
 
     Parameters
@@ -77,6 +85,24 @@ class StackedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
     contrast_: NDArray[np.float64]
     n_features_in_: int
     classes_: NDArray[np.int64]
+    stored = (
+        StoredPiece(
+            "scores_",
+            LabelScores,
+            "scores_",
+            "scores",
+            {"features": "features", "labels": "labels"},
+        ),
+        StoredPiece(
+            "model_",
+            _mixture_of_scores,
+            "mixture_",
+            "stacked",
+            {"components": "components", "labels": "labels", "features": "scores"},
+        ),
+        StoredArray("terms", "terms_", np.int32, ("components", "terms"), picks="features"),
+        StoredArray("contrast", "contrast_", np.float64, ("components", "terms")),
+    )
 
     def __init__(
         self,
@@ -159,39 +185,16 @@ class StackedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
             summaries.append(replace(summary, features=kept))
         return tuple(summaries)
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the fitted state: arrays and JSON settings."""
-        check_is_fitted(self)
-        of_model, model = self.model_.get_state()
-        of_scores, scores = self.scores_.get_state()
-        arrays: dict[str, NDArray[Any]] = {"terms": self.terms_, "contrast": self.contrast_}
-        arrays |= {f"mixture_{name}": array for name, array in of_model.items()}
-        arrays |= {f"scores_{name}": array for name, array in of_scores.items()}
-        return arrays, {"stacked": model, "scores": scores}
-
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the mixture from its state.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing, has a wrong type or shape, or points outside another.
-        """
-        kind = AveragedMixture if "fits" in settings["stacked"] else ConditionalBernoulliMixture
-        model = kind.from_state(part_of(arrays, "mixture_"), settings["stacked"])
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the fitted mixture."""
         stacked = cls()
-        stacked.scores_ = LabelScores.from_state(part_of(arrays, "scores_"), settings["scores"])
-        if len(stacked.scores_.centre_) != model.n_features_in_:
+        if lengths["scores"] != 2 * lengths["labels"]:
             raise ValueError("the mixture counts other scores than there are")
-        n_features = stacked.scores_.classifiers_.n_features_in_
-        stacked._adopt(model, n_features)
-        stacked.terms_ = checked_array(arrays, "terms", np.int32, (model.n_components_, None))
-        if (
-            stacked.terms_.size
-            and not 0 <= stacked.terms_.min() <= stacked.terms_.max() < n_features
-        ):
-            raise ValueError("array 'terms' names a feature that is not there")
-        stacked.contrast_ = checked_array(arrays, "contrast", np.float64, stacked.terms_.shape)
-        stacked.weighting_ = FeatureWeighting.from_state(np.ones(n_features), "none", "none")
+        stacked.scores_ = found["scores_"]
+        stacked._adopt(found["model_"], lengths["features"])
+        stacked.terms_, stacked.contrast_ = found["terms"], found["contrast"]
+        stacked.weighting_ = FeatureWeighting.from_state(
+            np.ones(lengths["features"]), "none", "none"
+        )
         return stacked

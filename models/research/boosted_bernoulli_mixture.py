@@ -1,16 +1,13 @@
 """Conditional Bernoulli mixtures whose gate and experts are boosted trees."""
 
 import warnings
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.labels.binary_relevance import as_labels
 from setwise.models.labels.scaling import FeatureWeighting
@@ -29,11 +26,8 @@ from setwise.models.research.boosted_learner import (
     BoostedLearner,
     BoostedMixture,
     BoostedState,
-    Trees,
     TreeSettings,
-    read_booster,
 )
-from setwise.models.storage.state import check_labels, checked_array
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -233,64 +227,3 @@ class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"validation_fraction must lie in [0, 1); it is {self.validation_fraction}"
             )
-
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and settings, with XGBoost's trees under ``xgboost``."""
-        check_is_fitted(self)
-        mixture = self.mixture_
-        arrays: dict[str, NDArray[Any]] = {
-            "gate_initial": mixture.gate.initial,
-            "expert_initial": mixture.experts.initial,
-            "components": mixture.components,
-            "support_indptr": self.support_.indptr.astype(np.int64),
-            "support_labels": self.support_.indices.astype(np.int32),
-        }
-        params = self.get_params()
-        if not isinstance(params["random_state"], int | None):
-            params["random_state"] = None
-        return arrays, {
-            "params": params,
-            "allow_empty": self.allow_empty_,
-            "n_features": self.n_features_in_,
-            "n_labels": len(self.classes_),
-            "n_iter": self.n_iter_,
-            "rounds": mixture.gate.rounds,
-            "reports": [report.to_json() for report in self.reports_],
-            "xgboost": {"gate": mixture.gate.to_json(), "experts": mixture.experts.to_json()},
-        }
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the mixture from its state.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing, has a wrong type or shape, or points outside another.
-        """
-        model = cls(**settings["params"])
-        d, n_labels = int(settings["n_features"]), int(settings["n_labels"])
-        initial = checked_array(arrays, "gate_initial", np.float64, (None,))
-        logits = checked_array(arrays, "expert_initial", np.float64, (len(initial) * n_labels,))
-        components = checked_array(arrays, "components", np.int64, (None,))
-        if not (np.diff(components) > 0).all() or not set(components) <= set(range(len(initial))):
-            raise ValueError("array 'components' names components that do not exist")
-        rounds = int(settings["rounds"])
-        model.mixture_ = BoostedMixture(
-            Trees(initial, read_booster(settings["xgboost"]["gate"], d, rounds), rounds),
-            Trees(logits, read_booster(settings["xgboost"]["experts"], d, rounds), rounds),
-            components,
-        )
-        labels = checked_array(arrays, "support_labels", np.int32, (None,))
-        indptr = checked_array(arrays, "support_indptr", np.int64, (None,))
-        check_labels("support_labels", indptr, labels, n_labels)
-        ones = np.ones(len(labels), dtype=np.uint8)
-        model.support_ = sp.csr_array((ones, labels, indptr), shape=(len(indptr) - 1, n_labels))
-        model.weighting_ = FeatureWeighting.from_state(np.ones(d), "none", "none")
-        model.allow_empty_ = bool(settings["allow_empty"])
-        model.n_components_ = len(components)
-        model.n_iter_ = int(settings["n_iter"])
-        model.reports_ = tuple(StepReport.from_json(stored) for stored in settings["reports"])
-        model.n_features_in_ = d
-        model.classes_ = np.arange(n_labels)
-        return model

@@ -1,7 +1,5 @@
 """Boosted trees as gate and experts of a mixture."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -80,11 +78,6 @@ class Trees:
             )
             out += np.asarray(margin, dtype=np.float64).reshape(out.shape)
         return out
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the trees as XGBoost's own document."""
-        document: dict[str, Any] = json.loads(self.booster[: self.rounds].save_raw("json"))
-        return document
 
 
 def _as_dmatrix(X: sp.csr_array) -> Any:  # noqa: ANN401  # xgboost ships no types
@@ -226,23 +219,3 @@ class BoostedLearner:
             hess=curvature.astype(np.float32),
         )
         return replace(trees, rounds=trees.rounds + 1)
-
-
-def read_booster(document: Mapping[str, Any], n_features: int, rounds: int) -> Booster:
-    """Read the trees that `Trees.to_json` wrote.
-
-    Raises
-    ------
-    ValueError
-        If they read other features or there are more or fewer of them.
-    """
-    import xgboost  # noqa: PLC0415  # slow import, not needed by other models
-
-    booster = xgboost.Booster()
-    booster.load_model(bytearray(json.dumps(document), "utf-8"))
-    if booster.num_features() != n_features or booster.num_boosted_rounds() != rounds:
-        raise ValueError(
-            f"trees over {booster.num_features()} features in {booster.num_boosted_rounds()} "
-            f"rounds do not suit {n_features} features and {rounds} rounds"
-        )
-    return booster

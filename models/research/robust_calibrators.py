@@ -1,6 +1,5 @@
 """Set calibrators for noisy answers and the choice among them."""
 
-from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -22,8 +21,9 @@ from setwise.models.calibration.losses import (
     shifted_target,
 )
 from setwise.models.calibration.sampling import effective_rows
-from setwise.models.sets.features import Arrays, SetFeatureTable
-from setwise.models.storage.state import checked_array
+from setwise.models.sets.features import SetFeatureTable
+from setwise.models.storage.fields import StoredArray, StoredParameters
+from setwise.models.storage.state import Lengths, StoredPart
 
 Floats = NDArray[np.float64]
 
@@ -54,7 +54,11 @@ def _start(agreed: Floats, weight: Floats, alpha: Floats, beta: Floats) -> float
     return float(np.clip(share, edge, 1.0 - edge))
 
 
-class RobustLogisticSets(BaseEstimator):
+# Columns of less spread are not divided by it.
+_LEAST_SCALE = np.finfo(np.float64).tiny
+
+
+class RobustLogisticSets(StoredPart, BaseEstimator):
     """Linear margin over set features and labels, fitted on noisy answers.
 
     Columns are standardised; the score enters also as its logit. Label indicators are shrunk more,
@@ -77,6 +81,12 @@ class RobustLogisticSets(BaseEstimator):
     """
 
     coefficients_: Floats
+    stored = (
+        StoredParameters("parameters"),
+        StoredArray("mean", "mean_", np.float64, ("columns",)),
+        StoredArray("scale", "scale_", np.float64, ("columns",), low=_LEAST_SCALE),
+        StoredArray("coefficients", "joined_", np.float64, ("terms",)),
+    )
 
     def __init__(
         self, loss: LossName = "forward", *, penalty: float = 1.0, label_penalty: float = 30.0
@@ -158,25 +168,20 @@ class RobustLogisticSets(BaseEstimator):
         )
         return np.asarray(expit(np.clip(margin, -_LARGEST_MARGIN, _LARGEST_MARGIN)))
 
-    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return coefficients and scales."""
-        arrays = {
-            "mean": self.mean_,
-            "scale": self.scale_,
-            "coefficients": np.concatenate([[self.intercept_], self.coefficients_]),
-        }
-        return arrays, {"parameters": self.get_params()}
+    @property
+    def joined_(self) -> Floats:
+        """Intercept and coefficients."""
+        return np.concatenate([[self.intercept_], self.coefficients_])
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the calibrator."""
-        calibrator = cls(**settings["parameters"])
-        calibrator.mean_ = checked_array(arrays, "mean", np.float64, (None,))
-        calibrator.scale_ = checked_array(arrays, "scale", np.float64, calibrator.mean_.shape)
-        joined = checked_array(arrays, "coefficients", np.float64, (None,))
-        calibrator.n_labels_ = len(joined) - 1 - len(calibrator.mean_)
-        if calibrator.n_labels_ < 0 or not (calibrator.scale_ > 0).all():
-            raise ValueError("the coefficients do not suit the columns, or a scale is not positive")
+        calibrator = cls(**found["parameters"])
+        calibrator.mean_, calibrator.scale_ = found["mean"], found["scale"]
+        joined = found["coefficients"]
+        calibrator.n_labels_ = lengths["terms"] - 1 - lengths["columns"]
+        if calibrator.n_labels_ < 0:
+            raise ValueError("the coefficients do not suit the columns")
         calibrator.intercept_, calibrator.coefficients_ = float(joined[0]), joined[1:]
         return calibrator
 

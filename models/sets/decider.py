@@ -1,9 +1,8 @@
 """Chooses the announced set for objectives other than set accuracy."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +17,18 @@ from setwise.models.sets.candidates import (
     merge,
     one_each,
 )
-from setwise.models.sets.decisions import DecisionRule, Posterior, restore_rule
+from setwise.models.sets.decisions import DecisionRule, Posterior, stored_rule
 from setwise.models.sets.evidence import CandidateSource, Evidence
 from setwise.models.sets.reranker import SetReranker, rank_rows
-from setwise.models.storage.state import checked_array
+from setwise.models.storage.fields import StoredPiece, StoredSetting
+from setwise.models.storage.state import StoredPart
 from setwise.models.voters.votes import SetVotes, find_strongest
 
 # A voter's sets in a document's posterior; the weights of further sets are negligible.
 _VOTED_SETS = 64
 
 
-class Decider(ABC):
+class Decider(StoredPart, ABC):
     """Chooses the set to announce and its confidence."""
 
     @abstractmethod
@@ -40,10 +40,6 @@ class Decider(ABC):
         confidence: NDArray[np.float64],
     ) -> csr_array:
         """Return one set per document, 0/1 of shape (n_documents, n_labels), uint8."""
-
-    @abstractmethod
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and JSON settings."""
 
     def announce(
         self,
@@ -99,6 +95,11 @@ class SetDecider(Decider):
     rule: DecisionRule
     voter: str | None = None
     share: float = 0.0
+    stored: ClassVar = (
+        StoredPiece("rule", stored_rule, name="rule", shares={"labels": "labels"}),
+        StoredSetting("voter", "voter", str, nullable=True),
+        StoredSetting("share", "share", float, low=0.0, high=1.0),
+    )
 
     def choose(
         self,
@@ -120,33 +121,6 @@ class SetDecider(Decider):
         if evidence.votes is None:
             raise ValueError(f"a posterior of the voter {self.voter!r} needs votes")
         return blend(own, *voted_sets(evidence.votes, self.voter), self.share)
-
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and JSON settings for `from_state`."""
-        arrays, settings = self.rule.get_state()
-        stored: dict[str, NDArray[Any]] = dict(arrays)
-        return stored, {"rule": settings, "voter": self.voter, "share": self.share}
-
-    @classmethod
-    def from_state(
-        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], n_labels: int
-    ) -> Self:
-        """Rebuild the decider of a model of ``n_labels`` labels.
-
-        Raises
-        ------
-        ValueError
-            If the rule is unknown, or a number is out of range.
-        """
-        if "thresholds" in arrays:
-            checked_array(arrays, "thresholds", np.float64, (n_labels,))
-        rule = restore_rule(arrays, settings["rule"])
-        share, voter = float(settings["share"]), settings["voter"]
-        if not 0.0 <= share <= 1.0:
-            raise ValueError(f"share must lie between 0 and 1; it is {share}")
-        if voter is not None and not isinstance(voter, str):
-            raise ValueError(f"voter must be a name or null; it is {voter!r}")
-        return cls(rule, voter, share)
 
 
 def admit(

@@ -16,7 +16,7 @@ thresholds of micro and macro F1 are half the F1 they attain, hence at most 1/2.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, Self
+from typing import Any, ClassVar, Final, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,11 @@ from scipy.sparse import csr_array
 
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.sets.f_measure import maximise_expected_f1
+from setwise.models.storage.fields import StoredArray, StoredSetting
+from setwise.models.storage.state import StoredPart
 
 Objective = Literal["set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"]
 OBJECTIVES: Final[tuple[Objective, ...]] = ("set-accuracy", "f1", "hamming", "micro-f1", "macro-f1")
-
-Arrays = dict[str, NDArray[np.float64]]
-Settings = dict[str, float | bool | str]
 
 # Smaller marginals are never predicted: the threshold is half the F1 attained, and an F1 of 0.002
 # is useless. So sorting skips nearly all entries.
@@ -87,8 +86,8 @@ class DecisionRule(Protocol):
         Its indices are sorted.
         """
 
-    def get_state(self) -> tuple[Arrays, Settings]:
-        """Return arrays and JSON settings for `restore_rule`."""
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and JSON settings."""
 
 
 def make_rule(objective: Objective, *, allow_empty: bool) -> DecisionRule:
@@ -125,44 +124,15 @@ def make_rule(objective: Objective, *, allow_empty: bool) -> DecisionRule:
     raise ValueError(f"unknown objective {objective!r}; known are {', '.join(OBJECTIVES)}")
 
 
-def restore_rule(arrays: Mapping[str, NDArray[np.float64]], settings: Settings) -> DecisionRule:
-    """Rebuild a rule from its ``get_state``.
-
-    Raises
-    ------
-    ValueError
-        If the objective is unknown, or a number lies outside [0, 1].
-    """
-    objective = settings.get("objective")
-    match objective:
-        case "set-accuracy":
-            return MostProbableSet()
-        case "f1":
-            return ExpectedF1(
-                allow_empty=bool(settings["allow_empty"]),
-                remainder=_share(settings, "remainder"),
-                residual=bool(settings["residual"]),
-            )
-        case "hamming":
-            return LabelMajority()
-        case "micro-f1":
-            return SharedThreshold(_share(settings, "threshold"))
-        case "macro-f1":
-            thresholds = arrays.get("thresholds")
-            return LabelThresholds(None if thresholds is None else np.asarray(thresholds))
-    raise ValueError(f"unknown objective {objective!r}; known are {', '.join(OBJECTIVES)}")
-
-
-def _share(settings: Settings, name: str) -> float:
-    value = float(settings[name])
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must lie between 0 and 1; it is {value}")
-    return value
+_OBJECTIVE = StoredSetting("objective", "objective", str)
 
 
 @dataclass(frozen=True)
-class MostProbableSet:
+class MostProbableSet(StoredPart):
     """Chooses the candidate of largest mass, the first among equals."""
+
+    objective: ClassVar[Objective] = "set-accuracy"
+    stored: ClassVar = (_OBJECTIVE,)
 
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:  # noqa: ARG002  # the protocol's
         """Return ``self``: nothing to tune."""
@@ -180,14 +150,13 @@ class MostProbableSet:
         order = np.lexsort((np.arange(len(sets)), -posterior.mass, sets.document))
         return sets.reorder(order).first()
 
-    def get_state(self) -> tuple[Arrays, Settings]:
-        """Return arrays and JSON settings."""
-        return {}, {"objective": "set-accuracy"}
-
 
 @dataclass(frozen=True)
-class LabelMajority:
+class LabelMajority(StoredPart):
     """Minimises Hamming loss: labels of marginal above 1/2 (thesis, eq. 2.34)."""
+
+    objective: ClassVar[Objective] = "hamming"
+    stored: ClassVar = (_OBJECTIVE,)
 
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:  # noqa: ARG002  # the protocol's
         """Return ``self``: nothing to tune."""
@@ -197,13 +166,9 @@ class LabelMajority:
         """Return the labels more likely present than absent."""
         return _above(posterior.marginals, 0.5)
 
-    def get_state(self) -> tuple[Arrays, Settings]:
-        """Return arrays and JSON settings."""
-        return {}, {"objective": "hamming"}
-
 
 @dataclass(frozen=True)
-class ExpectedF1:
+class ExpectedF1(StoredPart):
     """The set of highest expected F1 (thesis, Algorithm 2.1).
 
     Parameters
@@ -224,6 +189,13 @@ class ExpectedF1:
     allow_empty: bool
     remainder: float = 0.0
     residual: bool = False
+    objective: ClassVar[Objective] = "f1"
+    stored: ClassVar = (
+        _OBJECTIVE,
+        StoredSetting("allow_empty", "allow_empty", bool),
+        StoredSetting("remainder", "remainder", float, low=0.0, high=1.0),
+        StoredSetting("residual", "residual", bool),
+    )
 
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:
         """Choose the completion of the candidates with the best mean F1."""
@@ -258,21 +230,17 @@ class ExpectedF1:
             allow_empty=self.allow_empty,
         ).sets
 
-    def get_state(self) -> tuple[Arrays, Settings]:
-        """Return arrays and JSON settings."""
-        return {}, {
-            "objective": "f1",
-            "allow_empty": self.allow_empty,
-            "remainder": self.remainder,
-            "residual": self.residual,
-        }
-
 
 @dataclass(frozen=True)
-class SharedThreshold:
+class SharedThreshold(StoredPart):
     """One threshold on marginals, tuned for micro F1 (thesis, eq. 2.39)."""
 
     threshold: float = 0.5
+    objective: ClassVar[Objective] = "micro-f1"
+    stored: ClassVar = (
+        _OBJECTIVE,
+        StoredSetting("threshold", "threshold", float, low=0.0, high=1.0),
+    )
 
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:
         """Choose the threshold of best micro F1, the highest among equals."""
@@ -287,13 +255,9 @@ class SharedThreshold:
         """Return the labels above the threshold."""
         return _above(posterior.marginals, self.threshold)
 
-    def get_state(self) -> tuple[Arrays, Settings]:
-        """Return arrays and JSON settings."""
-        return {}, {"objective": "micro-f1", "threshold": self.threshold}
-
 
 @dataclass(frozen=True, eq=False)
-class LabelThresholds:
+class LabelThresholds(StoredPart):
     """A threshold per label, tuned for macro F1 (thesis, eq. 2.37).
 
     A label's outcomes are mixed with the expectation of its marginals, which weighs five positives:
@@ -301,6 +265,11 @@ class LabelThresholds:
     """
 
     thresholds: NDArray[np.float64] | None = None
+    objective: ClassVar[Objective] = "macro-f1"
+    stored: ClassVar = (
+        _OBJECTIVE,
+        StoredArray("thresholds", "thresholds", np.float64, ("labels",), optional=True),
+    )
 
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:
         """Choose each label's threshold of best F1, the highest among equals."""
@@ -321,10 +290,25 @@ class LabelThresholds:
             return _above(posterior.marginals, 0.5)
         return _above(posterior.marginals, self.thresholds)
 
-    def get_state(self) -> tuple[Arrays, Settings]:
-        """Return arrays and JSON settings."""
-        arrays = {} if self.thresholds is None else {"thresholds": self.thresholds}
-        return arrays, {"objective": "macro-f1"}
+
+_RULES: Mapping[object, type[StoredPart]] = {
+    rule.objective: rule
+    for rule in (MostProbableSet, ExpectedF1, LabelMajority, SharedThreshold, LabelThresholds)
+}
+
+
+def stored_rule(arrays: object, settings: Mapping[str, object]) -> type[StoredPart]:  # noqa: ARG001  # settings tell
+    """Return the class of a stored rule.
+
+    Raises
+    ------
+    ValueError
+        If the objective is unknown.
+    """
+    objective = settings.get("objective")
+    if not isinstance(objective, str) or objective not in _RULES:
+        raise ValueError(f"unknown objective {objective!r}; known are {', '.join(OBJECTIVES)}")
+    return _RULES[objective]
 
 
 def _listed_marginals(posterior: Posterior) -> NDArray[np.float64]:

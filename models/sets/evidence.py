@@ -57,5 +57,7 @@ class CandidateSource(Protocol):
         """Return arrays and JSON settings for `from_state`."""
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+    def from_state(
+        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], /, **lengths: int
+    ) -> Self:
         """Rebuild the fitted source."""

@@ -15,13 +15,15 @@ from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather, jo
 from setwise.models.sets.counts import LabelSetCounts
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import independent_scores
-from setwise.models.storage.state import StoredPart, check_labels, checked_array, part_of
+from setwise.models.storage.fields import StoredArray, StoredNames, StoredPieces, StoredSetting
+from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.vote_features import (
     LinearFeatures,
     MarginFeatures,
     NearestFeatures,
     NeighbourFeatures,
     SmoothFeatures,
+    VoteFeatures,
 )
 
 Arrays = dict[str, NDArray[Any]]  # any dtype
@@ -148,7 +150,9 @@ class FeatureGroup(Protocol):
         """Return arrays and JSON settings for `from_state`."""
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+    def from_state(
+        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], /, **lengths: int
+    ) -> Self:
         """Rebuild the fitted group."""
 
 
@@ -186,7 +190,7 @@ class IndependentFeatures(StoredPart):
         return log_score.astype(np.float32)[:, None]
 
 
-class PriorFeatures:
+class PriorFeatures(StoredPart):
     """Frequency of the whole set among the documents of the fit.
 
     The column is ``log(1 + 10,000 c)`` for a set with the share ``c`` of these documents: 0 for a
@@ -198,6 +202,19 @@ class PriorFeatures:
 
     counts_: LabelSetCounts
     n_labels_: int
+    stored = (
+        StoredSetting("n_labels", "n_labels_", int, low=1, length="labels"),
+        StoredArray("counts", "counts_.counts", np.float64, ("sets",), low=0.0),
+        StoredArray("set_indptr", "counts_.sets.indptr", np.int64, ("sets+1",), cuts="entries"),
+        StoredArray(
+            "labels",
+            "counts_.sets.labels",
+            np.int32,
+            ("entries",),
+            picks="labels",
+            rises="set_indptr",
+        ),
+    )
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # sets alone count
         """Count the label sets of Y (n_documents, n_labels)."""
@@ -209,25 +226,12 @@ class PriorFeatures:
         """Return the log prior of each set, at least 0."""
         return _describe_priors(self.counts_.lookup(candidates), max(self.counts_.total, 1.0))
 
-    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the distinct sets and their counts."""
-        counts = self.counts_
-        return {
-            "set_indptr": counts.sets.indptr,
-            "labels": counts.sets.labels,
-            "counts": counts.counts,
-        }, {"n_labels": self.n_labels_}
-
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the group from its counts."""
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the fitted group."""
         group = cls()
-        counts = checked_array(arrays, "counts", np.float64, (None,))
-        indptr = checked_array(arrays, "set_indptr", np.int64, (len(counts) + 1,))
-        labels = checked_array(arrays, "labels", np.int32, (None,))
-        check_labels("labels", indptr, labels, int(settings["n_labels"]))
-        group.counts_ = LabelSetCounts(indptr, labels, counts)
-        group.n_labels_ = int(settings["n_labels"])
+        group.counts_ = LabelSetCounts(found["set_indptr"], found["labels"], found["counts"])
+        group.n_labels_ = lengths["labels"]
         return group
 
 
@@ -243,7 +247,7 @@ GROUPS: dict[str, type[FeatureGroup]] = {
 }
 
 
-class SetFeatures(BaseEstimator):
+class SetFeatures(StoredPart, BaseEstimator):
     """The columns of several feature groups, side by side.
 
     Parameters
@@ -264,6 +268,12 @@ class SetFeatures(BaseEstimator):
     .. [1] C. Li, V. Pavlu, J. Aslam, B. Wang and K. Qin, "Learning to Calibrate and Rerank
        Multi-label Predictions", ECML-PKDD 2019, section 2.2.
     """
+
+    stored = (
+        StoredSetting("n_labels", "n_labels_", int, low=1, length="labels"),
+        StoredNames("order", "groups", choices=GROUPS),
+        StoredPieces("groups_", GROUPS, "groups", "order", {"labels": "labels"}),
+    )
 
     def __init__(self, groups: tuple[str, ...] = ("score", "prior")) -> None:
         self.groups = groups
@@ -288,6 +298,11 @@ class SetFeatures(BaseEstimator):
         self.names = tuple(name for group in groups for name in group.names)
         self._monotone = tuple(sign for group in groups for sign in group.monotone)
 
+    @property
+    def voters(self) -> frozenset[str]:
+        """Names of the voters whose votes the groups describe."""
+        return frozenset(group.voter for group in self.groups_ if isinstance(group, VoteFeatures))
+
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> SetFeatureTable:
         """Return the features of all candidates of the documents of ``evidence``."""
         if not hasattr(self, "groups_"):
@@ -303,26 +318,11 @@ class SetFeatures(BaseEstimator):
             self.n_labels_,
         )
 
-    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the state of all groups, array names prefixed by group."""
-        arrays: Arrays = {}
-        settings: dict[str, Any] = {"n_labels": self.n_labels_, "groups": {}}
-        for name, group in zip(self.groups, self.groups_, strict=True):
-            own_arrays, own_settings = group.get_state()
-            arrays |= {f"{name}.{key}": value for key, value in own_arrays.items()}
-            settings["groups"][name] = own_settings
-        settings["order"] = list(self.groups)
-        return arrays, settings
-
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted features."""
-        features = cls(tuple(settings["order"]))
-        groups = [
-            GROUPS[name].from_state(part_of(arrays, f"{name}."), settings["groups"][name])
-            for name in features.groups
-        ]
-        features._keep(groups, int(settings["n_labels"]))
+        features = cls(tuple(found["order"]))
+        features._keep(found["groups_"], lengths["labels"])
         return features
 
 

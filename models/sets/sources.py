@@ -18,9 +18,13 @@ from setwise.models.sets.candidates import (
     merge_rows,
 )
 from setwise.models.sets.evidence import Evidence
-from setwise.models.sets.search import independent_scores, k_best_sets
-from setwise.models.storage.state import StoredPart, StoredSetting
+from setwise.models.sets.search import MAX_CANDIDATES, independent_scores, k_best_sets
+from setwise.models.storage.fields import StoredSetting
+from setwise.models.storage.state import StoredPart
 from setwise.models.voters.votes import SeenSets, find_leaders
+
+# Time grows with its square.
+_LARGEST_POOL = 4096
 
 
 class MarginalCandidates(StoredPart, BaseEstimator):
@@ -38,7 +42,10 @@ class MarginalCandidates(StoredPart, BaseEstimator):
     """
 
     allow_empty_: bool
-    stored = (StoredSetting("k", "k", int), StoredSetting("allow_empty", "allow_empty_", bool))
+    stored = (
+        StoredSetting("k", "k", int, low=1, high=MAX_CANDIDATES),
+        StoredSetting("allow_empty", "allow_empty_", bool),
+    )
 
     def __init__(self, k: int = 10) -> None:
         self.k = k
@@ -83,9 +90,9 @@ class VotedCandidates(StoredPart, BaseEstimator):
 
     allow_empty_: bool
     stored = (
-        StoredSetting("k", "k", int),
-        StoredSetting("k_voted", "k_voted", int),
-        StoredSetting("pool", "pool", int),
+        StoredSetting("k", "k", int, low=1, high=MAX_CANDIDATES),
+        StoredSetting("k_voted", "k_voted", int, low=1, high=MAX_CANDIDATES),
+        StoredSetting("pool", "pool", int, low=1, high=_LARGEST_POOL),
         StoredSetting("allow_empty", "allow_empty_", bool),
     )
 

@@ -29,13 +29,14 @@ from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
-from setwise.models.mixtures.support.support_decider import SupportDecider
+from setwise.models.mixtures.support.support_decider import SupportDecider, support_pairs
 from setwise.models.predictor import Kind, SetPredictor
 from setwise.models.sets.decider import Decider, SetDecider
 from setwise.models.sets.evidence import CandidateSource
 from setwise.models.sets.features import Arrays, SetFeatures
 from setwise.models.sets.reranker import SetReranker
 from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
+from setwise.models.storage.checks import checked_array, checked_names, checked_value
 from setwise.models.storage.sealed_folder import (
     MANIFEST,
     ArtifactError,
@@ -50,7 +51,7 @@ from setwise.models.storage.sealed_folder import (
     sha256,
     write_folder,
 )
-from setwise.models.storage.state import check_labels, checked_array
+from setwise.models.storage.state import Lengths
 from setwise.models.voters.label_stack import LabelStack
 from setwise.models.voters.voters import SetVoters
 
@@ -173,7 +174,10 @@ def read_calibration_rows(folder: str | Path) -> CalibrationRows | None:
     manifest, files = _read(root)
     if f"{_ROWS_PART}.json" not in files:
         return None
-    return Parts(root, files).build(_ROWS_PART, partial(_rows, len(manifest["label_names"])))
+    n_labels = len(checked_names("label_names", manifest.get("label_names")))
+    return Parts(root, files).build(
+        _ROWS_PART, partial(CalibrationRows.from_state, labels=n_labels)
+    )
 
 
 def content_versions(predictor: SetPredictor) -> tuple[str, str]:
@@ -210,7 +214,7 @@ def _parts(predictor: SetPredictor) -> dict[str, Part]:
         "has_decider": predictor.decider is not None,
     }
     parts = {
-        "base": _base_part(predictor.base),
+        "base": Part(*predictor.base.get_state()),
         "label_calibrator": Part(*predictor.label_calibrator.get_state()),
         "source": _source_part(predictor.source, sources[0]),
         "set_features": Part(*predictor.features.get_state()),
@@ -233,12 +237,6 @@ def _parts(predictor: SetPredictor) -> dict[str, Part]:
         parts["vectorizer"] = Part(*predictor.vectorizer.get_state())
     parts["model"] = Part({"seen": predictor.seen.astype(np.uint8)}, model)
     return parts
-
-
-def _base_part(base: BinaryRelevance) -> Part:
-    arrays, settings = base.get_state()
-    # The number of threads depends on the machine and must not change the version.
-    return Part(arrays, {**settings, "params": {**settings["params"], "n_jobs": None}})
 
 
 def _source_part(source: CandidateSource, kind: str) -> Part:
@@ -314,6 +312,9 @@ def _read(root: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     return manifest, files
 
 
+_FLAGS = ("by_confidence", "has_voters", "has_stack", "has_decider")
+
+
 class _Outline(NamedTuple):
     """Dimensions and names that the parts must agree on."""
 
@@ -329,38 +330,40 @@ class _Outline(NamedTuple):
 
 def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
     outline = parts.build("model", partial(_outline, manifest))
+    lengths = {"labels": len(outline.label_names), "features": len(outline.seen)}
     vectorizer: TextVectorizer | None = None
     feature_names = outline.feature_names
     if feature_names is None:
-        vectorizer = parts.build("vectorizer", TextVectorizer.from_state)
+        vectorizer = parts.build(
+            "vectorizer", partial(TextVectorizer.from_state, features=lengths["features"])
+        )
         feature_names = tuple(vectorizer.get_feature_names_out())
-    n_labels, n_features = len(outline.label_names), len(feature_names)
-    features = parts.build("set_features", SetFeatures.from_state)
-    label_calibrator = parts.build("label_calibrator", LabelCalibrator.from_state)
-    counted = {n_labels, features.n_labels_, label_calibrator.n_labels_}
-    if len(counted) > 1 or len(outline.seen) != n_features:
-        raise ArtifactError(f"{parts.root}: its parts count different labels or features")
+    features = parts.build("set_features", partial(SetFeatures.from_state, **lengths))
     scaler: FeatureScaler | None = None
     if parts.has(_SCALER_PART):  # texts, counts and older artifacts have none
-        scaler = parts.build(_SCALER_PART, partial(_scaler, n_features))
+        scaler = parts.build(
+            _SCALER_PART, partial(FeatureScaler.from_state, features=lengths["features"])
+        )
     voters: SetVoters | None = None
     if outline.has_voters:
-        voters = parts.build("voters", partial(_voters, n_features, n_labels))
+        voters = parts.build("voters", partial(SetVoters.from_state, **lengths))
     stack: LabelStack | None = None
     if outline.has_stack:
-        stack = parts.build("label_stack", partial(_stack, voters, n_labels))
-    source = parts.build("source", partial(_source, n_features, n_labels))
+        stack = parts.build("label_stack", partial(_stack, voters, lengths))
+    source = parts.build("source", partial(_source, lengths))
     decider: Decider | None = None
     if outline.has_decider:
-        decider = parts.build("decider", partial(_decider, voters, source, n_labels))
+        decider = parts.build("decider", partial(_decider, voters, source, lengths))
     predictor = SetPredictor(
         kind=outline.kind,
         label_names=outline.label_names,
         feature_names=feature_names,
         vectorizer=vectorizer,
         seen=outline.seen.astype(bool),
-        base=parts.build("base", partial(_base, n_features, n_labels)),
-        label_calibrator=label_calibrator,
+        base=parts.build("base", partial(BinaryRelevance.from_state, **lengths)),
+        label_calibrator=parts.build(
+            "label_calibrator", partial(LabelCalibrator.from_state, **lengths)
+        ),
         source=source,
         reranker=SetReranker(
             features,
@@ -372,83 +375,76 @@ def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
         stack=stack,
         decider=decider,
         calibration_rows=(
-            parts.build(_ROWS_PART, partial(_rows, n_labels)) if parts.has(_ROWS_PART) else None
+            parts.build(_ROWS_PART, partial(CalibrationRows.from_state, labels=lengths["labels"]))
+            if parts.has(_ROWS_PART)
+            else None
         ),
         manifest={key: manifest[key] for key in _INFORMATION if key in manifest},
         version=manifest["version"],
         calibrator_version=manifest["calibrator_version"],
     )
     parts.finish()
+    _check_votes(parts.root, predictor)
     return predictor
 
 
+def _check_votes(root: Path, predictor: SetPredictor) -> None:
+    """Raise an error if a part needs votes that no voter casts."""
+    needed = set(predictor.features.voters)
+    if isinstance(predictor.decider, SetDecider) and predictor.decider.voter is not None:
+        needed.add(predictor.decider.voter)
+    absent = needed - set(predictor.voters.names if predictor.voters else ())
+    if absent or (isinstance(predictor.source, VotedCandidates) and predictor.voters is None):
+        raise ArtifactError(f"{root}: a part needs votes that no voter of this model casts")
+
+
 def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, Any]) -> _Outline:
-    if settings["kind"] not in {"text", "vectors"} or settings["kind"] != manifest["kind"]:
-        raise ValueError(f"kind {settings['kind']!r} is not the manifest's")
+    kind = checked_value("kind", settings["kind"], str, choices=("text", "vectors"))
+    if kind != manifest["kind"]:
+        raise ValueError(f"kind {kind!r} is not the manifest's")
     if settings["label_names"] != manifest["label_names"]:
         raise ValueError("its labels are not the manifest's")
-    names = None if settings["kind"] == "text" else tuple(map(str, settings["feature_names"]))
+    names = None
+    if kind == "vectors":
+        names = tuple(checked_names("feature_names", settings["feature_names"]))
+    seen = checked_array(arrays, "seen", np.uint8, (None if names is None else len(names),))
+    # An artifact without a decider need not say so.
+    flags = {"has_decider": False, **settings}
     return _Outline(
-        settings["kind"],
-        tuple(map(str, settings["label_names"])),
+        kind,
+        tuple(checked_names("label_names", settings["label_names"])),
         names,
-        checked_array(arrays, "seen", np.uint8, (None,)),
-        bool(settings["by_confidence"]),
-        bool(settings["has_voters"]),
-        bool(settings["has_stack"]),
-        bool(settings.get("has_decider", False)),  # older artifacts have none
+        seen,
+        *(checked_value(name, flags[name], bool) for name in _FLAGS),
     )
 
 
-def _scaler(n_features: int, arrays: Arrays, settings: dict[str, Any]) -> FeatureScaler:
-    scaler = FeatureScaler.from_state(arrays, settings)
-    if len(scaler.centre_) != n_features or (scaler.measured_ > 1).any():
-        raise ValueError("it does not scale the features of the model")
-    return scaler
-
-
-def _source(
-    n_features: int, n_labels: int, arrays: Arrays, settings: dict[str, Any]
-) -> CandidateSource:
-    source = _SOURCES[settings["kind"]].from_state(arrays, settings)
-    if isinstance(source, MixtureCandidates):
-        shape = (source.mixture_.n_features_in_, source.mixture_.support_.shape[1])
-        if shape != (n_features, n_labels):
-            raise ValueError(f"its mixture has {shape} features and labels")
-    return source
-
-
-def _voters(n_features: int, n_labels: int, arrays: Arrays, settings: dict[str, Any]) -> SetVoters:
-    voters = SetVoters.from_state(arrays, settings)
-    if voters.sets_.n_labels != n_labels:
-        raise ValueError(f"its label sets count {voters.sets_.n_labels} labels")
-    if any(voter.n_features != n_features for voter in voters.voters_):
-        raise ValueError("a voter counts other features than the model")
-    return voters
+def _source(lengths: Lengths, arrays: Arrays, settings: dict[str, Any]) -> CandidateSource:
+    kind = checked_value("kind", settings["kind"], str, choices=tuple(_SOURCES))
+    return _SOURCES[kind].from_state(arrays, settings, **lengths)
 
 
 def _stack(
-    voters: SetVoters | None, n_labels: int, arrays: Arrays, settings: dict[str, Any]
+    voters: SetVoters | None, lengths: Lengths, arrays: Arrays, settings: dict[str, Any]
 ) -> LabelStack:
-    stack = LabelStack.from_state(arrays, settings)
+    stack = LabelStack.from_state(arrays, settings, **lengths)
     names = () if voters is None else voters.names
-    if not names or stack.shape != (len(names), n_labels):
-        raise ValueError(f"it stands on {stack.shape[0]} voters and {stack.shape[1]} labels")
+    if not names or stack.n_columns != LabelStack.columns_of(len(names)):
+        raise ValueError(f"its trees read {stack.n_columns} columns of {len(names)} voters")
     return stack
 
 
 def _decider(
     voters: SetVoters | None,
     source: CandidateSource,
-    n_labels: int,
+    lengths: Lengths,
     arrays: Arrays,
     settings: dict[str, Any],
 ) -> Decider:
-    if settings["kind"] == "support":
-        return SupportDecider.from_state(arrays, settings, source)
-    if settings["kind"] != "candidates":
-        raise ValueError(f"kind {settings['kind']!r} is unknown")
-    decider = SetDecider.from_state(arrays, settings, n_labels)
+    kind = checked_value("kind", settings["kind"], str, choices=("support", "candidates"))
+    if kind == "support":
+        return SupportDecider.from_state(arrays, settings, pairs=len(support_pairs(source)))
+    decider = SetDecider.from_state(arrays, settings, **lengths)
     names = () if voters is None else voters.names
     if decider.voter is not None and decider.voter not in names:
         raise ValueError(f"it listens to {decider.voter!r}, which is no voter of this model")
@@ -458,28 +454,11 @@ def _decider(
 def _set_calibrator(
     features: SetFeatures, arrays: Arrays, settings: dict[str, Any]
 ) -> SetCalibrator:
-    calibrator = _SET_CALIBRATORS[settings["kind"]].from_state(arrays, settings)
-    expected = (len(features.names), features.n_labels_)
-    if isinstance(calibrator, BoostedSets) and calibrator.shape_ != expected:
-        raise ValueError(f"a calibrator of {calibrator.shape_} columns does not suit {expected}")
+    kind = checked_value("kind", settings["kind"], str, choices=tuple(_SET_CALIBRATORS))
+    calibrator = _SET_CALIBRATORS[kind].from_state(arrays, settings, labels=features.n_labels_)
+    if isinstance(calibrator, BoostedSets):
+        if calibrator.shape_[0] != len(features.names):
+            raise ValueError(f"it reads {calibrator.shape_[0]} columns, not {len(features.names)}")
+    elif "score" not in features.names:
+        raise ValueError("it reads the score, which is no feature of this model")
     return calibrator
-
-
-def _rows(n_labels: int, arrays: Arrays, settings: dict[str, Any]) -> CalibrationRows:
-    rows = CalibrationRows.from_state(arrays, settings)
-    if rows.sets.n_labels != n_labels:
-        raise ValueError(f"its rows count {rows.sets.n_labels} labels")
-    return rows
-
-
-def _base(
-    n_features: int, n_labels: int, arrays: Arrays, settings: dict[str, Any]
-) -> BinaryRelevance:
-    """Rebuild binary relevance from checked arrays."""
-    indptr = checked_array(arrays, "coef_indptr", np.int64, (n_features + 1,))
-    labels = checked_array(arrays, "coef_indices", np.int32, (None,))
-    checked_array(arrays, "coef_values", np.float32, labels.shape)
-    checked_array(arrays, "intercept", np.float64, (n_labels,))
-    checked_array(arrays, "scale", np.float64, (n_features,))
-    check_labels("coef_indices", indptr, labels, n_labels)
-    return BinaryRelevance.from_state(arrays, settings)

@@ -8,6 +8,7 @@ against a forged manifest.
 
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -27,6 +28,17 @@ _MAX_MANIFEST_BYTES = 64 * 2**20  # enough for a hundred thousand long label nam
 _FILE_NAME = re.compile(r"[a-z_]+(\.xgboost)?\.(json|safetensors)")
 
 Arrays = dict[str, NDArray[Any]]
+
+# What a part raises if its file does not suit it.
+_MISFITS = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+)
 Built = TypeVar("Built")
 
 
@@ -232,9 +244,16 @@ def _read_file(path: Path, size: int | None) -> bytes:
 
 def _parse_json(path: Path, raw: bytes) -> Any:  # noqa: ANN401  # any JSON value
     try:
-        return json.loads(raw.decode("utf-8", "surrogatepass"))
+        return json.loads(raw.decode("utf-8"), parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as fault:
         raise ArtifactError(f"{path}: is not valid JSON: {fault}") from fault
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no finite number")
+    return number
 
 
 class Parts:
@@ -255,7 +274,7 @@ class Parts:
             return make(arrays, settings)
         except KeyError as fault:
             raise ArtifactError(f"{self.root}: part {name!r} lacks {fault}") from fault
-        except (ValueError, TypeError, IndexError, AttributeError) as fault:
+        except _MISFITS as fault:
             raise ArtifactError(f"{self.root}: part {name!r} does not fit: {fault}") from fault
 
     def has(self, name: str) -> bool:
@@ -283,7 +302,11 @@ class Parts:
         self._unread.discard(name)
         try:
             stored = safetensors.numpy.load(self._files[name])
+            # Copies, because numba would recompile for read-only arrays.
+            return {key: np.array(value) for key, value in stored.items()}
         except safetensors.SafetensorError as fault:
             raise ArtifactError(f"{self.root / name}: is no safetensors file: {fault}") from fault
-        # Copies, because numba would recompile for read-only arrays.
-        return {key: np.array(value) for key, value in stored.items()}
+        except _MISFITS as fault:  # a type or a number of dimensions that numpy lacks
+            raise ArtifactError(
+                f"{self.root / name}: holds an array that cannot be read: {fault!r}"
+            ) from fault

@@ -1,52 +1,50 @@
-"""Stored state of model parts, checked before compiled code uses it."""
+"""Stored state of model parts, declared field by field and checked before use.
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+A part lists its arrays, settings, names and inner parts in ``stored``. `StoredPart` writes them and
+reads them back: every value has a type and a range, and lengths that share a name are equal. So a
+part built from a file is one that its own ``fit`` could have left.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
+from inspect import signature
+from operator import attrgetter
+from types import UnionType
+from typing import Any, ClassVar, Literal, NamedTuple, Self, Union, get_args, get_origin
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 
+from setwise.models.storage.checks import (
+    check_ragged,
+    check_rises,
+    checked_array,
+    checked_names,
+    checked_value,
+    is_a,
+    part_of,
+    shown,
+)
+from setwise.models.storage.fields import (
+    REQUIRED,
+    Stored,
+    StoredArray,
+    StoredNames,
+    StoredParameters,
+    StoredPiece,
+    StoredPieces,
+    StoredSetting,
+)
 
-class StoredArray(NamedTuple):
-    """One stored array of a part.
+# Products of two stored numbers and a feature stay finite below these.
+_LARGEST = {np.dtype(np.float32): 1e30, np.dtype(np.float64): 1e100}
 
-    Attributes
-    ----------
-    name : str
-        Name in the file.
-    attribute : str
-        Attribute of the part that holds it.
-    dtype : DTypeLike
-    shape : tuple of str
-        A name for each length, such as ``"knots"`` or ``"labels+1"``. The same name means the same
-        length in all arrays of the part.
-    cuts : str
-        Name of the length that the array divides into consecutive rows, if any.
-    least : int
-        Smallest length of such a row.
-    picks : str
-        Name of the length that the values of the array index, if any.
-    """
-
-    name: str
-    attribute: str
-    dtype: DTypeLike
-    shape: tuple[str, ...]
-    cuts: str = ""
-    least: int = 0
-    picks: str = ""
-
-
-class StoredSetting(NamedTuple):
-    """One stored number, flag or text of a part."""
-
-    name: str
-    attribute: str
-    kind: Callable[[Any], Any]
+Lengths = dict[str, int]
 
 
 class StoredPart:
-    """Base of model parts that declare their stored arrays and settings.
+    """Base of model parts that declare what they store.
 
     Examples
     --------
@@ -54,7 +52,7 @@ class StoredPart:
     ...     stored = (
     ...         StoredArray("x", "x_", np.float64, ("knots",)),
     ...         StoredArray("y", "y_", np.float64, ("knots",)),
-    ...         StoredSetting("slope", "slope", float),
+    ...         StoredSetting("slope", "slope", float, low=0.0),
     ...     )
     >>> curve = Curve.from_state({"x": np.zeros(2), "y": np.ones(2)}, {"slope": 1})
     >>> curve.y_.tolist(), curve.get_state()[1]
@@ -63,156 +61,313 @@ class StoredPart:
     Traceback (most recent call last):
     ...
     ValueError: array 'y' is float64 of shape (3,), not float64 of shape (2)
+    >>> Curve.from_state({"x": np.zeros(2), "y": np.ones(2)}, {"slope": True})
+    Traceback (most recent call last):
+    ...
+    ValueError: setting 'slope' is True; it must be a number
     """
 
-    stored: ClassVar[tuple[StoredArray | StoredSetting, ...]] = ()
+    stored: ClassVar[tuple[Stored, ...]] = ()
 
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return arrays and JSON settings for `from_state`."""
-        arrays = {
-            one.name: getattr(self, one.attribute)
-            for one in self.stored
-            if isinstance(one, StoredArray)
-        }
-        settings = {
-            one.name: getattr(self, one.attribute)
-            for one in self.stored
-            if isinstance(one, StoredSetting)
-        }
+        arrays: dict[str, NDArray[Any]] = {}
+        settings: dict[str, Any] = {}
+        for one in self.stored:
+            if isinstance(one, StoredParameters):
+                own = _parameters(self)
+                settings |= {one.name: own} if one.name else own
+                continue
+            value = _fitted(self, one.attribute)
+            match one:
+                case StoredArray():
+                    if value is not None:
+                        arrays[one.name] = np.asarray(value, dtype=one.dtype)
+                case StoredSetting():
+                    settings[one.name] = list(value) if one.kind is list else value
+                case StoredNames():
+                    settings[one.name] = list(value)
+                case StoredPieces():
+                    settings[one.name] = {}
+                    for name, piece in zip(settings[one.order], value, strict=True):
+                        inner, settings[one.name][name] = piece.get_state()
+                        arrays |= {f"{name}.{key}": array for key, array in inner.items()}
+                case StoredPiece():
+                    inner, own = ({}, None) if value is None else value.get_state()
+                    arrays |= {f"{one.prefix}{key}": array for key, array in inner.items()}
+                    settings |= {one.name: own} if one.name else own
         return arrays, settings
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+    def from_state(
+        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], /, **lengths: int
+    ) -> Self:
         """Rebuild the fitted part.
+
+        Parameters
+        ----------
+        arrays, settings : mapping
+        **lengths : int
+            Lengths that the whole model prescribes, such as ``labels``.
 
         Raises
         ------
         ValueError
-            If an array is missing, does not have the declared type and shape, or points outside
-            another.
+            If an array or a setting is missing, does not have the declared type, shape and range,
+            or points outside another.
         """
-        part = cls()
-        declared = [one for one in cls.stored if isinstance(one, StoredArray)]
-        for one, array in zip(declared, checked_arrays(arrays, declared), strict=True):
-            setattr(part, one.attribute, array)
-        for setting in cls.stored:
-            if isinstance(setting, StoredSetting):
-                setattr(part, setting.attribute, setting.kind(settings[setting.name]))
+        return cls.read(arrays, settings, dict(lengths))
+
+    @classmethod
+    def read(
+        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], lengths: Lengths
+    ) -> Self:
+        """Do what `from_state` does, and add the lengths found."""
+        return cls.restored(_read(cls, arrays, settings, lengths), lengths)
+
+    @classmethod
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # for parts that need lengths
+        """Build the part from checked values by name, and pieces by attribute."""
+        values = {
+            one.attribute: found[_key(one)]
+            for one in cls.stored
+            if not isinstance(one, StoredParameters)
+        }
+        if is_dataclass(cls):
+            fields = signature(cls).parameters
+            return cls(**{name: value for name, value in values.items() if name in fields})
+        part = cls(**found.get("parameters", {}))
+        for attribute, value in values.items():
+            setattr(part, attribute, value)
         return part
 
 
-def checked_arrays(
-    arrays: Mapping[str, NDArray[Any]], declared: Sequence[StoredArray]
-) -> list[NDArray[Any]]:
-    """Return the declared arrays, checked alone and against each other.
+def _fitted(part: StoredPart, attribute: str) -> Any:  # noqa: ANN401  # any attribute
+    try:
+        return attrgetter(attribute)(part)
+    except AttributeError as error:
+        raise NotFittedError(f"{type(part).__name__} must be fitted before it is stored") from error
 
-    Raises
-    ------
-    ValueError
-        If one does not fit its declaration.
-    """
-    lengths: dict[str, int] = {}
-    found = []
-    for one in declared:
-        names = [name.partition("+") for name in one.shape]
-        shape = tuple(
-            lengths[name] + int(more or 0) if name in lengths else None for name, _, more in names
-        )
-        found.append(checked_array(arrays, one.name, one.dtype, shape))
-        for (name, _, more), length in zip(names, found[-1].shape, strict=True):
-            lengths.setdefault(name, length - int(more or 0))
-    for one, array in zip(declared, found, strict=True):
-        if one.cuts:
-            check_ragged(one.name, array, lengths[one.cuts], least=one.least)
-        if one.picks and len(array) and not 0 <= array.min() <= array.max() < lengths[one.picks]:
-            raise ValueError(f"array {one.name!r} names {one.picks} that do not exist")
+
+def _key(one: StoredArray | StoredSetting | StoredNames | StoredPiece | StoredPieces) -> str:
+    return one.attribute if isinstance(one, StoredPiece | StoredPieces) else one.name
+
+
+def _read(
+    part: type[StoredPart],
+    arrays: Mapping[str, NDArray[Any]],
+    settings: Mapping[str, Any],
+    lengths: Lengths,
+) -> dict[str, Any]:
+    """Return the checked values of all fields; add the lengths found to ``lengths``."""
+    found = _read_fields(part, arrays, settings, lengths)
+    for one in part.stored:
+        if isinstance(one, StoredPiece):
+            found[one.attribute] = _read_piece(one, arrays, settings, lengths)
+        elif isinstance(one, StoredPieces):
+            order = found[one.order]
+            found[one.attribute] = _read_pieces(one, order, arrays, settings, lengths)
+    for one in part.stored:
+        if isinstance(one, StoredArray) and found[one.name] is not None:
+            _check_values(one, found, lengths)
     return found
 
 
-def checked_array(
+def _read_fields(
+    part: type[StoredPart],
     arrays: Mapping[str, NDArray[Any]],
-    name: str,
-    dtype: DTypeLike,
-    shape: tuple[int | None, ...],
-) -> NDArray[Any]:
-    """Return an array of checked type and shape; None allows any length.
+    settings: Mapping[str, Any],
+    lengths: Lengths,
+) -> dict[str, Any]:
+    """Return the part's own fields; values of arrays are not checked yet."""
+    found: dict[str, Any] = {}
+    for one in part.stored:
+        match one:
+            case StoredParameters():
+                own = _setting(settings, one.name) if one.name else settings
+                found["parameters"] = _checked_parameters(part, own, one.ranges)
+            case StoredSetting():
+                found[one.name] = _checked_setting(settings, one)
+                if one.length:
+                    _agree(one.length, found[one.name], lengths)
+            case StoredNames():
+                found[one.name] = _checked_names(settings, one)
+                if one.length:
+                    _agree(one.length, len(found[one.name]), lengths)
+            case StoredArray():
+                found[one.name] = _shaped_array(arrays, one, lengths)
+    return found
 
-    Raises
-    ------
-    ValueError
-        If the array is missing, of another type or shape, or holds a value that is not finite.
 
-    Examples
-    --------
-    >>> checked_array({"a": np.zeros(3)}, "a", np.float64, (None,))
-    array([0., 0., 0.])
-    """
-    if name not in arrays:
-        raise ValueError(f"array {name!r} is missing")
-    array = arrays[name]
-    fits = len(shape) == array.ndim and all(
-        wanted is None or wanted == length
-        for wanted, length in zip(shape, array.shape, strict=True)
+def _read_pieces(
+    one: StoredPieces,
+    order: Sequence[str],
+    arrays: Mapping[str, NDArray[Any]],
+    settings: Mapping[str, Any],
+    lengths: Lengths,
+) -> list[Any]:
+    own = checked_value(one.name, _setting(settings, one.name), dict)
+    pieces = [
+        StoredPiece(one.attribute, one.kinds[name], f"{name}.", name, one.shares) for name in order
+    ]
+    return [_read_piece(piece, arrays, own, lengths) for piece in pieces]
+
+
+def _read_piece(
+    one: StoredPiece,
+    arrays: Mapping[str, NDArray[Any]],
+    settings: Mapping[str, Any],
+    lengths: Lengths,
+) -> StoredPart | None:
+    inner = part_of(arrays, one.prefix)
+    own = _setting(settings, one.name) if one.name else settings
+    if own is None and one.nullable:
+        return None
+    own = checked_value(one.name or "settings", own, dict)
+    kind: type[StoredPart] = one.kind if isinstance(one.kind, type) else one.kind(inner, own)
+    known = {name: lengths[ours] for name, ours in one.shares.items() if ours in lengths}
+    piece = kind.read(inner, own, known)
+    for name, ours in one.shares.items():
+        if name in known:
+            _agree(ours, known[name], lengths)
+    return piece
+
+
+def _agree(name: str, length: int, lengths: Lengths) -> None:
+    if lengths.setdefault(name, length) != length:
+        raise ValueError(f"it counts {length} {name}, not {lengths[name]}")
+
+
+def _setting(settings: Mapping[str, Any], name: str) -> object:
+    if name not in settings:
+        raise ValueError(f"setting {name!r} is missing")
+    return settings[name]
+
+
+def _shaped_array(
+    arrays: Mapping[str, NDArray[Any]], one: StoredArray, lengths: Lengths
+) -> NDArray[Any] | None:
+    """Return an array of the declared type and shape; learn the lengths it is first to name."""
+    if one.optional and one.name not in arrays:
+        return None
+    sides = [_Side.of(side) for side in one.shape]
+    array = checked_array(
+        arrays,
+        one.name,
+        one.dtype,
+        tuple(side.length(lengths) for side in sides),
+        finite=not one.infinite,
     )
-    if array.dtype != np.dtype(dtype) or not fits:
-        wanted_shape = ", ".join("any" if length is None else str(length) for length in shape)
-        raise ValueError(
-            f"array {name!r} is {array.dtype} of shape {array.shape}, "
-            f"not {np.dtype(dtype)} of shape ({wanted_shape})"
-        )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"array {name!r} holds a value that is not finite")
+    for side, length in zip(sides, array.shape, strict=True):
+        side.learn(one.name, length, lengths)
     return array
 
 
-def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays with a name prefix, which is removed.
+class _Side(NamedTuple):
+    """One side of a declared shape: a multiple of a length, plus a number."""
 
-    Examples
-    --------
-    >>> part_of({"gate.a": np.zeros(1), "b": np.ones(1)}, "gate.")
-    {'a': array([0.])}
-    """
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
+    name: str
+    times: int
+    more: int
 
+    @classmethod
+    def of(cls, text: str | int) -> Self:
+        if isinstance(text, int):
+            return cls("", 0, text)
+        product, _, more = text.partition("+")
+        name, _, times = product.partition("*")
+        return cls(name, int(times or 1), int(more or 0))
 
-def check_ragged(name: str, indptr: NDArray[np.integer], length: int, *, least: int = 0) -> None:
-    """Check that ``indptr`` divides ``length`` items into valid rows.
+    def length(self, lengths: Lengths) -> int | None:
+        if not self.name:
+            return self.more
+        return self.times * lengths[self.name] + self.more if self.name in lengths else None
 
-    Each row must have at least ``least`` items.
-
-    Raises
-    ------
-    ValueError
-        If it does not.
-    """
-    if (
-        len(indptr) == 0
-        or indptr[0] != 0
-        or indptr[-1] != length
-        or (np.diff(indptr) < least).any()
-    ):
-        raise ValueError(f"array {name!r} does not divide {length} items into rows")
+    def learn(self, array: str, length: int, lengths: Lengths) -> None:
+        if self.name and self.name not in lengths:
+            whole, rest = divmod(length - self.more, self.times)
+            if whole < 0 or rest:
+                raise ValueError(f"array {array!r} has {length} entries")
+            lengths[self.name] = whole
 
 
-def check_labels(
-    name: str, indptr: NDArray[np.integer], labels: NDArray[np.integer], n_labels: int
-) -> None:
-    """Check that every row holds strictly rising label columns below ``n_labels``.
+def _check_values(one: StoredArray, found: Mapping[str, Any], lengths: Lengths) -> None:
+    """Check an array's values alone and against other arrays."""
+    array = found[one.name]
+    if one.cuts:
+        check_ragged(one.name, array, lengths[one.cuts], least=one.least)
+    if one.rises:
+        check_rises(one.name, found[one.rises], array)
+    if array.size == 0 or one.cuts or one.infinite:
+        return
+    least, most = array.min(), array.max()
+    if one.picks:
+        if not (one.low or 0) <= least <= most < lengths[one.picks]:
+            raise ValueError(f"array {one.name!r} names {one.picks} that do not exist")
+        return
+    limit = _LARGEST.get(array.dtype, np.inf)
+    low = -limit if one.low is None else one.low
+    high = limit if one.high is None else one.high
+    if not low <= least <= most <= high:
+        raise ValueError(
+            f"array {one.name!r} has values from {least} to {most}, not {low} to {high}"
+        )
 
-    Raises
-    ------
-    ValueError
-        If one does not.
-    """
-    check_ragged(name, indptr, len(labels))
-    starts = np.zeros(len(labels) + 1, dtype=bool)
-    starts[indptr] = True
-    falls = np.flatnonzero(np.diff(labels) <= 0) + 1
-    inside = len(labels) == 0 or (labels.min() >= 0 and labels.max() < n_labels)
-    if not inside or not starts[falls].all():
-        raise ValueError(f"array {name!r} holds labels out of order or out of range")
+
+def _checked_setting(settings: Mapping[str, Any], one: StoredSetting) -> Any:  # noqa: ANN401  # any JSON value
+    if one.name not in settings and one.default is not REQUIRED:
+        return one.default
+    value = _setting(settings, one.name)
+    if value is None and one.nullable:
+        return None
+    return checked_value(one.name, value, one.kind, low=one.low, high=one.high, choices=one.choices)
+
+
+def _checked_names(settings: Mapping[str, Any], one: StoredNames) -> list[str]:
+    if one.name not in settings and one.default is not REQUIRED:
+        return list(one.default)
+    names = checked_names(one.name, _setting(settings, one.name), least=one.least)
+    unknown = [name for name in names if name not in one.choices] if one.choices else []
+    if unknown:
+        raise ValueError(f"setting {one.name!r} names {shown(unknown[0])}, which is unknown")
+    return names
+
+
+def _parameters(part: Any) -> dict[str, Any]:  # noqa: ANN401  # an estimator
+    """Return a part's constructor parameters for JSON."""
+    stored: dict[str, Any] = part.get_params(deep=False)
+    for name, value in stored.items():
+        if name == "n_jobs" or isinstance(value, np.random.RandomState):
+            stored[name] = None
+        elif isinstance(value, np.ndarray | list | tuple):
+            stored[name] = np.asarray(value, dtype=np.float64).tolist()
+    return stored
+
+
+def _checked_parameters(
+    owner: type, stored: object, ranges: Mapping[str, tuple[float, float]]
+) -> dict[str, Any]:
+    declared = signature(owner).parameters
+    own = checked_value("parameters", stored, dict)
+    for name, value in own.items():
+        if name not in declared:
+            raise ValueError(f"parameter {shown(name)} is unknown")
+        if not _suits(value, declared[name].annotation) or (name == "n_jobs" and value is not None):
+            raise ValueError(f"parameter {name!r} is {shown(value)}, which it cannot be")
+        low, high = ranges.get(name, (-np.inf, np.inf))
+        if name in ranges and not low <= value <= high:
+            raise ValueError(f"parameter {name!r} is {shown(value)}, not {low} to {high}")
+    return dict(own)
+
+
+def _suits(value: object, annotation: Any) -> bool:  # noqa: ANN401  # any annotation
+    """Return whether a JSON value is of an annotated type."""
+    if get_origin(annotation) in {Union, UnionType}:
+        return any(_suits(value, one) for one in get_args(annotation))
+    if get_origin(annotation) is Literal:
+        return any(type(value) is type(one) and value == one for one in get_args(annotation))
+    if get_origin(annotation) is np.ndarray:
+        return isinstance(value, list) and all(_suits(one, float) for one in value)
+    if annotation is None or annotation is type(None):
+        return value is None
+    return annotation in {bool, int, float, str} and is_a(value, annotation)

@@ -4,7 +4,6 @@ Binary relevance sees one label at a time. For each likely label of a document, 
 its calibrated log-odds, those of the document's other labels, and the votes for the label.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,6 +16,8 @@ from sklearn.exceptions import NotFittedError
 from setwise.models.calibration.calibrators import BoostedSets
 from setwise.models.labels.ranking import rank_largest
 from setwise.models.sets.features import SetFeatureTable
+from setwise.models.storage.fields import StoredPiece, StoredSetting
+from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.votes import SeenSets, SetVotes
 
 # Limit of log-odds: beyond it float64 probabilities round to 1.
@@ -41,7 +42,7 @@ class LabelVotes(NamedTuple):
         )
 
 
-class LabelStack(BaseEstimator):
+class LabelStack(StoredPart, BaseEstimator):
     """Boosted trees that refine label probabilities.
 
     The most likely labels of each document are refined, those of binary relevance and those of
@@ -63,6 +64,11 @@ class LabelStack(BaseEstimator):
     """
 
     trees_: BoostedSets
+    stored = (
+        StoredSetting("n_likely", "n_likely", int, low=1),
+        StoredSetting("n_voted", "n_voted", int, low=1),
+        StoredPiece("trees_", BoostedSets, shares={"labels": "labels"}),
+    )
 
     def __init__(
         self, n_likely: int = 16, n_voted: int = 6, *, trees: BoostedSets | None = None
@@ -121,21 +127,21 @@ class LabelStack(BaseEstimator):
         return rows, table
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of voters and labels."""
-        n_columns, n_labels = self.trees_.shape_
-        return (n_columns - len(_OWN)) // len(_PER_VOTER), n_labels
+    def n_columns(self) -> int:
+        """Number of columns that the trees read."""
+        return self.trees_.shape_[0]
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and JSON settings for `from_state`."""
-        arrays, settings = self.trees_.get_state()
-        return arrays, {**settings, "n_likely": self.n_likely, "n_voted": self.n_voted}
+    @staticmethod
+    def columns_of(n_voters: int) -> int:
+        """Return the number of columns that describe a label by votes."""
+        return len(_OWN) + n_voters * len(_PER_VOTER)
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted stack."""
-        stack = cls(int(settings["n_likely"]), int(settings["n_voted"]))
-        stack.trees_ = BoostedSets.from_state(arrays, settings)
+        stack = super().restored(found, lengths)
+        if stack.trees_.objective != "logistic":
+            raise ValueError("its trees do not return probabilities inside (0, 1)")
         return stack
 
 

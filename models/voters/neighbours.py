@@ -1,6 +1,5 @@
 """Voters based on the most similar training documents."""
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,7 +10,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.data.rows import SparseRows
-from setwise.models.storage.state import checked_array
+from setwise.models.storage.fields import (
+    StoredArray,
+    StoredParameters,
+    StoredPiece,
+    StoredSetting,
+)
+from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.block_ridge import HoldOut
 from setwise.models.voters.similarity import (
     TILE,
@@ -19,7 +24,8 @@ from setwise.models.voters.similarity import (
     UnitRows,
     fill_similarities,
     index_rows,
-    restore_postings,
+    restored_postings,
+    stored_postings,
 )
 
 _NO_FOLDS = np.empty(0, dtype=np.int64)
@@ -35,7 +41,7 @@ class Neighbourhood(NamedTuple):
     n_sets: int
 
 
-class NeighbourVotes(BaseEstimator):
+class NeighbourVotes(StoredPart, BaseEstimator):
     r"""Each of the nearest training documents votes for its own label set.
 
     A neighbour at cosine :math:`c` weighs :math:`c^2`; the weights of all neighbours sum to one.
@@ -58,6 +64,15 @@ class NeighbourVotes(BaseEstimator):
 
     space_: UnitRows
     neighbourhood_: Neighbourhood
+    stored = (
+        StoredParameters("parameters", {"n_neighbours": (1, np.inf)}),
+        StoredPiece("space_", UnitRows, shares={"features": "features"}),
+        *stored_postings("posting_", "neighbourhood_.postings", "features", "documents"),
+        StoredArray(
+            "set_of", "neighbourhood_.set_of", np.int32, ("documents",), picks="sets", low=-1
+        ),
+        StoredSetting("n_sets", "neighbourhood_.n_sets", int, low=0, length="sets"),
+    )
 
     def __init__(
         self, n_neighbours: int = 30, *, max_documents: int = 16_384, random_state: int = 0
@@ -129,30 +144,17 @@ class NeighbourVotes(BaseEstimator):
         """Number of columns of the documents."""
         return len(self.space_.centre_)
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and JSON settings for `from_state`."""
-        arrays, settings = self.space_.get_state()
-        postings, set_of, _, _, n_sets = self.neighbourhood_
-        return {
-            **arrays,
-            **postings.get_state("posting_"),
-            "set_of": set_of,
-        }, {**settings, "parameters": self.get_params(), "n_sets": n_sets}
-
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the voter from its state."""
-        voter = cls(**settings["parameters"])
-        voter.space_ = UnitRows.from_state(arrays, settings)
-        n_sets = int(settings["n_sets"])
-        set_of = checked_array(arrays, "set_of", np.int32, (None,))
-        postings = restore_postings(arrays, "posting_", len(set_of))
-        if len(postings.indptr) != len(voter.space_.centre_) + 1:
-            raise ValueError("array 'posting_indptr' counts other features than 'centre'")
-        if len(set_of) and not -1 <= set_of.min() <= set_of.max() < n_sets:
-            raise ValueError("array 'set_of' names a label set that is not there")
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the fitted voter."""
+        voter = cls(**found["parameters"])
+        voter.space_ = found["space_"]
         voter.neighbourhood_ = Neighbourhood(
-            postings, set_of, _NO_FOLDS, voter.n_neighbours, n_sets
+            restored_postings(found, "posting_", lengths["documents"]),
+            found["set_of"],
+            _NO_FOLDS,
+            voter.n_neighbours,
+            lengths["sets"],
         )
         return voter
 

@@ -14,7 +14,6 @@ References
    2015, section 3.
 """
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -27,15 +26,17 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from setwise.models.data.rows import SparseRows
-from setwise.models.storage.state import checked_array
+from setwise.models.storage.fields import StoredArray, StoredParameters, StoredPiece
+from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.block_ridge import ExactRidge, FeatureRidge, HoldOut, Rows
 from setwise.models.voters.rounded import RoundedMatrix, multiply
 from setwise.models.voters.similarity import (
     Postings,
     UnitRows,
     index_rows,
-    restore_postings,
+    restored_postings,
     similarities,
+    stored_postings,
     unit_values,
 )
 
@@ -48,11 +49,13 @@ MAX_WEIGHTS = 12_000_000
 
 # Added to the diagonal of the landmarks' kernel matrix, which duplicates make singular.
 _JITTER = 1e-5
+# Range of a kernel's width in an artifact: wider ones overflow.
+_WIDTHS = (0.0, 1e4)
 # Less likely labels are left out to keep rows sparse.
 _LEAST_PROBABILITY = 1e-3
 
 
-class LinearVotes(BaseEstimator):
+class LinearVotes(StoredPart, BaseEstimator):
     """Ridge regression of label sets on weighted features.
 
     Parameters
@@ -72,6 +75,12 @@ class LinearVotes(BaseEstimator):
     space_: UnitRows
     columns_: NDArray[np.int32]
     weights_: NDArray[np.float32]
+    stored = (
+        StoredParameters("parameters"),
+        StoredPiece("space_", UnitRows, shares={"features": "features"}),
+        StoredArray("columns", "columns_", np.int32, ("features",), picks="columns", low=-1),
+        StoredArray("weights", "weights_", np.float32, ("columns", "sets")),
+    )
 
     def __init__(self, penalty: float = 0.7) -> None:
         self.penalty = penalty
@@ -131,25 +140,8 @@ class LinearVotes(BaseEstimator):
         """Number of columns of the documents."""
         return len(self.space_.centre_)
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and JSON settings for `from_state`."""
-        arrays, settings = self.space_.get_state()
-        arrays |= {"columns": self.columns_, "weights": self.weights_}
-        return arrays, {**settings, "parameters": self.get_params()}
 
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the voter from its state."""
-        voter = cls(**settings["parameters"])
-        voter.space_ = UnitRows.from_state(arrays, settings)
-        voter.columns_ = checked_array(arrays, "columns", np.int32, voter.space_.centre_.shape)
-        voter.weights_ = checked_array(arrays, "weights", np.float32, (None, None))
-        if len(voter.columns_) and not voter.columns_.max() < len(voter.weights_):
-            raise ValueError("array 'columns' names a row of weights that is not there")
-        return voter
-
-
-class SmoothVotes(BaseEstimator):
+class SmoothVotes(StoredPart, BaseEstimator):
     r"""Kernel ridge regression of label sets on documents and their label probabilities.
 
     The kernel of two documents with cosine :math:`c`, whose square roots of label probabilities
@@ -178,6 +170,14 @@ class SmoothVotes(BaseEstimator):
     probabilities_: Postings
     weights_: RoundedMatrix
     n_landmarks_: int
+    stored = (
+        StoredParameters("parameters", {"document_width": _WIDTHS, "probability_width": _WIDTHS}),
+        StoredPiece("space_", UnitRows, shares={"features": "features"}),
+        *stored_postings("document_", "documents_", "features", "landmarks"),
+        *stored_postings("probability_", "probabilities_", "labels", "landmarks"),
+        StoredArray("weights", "weights_.values", np.int16, ("landmarks", "sets")),
+        StoredArray("factors", "weights_.factors", np.float32, ("landmarks",), low=0.0),
+    )
 
     def __init__(
         self,
@@ -284,30 +284,15 @@ class SmoothVotes(BaseEstimator):
         """Number of columns of the documents."""
         return len(self.space_.centre_)
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and JSON settings for `from_state`."""
-        arrays, settings = self.space_.get_state()
-        for name, postings in (
-            ("document", self.documents_),
-            ("probability", self.probabilities_),
-        ):
-            arrays |= {f"{name}_{field}": part for field, part in postings._asdict().items()}
-        arrays |= {"weights": self.weights_.values, "factors": self.weights_.factors}
-        return arrays, {**settings, "parameters": self.get_params()}
-
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the voter from its state."""
-        voter = cls(**settings["parameters"])
-        voter.space_ = UnitRows.from_state(arrays, settings)
-        weights = checked_array(arrays, "weights", np.int16, (None, None))
-        voter.n_landmarks_ = len(weights)
-        factors = checked_array(arrays, "factors", np.float32, (voter.n_landmarks_,))
-        voter.weights_ = RoundedMatrix(weights, factors)
-        voter.documents_ = restore_postings(arrays, "document_", voter.n_landmarks_)
-        voter.probabilities_ = restore_postings(arrays, "probability_", voter.n_landmarks_)
-        if len(voter.documents_.indptr) != len(voter.space_.centre_) + 1:
-            raise ValueError("array 'document_indptr' counts other features than 'centre'")
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the fitted voter."""
+        voter = cls(**found["parameters"])
+        voter.space_ = found["space_"]
+        voter.n_landmarks_ = lengths["landmarks"]
+        voter.weights_ = RoundedMatrix(found["weights"], found["factors"])
+        voter.documents_ = restored_postings(found, "document_", voter.n_landmarks_)
+        voter.probabilities_ = restored_postings(found, "probability_", voter.n_landmarks_)
         return voter
 
 

@@ -11,21 +11,29 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.data.rows import SparseRows
-from setwise.models.labels.scaling import FeatureWeighting, as_rows, checked_rows
-from setwise.models.storage.state import check_ragged, checked_array
+from setwise.models.labels.scaling import (
+    STORED_WEIGHTING,
+    FeatureWeighting,
+    as_rows,
+    checked_rows,
+)
+from setwise.models.storage.fields import StoredArray
+from setwise.models.storage.state import Lengths, StoredPart
 
 # Centring makes a matrix dense, so sparser matrices than this are not centred.
 _DENSE_SHARE = 0.5
 # Features of more documents than this share are stored as dense columns, with at most four times
 # the memory of their entries.
 _FREQUENT_SHARE = 0.125
+# Squared length of a unit vector, with room for rounding.
+_LARGEST_SQUARE = 1.001
 TILE = 32
 """Rows computed in one pass over the dense columns."""
 # Documents per block, so that their part of the columns stays in the cache.
 _PART = 1024
 
 
-class UnitRows(BaseEstimator):
+class UnitRows(StoredPart, BaseEstimator):
     """Turns documents into unit vectors, whose dot products are cosines.
 
     Terms are weighted as for binary relevance (`FeatureWeighting`). Dense measurements are also
@@ -48,6 +56,11 @@ class UnitRows(BaseEstimator):
     weighting_: FeatureWeighting
     centre_: NDArray[np.float64]
     centred_: bool
+    stored = (
+        *STORED_WEIGHTING,
+        # Differences from the centre are single precision.
+        StoredArray("centre", "centre_", np.float64, ("features",), low=-1e30, high=1e30),
+    )
 
     def fit(self, X: csr_array) -> Self:
         """Learn weights and centre from the rows of X (n_documents, n_features)."""
@@ -82,19 +95,12 @@ class UnitRows(BaseEstimator):
         """Fit, and transform the same rows."""
         return self.fit(X).transform(X)
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and JSON settings for `from_state`."""
-        arrays = {"scale": self.weighting_.scale_, "centre": self.centre_}
-        return arrays, {"scheme": self.weighting_.scheme_}
-
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the fitted transformer from its state."""
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # nothing of lengths
+        """Rebuild the fitted transformer."""
         space = cls()
-        space.weighting_ = FeatureWeighting.from_state(arrays["scale"], settings["scheme"], "auto")
-        space.centre_ = np.asarray(arrays["centre"], dtype=np.float64)
-        if space.centre_.shape != space.weighting_.scale_.shape:
-            raise ValueError("a centre and factors of different numbers of features do not fit")
+        space.weighting_ = FeatureWeighting.from_state(found["scale"], found["scheme"], "auto")
+        space.centre_ = found["centre"]
         space.centred_ = bool(space.centre_.any())
         return space
 
@@ -131,14 +137,6 @@ class Postings(NamedTuple):
             column[rows[span]] = values[span]
         return cls(indptr, rows, values, column_of, columns)
 
-    def get_state(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """Return the arrays that `restore_postings` needs."""
-        return {
-            f"{prefix}indptr": self.indptr,
-            f"{prefix}rows": self.rows,
-            f"{prefix}values": self.values,
-        }
-
 
 def index_rows(rows: csr_array) -> Postings:
     """Turn rows (n_documents, n_features) into postings."""
@@ -151,21 +149,48 @@ def index_rows(rows: csr_array) -> Postings:
     )
 
 
-def restore_postings(arrays: Mapping[str, NDArray[Any]], prefix: str, n: int) -> Postings:
+def stored_postings(prefix: str, attribute: str, features: str, n: str) -> tuple[StoredArray, ...]:
+    """Return the fields of the postings in an attribute.
+
+    Parameters
+    ----------
+    prefix : str
+        Prefix of the arrays' names.
+    attribute : str
+    features, n : str
+        Names of the numbers of features and of documents.
+    """
+    entries = f"{prefix}entries"
+    bounds = StoredArray(
+        f"{prefix}indptr", f"{attribute}.indptr", np.int64, (f"{features}+1",), cuts=entries
+    )
+    return (
+        bounds,
+        StoredArray(
+            f"{prefix}rows",
+            f"{attribute}.rows",
+            np.int32,
+            (entries,),
+            picks=n,
+            rises=bounds.name,
+        ),
+        StoredArray(f"{prefix}values", f"{attribute}.values", np.float32, (entries,)),
+    )
+
+
+def restored_postings(found: Mapping[str, NDArray[Any]], prefix: str, n: int) -> Postings:
     """Return the postings of ``n`` documents from checked arrays.
 
     Raises
     ------
     ValueError
-        If they do not fit together.
+        If a document is longer than 1.
     """
-    rows = checked_array(arrays, f"{prefix}rows", np.int32, (None,))
-    indptr = checked_array(arrays, f"{prefix}indptr", np.int64, (None,))
-    check_ragged(f"{prefix}indptr", indptr, len(rows))
-    if len(rows) and not 0 <= rows.min() <= rows.max() < n:
-        raise ValueError(f"array '{prefix}rows' names a document that is not there")
-    values = checked_array(arrays, f"{prefix}values", np.float32, rows.shape)
-    return Postings.of(indptr, rows, values, n)
+    rows, values = found[f"{prefix}rows"], found[f"{prefix}values"]
+    squares = np.bincount(rows, values.astype(np.float64) ** 2, minlength=n)
+    if squares.max(initial=0.0) > _LARGEST_SQUARE:
+        raise ValueError(f"array '{prefix}values' holds documents longer than 1")
+    return Postings.of(found[f"{prefix}indptr"], rows, values, n)
 
 
 def similarities(postings: Postings, n: int, rows: SparseRows) -> NDArray[np.float32]:

@@ -41,7 +41,7 @@ class MarginFeatures(_Unfitted):
         )
 
 
-class _VoteFeatures(_Unfitted):
+class VoteFeatures(_Unfitted):
     """One voter's tallies, and two tallies' gaps to the document's best.
 
     Not monotone: forced monotony gives worse Brier scores and confidences that are too high.
@@ -70,25 +70,25 @@ class _VoteFeatures(_Unfitted):
         return _describe_votes(candidates.doc_indptr, candidates.sets, evidence.votes.sets, weights)
 
 
-class NeighbourFeatures(_VoteFeatures):
+class NeighbourFeatures(VoteFeatures):
     """Votes of similar training documents for the set."""
 
     voter = "neighbours"
 
 
-class NearestFeatures(_VoteFeatures):
+class NearestFeatures(VoteFeatures):
     """Votes of the nearest training documents for the set."""
 
     voter = "nearest"
 
 
-class LinearFeatures(_VoteFeatures):
+class LinearFeatures(VoteFeatures):
     """Votes of the linear regression for the set."""
 
     voter = "linear"
 
 
-class SmoothFeatures(_VoteFeatures):
+class SmoothFeatures(VoteFeatures):
     """Votes of the kernel regression for the set."""
 
     voter = "smooth"

@@ -1,6 +1,6 @@
 """The voters of a model, fitted together on the same label sets."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, Self
 
 import numpy as np
@@ -11,7 +11,13 @@ from sklearn.exceptions import NotFittedError
 
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.evidence import Evidence
-from setwise.models.storage.state import check_ragged, checked_array, part_of
+from setwise.models.storage.fields import (
+    StoredArray,
+    StoredNames,
+    StoredPieces,
+    StoredSetting,
+)
+from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.block_ridge import HoldOut, Rows
 from setwise.models.voters.neighbours import NearestVotes, NeighbourVotes
 from setwise.models.voters.regression_votes import LinearVotes, SmoothVotes
@@ -27,7 +33,7 @@ VOTERS: Final[dict[str, type[Voter]]] = {
 }
 
 
-class SetVoters(BaseEstimator):
+class SetVoters(StoredPart, BaseEstimator):
     """Voters that share their label sets.
 
     Parameters
@@ -45,6 +51,27 @@ class SetVoters(BaseEstimator):
 
     sets_: SeenSets
     voters_: tuple[Voter, ...]
+    stored = (
+        StoredNames("names", "names", choices=VOTERS),
+        StoredSetting("max_sets", "max_sets", int, low=1),
+        StoredSetting("n_labels", "sets_.n_labels", int, low=1, length="labels"),
+        StoredArray("set_indptr", "sets_.indptr", np.int64, ("sets+1",), cuts="entries"),
+        StoredArray(
+            "set_labels",
+            "sets_.labels",
+            np.int32,
+            ("entries",),
+            picks="labels",
+            rises="set_indptr",
+        ),
+        StoredPieces(
+            "voters_",
+            VOTERS,
+            "voters",
+            "names",
+            {"features": "features", "labels": "labels", "sets": "sets"},
+        ),
+    )
 
     def __init__(
         self, names: tuple[str, ...] = ("neighbours", "linear"), *, max_sets: int = 4096
@@ -120,38 +147,11 @@ class SetVoters(BaseEstimator):
                 own[:] = voter.vote(evidence.rows)
         return SetVotes(self.sets_, self.names, weights)
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays, prefixed by voter, and JSON settings for `from_state`."""
-        arrays: dict[str, NDArray[Any]] = {
-            "set_indptr": self.sets_.indptr,
-            "set_labels": self.sets_.labels,
-        }
-        settings: dict[str, Any] = {
-            "names": list(self.names),
-            "max_sets": self.max_sets,
-            "n_labels": self.sets_.n_labels,
-            "voters": {},
-        }
-        for name, voter in zip(self.names, self.voters_, strict=True):
-            own_arrays, own_settings = voter.get_state()
-            arrays |= {f"{name}.{key}": value for key, value in own_arrays.items()}
-            settings["voters"][name] = own_settings
-        return arrays, settings
-
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted voters."""
-        voters = cls(tuple(settings["names"]), max_sets=int(settings["max_sets"]))
-        indptr = checked_array(arrays, "set_indptr", np.int64, (None,))
-        labels = checked_array(arrays, "set_labels", np.int32, (None,))
-        check_ragged("set_indptr", indptr, len(labels))
-        voters.sets_ = SeenSets.of(RaggedSets(indptr, labels), int(settings["n_labels"]))
-        restored = []
-        for name in voters.names:
-            own = part_of(arrays, f"{name}.")
-            voter = VOTERS[name].from_state(own, settings["voters"][name])
-            if voter.n_sets != voters.sets_.n_sets:
-                raise ValueError(f"voter {name!r} counts other label sets than the model")
-            restored.append(voter)
-        voters.voters_ = tuple(restored)
+        voters = cls(tuple(found["names"]), max_sets=found["max_sets"])
+        sets = RaggedSets(found["set_indptr"], found["set_labels"])
+        voters.sets_ = SeenSets.of(sets, lengths["labels"])
+        voters.voters_ = tuple(found["voters_"])
         return voters

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.counts import LabelSetCounts, count_sets
-from setwise.models.storage.state import check_labels
+from setwise.models.storage.checks import check_labels
 
 TALLIES = ("equal", "jaccard", "squared")
 """Columns of `tally`, in this order."""

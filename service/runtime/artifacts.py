@@ -3,8 +3,10 @@
 # ruff: noqa: PLC0415 -- numpy, scikit-learn and xgboost import slowly, and most commands that build
 # the service load no model
 
+import errno
 import lzma
 import shutil
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -232,6 +234,9 @@ _UNREADABLE = (
     ValueError,  # a directory that points before the file's start
     RuntimeError,  # encryption, or a compression method that Python lacks (NotImplementedError)
     EOFError,  # truncation
+    struct.error,  # a field that ends too early
+    OverflowError,  # a size or an offset beyond any file
+    IndexError,  # an empty name
     zlib.error,  # damaged DEFLATE data
     lzma.LZMAError,  # damaged LZMA data; bzip2 raises an OSError without a number
     FileExistsError,  # the same name for a file and a folder
@@ -239,6 +244,14 @@ _UNREADABLE = (
     IsADirectoryError,
 )
 """Errors of unpacking a bad archive."""
+
+_BAD_NAMES_AND_OFFSETS = {
+    None,  # damaged data, see above
+    errno.EINVAL,  # an offset before the start of a file on disk
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+}
+"""Numbers of system errors that the archive is to blame for, not the disk."""
 
 
 def _unpack(archive: BinaryIO, folder: Path) -> None:
@@ -261,7 +274,7 @@ def _unpack(archive: BinaryIO, folder: Path) -> None:
     except _UNREADABLE as error:
         raise _not_an_artifact(f"it cannot be unpacked: {error}") from error
     except OSError as error:
-        if error.errno is not None:  # an error of the disk, not of the file
+        if error.errno not in _BAD_NAMES_AND_OFFSETS:
             raise
         raise _not_an_artifact(f"it cannot be unpacked: {error}") from error
 

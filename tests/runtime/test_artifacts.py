@@ -1,6 +1,7 @@
 """Artifacts in a folder, and in an object store."""
 
 import io
+import random
 import shutil
 import threading
 import zipfile
@@ -251,6 +252,29 @@ def test_what_is_no_artifact_in_a_zip_file_is_refused(tmp_path: Path, archive: i
         store.add_archive(archive)
     assert list((tmp_path / "store").iterdir()) == []
     assert not (tmp_path / "evil").exists()
+
+
+def test_a_zip_file_with_a_broken_directory_or_odd_names_is_refused(tmp_path: Path) -> None:
+    """An upload is a file on disk, where bad offsets fail otherwise than in memory."""
+    store = _store(str(tmp_path / "store"), tmp_path)
+    draw = random.Random(0)
+    sound = zipped(("manifest.json", b"{}"), ("model.json", b"{}" * 50)).getvalue()
+    directory = sound.index(b"PK\x01\x02")
+    archives = [zipped(("x" * 5_000, b"")), zipped(("/".join("x" * 3_000), b""))]
+    archives.append(zipped(("x" * 300 + "/manifest.json", b"")))
+    for _ in range(300):
+        changed = bytearray(sound)
+        for _ in range(draw.choice([1, 1, 2, 4])):
+            place = draw.randrange(directory, len(sound))
+            changed[place] = draw.choice([0, 1, 0x7F, 0x80, 0xFF, draw.randrange(256)])
+        archives.append(io.BytesIO(bytes(changed)))
+    for number, archive in enumerate(archives):
+        path = tmp_path / f"{number}.zip"
+        path.write_bytes(archive.getvalue())
+        with path.open("rb") as file, pytest.raises(InvalidRequest):
+            store.add_archive(file)
+        path.unlink()
+    assert list((tmp_path / "store").iterdir()) == []
 
 
 def _kept(intercept: float = 0.5) -> KeptRecalibration:

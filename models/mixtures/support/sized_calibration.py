@@ -18,11 +18,16 @@ from sklearn.base import BaseEstimator
 from setwise.models.labels.isotonic import IsotonicCurve
 from setwise.models.mixtures.support.sized_marginals import Products, WeightedSets, tabulate
 from setwise.models.sets.f_measure import ExpectedF1Sets, maximise_from_sized_marginals
-from setwise.models.storage.state import StoredArray, StoredPart
+from setwise.models.storage.fields import StoredArray
+from setwise.models.storage.state import StoredPart
 
 # Pairs in fewer documents share the curve of all rare pairs of their size: their own curve would
 # be 0 except near their few documents.
 _LEAST_POSITIVES = 10
+
+
+# The largest share, with room for rounding.
+_ONE = 1.0 + 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +129,8 @@ class SizedMarginalCalibrator(StoredPart, BaseEstimator):
         StoredArray(
             "curve_indptr", "curve_indptr_", np.int64, ("curves+1",), cuts="knots", least=1
         ),
-        StoredArray("knots", "knots_", np.float64, ("knots",)),
-        StoredArray("values", "values_", np.float64, ("knots",)),
+        StoredArray("knots", "knots_", np.float64, ("knots",), rises="curve_indptr"),
+        StoredArray("values", "values_", np.float64, ("knots",), low=0.0, high=_ONE),
         StoredArray("curve_of", "curve_of_", np.int64, ("pairs",), picks="curves"),
     )
 

@@ -1,8 +1,7 @@
 """F1 rule for a mixture restricted to seen label sets."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from setwise.models.sets.candidates import CandidateSets
 from setwise.models.sets.decider import Decider
 from setwise.models.sets.evidence import CandidateSource, Evidence
 from setwise.models.sets.f_measure import maximise_from_sized_marginals
+from setwise.models.storage.fields import StoredPiece, StoredSetting
 
 # Weight of raw marginals, which decide if the curves calibrate everything to 0.
 _RAW = 1e-9
@@ -41,6 +41,11 @@ class SupportDecider(Decider):
     """
 
     calibrator: SizedMarginalCalibrator
+    rule: ClassVar = {"objective": "f1"}
+    stored: ClassVar = (
+        StoredPiece("calibrator", SizedMarginalCalibrator, shares={"pairs": "pairs"}),
+        StoredSetting("rule", "rule", dict, choices=(rule,)),
+    )
 
     def choose(
         self,
@@ -75,32 +80,6 @@ class SupportDecider(Decider):
             marginals.n_labels,
         ).sets
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the curves, and JSON settings."""
-        return self.calibrator.get_state()[0], {"rule": {"objective": "f1"}}
-
-    @classmethod
-    def from_state(
-        cls,
-        arrays: Mapping[str, NDArray[Any]],
-        settings: Mapping[str, Any],  # noqa: ARG003  # all state is arrays
-        source: CandidateSource,
-    ) -> Self:
-        """Rebuild the decider for the source of its model.
-
-        Raises
-        ------
-        ValueError
-            If the curves are not those of the source's support.
-        """
-        if not isinstance(source, MixtureCandidates):
-            raise ValueError(_NO_MIXTURE)  # noqa: TRY004  # a model that does not fit together
-        calibrator = SizedMarginalCalibrator.from_state(arrays, {})
-        n_pairs = len(support_pairs(source))
-        if len(calibrator.curve_of_) != n_pairs:
-            raise ValueError(f"{len(calibrator.curve_of_)} curves for {n_pairs} pairs")
-        return cls(calibrator)
-
 
 def sized_marginals(source: MixtureCandidates, evidence: Evidence) -> SizedMarginals:
     """Return the sized marginals of the mixture on its support."""
@@ -108,8 +87,16 @@ def sized_marginals(source: MixtureCandidates, evidence: Evidence) -> SizedMargi
     return support_sized_marginals(mixture.support_log_probability(evidence.X), mixture.support_)
 
 
-def support_pairs(source: MixtureCandidates) -> NDArray[np.int64]:
-    """Return the ascending (label, size) codes of a mixture's support."""
+def support_pairs(source: CandidateSource) -> NDArray[np.int64]:
+    """Return the ascending (label, size) codes of a mixture's support.
+
+    Raises
+    ------
+    ValueError
+        If the candidates come from no mixture.
+    """
+    if not isinstance(source, MixtureCandidates):
+        raise ValueError(_NO_MIXTURE)  # noqa: TRY004  # a model that does not fit together
     support = source.mixture_.support_
     empty = support_sized_marginals(np.zeros((0, support.shape[0])), support)
     return pair_codes(empty)

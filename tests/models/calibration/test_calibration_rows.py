@@ -42,10 +42,10 @@ def test_rows_come_back_from_their_state() -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("confidence", lambda a: a + 1.0, r"outside \[0, 1\]"),
-        ("right", lambda a: a + 2, r"outside \[0, 1\]"),
+        ("confidence", lambda a: a + 1.0, "has values from"),
+        ("right", lambda a: a + 2, "has values from"),
         ("right", lambda a: a[:-1], "of shape"),
-        ("labels", lambda a: a + np.int32(N_LABELS), "out of order or out of range"),
+        ("labels", lambda a: a + np.int32(N_LABELS), "do not exist"),
         ("set_indptr", lambda a: a[::-1].copy(), "does not divide"),
     ],
 )

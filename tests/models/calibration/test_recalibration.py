@@ -235,7 +235,7 @@ def test_misfits_are_refused() -> None:
     with pytest.raises(ValueError, match="different labels"):
         sets.beside(other)
     arrays, settings = Recalibration.identity(3).get_state()
-    with pytest.raises(ValueError, match="it reads"):
+    with pytest.raises(ValueError, match="'columns'"):
         Recalibration.from_state(arrays, {**settings, "columns": ["age"]})
     with pytest.raises(ValueError, match="not finite"):
         Recalibration.from_state(arrays, {**settings, "intercept": float("nan")})

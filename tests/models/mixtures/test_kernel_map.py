@@ -52,13 +52,13 @@ def test_equal_rows_and_a_single_one_are_harmless() -> None:
 def test_a_map_survives_its_state_and_refuses_another() -> None:
     kernel = KernelMap(0.3, 12, random_state=4).fit(rows(30, 5))
     arrays, settings = kernel.get_state()
-    again = KernelMap.from_state(arrays, settings, 6)
+    again = KernelMap.from_state(arrays, settings, features=6)
     new = rows(4, 6)
     np.testing.assert_array_equal(kernel.transform(new).toarray(), again.transform(new).toarray())
     with pytest.raises(ValueError, match="landmarks"):
-        KernelMap.from_state(arrays, settings, 7)
+        KernelMap.from_state(arrays, settings, features=7)
     with pytest.raises(ValueError, match="turn"):
-        KernelMap.from_state({**arrays, "turn": arrays["turn"][:-1]}, settings, 6)
+        KernelMap.from_state({**arrays, "turn": arrays["turn"][:-1]}, settings, features=6)
 
 
 def test_what_is_out_of_range_is_refused() -> None:

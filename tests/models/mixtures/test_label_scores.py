@@ -65,8 +65,8 @@ def test_they_survive_their_state_and_empty_batches() -> None:
 @pytest.mark.parametrize(
     ("name", "damaged", "message"),
     [
-        ("set_labels", np.array([9], dtype=np.int32), "set_labels"),
-        ("deviation", np.zeros(6), "positive"),
+        ("set_labels", np.array([9], dtype=np.int32), "set_indptr"),
+        ("deviation", np.zeros(6), "'deviation' has values"),
         ("centre", np.zeros(5), "centre"),
         ("classifier_coef_values", np.zeros(1, dtype=np.float32), "coef_values"),
         ("neighbour_set_of", np.full(120, 999, dtype=np.int32), "set_of"),

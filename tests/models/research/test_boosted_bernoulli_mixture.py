@@ -95,19 +95,6 @@ def test_inference_is_that_of_every_mixture(model) -> None:
     np.testing.assert_allclose(chosen, allowed.max(axis=1), atol=1e-9)
 
 
-def test_a_model_survives_its_state(model) -> None:
-    X = crossed(50, seed=3)[0]
-    again = BoostedBernoulliMixture.from_state(*model.get_state())
-    np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
-    arrays, settings = model.get_state()
-    with pytest.raises(ValueError, match="rounds"):
-        BoostedBernoulliMixture.from_state(arrays, {**settings, "rounds": 1})
-    with pytest.raises(ValueError, match="do not exist"):
-        BoostedBernoulliMixture.from_state(
-            {**arrays, "components": arrays["components"] + 50}, settings
-        )
-
-
 def test_integer_weights_count_as_repeated_documents() -> None:
     X, Y = crossed(200)
     counts = np.random.default_rng(0).integers(0, 3, size=200)

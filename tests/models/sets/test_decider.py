@@ -178,7 +178,7 @@ def test_a_voter_without_votes_is_refused():
 )
 def test_state_survives_json(decider):
     arrays, settings = decider.get_state()
-    again = SetDecider.from_state(arrays, json.loads(json.dumps(settings)), 3)
+    again = SetDecider.from_state(arrays, json.loads(json.dumps(settings)), labels=3)
     assert again.get_state()[1] == settings
     assert (again.voter, again.share) == (decider.voter, decider.share)
     evidence = evidence_of(P, SetVotes(SEEN, ("smooth",), VOTES.weights))
@@ -192,11 +192,14 @@ def test_state_survives_json(decider):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"share": 1.5}, "share must lie between 0 and 1"),
-        ({"voter": 7}, "voter must be a name or null"),
+        ({"share": 1.5}, "setting 'share' is 1.5, not 0.0 to 1.0"),
+        ({"voter": 7}, "setting 'voter' is 7; it must be a text"),
         ({"rule": {"objective": "magic"}}, "unknown objective 'magic'"),
-        ({"rule": {"objective": "micro-f1", "threshold": 2.0}}, "threshold must lie"),
-        ({"rule": {"objective": "micro-f1", "threshold": float("nan")}}, "threshold must lie"),
+        ({"rule": {"objective": "micro-f1", "threshold": 2.0}}, "setting 'threshold' is 2.0"),
+        (
+            {"rule": {"objective": "micro-f1", "threshold": float("nan")}},
+            "setting 'threshold' is nan",
+        ),
         (
             {
                 "rule": {
@@ -206,17 +209,17 @@ def test_state_survives_json(decider):
                     "residual": False,
                 }
             },
-            "remainder must lie",
+            "setting 'remainder' is -1.0",
         ),
     ],
 )
 def test_a_state_out_of_range_is_refused(change, fault):
     settings = {"rule": {"objective": "hamming"}, "voter": None, "share": 0.0}
     with pytest.raises(ValueError, match=fault):
-        SetDecider.from_state({}, {**settings, **change}, 3)
+        SetDecider.from_state({}, {**settings, **change}, labels=3)
 
 
 def test_thresholds_of_another_number_of_labels_are_refused():
     arrays, settings = SetDecider(LabelThresholds(np.full(4, 0.5))).get_state()
     with pytest.raises(ValueError, match="thresholds"):
-        SetDecider.from_state(arrays, settings, 3)
+        SetDecider.from_state(arrays, settings, labels=3)

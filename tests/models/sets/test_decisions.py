@@ -18,7 +18,7 @@ from setwise.models.sets.decisions import (
     Posterior,
     SharedThreshold,
     make_rule,
-    restore_rule,
+    stored_rule,
 )
 
 
@@ -201,7 +201,8 @@ def test_a_rule_survives_its_state(objective: str) -> None:
     rule = make_rule(objective, allow_empty=True).fit(  # type: ignore[arg-type]
         posterior, matrix(truth)
     )
-    again = restore_rule(*rule.get_state())
+    arrays, settings = rule.get_state()
+    again = stored_rule(arrays, settings).from_state(arrays, settings)
     assert np.array_equal(again.decide(posterior).toarray(), rule.decide(posterior).toarray())
     assert again.get_state()[1] == rule.get_state()[1]
 
@@ -210,7 +211,7 @@ def test_unknown_objectives_and_wrong_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="set-accuracy, f1"):
         make_rule("accuracy", allow_empty=True)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="unknown objective"):
-        restore_rule({}, {})
+        stored_rule({}, {})
     with pytest.raises(ValueError, match="the posterior needs"):
         SharedThreshold().fit(marginals_only(np.ones((2, 3))), matrix(np.ones((2, 2))))
     with pytest.raises(ValueError, match="marginals of shape"):

@@ -84,7 +84,7 @@ def test_a_restored_voter_votes_alike():
         NeighbourVotes.from_state(arrays, settings).vote(SparseRows.of(X)),
         voter.vote(SparseRows.of(X)),
     )
-    with pytest.raises(ValueError, match="names a label set that is not there"):
+    with pytest.raises(ValueError, match="names sets that do not exist"):
         NeighbourVotes.from_state(arrays, {**settings, "n_sets": 2})
 
 

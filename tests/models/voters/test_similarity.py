@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import cosine_similarity
 
 from setwise.models.data.rows import SparseRows
-from setwise.models.voters.similarity import UnitRows, index_rows, restore_postings, similarities
+from setwise.models.voters.similarity import UnitRows, index_rows, restored_postings, similarities
 
 
 def documents(n=40, d=30, density=0.2, seed=0):
@@ -28,12 +28,13 @@ def test_dot_products_of_unit_rows_are_cosines_of_weighted_documents():
 def test_frequent_features_in_whole_columns_count_like_rare_ones(n_features):
     frequent = documents(density=0.9, d=n_features)
     rare = documents(density=0.05, d=20, seed=1)
-    rows = csr_array(hstack([frequent, rare], format="csr"))
+    rows = UnitRows().fit_transform(csr_array(hstack([frequent, rare], format="csr")))
     postings = index_rows(rows)
     assert len(postings.columns) >= n_features
     found = similarities(postings, rows.shape[0], SparseRows.of(rows))
     np.testing.assert_allclose(found, (rows @ rows.T).toarray(), rtol=1e-5, atol=1e-7)
-    restored = restore_postings(postings.get_state("p_"), "p_", rows.shape[0])
+    found = {f"p_{name}": array for name, array in postings._asdict().items()}
+    restored = restored_postings(found, "p_", rows.shape[0])
     np.testing.assert_array_equal(restored.columns, postings.columns)
 
 
@@ -65,8 +66,9 @@ def test_a_space_needs_fitting_first():
         UnitRows().transform(documents())
 
 
-def test_postings_that_name_a_missing_document_are_refused():
+def test_postings_of_documents_longer_than_one_are_refused():
     postings = index_rows(UnitRows().fit_transform(documents()))
-    arrays = postings.get_state("p_")
-    with pytest.raises(ValueError, match="names a document that is not there"):
-        restore_postings(arrays, "p_", 10)
+    found = {f"p_{name}": array for name, array in postings._asdict().items()}
+    found["p_values"] = 2 * found["p_values"]
+    with pytest.raises(ValueError, match="longer than 1"):
+        restored_postings(found, "p_", len(documents().indptr) - 1)

@@ -104,10 +104,10 @@ def test_curves_of_another_support_are_refused(supported, tmp_path):
     arrays, settings = predictor.decider.get_state()
     json.dumps(settings)
     arrays["curve_of"] = arrays["curve_of"][:-1]
-    with pytest.raises(ValueError, match=f"curves for {len(support_pairs(source))} pairs"):
-        SupportDecider.from_state(arrays, settings, source)
+    with pytest.raises(ValueError, match="'curve_of'"):
+        SupportDecider.from_state(arrays, settings, pairs=len(support_pairs(source)))
     with pytest.raises(ValueError, match="needs candidates of a mixture"):
-        SupportDecider.from_state(*predictor.decider.get_state(), MarginalCandidates())
+        support_pairs(MarginalCandidates())
     short = SizedMarginalCalibrator.from_state(arrays, {})
     assert len(short.curve_of_) == len(curves.curve_of_) - 1
     save(dataclasses.replace(predictor, decider=SupportDecider(short)), tmp_path / "model")
@@ -142,5 +142,5 @@ def test_an_unknown_kind_of_decider_is_refused(supported, tmp_path, monkeypatch)
         SetDecider, "get_state", lambda self: (plain(self)[0], {**plain(self)[1], "kind": "odd"})
     )
     save(other, tmp_path / "model")
-    with pytest.raises(ArtifactError, match="kind 'odd' is unknown"):
+    with pytest.raises(ArtifactError, match="setting 'kind' is 'odd'"):
         load(tmp_path / "model")

@@ -1,0 +1,204 @@
+"""Checks of values from a file, alone and against each other."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+_LARGEST_FLOAT = float(np.finfo(np.float64).max)
+# Characters of a value that a message repeats.
+_SHOWN = 60
+
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def shown(value: object) -> str:
+    """Return a short form of a value for a message."""
+    text = ascii(value) if isinstance(value, str) else repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def is_a(value: object, kind: type) -> bool:
+    """Return whether a value is of a JSON type; a flag is no number.
+
+    Examples
+    --------
+    >>> is_a(1, float), is_a(1.0, int), is_a(True, int), is_a(float("inf"), float)
+    (True, False, False, False)
+    """
+    if kind is float:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and bool(abs(value) <= _LARGEST_FLOAT)  # type: ignore[arg-type]  # a number
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+def checked_value(
+    name: str,
+    value: object,
+    kind: type,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: Sequence[object] = (),
+) -> Any:  # noqa: ANN401  # any JSON value
+    """Return a setting of checked type and range.
+
+    Raises
+    ------
+    ValueError
+        If it is of another type, out of range, or none of the choices.
+
+    Examples
+    --------
+    >>> checked_value("share", 1, float, low=0.0, high=1.0)
+    1.0
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not is_a(value, kind):
+        raise ValueError(f"setting {name!r} is {shown(value)}; it must be {_KINDS[kind]}")
+    number: Any = value
+    if (low is not None and number < low) or (high is not None and number > high):
+        raise ValueError(f"setting {name!r} is {shown(value)}, not {low} to {high}")
+    if choices and value not in choices:
+        raise ValueError(f"setting {name!r} is {shown(value)}, which is unknown")
+    return float(number) if kind is float else value
+
+
+def checked_names(what: str, names: object, *, least: int = 1) -> list[str]:
+    """Return distinct texts without NUL and half characters, none of them blank.
+
+    Raises
+    ------
+    ValueError
+        If one is not, or there are fewer than ``least``.
+    """
+    if not isinstance(names, list | tuple) or len(names) < least:
+        raise ValueError(f"setting {what!r} is {shown(names)}; it must list names")
+    for name in names:
+        if not isinstance(name, str) or not name.strip() or not is_storable(name):
+            raise ValueError(f"setting {what!r} lists {shown(name)}, which is no name")
+    if len(set(names)) < len(names):
+        raise ValueError(f"setting {what!r} lists a name twice")
+    return list(names)
+
+
+def is_storable(text: str) -> bool:
+    """Return whether databases and UTF-8 can hold a text: no NUL, no half surrogate pair."""
+    return "\0" not in text and (
+        text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+    )
+
+
+def checked_array(
+    arrays: Mapping[str, NDArray[Any]],
+    name: str,
+    dtype: DTypeLike,
+    shape: tuple[int | None, ...],
+    *,
+    finite: bool = True,
+) -> NDArray[Any]:
+    """Return an array of checked type and shape; None allows any length.
+
+    Raises
+    ------
+    ValueError
+        If the array is missing, of another type or shape, or holds a value that is not finite.
+
+    Examples
+    --------
+    >>> checked_array({"a": np.zeros(3)}, "a", np.float64, (None,))
+    array([0., 0., 0.])
+    """
+    if name not in arrays:
+        raise ValueError(f"array {name!r} is missing")
+    array = arrays[name]
+    fits = len(shape) == array.ndim and all(
+        wanted is None or wanted == length
+        for wanted, length in zip(shape, array.shape, strict=True)
+    )
+    if array.dtype != np.dtype(dtype) or not fits:
+        wanted_shape = ", ".join("any" if length is None else str(length) for length in shape)
+        raise ValueError(
+            f"array {name!r} is {array.dtype} of shape {array.shape}, "
+            f"not {np.dtype(dtype)} of shape ({wanted_shape})"
+        )
+    if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"array {name!r} holds a value that is not finite")
+    return array
+
+
+def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays with a name prefix, which is removed.
+
+    Examples
+    --------
+    >>> part_of({"gate.a": np.zeros(1), "b": np.ones(1)}, "gate.")
+    {'a': array([0.])}
+    """
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def check_ragged(name: str, indptr: NDArray[np.integer], length: int, *, least: int = 0) -> None:
+    """Check that ``indptr`` divides ``length`` items into valid rows.
+
+    Each row must have at least ``least`` items.
+
+    Raises
+    ------
+    ValueError
+        If it does not.
+    """
+    if (
+        len(indptr) == 0
+        or indptr[0] != 0
+        or indptr[-1] != length
+        or (indptr[1:] < indptr[:-1]).any()
+        or (np.diff(indptr) < least).any()
+    ):
+        raise ValueError(f"array {name!r} does not divide {length} items into rows")
+
+
+def check_rises(name: str, indptr: NDArray[np.integer], values: NDArray[Any]) -> None:
+    """Check that values rise strictly inside the rows of a checked ``indptr``.
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+    """
+    starts = np.zeros(len(values) + 1, dtype=bool)
+    starts[indptr] = True
+    falls = np.flatnonzero(values[1:] <= values[:-1]) + 1
+    if not starts[falls].all():
+        raise ValueError(f"array {name!r} is out of order")
+
+
+def check_labels(
+    name: str, indptr: NDArray[np.integer], labels: NDArray[np.integer], n_labels: int
+) -> None:
+    """Check that every row holds strictly rising label columns below ``n_labels``.
+
+    Raises
+    ------
+    ValueError
+        If one does not.
+    """
+    check_ragged(name, indptr, len(labels))
+    check_rises(name, indptr, labels)
+    if len(labels) and not 0 <= labels.min() <= labels.max() < n_labels:
+        raise ValueError(f"array {name!r} holds labels out of range")
