@@ -17,6 +17,7 @@ from setwise.models.data.lines import (
     decode,
     read_lines,
 )
+from setwise.models.storage.checks import is_storable
 
 _LABELLED_KEYS = ("id", "text", "labels", "annotator", "metadata")
 _INPUT_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
@@ -276,6 +277,8 @@ class _Line:
             raise self.error(f"'features' is {_type_name(given)}", "give an object of numbers")
         features: dict[str, float] = {}
         for name, value in given.items():
+            if not name.strip() or not is_storable(name):
+                raise self.error(f"feature {_quote(name)} is no name", "give a name in Unicode")
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise self.error(f"feature {_quote(name)} is {_type_name(value)}", "give a number")
             # Negated so that NaN fails too; Python compares integers of any size.
@@ -288,12 +291,10 @@ class _Line:
     def _check_name(self, what: str, value: str) -> None:
         if not value.strip():
             raise self.error(f"{what!r} is empty", "give a name")
-        if not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError as error:
-                fault = f"{what!r} holds half a surrogate pair"
-                raise self.error(fault, "give valid Unicode") from error
+        if "\0" in value:
+            raise self.error(f"{what!r} holds a NUL character", "remove it")
+        if not is_storable(value):
+            raise self.error(f"{what!r} holds half a surrogate pair", "give valid Unicode")
 
 
 def _quote(name: str) -> str:

@@ -192,6 +192,8 @@ def read_names(path: str | Path, what: str, *, content: ContentHash | None = Non
         name = decode(path, number, line).rstrip("\r\n")
         if not name.strip():
             raise DataError(path, number, f"no {what} name", f"give one {what} name a line")
+        if "\0" in name:
+            raise DataError(path, number, f"the {what} holds a NUL character", "remove it")
         if name in lines:
             raise DataError(
                 path,

@@ -36,7 +36,7 @@ from setwise.models.sets.evidence import CandidateSource
 from setwise.models.sets.features import Arrays, SetFeatures
 from setwise.models.sets.reranker import SetReranker
 from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
-from setwise.models.storage.checks import checked_array, checked_names, checked_value
+from setwise.models.storage.checks import checked_array, checked_names, checked_value, is_plain
 from setwise.models.storage.sealed_folder import (
     MANIFEST,
     ArtifactError,
@@ -174,7 +174,7 @@ def read_calibration_rows(folder: str | Path) -> CalibrationRows | None:
     manifest, files = _read(root)
     if f"{_ROWS_PART}.json" not in files:
         return None
-    n_labels = len(checked_names("label_names", manifest.get("label_names")))
+    n_labels = len(manifest["label_names"])
     return Parts(root, files).build(
         _ROWS_PART, partial(CalibrationRows.from_state, labels=n_labels)
     )
@@ -305,6 +305,13 @@ def _check_target(target: Path, *, overwrite: bool) -> bool:
 def _read(root: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return the checked manifest and the checked content of every file."""
     manifest = read_manifest(root, FORMAT, FORMAT_VERSION)
+    for key in _INFORMATION:
+        if not is_plain(manifest.get(key)):
+            raise ArtifactError(f"{root / MANIFEST}: {key!r} holds a value that no database keeps")
+    try:
+        checked_names("label_names", manifest.get("label_names"))
+    except ValueError as fault:
+        raise ArtifactError(f"{root / MANIFEST}: {fault}") from fault
     files = read_files(root, manifest)
     digests = {name: entry["sha256"] for name, entry in manifest["files"].items()}
     if _versions(digests) != (manifest.get("version"), manifest.get("calibrator_version")):
@@ -412,7 +419,7 @@ def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, An
     flags = {"has_decider": False, **settings}
     return _Outline(
         kind,
-        tuple(checked_names("label_names", settings["label_names"])),
+        tuple(settings["label_names"]),
         names,
         seen,
         *(checked_value(name, flags[name], bool) for name in _FLAGS),

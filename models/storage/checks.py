@@ -100,6 +100,22 @@ def is_storable(text: str) -> bool:
     )
 
 
+def is_plain(value: object, depth: int = 16) -> bool:
+    """Return whether databases and pages can hold a JSON value.
+
+    Its texts are storable, its numbers finite and of 64 bits, and it is not deeply nested.
+    """
+    if isinstance(value, dict):
+        return depth > 0 and all(
+            is_storable(key) and is_plain(inner, depth - 1) for key, inner in value.items()
+        )
+    if isinstance(value, list):
+        return depth > 0 and all(is_plain(inner, depth - 1) for inner in value)
+    if isinstance(value, str):
+        return is_storable(value)
+    return not isinstance(value, int) or abs(value) < 2**63
+
+
 def checked_array(
     arrays: Mapping[str, NDArray[Any]],
     name: str,

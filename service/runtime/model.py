@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from setwise.models.predictor import SetPredictions, SetPredictor
     from setwise.models.storage.recalibrations import KeptRecalibration
 
+_REHEARSED = 20  # features of the document that a model predicts before it serves
+
 RETRY_AFTER_S = 30.0
 """How long to wait before loading a failed model again, in seconds."""
 
@@ -57,6 +59,10 @@ class LoadedPredictor:
                 f"The calibrator {calibrator.version} was learnt for model "
                 f"{calibrator.model_version}, not for {self._predictor.version}."
             )
+        if calibrator is not None:
+            known = len(calibrator.recalibration.label_weights)
+            if known != len(self._predictor.label_names):
+                raise CalibrationDamaged(f"The calibrator {calibrator.version} has {known} labels.")
         return LoadedPredictor(self._predictor, calibrator)
 
     @property
@@ -144,12 +150,17 @@ class LoadedPredictor:
         ]
 
     def warm_up(self) -> None:
-        """Predict once, so that the first client does not wait for compilation."""
-        first = self._predictor.feature_names[0]
+        """Predict a document of the model's own features.
+
+        The first client does not wait for compilation then, and a model that cannot predict never
+        serves.
+        """
+        known = self._predictor.feature_names[:_REHEARSED]
         document = (
-            Document(text=f"{first} \u00b7")  # not ASCII, because such texts take an extra step
+            # Not ASCII, because such texts take an extra step.
+            Document(text=f"{' '.join(known)} \u00b7")
             if self._predictor.kind == "text"
-            else Document(features={first: 1.0})
+            else Document(features=dict.fromkeys(known, 1.0))
         )
         self.score([document])
 

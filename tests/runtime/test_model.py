@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from setwise.models.calibration.recalibration import COLUMNS, Recalibration
-from setwise.models.predictor import SetPredictor
+from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.sets.decider import SetDecider
 from setwise.models.sets.decisions import SharedThreshold
 from setwise.models.storage.artifacts import load, save
@@ -261,6 +261,21 @@ def test_mixtures_serve_what_they_predict(method: Method, preset: Preset, tmp_pa
     for row, one in enumerate(served.score([Document(text=text) for text in asked])):
         assert one.labels == expected.ranked(row)[0].labels
         assert one.confidence == expected.top_confidence()[row]
+
+
+def test_a_model_that_cannot_predict_is_not_activated(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = world.activate("new")
+
+    def absurd(self: SetPredictor, texts: object) -> SetPredictions:
+        found = predict(self, texts)  # type: ignore[arg-type]
+        return replace(found, confidence=found.confidence * np.nan)
+
+    predict = SetPredictor.predict_texts
+    monkeypatch.setattr(SetPredictor, "predict_texts", absurd)
+    with pytest.raises(ModelDamaged, match="failed to predict"):
+        world.registry.load(model)
 
 
 def test_vectors_are_scored_by_the_names_of_their_features(artifacts: Artifacts) -> None:

@@ -55,6 +55,7 @@ def test_documents_are_read_as_written(tmp_path):
         (GOOD | {"labels": ["x", 2]}, "label 2 is a number"),
         (GOOD | {"labels": [True]}, "label 1 is a boolean"),
         (GOOD | {"labels": [""]}, "'label 1' is empty"),
+        (GOOD | {"labels": ["a\0"]}, "'label 1' holds a NUL character"),
         (GOOD | {"labels": ["\ud800"]}, "'label 1' holds half a surrogate pair"),
         (GOOD | {"label": ["x"]}, "unknown key 'label'"),
         (GOOD | {"annotator": 4}, "'annotator' is a number"),

@@ -76,6 +76,8 @@ def _places(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[obje
 def _of_json(content: bytes, draw: random.Random) -> tuple[str, bytes]:
     document = json.loads(content)
     places = list(_places(document))
+    if not places:
+        return "filled", b'{"kind": 1}'
     # Deep documents, such as trees, must not hide the few settings at the top.
     depth = draw.choice(sorted({len(place) for place in places}))
     place = draw.choice([place for place in places if len(place) == depth])

@@ -1,0 +1,152 @@
+"""Artifacts changed anywhere are refused when loaded, or predict."""
+
+import json
+import random
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from setwise.models import training
+from setwise.models.predictor import SetPredictor
+from setwise.models.storage.artifacts import load, read_calibration_rows, save
+from setwise.models.storage.sealed_folder import ArtifactError
+from setwise.models.training import TrainingOptions, train
+from tests.models import corpora
+from tests.models.storage import mutations
+
+CHANGES = 60
+TEXTS = [*corpora.texts(20, seed=5).texts, "", "nothing known"]
+VECTORS = corpora.vectors(20, seed=5).X
+
+MODELS = {
+    "fast": (corpora.vectors(260), TrainingOptions(preset="fast", n_jobs=1)),
+    "best": (corpora.texts(150), TrainingOptions(preset="best", n_jobs=1)),
+    "mixture": (
+        corpora.vectors(150),
+        TrainingOptions(method="cbm", optimize="f1", n_components=3, n_folds=2, alpha=1e-3),
+    ),
+    "isotonic": (
+        corpora.texts(120),
+        TrainingOptions(
+            preset="paper", calibrator="cardinality-isotonic", optimize="macro-f1", alpha=1e-3
+        ),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("artifacts")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(training, "MIN_DOCUMENTS_REFINED", 100)
+        for name, (data, options) in MODELS.items():
+            save(train(data, options), folder / name)
+    return folder
+
+
+def assert_predicts(model: SetPredictor, what: str) -> None:
+    found = model.predict_texts(TEXTS) if model.kind == "text" else model.predict(VECTORS)
+    assert ((found.confidence >= 0.0) & (found.confidence <= 1.0)).all(), what
+    assert ((found.marginals >= 0.0) & (found.marginals <= 1.0)).all(), what
+    assert (np.diff(found.candidates.doc_indptr) > 0).all(), what
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_changed_artifact_is_refused_or_predicts(
+    artifacts: Path, tmp_path: Path, name: str
+) -> None:
+    assert_predicts(load(artifacts / name), name)
+    refused = 0
+    for seed in range(CHANGES):
+        what, files = mutations.mutated(artifacts / name, random.Random(seed))
+        mutations.write(artifacts / name, tmp_path / "model", files)
+        try:
+            model = load(tmp_path / "model")
+        except ArtifactError:
+            refused += 1
+        else:
+            assert_predicts(model, what)
+    assert CHANGES / 2 < refused < CHANGES
+
+
+def changed(artifacts: Path, name: str, target: Path, file: str, change: object) -> Path:
+    """Return a copy of an artifact in which one setting or array has changed."""
+    files = {
+        path.name: path.read_bytes()
+        for path in (artifacts / name).iterdir()
+        if path.name != "manifest.json"
+    }
+    assert callable(change)
+    if file.endswith(".json"):
+        document = json.loads(files[file])
+        change(document)
+        files[file] = json.dumps(document).encode()
+    else:
+        arrays = dict(safetensors.numpy.load(files[file]))
+        change(arrays)
+        files[file] = safetensors.numpy.save(arrays)
+    mutations.write(artifacts / name, target, files)
+    return target
+
+
+NAMELESS = ["", " ", "a\0b", "\ud800", 1, True, None, "label 1", ["a"]]
+"""What is no name of the first label; "label 1" is the second."""
+
+
+@pytest.mark.parametrize("label", NAMELESS)
+def test_labels_that_are_no_names_are_refused(
+    artifacts: Path, tmp_path: Path, label: object
+) -> None:
+    def change(model: dict[str, list[object]]) -> None:
+        model["label_names"][0] = label
+
+    folder = changed(artifacts, "fast", tmp_path / "model", "model.json", change)
+    for read in (load, read_calibration_rows):
+        with pytest.raises(ArtifactError, match=r"label_names|not valid JSON"):
+            read(folder)
+
+
+@pytest.mark.parametrize("value", [True, 0, -1, 30.0, "30", None, [30]])
+def test_a_number_of_neighbours_that_is_none_is_refused(
+    artifacts: Path, tmp_path: Path, value: object
+) -> None:
+    def change(voters: dict[str, dict[str, dict[str, dict[str, object]]]]) -> None:
+        own = next(one for one in voters["voters"].values() if "n_neighbours" in one["parameters"])
+        own["parameters"]["n_neighbours"] = value
+
+    folder = changed(artifacts, "best", tmp_path / "model", "voters.json", change)
+    with pytest.raises(ArtifactError, match="part 'voters' does not fit: parameter 'n_neighbours'"):
+        load(folder)
+
+
+@pytest.mark.parametrize("kind", ["odd type", "many dimensions"])
+def test_arrays_that_numpy_lacks_are_refused(artifacts: Path, tmp_path: Path, kind: str) -> None:
+    files = {path.name: path.read_bytes() for path in (artifacts / "fast").iterdir()}
+    del files["manifest.json"]
+    sound = files["base.safetensors"]
+    for seed in range(20):
+        files["base.safetensors"] = mutations._odd_header(
+            sound, "intercept", kind, random.Random(seed)
+        )
+        mutations.write(artifacts / "fast", tmp_path / "model", files)
+        with pytest.raises(ArtifactError, match="base"):
+            load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("number", mutations.RAW)
+def test_numbers_that_json_lacks_are_refused(artifacts: Path, tmp_path: Path, number: str) -> None:
+    files = {path.name: path.read_bytes() for path in (artifacts / "fast").iterdir()}
+    manifest = files["manifest.json"]
+    mutations.write(
+        artifacts / "fast",
+        tmp_path / "model",
+        {name: content for name, content in files.items() if name != "manifest.json"},
+    )
+    spoiled = manifest.replace(b'"metrics": {', b'"metrics": {"x": ' + number.encode() + b",", 1)
+    (tmp_path / "model" / "manifest.json").write_bytes(spoiled)
+    with pytest.raises(ArtifactError, match="no finite number"):
+        load(tmp_path / "model")
