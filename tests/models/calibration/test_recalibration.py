@@ -237,5 +237,5 @@ def test_misfits_are_refused() -> None:
     arrays, settings = Recalibration.identity(3).get_state()
     with pytest.raises(ValueError, match="'columns'"):
         Recalibration.from_state(arrays, {**settings, "columns": ["age"]})
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="'intercept' is nan"):
         Recalibration.from_state(arrays, {**settings, "intercept": float("nan")})
