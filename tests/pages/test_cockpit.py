@@ -9,6 +9,8 @@ import re
 import pytest
 
 from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.predictions import Decision, Document, Submission
+from setwise.service.services.predictions import all_predicted
 from tests.browsing import Browser
 from tests.edge import Service
 
@@ -24,22 +26,22 @@ def browser(service: Service) -> Browser:
 def worked(service: Service, seconds: int = 20) -> None:
     """Let documents come in, some be reviewed and some be reported on."""
     service.fix_threshold(0.8)
-    for number in range(90):
-        made = service.predict(f"{number / 100:g}").json()
-        if made["decision"] == "auto" and number % 2:
-            right = {"labels": made["labels"] if number % 5 else ["c"], "source": "billing"}
-            service.post(f"/v1/predictions/{made['id']}/outcome", by="client", json=right)
+    services = service.services
+    client, reviewer = (
+        services.accounts.authenticate(service.secrets[name]) for name in ("client", "reviewer")
+    )
+    documents = [Document(id=f"note {n}", text=f"{n / 100:g}") for n in range(90)]
+    made = services.predictions.predict([Submission(client, one) for one in documents])
+    for number, one in enumerate(all_predicted(made)):
+        if one.decision is Decision.AUTO and number % 2:
+            right = one.scored.labels if number % 5 else ["c"]
+            services.outcomes.report(client, one.id, right, "billing")
     for number in range(60):
-        task = service.post("/v1/reviews/claim", by="reviewer").json()
+        task = services.reviews.claim(reviewer)
+        assert task is not None
         labels = ["a", "b"] if number % 3 else ["a", "d"]
         service.clock.advance(seconds=seconds)
-        answer = service.post(
-            f"/v1/reviews/{task['id']}/complete",
-            by="reviewer",
-            json={"labels": labels},
-            headers={"If-Match": f'"{task["version"]}"'},
-        )
-        assert answer.status_code == 200, answer.text
+        services.reviews.complete(reviewer, task.id, labels, None, task.version)
 
 
 @pytest.mark.parametrize(

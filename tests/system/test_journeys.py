@@ -11,7 +11,7 @@ import pytest
 
 from setwise.models.storage.artifacts import load
 from setwise.service.domain.callers import SYSTEM
-from tests.system.conftest import PATIENCE_S, Installation, pages, review_together
+from tests.system.conftest import ON_POSTGRES, PATIENCE_S, Installation, pages
 from tests.system.test_models import eventually
 from tests.trained import Artifacts, documents
 
@@ -28,6 +28,7 @@ def _post(client: httpx.Client, document: dict[str, object], key: str) -> httpx.
     )
 
 
+@ON_POSTGRES
 def test_confident_sets_are_sent_and_the_others_settled_by_people(
     installation: Installation, artifacts: Artifacts
 ) -> None:
@@ -128,25 +129,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
     assert queued == {p["id"]: 1 for p in everything if p["decision"] == "review"}
 
 
-def test_twenty_reviewers_empty_the_queue_and_never_share_a_task(
-    installation: Installation,
-) -> None:
-    server = installation.serve()
-    with server.client("client") as client, ThreadPoolExecutor(8) as pool:
-        sample = documents(120, seed=11)
-        list(pool.map(lambda d: _post(client, d, str(d["id"])), sample))
-    work = review_together(installation, server, n_reviewers=20, release_each=5)
-    assert work.shared == []
-    with server.client("reviewer") as reviewer:
-        tasks = list(pages(reviewer, "/v1/reviews"))
-    assert len(tasks) == len(sample)
-    # A task that was released at the very end waits again; all others are settled, each once.
-    assert collections.Counter(work.settled) == {
-        task["id"]: 1 for task in tasks if task["state"] == "completed"
-    }
-    assert {task["state"] for task in tasks} <= {"completed", "waiting"}
-
-
+@ON_POSTGRES
 def test_another_model_takes_over_without_a_dropped_request(
     installation: Installation, artifacts: Artifacts
 ) -> None:
@@ -188,6 +171,7 @@ def test_another_model_takes_over_without_a_dropped_request(
         assert set(versions[first_new:]) == {new.version}
 
 
+@ON_POSTGRES
 def test_a_server_that_is_told_to_stop_finishes_its_requests(installation: Installation) -> None:
     server = installation.serve()
     answers: list[httpx.Response] = []
@@ -220,6 +204,7 @@ def test_a_server_that_is_told_to_stop_finishes_its_requests(installation: Insta
         assert sum(transaction.predictions.counts().values()) == len(answers)
 
 
+@ON_POSTGRES
 def test_two_servers_share_one_database(installation: Installation, artifacts: Artifacts) -> None:
     """Each follows an activation, and both know each other's keys, cursors and leases."""
     one, other = installation.serve(), installation.serve()
