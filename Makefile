@@ -23,6 +23,8 @@ $(READY): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation -e .
+	@echo "Compiling the learner (about a minute)"
+	@$(BIN)/python -c 'from setwise.models.compilation import compile_everything as c; c()'
 	@touch $@
 
 demo: setup  ## Train on generated notes, start the service, fill its queue

@@ -3,17 +3,26 @@
 numba only checks whether the file of the cached function has changed. A function that calls one in
 another file would keep using the old callee after an edit there, so the folder name has a digest of
 all files with compiled functions.
+
+`compile_everything` fills the cache: `make setup` and the image's build call it.
 """
 
 import hashlib
 import os
 import shutil
+import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["keep_compiled_code"]
+__all__ = ["compile_everything", "keep_compiled_code"]
 
 CACHE_SETTING = "NUMBA_CACHE_DIR"
 _PREFIX = "compiled-"
+SHIPPED = Path(sys.prefix) / "share" / "setwise" / "compiled"
+"""What the image's build compiled. It cannot be used in place: numba wants a folder to write to."""
+
+_NOTES = 300  # enough for every step of training; what is compiled does not depend on the number
 _KEPT = 2  # folders of earlier states, so that switching branches needs no compilation
 
 
@@ -29,11 +38,39 @@ def keep_compiled_code(package: Path) -> None:
         The package folder with the sources.
     """
     if CACHE_SETTING in os.environ:
+        _copy_shipped(Path(os.environ[CACHE_SETTING]))
         return
     folder = package / "__pycache__" / f"{_PREFIX}{_digest(package)}"
     os.environ[CACHE_SETTING] = str(folder)
     if not folder.exists():
         _forget_old(folder.parent)
+
+
+def compile_everything() -> None:
+    """Train, store, load and ask a small model of notes, so that numba caches all functions."""
+    from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- after the folder is set
+    from setwise.models.demo_notes import generate_notes, write_jsonl  # noqa: PLC0415
+    from setwise.models.storage.artifacts import load, save  # noqa: PLC0415
+    from setwise.models.training import TrainingOptions, train  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        notes, model = Path(folder) / "notes", Path(folder) / "model"
+        notes.mkdir()
+        for name, seed in (("train", 1), ("test", 2)):
+            write_jsonl(generate_notes(_NOTES, seed=seed), notes / f"{name}.jsonl")
+        save(train(read_dataset(notes, "train"), TrainingOptions(preset="fast")), model)
+        load(model).predict_texts(["Fever and cough for five days \N{EN DASH} no rash."])
+
+
+def _copy_shipped(folder: Path) -> None:
+    """Copy what the image compiled to an empty cache folder."""
+    if folder.exists() or not SHIPPED.is_dir() or folder == SHIPPED:
+        return
+    draft = folder.with_name(f".{folder.name}-{os.getpid()}")
+    with suppress(OSError):  # without the copy, functions are compiled when they are first called
+        shutil.copytree(SHIPPED, draft)
+        draft.rename(folder)  # another process may have been faster
+    shutil.rmtree(draft, ignore_errors=True)
 
 
 def _digest(package: Path) -> str:

@@ -1,6 +1,5 @@
 """The HTTP application, assembled from routes, middleware and error handlers; its server."""
 
-import gc
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -234,10 +233,6 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            # Loaded objects stay. Freezing them keeps the garbage collector from scanning them
-            # repeatedly under load.
-            gc.collect()
-            gc.freeze()
             self._started_up()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -89,7 +89,7 @@ class Application:
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Serve a model and run jobs inside the block; an ASGI lifespan."""
-        await run_in_threadpool(self.registry.start)
+        self.registry.start(wait=False)  # the port opens meanwhile; /readyz says what is missing
         self.shadow.start()
         if self.settings.embedded_worker:
             self.worker.start()

@@ -69,6 +69,7 @@ def demo(
             secrets, passwords, examples = _prepared(built, clock, model, _part(report, 0.8, 1.0))
     # An application can run only once.
     served = build(settings)
+    served.registry.start()
     try:
         main.serve(
             served,

@@ -1,5 +1,6 @@
 """The model that serves in this process, and switching to another one."""
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -241,6 +242,7 @@ class ModelRegistry:
         self._ready: tuple[_Id, LoadedPredictor] | None = None
         self._turn = threading.Lock()
         self._failed: tuple[_Id, float] | None = None
+        self._loading: str | None = None
         self._database_silent = False
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -248,6 +250,8 @@ class ModelRegistry:
     def active(self) -> Predictor:
         """Return the serving model; raises `ModelUnavailable` without one."""
         serving = self._serving
+        if serving is None and self._loading is not None:
+            raise ModelUnavailable(f"{self._loading}; ask again in a moment.")
         if serving is None:
             raise ModelUnavailable(
                 "No model is active; add one: setwise model add ARTIFACT --activate."
@@ -368,8 +372,9 @@ class ModelRegistry:
         return found
 
     def _serve(self, wanted: _Wanted) -> None:
+        started = self._clock()
+        self._loading = f"Model {wanted.model.id} is being loaded"
         try:
-            started = self._clock()
             predictor = self._loaded(wanted)
         except Exception as error:
             self._failed = wanted.id, self._clock() + RETRY_AFTER_S
@@ -382,6 +387,8 @@ class ModelRegistry:
                 still_serving=self._serving[1].version if self._serving else None,
             )
             return
+        finally:
+            self._loading = None
         self._serving, self._failed, self._ready = (wanted.id, predictor), None, None
         log.info(
             "model.serving",
@@ -400,9 +407,20 @@ class ModelRegistry:
             and self._clock() < self._failed[1]
         )
 
-    def start(self) -> None:
-        """Start following the database, after loading the current model."""
-        self.follow()
+    def start(self, *, wait: bool = True) -> None:
+        """Start following the database; a second call does nothing.
+
+        Parameters
+        ----------
+        wait : bool
+            Load the current model first; otherwise it is loaded in the background.
+        """
+        if self._thread is not None:
+            return
+        if wait:
+            self.follow()
+        else:
+            self._loading = "The server is starting"
         self._thread = threading.Thread(target=self._watch, name="model-watcher", daemon=True)
         self._thread.start()
 
@@ -413,5 +431,12 @@ class ModelRegistry:
             self._thread.join()
 
     def _watch(self) -> None:
+        if self._serving is None:
+            self.follow()
+            self._loading = None
+        # Loaded objects stay. Freezing them keeps the garbage collector from scanning them
+        # repeatedly under load.
+        gc.collect()
+        gc.freeze()
         while not self._stopping.wait(self._poll_s):
             self.follow()

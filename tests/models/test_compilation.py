@@ -1,11 +1,14 @@
 """An edit to any compiled source leads to a new cache; an edit elsewhere does not."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from setwise import models
+from setwise.models import compilation
 from setwise.models.compilation import CACHE_SETTING, keep_compiled_code
 
 
@@ -64,3 +67,41 @@ def test_a_folder_that_the_user_chose_stays(package: Path, monkeypatch: pytest.M
 def test_the_package_sets_its_cache_on_import() -> None:
     assert models.__file__ is not None
     assert CACHE_SETTING in os.environ
+
+
+def test_what_the_image_compiled_is_copied_once(
+    package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shipped, cache = tmp_path / "shipped", tmp_path / "data" / "compiled"
+    shipped.mkdir()
+    (shipped / "kernel.nbc").write_text("code")
+    monkeypatch.setattr(compilation, "SHIPPED", shipped)
+    monkeypatch.setenv(CACHE_SETTING, str(cache))
+    keep_compiled_code(package)
+    (shipped / "kernel.nbc").write_text("other")
+    keep_compiled_code(package)
+    assert [path.name for path in cache.parent.iterdir()] == ["compiled"]
+    assert (cache / "kernel.nbc").read_text() == "code"
+
+
+def test_a_folder_that_cannot_be_written_is_no_fault(
+    package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "shipped").mkdir()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(compilation, "SHIPPED", tmp_path / "shipped")
+    monkeypatch.setenv(CACHE_SETTING, str(tmp_path / "file" / "compiled"))
+    keep_compiled_code(package)
+
+
+@pytest.mark.slow
+def test_a_cache_that_setup_filled_is_all_that_training_needs(tmp_path: Path) -> None:
+    """Two processes, since what one has compiled it does not look up again."""
+    command = "from setwise.models.compilation import compile_everything; compile_everything()"
+    environment = {**os.environ, CACHE_SETTING: str(tmp_path)}
+    written = []
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", command], check=True, env=environment)
+        written.append(sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb?")))
+    assert len(written[0]) > 50
+    assert written[0] == written[1]

@@ -4,6 +4,7 @@ import itertools
 import math
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,36 @@ def test_a_silent_database_leaves_the_model_serving(world: World) -> None:
     world.activate("new")
     world.registry.follow()
     assert world.store.loads == ["old", "new"]
+
+
+def test_a_start_that_does_not_wait_says_what_is_missing(artifacts: Artifacts) -> None:
+    world = World(artifacts)
+    world.activate("old")
+    may_load = threading.Event()
+    load = world.store.load
+
+    def slowly(location: str) -> SetPredictor:
+        assert may_load.wait(120)
+        return load(location)
+
+    world.store.load = slowly  # type: ignore[method-assign]
+    world.registry.start(wait=False)
+    said = set()
+    deadline = time.monotonic() + 120
+    while not any("is being loaded" in words for words in said) and time.monotonic() < deadline:
+        with pytest.raises(ModelUnavailable) as refusal:
+            world.registry.active()
+        said.add(refusal.value.detail)
+    assert all(words.endswith("; ask again in a moment.") for words in said), said
+    may_load.set()
+    while time.monotonic() < deadline:
+        with suppress(ModelUnavailable):
+            world.registry.active()
+            break
+    assert world.registry.active().score([Document(text="rocket")])
+    world.registry.start(wait=False)
+    world.registry.stop()
+    assert world.store.loads == ["old"]
 
 
 def test_the_watcher_swaps_models_under_load(artifacts: Artifacts) -> None:

@@ -95,7 +95,9 @@ class Server:
                 if line.startswith("Setwise listens on "):
                     self.url = line.removeprefix("Setwise listens on ")
                     with self.client() as client:
-                        assert client.get("/readyz").status_code == 200
+                        while client.get("/readyz").status_code != 200:
+                            assert time.monotonic() < deadline, "the model was not loaded"
+                            time.sleep(0.05)
                     return
             time.sleep(0.05)
         raise AssertionError(f"the server did not start:\n{self.log.read_text()}")
