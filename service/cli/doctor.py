@@ -327,7 +327,15 @@ def _jobs(engine: "Engine") -> Finding:
 def _deliveries(engine: "Engine") -> Finding:
     from setwise.service.stores.upkeep.inspection import first_due
 
-    return _waiting("deliveries", first_due(engine).deliveries)
+    due = first_due(engine)
+    if due.failing or due.dead:
+        return Finding(
+            "deliveries",
+            Verdict.WARNING,
+            f"{due.failing:,} wait after a failed attempt, {due.dead:,} were given up",
+            "see GET /v1/admin/deliveries for each attempt, and replay those that were given up",
+        )
+    return _waiting("deliveries", due.deliveries)
 
 
 def _waiting(name: str, due: datetime | None) -> Finding:

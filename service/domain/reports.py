@@ -313,7 +313,8 @@ class Backlog:
     reviews : mapping
         Tasks ``waiting`` or ``skipped`` since their creation, ``leased`` since the claim.
     deliveries : mapping
-        Messages ``unrouted``, deliveries ``pending`` or ``dead``, since their creation.
+        Messages ``unrouted``, deliveries ``pending`` or ``dead``, and the pending ones that are
+        ``failing``, after at least one failed attempt; all since their creation.
     jobs : mapping
         ``queued`` since they are due (later jobs in the future), ``running`` since the start.
     """

@@ -259,6 +259,12 @@ class Webhooks(Recorded):
                 state=state, endpoint_id=endpoint_id, after=after, limit=limit
             )
 
+    def failing(self, caller: Caller) -> Mapping[str, int]:
+        """Return how many messages wait after a failed attempt, by endpoint."""
+        caller.require(Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.deliveries.failing()
+
     def delivery(self, caller: Caller, delivery_id: str) -> tuple[Delivery, list[Attempt]]:
         """Return a delivery and its attempts, oldest first.
 

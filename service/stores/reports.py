@@ -50,6 +50,7 @@ from setwise.service.stores.column_types import opened
 from setwise.service.stores.tables import (
     AUDITED,
     DEAD,
+    FAILED_ONCE,
     LEASED,
     OPEN,
     PENDING,
@@ -350,6 +351,9 @@ class BacklogStore:
                     outbox_messages.c.created_at, outbox_messages.c.ordinal, UNROUTED
                 ),
                 "pending": self._line(deliveries.c.created_at, deliveries.c.created_at, PENDING),
+                "failing": self._line(
+                    deliveries.c.created_at, deliveries.c.created_at, PENDING, FAILED_ONCE
+                ),
                 "dead": self._line(deliveries.c.created_at, deliveries.c.created_at, DEAD),
             },
             jobs={

@@ -23,7 +23,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
     literal_column,
+    or_,
     text,
     true,
 )
@@ -696,6 +698,12 @@ deliveries = Table(
     ),
     _partial("ix_deliveries_dead", "endpoint_id", "message_ordinal", where=DEAD),
 )
+
+FAILED_ONCE: ColumnElement[bool] = or_(
+    deliveries.c.attempt > 1,
+    and_(deliveries.c.attempt == 1, deliveries.c.lease_expires_at.is_(None)),
+)
+"""Of pending deliveries: an attempt has failed. A claim counts its attempt at once."""
 
 delivery_attempts = Table(
     "delivery_attempts",

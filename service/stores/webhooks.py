@@ -34,6 +34,7 @@ from setwise.service.domain.webhooks import (
 from setwise.service.stores.column_types import InRow, opened
 from setwise.service.stores.tables import (
     DEAD,
+    FAILED_ONCE,
     PENDING,
     UNACKNOWLEDGED,
     UNROUTED,
@@ -328,6 +329,15 @@ class DeliveryStore:
     def save(self, delivery: Delivery, *, token: int) -> bool:
         """Store a changed delivery; return False if its token is outdated."""
         return self._store(delivery, token=token)
+
+    def failing(self) -> dict[str, int]:
+        """Return how many messages wait after a failed attempt, by endpoint."""
+        found = self._connection.execute(
+            select(_DELIVERY.endpoint_id, func.count())
+            .where(PENDING, FAILED_ONCE)
+            .group_by(_DELIVERY.endpoint_id)
+        )
+        return {str(endpoint_id): int(count) for endpoint_id, count in found}
 
     def cancel(self, endpoint_id: str, now: datetime) -> int:
         """Cancel the pending deliveries to an endpoint; return their number."""

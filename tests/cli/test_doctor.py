@@ -4,7 +4,9 @@ import base64
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +102,17 @@ def _overdue(data: Path, url: str) -> None:
     )
 
 
+def _refusing_webhook(data: Path, url: str) -> None:
+    # Without the driver's checks, so that the delivery needs neither message nor webhook.
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute(
+            "INSERT INTO deliveries (id, message_ordinal, endpoint_id, document_key, state,"
+            " attempt, token, due_at, created_at) VALUES ('019b7a0b-0000-7000-8000-00000000fffe',"
+            " 1, 'x', 'd', 'pending', 1, 1, '2999-01-01 00:00:00.000000',"
+            " '2026-01-01 00:00:00.000000')"
+        )
+
+
 def _revoked(data: Path, url: str) -> None:
     _change(url, "UPDATE api_keys SET revoked_at = '2026-01-01 00:00:00.000000'")
 
@@ -174,6 +187,7 @@ def _change(url: str, statement: str) -> None:
         (_vanished, "migrations", "fault", "setwise db upgrade"),
         (_no_database, "database", "fault", "SETWISE_DATABASE_URL"),
         (_overdue, "jobs", "warning", "is a worker running?"),
+        (_refusing_webhook, "deliveries", "warning", "GET /v1/admin/deliveries"),
         (_revoked, "keys", "warning", "setwise key create --role admin"),
         (_from_the_future, "clock", "warning", "NTP"),
         (_tripped, "breaker", "warning", "GET /v1/admin/breaker"),

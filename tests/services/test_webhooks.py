@@ -30,6 +30,7 @@ from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.transaction import Transaction
+from setwise.service.stores.upkeep.inspection import first_due
 from tests.building import predict_one, webhooks
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change, message
@@ -292,6 +293,26 @@ def test_while_an_endpoint_is_disabled_its_deliveries_wait(post: Post) -> None:
     assert first.endpoint.url == "https://new.example/"
     post.record(first, status=200)
     assert len(post.claim()) == 1
+
+
+def test_the_first_failure_is_visible_until_the_message_arrives(post: Post) -> None:
+    hook = post.add()
+    post.predict("0.9", "note-1")
+    post.predict("0.8", "note-1")  # waits behind the first and has not failed
+    (parcel,) = post.claim()
+    assert post.hooks.failing(ADMIN) == {}
+    post.record(parcel, status=500)
+    assert post.hooks.failing(ADMIN) == {hook.id: 1}
+    due = first_due(post.database.engine)
+    assert (due.failing, due.dead) == (1, 0)
+    with post.database(read_only=True) as transaction:
+        lines = transaction.backlog.read().deliveries
+    assert (lines["pending"].count, lines["failing"].count) == (2, 1)
+    post.clock.advance(days=1)
+    (again,) = post.claim()
+    assert post.hooks.failing(ADMIN) == {hook.id: 1}  # a second attempt is under way
+    post.record(again, status=200)
+    assert post.hooks.failing(ADMIN) == {}
 
 
 def test_an_endpoint_that_is_gone_is_disabled_and_its_message_waits(post: Post) -> None:

@@ -46,6 +46,7 @@ def test_what_waits_is_counted_with_the_age_of_its_oldest(begin: Transactions) -
     assert backlog.deliveries == {
         "unrouted": Line(1, waiting[2].prediction.created_at),
         "pending": NOTHING,
+        "failing": NOTHING,
         "dead": NOTHING,
     }
     assert backlog.jobs == {

@@ -21,6 +21,7 @@ from setwise.service.domain.webhooks import (
 )
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.figures.numerals import plural
 from setwise.service.pages.forms import Filled, Input, Version, select
 
 WEBHOOKS = "/board/webhooks"
@@ -200,11 +201,28 @@ def _events(endpoint: Endpoint) -> str:
     return ", ".join(endpoint.events) or "all events"
 
 
+def _retrying(n: int) -> str:
+    """Say how many messages wait after a failed attempt.
+
+    >>> _retrying(1), _retrying(1200)
+    ('1 message failed and is retried', '1,200 messages failed and are retried')
+    """
+    return f"{plural(n, 'message')} failed and {'is' if n == 1 else 'are'} retried"
+
+
+def _waiting(webhook_id: str) -> str:
+    return f"{DELIVERIES}?state=pending&webhook={webhook_id}"
+
+
 def _webhooks(call: Call) -> ui.View:
+    failing = call.services.webhooks.failing(call.caller)
+
     def state(endpoint: Endpoint) -> Markup:
         failed = ui.link(_failures(endpoint.id), "failed messages", "badge bad")
+        n = failing.get(endpoint.id, 0)
         return ui.joined(
             _state(endpoint),
+            ui.joined(" ", ui.link(_waiting(endpoint.id), _retrying(n), "badge warn")) if n else "",
             "" if endpoint.enabled else ui.sub(endpoint.disabled_because),
             ui.joined(" ", failed) if _failed(call, endpoint.id) else "",
         )
@@ -236,6 +254,9 @@ def _webhooks_state(call: Call) -> State:
     off = sum(not one.enabled for one in found)
     if not found:
         return State("None.")
+    failing = call.services.webhooks.failing(call.caller)
+    if n := sum(one.id in failing for one in found):
+        return State(f"{len(found):,}, {n:,} of them failing.", wrong=True)
     return State(f"{len(found):,}, {off:,} of them off." if off else f"{len(found):,}, all on.")
 
 
@@ -245,6 +266,9 @@ def _webhook(call: Call) -> ui.View:
     parts: list[ui.Piece] = []
     if not endpoint.enabled:
         parts.append(ui.text(f"It gets no messages: {endpoint.disabled_because}.", "alert"))
+    if n := call.services.webhooks.failing(call.caller).get(endpoint.id):
+        shown = Markup("{}. {}").format(_retrying(n), ui.link(_waiting(endpoint.id), "View them."))
+        parts.append(ui.text(shown, "alert"))
     if failed:
         shown = Markup("Some messages could not be delivered. {}")
         parts.append(ui.text(shown.format(ui.link(_failures(endpoint.id), "View them.")), "note"))
@@ -426,7 +450,10 @@ def _delivery(call: Call) -> ui.View:
 
 def _deliveries_state(call: Call) -> State:
     failed = call.services.webhooks.deliveries(call.caller, state=DeliveryState.DEAD, limit=1).items
-    return State("Some messages failed.", wrong=True) if failed else State("None failed.")
+    if failed:
+        return State("Some messages failed.", wrong=True)
+    retried = sum(call.services.webhooks.failing(call.caller).values())
+    return State(f"{_retrying(retried)}.", wrong=True) if retried else State("None failed.")
 
 
 PAGES = (

@@ -1,0 +1,25 @@
+"""Webhooks on the board: a webhook that refuses messages looks like one."""
+
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.webhooks import Answer, EndpointChange
+from tests.browsing import Browser
+from tests.edge import Service
+from tests.fakes import START
+
+
+def test_the_first_failure_is_on_the_board(service: Service) -> None:
+    service.person("ann", Role.ADMIN)
+    browser = Browser(service)
+    browser.sign_in()
+    hooks = service.services.webhooks
+    hook, _ = hooks.add(SYSTEM, EndpointChange("https://b.example/"))
+    service.fix_threshold(0.5)
+    service.predict("0.9")
+    hooks.route()
+    (parcel,) = hooks.claim({}, room=9, share=9)
+    assert "are retried" not in browser.get("/board/webhooks").text
+    hooks.record([(parcel.delivery, Answer(START, 0.1, 500))])
+    said = "1 message failed and is retried"
+    for page in ("/board/webhooks", f"/board/webhooks/{hook.id}", "/board"):
+        assert said in browser.get(page).text, page
+    assert "1, 1 of them failing." in browser.get("/board").text
