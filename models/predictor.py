@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain, islice
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -202,14 +202,6 @@ class SetPredictor:
     def calibrator(self) -> SetCalibrator:
         """The set calibrator."""
         return self.reranker.calibrator
-
-    def with_calibrator(self, calibrator: SetCalibrator) -> Self:
-        """Return a copy with another set calibrator, fitted on the same features.
-
-        The copy has no calibration rows, because those belong to the previous calibrator.
-        """
-        reranker = replace(self.reranker, calibrator=calibrator)
-        return replace(self, reranker=reranker, calibration_rows=None, calibrator_version="")
 
     def evidence(self, X: ArrayLike | csr_array) -> Evidence:
         """Return label scores and votes for documents (n_documents, n_features)."""

@@ -191,27 +191,6 @@ class MixtureInference:
             parts.append((rng.uniform(size=p.shape) < p).astype(np.uint8))
         return np.concatenate(parts)
 
-    def predict_by_sampling(
-        self,
-        X: Matrix,
-        n_samples: int = 100,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> NDArray[np.uint8]:
-        """Return the most probable of ``n_samples`` drawn sets.
-
-        It is not always the mode.
-        """
-        draws = self.sample(X, n_samples, random_state)
-        n = len(draws)
-        features = self._seen_by_mixture(X)
-        repeated = features[np.repeat(np.arange(n), n_samples)]
-        flat = sp.csr_array(draws.reshape(n * n_samples, -1))
-        score = responsibilities(self.mixture_.log_joint(repeated, flat))[1].reshape(n, n_samples)
-        if not self.allow_empty_:
-            score = np.where(draws.any(axis=2), score, -np.inf)
-        best: NDArray[np.uint8] = draws[np.arange(n), score.argmax(axis=1)]
-        return best
-
     def covariance(self, x: Matrix) -> NDArray[np.float64]:
         """Return the covariance of the labels of one document (thesis, eq. 3.3).
 

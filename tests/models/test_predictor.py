@@ -14,10 +14,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from setwise.models.calibration.calibrators import UncalibratedSets
 from setwise.models.predictor import UnknownFeatures, likely_columns, most_likely
 from setwise.models.sets.search import k_best_sets
-from setwise.models.storage.artifacts import content_versions
 from setwise.models.training import TrainingOptions, TrainingWarning, train
 from tests.models.corpora import texts, vectors
 
@@ -190,15 +188,6 @@ def test_confidence_falls_along_the_candidates(of_vectors):
 def test_no_documents_give_no_predictions(of_vectors, of_texts):
     assert len(of_vectors.predict_features([])) == 0
     assert len(of_texts.predict_texts([])) == 0
-
-
-def test_another_calibrator_changes_its_version_and_not_the_models(of_vectors):
-    other = of_vectors.with_calibrator(UncalibratedSets())
-    (version, calibrator_version) = content_versions(other)
-    assert version == of_vectors.version
-    assert calibrator_version != of_vectors.calibrator_version
-    found = other.predict(vectors(seed=1).X)
-    np.testing.assert_allclose(found.confidence, np.exp(found.candidates.log_score), rtol=1e-6)
 
 
 def test_the_wrong_kind_of_document_is_refused(of_vectors, of_texts):

@@ -145,7 +145,7 @@ def test_inference_equals_enumeration(kind: str) -> None:
     )
 
 
-def test_samples_follow_the_joint_and_find_likely_modes() -> None:
+def test_samples_follow_the_joint() -> None:
     rows = documents(3)
     model = ConditionalBernoulliMixture(3, alpha=1e-2, random_state=0).fit(rows.X, rows.Y)
     X = rows.X[:3]
@@ -153,8 +153,6 @@ def test_samples_follow_the_joint_and_find_likely_modes() -> None:
     np.testing.assert_allclose(draws.mean(axis=1), model.predict_proba(X), atol=0.02)
     covariance = np.cov(draws[0].T.astype(float))
     np.testing.assert_allclose(covariance, model.covariance(X[[0]]), atol=0.02)
-    guessed = model.predict_by_sampling(rows.X, 300, random_state=0)
-    assert (guessed == model.predict(rows.X)).all(axis=1).mean() > 0.9
 
 
 @pytest.mark.parametrize("kind", KINDS)
