@@ -9,7 +9,9 @@ from sqlalchemy import (
     RowMapping,
     ScalarSelect,
     Select,
+    Text,
     and_,
+    cast,
     func,
     insert,
     not_,
@@ -77,7 +79,7 @@ class BreakerStore:
                 annotations.c.agreed,
                 annotations.c.created_at,
                 column.client_id,
-                func.coalesce(column.document_id, column.id),
+                func.coalesce(column.document_id, cast(column.id, Text)),
                 column.draw,
             )
             .join(routing_policies, _BY_POLICY)
