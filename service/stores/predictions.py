@@ -360,8 +360,8 @@ class TextStore:
         for ids in _parts(prediction_ids):
             query = select(column.key).where(column.prediction_id.in_(ids))
             for key in self._connection.scalars(query):
-                job_id, separator, line = key.partition("\n")
-                if separator:
+                job_id, _, line = key.partition("\n")
+                if line.isdecimal():  # the key of a batch goes on with a # there
                     found.setdefault(job_id, []).append(int(line))
         return found
 

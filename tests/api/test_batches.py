@@ -121,7 +121,13 @@ def test_the_key_of_a_batch_meets_no_key_of_a_single_request(
     assert len(service.database.contents.predictions) == 2
 
 
-def test_the_key_of_a_batch_meets_no_key_of_a_line_of_a_file(service: Service) -> None:
+def test_a_document_of_a_batch_with_a_key_can_be_erased(service: Service) -> None:
+    _batch(service, {"id": "one", "text": "0.3"}, headers={"Idempotency-Key": "k"})
+    erased = service.post("/v1/admin/erasures", by="admin", json={"document_id": "one"})
+    assert erased.json() == {"predictions": 1}
+
+
+def test_the_key_of_a_batch_meets_no_key_of_a_line_of_a_file() -> None:
     batch = IdempotencyKey("019b7a0b-0000-7000-8000-000000000001", "digest")
     assert batch.of_part(1).key != f"{batch.key}\n1"
 
