@@ -135,7 +135,7 @@ def test_the_entry_points_of_the_image_work_on_postgresql(
             code = check[1].split('"-c", "')[1].removesuffix('"]').replace("8000", str(port))
             subprocess.run([image / "bin" / "python", "-c", code], env=environment, check=True)
             assert "fault" not in run("doctor")
-            _wait_for(lambda: "worker.started" in log.read_text(), "the worker does not start")
+            wait_for(lambda: "worker.started" in log.read_text(), "the worker does not start")
         finally:
             for process in processes:
                 process.send_signal(signal.SIGTERM)
@@ -150,10 +150,10 @@ def _wait(address: str) -> None:
             return False
         return True
 
-    _wait_for(answers, f"{address} does not answer")
+    wait_for(answers, f"{address} does not answer")
 
 
-def _wait_for(holds: Callable[[], bool], otherwise: str) -> None:
+def wait_for(holds: Callable[[], bool], otherwise: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline, otherwise
