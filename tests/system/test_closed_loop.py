@@ -237,7 +237,9 @@ def _promote(admin: httpx.Client) -> None:
 
 
 def _breaker(admin: httpx.Client) -> str:
-    return str(admin.get("/v1/admin/breaker").json()["state"])
+    answer = admin.get("/v1/admin/breaker")
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["state"])
 
 
 def _derive_all(installation: Installation, server: Server, world: World) -> None:
