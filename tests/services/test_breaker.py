@@ -229,7 +229,8 @@ def test_another_target_begins_with_audits_of_its_own(loop: Loop) -> None:
     loop.predict(*["0.9"] * 3)
     loop.read(wrong_below=1.0)
     assert loop.breaker(LEAD).watch.counts()["wrong"] == 3
-    loop.change_policy(ADMIN, change(threshold=0.8, target_accuracy=0.7, audits=ALL), None)
+    lower = change(threshold=0.8, target_accuracy=0.7, audits=ALL, reason="a target to begin with")
+    loop.change_policy(ADMIN, lower, None)
     assert loop.breaker(LEAD).watch.counts()["audits"] == 0
 
 
