@@ -45,10 +45,10 @@ class FeatureScaler(StoredPart):
     >>> heights = csr_array([[150.0], [170.0], [190.0]])
     >>> scaler = FeatureScaler().fit(heights)
     >>> in_feet = csr_array(heights.toarray() / 30.48)
-    >>> scaler.transform(heights).toarray().ravel().round(2).tolist()
-    [-1.22, 0.0, 1.22]
-    >>> FeatureScaler().fit(in_feet).transform(in_feet).toarray().ravel().round(2).tolist()
-    [-1.22, 0.0, 1.22]
+    >>> print(scaler.transform(heights).toarray().ravel().round(2))
+    [-1.22  0.    1.22]
+    >>> print(FeatureScaler().fit(in_feet).transform(in_feet).toarray().ravel().round(2))
+    [-1.22  0.    1.22]
     """
 
     stored = (
