@@ -35,7 +35,7 @@ def learnt(site: Site) -> str:
         when: report_calibration(confidence, draw.random(400) < confidence**power).to_json()
         for when, power in (("before", 3), ("after", 1))
     }
-    flip = {"document_id": "note <1>", "before": 0.8, "after": 0.95}
+    flip = {"prediction_id": "note <1>", "before": 0.8, "after": 0.95}
     routes = {
         "documents": 120, "threshold": 0.9, "threshold_from": "the policy",
         "to_auto": {"count": 1, "items": [flip]}, "to_review": {"count": 0, "items": []},
@@ -132,6 +132,7 @@ def test_an_administrator_changes_the_policy_after_seeing_what_it_does(
     page = sign_in("admin")
     page.get_by_role("link", name="Board").click()
     page.get_by_role("navigation", name="Board").get_by_role("link", name="Policy").click()
+    page.get_by_label("Right among what is sent").fill("50")  # which no check contradicts
     page.get_by_label("Fixed threshold").fill("0.5")
     page.get_by_text("Add a rule").click()
     page.get_by_label("Rule type").select_option("at_most")

@@ -445,7 +445,9 @@ def test_a_blind_task_looks_plain_and_an_empty_set_must_be_meant(
     desk: Page, site: Site, arrived: list[str], sign_in: Callable[..., Page]
 ) -> None:
     clear(desk, site, arrived)
-    change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 0.0, audits=AuditPlan(1.0, 0.0))
+    change = PolicyChange(
+        0.9, 0.1, True, ThresholdMode.FIXED, 0.0, audits=AuditPlan(1.0, 0.0), reason="to draw one"
+    )
     site.services.policy.change(SYSTEM, change, None)
     audit = come_in(site, Document("drawn by lot", TEXTS[0]))
     change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0))

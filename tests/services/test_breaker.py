@@ -58,7 +58,8 @@ def certified(loop: Loop) -> None:
 
 
 def fixed(loop: Loop, audits: AuditPlan = ALL) -> None:
-    loop.change_policy(ADMIN, change(threshold=0.8, target_accuracy=0.8, audits=audits), None)
+    wanted = change(threshold=0.8, target_accuracy=0.8, audits=audits, reason="to see it watched")
+    loop.change_policy(ADMIN, wanted, None)
 
 
 def tripped(loop: Loop) -> list[Prediction]:

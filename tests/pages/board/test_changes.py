@@ -234,9 +234,9 @@ def test_a_calibrator_is_read_activated_and_taken_back(
     service: Service, admin: Browser, learnt: str
 ) -> None:
     shown = admin.get(learnt).text
-    assert "Better: the Brier score falls by 0.0500 on 240 documents (p = 0.001)" in shown
+    assert "roved better: the Brier score falls by 0.0500 on 240 documents (p = 0.001)" in shown
     assert 'class="better">0.1500 (0.1000 to 0.3000)</span>' in shown
-    assert 'class="worse">10.0 %</span>' in shown
+    assert 'class="worse"' not in shown  # only the test decides
     assert "&lt;b&gt;7&lt;/b&gt;" in shown
     assert "1 that were reviewed would be sent" in admin.get(f"{learnt}/activate").text
     assert send(admin, f"{learnt}/activate").status_code == 303
