@@ -103,7 +103,7 @@ def test_a_trip_does_not_meet_a_change_of_policy_halfway(engine: Engine) -> None
     barrier = Barrier(2 * WRONG)
     change_policy = Policies(begin, utc_now, new_id).change
     audits = AuditPlan(certification_rate=1.0)
-    wanted = change(threshold=0.85, target_accuracy=0.8, audits=audits)
+    wanted = change(threshold=0.85, target_accuracy=0.8, audits=audits, reason="to change it")
 
     def together(call: Callable[[], object]) -> object:
         barrier.wait(timeout=120)
