@@ -190,7 +190,10 @@ def test_artifacts_that_vanish_stop_nobody_who_serves(on_sqlite: Installation) -
             assert refused.status_code == 503
             assert refused.json()["type"] == "/problems/model-unavailable"
             assert unlucky.get("/readyz").status_code == 503
-            assert "model.failed" in late.log.read_text()
+            while "model.failed" not in late.log.read_text():  # it loads after the port opens
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            assert unlucky.get("/readyz").status_code == 503
         assert predict(client, 1).status_code == 201
 
 
