@@ -147,10 +147,7 @@ def serving(application: "Application") -> FastAPI:
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that accepts connections; port 0 takes any free port.
 
-    Raises
-    ------
-    OSError
-        If the address is in use or does not exist.
+    Raises `OSError` if the address is in use or does not exist.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=2048)

@@ -110,10 +110,8 @@ class Application:
     def unseal(self) -> None:
         """Check that this server can decrypt stored data, and record its key.
 
-        Raises
-        ------
-        BadSetting
-            If an encryption key is missing, or stored values are not encrypted under one.
+        Raises `BadSetting` if an encryption key is missing, or stored values are not encrypted
+        under one.
         """
         fault = encryption.missing_keys(self.engine) or encryption.unread(self.engine)
         if fault is not None:
@@ -128,10 +126,7 @@ class Application:
 def storage(settings: Settings) -> tuple[Engine, Transactions, FolderOrObjectStore]:
     """Return the database and the artifact store, without opening or creating anything.
 
-    Raises
-    ------
-    BadSetting
-        If the database URL is invalid.
+    Raises `BadSetting` if the database URL is invalid.
     """
     try:
         engine = engines.create(
@@ -163,17 +158,14 @@ def build(
 ) -> Application:
     """Build the service without opening anything except the pepper's file.
 
+    Raises `BadSetting` if the database URL is invalid or the pepper's file cannot be used.
+
     Parameters
     ----------
     clock, ids : callable
         Sources of time and ids, replaced in simulations.
     predictors : PredictorSource or None
         Scores in place of registered models, in simulations.
-
-    Raises
-    ------
-    BadSetting
-        If the database URL is invalid or the pepper's file cannot be used.
     """
     engine, begin, store = storage(settings)
     pepper = find_pepper(settings)
@@ -235,10 +227,7 @@ def build(
 def job_files(settings: Settings) -> FolderOrObjectFiles | SealedFiles:
     """Return the store for files of jobs, encrypted if there is a key.
 
-    Raises
-    ------
-    BadSetting
-        If the address needs a library that is not installed.
+    Raises `BadSetting` if the address needs a library that is not installed.
     """
     try:
         files = FolderOrObjectFiles(settings.files_url)

@@ -19,10 +19,7 @@ def read_secrets(
 ) -> dict[str, str]:
     """Return the secrets that are given as files, by the setting's name.
 
-    Raises
-    ------
-    BadSecretFile
-        If a file cannot be read, is empty, or the secret is given in both ways.
+    Raises `BadSecretFile` if a file cannot be read, is empty, or the secret is given in both ways.
     """
     found = {}
     for name in names:

@@ -53,93 +53,7 @@ def _places_under(folder: Path) -> dict[str, str]:
 
 
 class Settings(BaseSettings):
-    """Settings of an installation.
-
-    Attributes
-    ----------
-    database_url : str
-        SQLAlchemy URL; by default an SQLite file in ``data_dir``.
-    database_app_user : str
-        PostgreSQL role of the service, for ``setwise db upgrade`` with another role.
-    database_pool_size : int
-        Most connections of a process to the database.
-    database_application_name : str
-        Name of these connections in PostgreSQL's ``pg_stat_activity``.
-    artifact_url : str
-        Folder, or any fsspec URL, for model artifacts.
-    files_url : str
-        Folder, or any fsspec URL, for the uploads and results of jobs.
-    pepper : SecretStr or None
-        Secret mixed into the stored hashes of API keys; by default, a file in ``data_dir`` holds
-        it. Servers that share a database must share it.
-    encryption_keys : SecretStr or None
-        Keys of 32 bytes in base64, separated by commas, that protect stored content of documents.
-        The first one encrypts, all of them decrypt. Without keys, nothing is encrypted.
-    encryption_transition : bool
-        Also read values that are plain, or were encrypted by release 0.1.0, until
-        ``setwise db reencrypt --transition`` has encrypted them.
-    retain_auto_days, retain_reviewed_days : int
-        How long to keep the texts of automatically sent and of reviewed documents; 0 keeps them
-        indefinitely.
-    workers : int
-        Server processes that share the port.
-    max_text_bytes : int
-        Largest text of a document, in bytes of UTF-8.
-    undo_s : float
-        How long a reviewer can undo the last decision. It is not sent before.
-    lease_s, leases_per_reviewer : float, int
-        How long a claimed review task is held, and how many tasks a reviewer may hold.
-    key_cache_s : float
-        How long a process caches a key after looking it up; a revoked key works at most that long.
-    model_poll_s, job_poll_s : float
-        How often a process checks for another active model, and for due jobs and deliveries.
-    max_upload_bytes : int
-        Largest file in one request.
-    job_files_days : float
-        How long to keep the files of a finished job.
-    webhook_allow_private : bool
-        Allow webhooks on private, loopback and link-local addresses, without encryption there.
-    webhook_secret_grace_s : float
-        How long a replaced webhook secret still signs beside the new one.
-    session_idle_s, session_longest_s : float
-        A session ends after the first time without use, and after the second in any case.
-    public_url : str
-        URL of the service for browsers, such as ``https://setwise.example``; if empty, the URL in
-        each request.
-    key_rate_per_minute : int
-        Requests a minute that a key may send to one process, unless the key has its own limit; 0
-        for no limit.
-    open_metrics : bool
-        Serve ``/metrics`` without a key; otherwise it needs a key that may inspect.
-    otlp_endpoint : str
-        OpenTelemetry collector that receives spans by OTLP over HTTP, such as
-        ``http://collector:4318``; none by default.
-    audit_reading_days : float
-        Days in which audits are read; unfinished ones count as wrong afterwards.
-    breaker_run_length : float
-        Minimum average number of audits between false alarms of the breaker.
-    breaker_stale_documents, breaker_stale_days : int, float
-        Documents that may be sent, and time since the first of them, before an audit is completed;
-        0 for no limit.
-    oidc_issuer, oidc_client_id, oidc_client_secret : str, str, SecretStr or None
-        OpenID Connect provider for sign-in, and the credentials of this service with it.
-    oidc_role_claim, oidc_roles : str
-        Claim of the token with groups, and the role of each group: ``coders=reviewer``.
-    trusted_proxies : str
-        Addresses and networks, separated by commas, whose ``X-Forwarded-For`` and
-        ``X-Forwarded-Proto`` are trusted.
-    request_patience_s : float
-        Seconds for the headers of a request.
-    body_bytes_per_s : float
-        Least bytes of a body in a second, averaged over ``request_patience_s``; 0 for none.
-    keep_alive_s : float
-        Seconds after which an idle connection, or one whose client reads nothing, is closed.
-        Proxies and clients close theirs after at most two minutes by default; a server that closed
-        first could close it while a request is on its way.
-    connections_per_address : int
-        Most connections from one IPv4 address or IPv6 /48, to each server process; 0 for any
-        number. Trusted proxies may open any number.
-    """
+    """Settings of an installation."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -151,51 +65,110 @@ class Settings(BaseSettings):
 
     data_dir: Path = _DATA_DIR
     database_url: Annotated[str, Field(repr=False)] = ""  # may contain a password
+    """SQLAlchemy URL; by default an SQLite file in ``data_dir``."""
     database_app_user: str = ""
+    """PostgreSQL role of the service, for ``setwise db upgrade`` with another role."""
     database_pool_size: Annotated[int, Field(ge=2, le=1_000)] = 40
+    """Most connections of a process to the database."""
     database_application_name: Annotated[str, Field(min_length=1, max_length=63)] = "setwise"
+    """Name of these connections in PostgreSQL's ``pg_stat_activity``."""
     artifact_url: str = ""
+    """Folder, or any fsspec URL, for model artifacts."""
     files_url: str = ""
+    """Folder, or any fsspec URL, for the uploads and results of jobs."""
     pepper: SecretStr | None = None
+    """Secret mixed into the stored hashes of API keys; by default, a file in ``data_dir`` holds it.
+    Servers that share a database must share it.
+    """
     encryption_keys: SecretStr | None = None
+    """Keys of 32 bytes in base64, separated by commas, that protect stored content of documents.
+    The first one encrypts, all of them decrypt. Without keys, nothing is encrypted.
+    """
     encryption_transition: bool = False
+    """Also read values that are plain, or were encrypted by release 0.1.0, until ``setwise db
+    reencrypt --transition`` has encrypted them.
+    """
     retain_auto_days: Annotated[int, Field(ge=0, le=36_500)] = 30
     retain_reviewed_days: Annotated[int, Field(ge=0, le=36_500)] = 0
+    """How long to keep the texts of automatically sent and of reviewed documents; 0 keeps them
+    indefinitely.
+    """
     embedded_worker: bool = True
     workers: Annotated[int, Field(ge=1, le=256)] = 1
+    """Server processes that share the port."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
     max_text_bytes: Annotated[int, Field(ge=1_000, le=100_000_000)] = 1_000_000
+    """Largest text of a document, in bytes of UTF-8."""
     lease_s: PositiveSeconds = 900.0
     leases_per_reviewer: Annotated[int, Field(ge=1, le=1_000)] = 10
+    """How long a claimed review task is held, and how many tasks a reviewer may hold."""
     undo_s: Annotated[float, Field(ge=0, le=600)] = 20.0
+    """How long a reviewer can undo the last decision. It is not sent before."""
     key_cache_s: Annotated[float, Field(ge=0, le=60)] = 3.0
+    """How long a process caches a key after looking it up; a revoked key works at most that long.
+    """
     model_poll_s: PositiveSeconds = 1.0
     job_poll_s: PositiveSeconds = 1.0
+    """How often a process checks for another active model, and for due jobs and deliveries."""
     max_upload_bytes: Annotated[int, Field(ge=1_000, le=1_000_000_000_000)] = 1_000_000_000
+    """Largest file in one request."""
     job_files_days: Annotated[float, Field(gt=0, le=3_650)] = 7.0
+    """How long to keep the files of a finished job."""
     webhook_allow_private: bool = False
+    """Allow webhooks on private, loopback and link-local addresses, without encryption there."""
     webhook_secret_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0
+    """How long a replaced webhook secret still signs beside the new one."""
     session_idle_s: PositiveSeconds = 7_200.0
     session_longest_s: Annotated[float, Field(gt=0, le=30 * 86_400)] = 43_200.0
+    """A session ends after the first time without use, and after the second in any case."""
     key_rate_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Requests a minute that a key may send to one process, unless the key has its own limit; 0 for
+    no limit.
+    """
     open_metrics: bool = True
+    """Serve ``/metrics`` without a key; otherwise it needs a key that may inspect."""
     oidc_issuer: str = ""
     oidc_client_id: str = ""
     oidc_client_secret: SecretStr | None = None
+    """OpenID Connect provider for sign-in, and the credentials of this service with it."""
     oidc_role_claim: str = "groups"
     oidc_roles: str = ""
+    """Claim of the token with groups, and the role of each group: ``coders=reviewer``."""
     public_url: str = ""
+    """URL of the service for browsers, such as ``https://setwise.example``; if empty, the URL in
+    each request.
+    """
     otlp_endpoint: str = ""
+    """OpenTelemetry collector that receives spans by OTLP over HTTP, such as
+    ``http://collector:4318``; none by default.
+    """
     audit_reading_days: Annotated[float, Field(gt=0, le=3_650)] = 7.0
+    """Days in which audits are read; unfinished ones count as wrong afterwards."""
     breaker_run_length: Annotated[float, Field(ge=100, le=1_000_000_000)] = 5_000.0
+    """Minimum average number of audits between false alarms of the breaker."""
     breaker_stale_documents: Annotated[int, Field(ge=0, le=1_000_000_000)] = 20_000
     breaker_stale_days: Annotated[float, Field(ge=0, le=3_650)] = 30.0
+    """Documents that may be sent, and time since the first of them, before an audit is completed; 0
+    for no limit.
+    """
     trusted_proxies: str = ""
+    """Addresses and networks, separated by commas, whose ``X-Forwarded-For`` and
+    ``X-Forwarded-Proto`` are trusted.
+    """
     request_patience_s: PositiveSeconds = 20.0
+    """Seconds for the headers of a request."""
     body_bytes_per_s: Annotated[float, Field(ge=0, le=1_000_000)] = 500.0
+    """Least bytes of a body in a second, averaged over ``request_patience_s``; 0 for none."""
     keep_alive_s: PositiveSeconds = 125.0
+    """Seconds after which an idle connection, or one whose client reads nothing, is closed. Proxies
+    and clients close theirs after at most two minutes by default; a server that closed first could
+    close it while a request is on its way.
+    """
     connections_per_address: Annotated[int, Field(ge=0, le=1_000_000)] = 500
+    """Most connections from one IPv4 address or IPv6 /48, to each server process; 0 for any number.
+    Trusted proxies may open any number.
+    """
 
     _commanded: frozenset[str] = PrivateAttr(default=frozenset())
 
@@ -305,10 +278,8 @@ class Settings(BaseSettings):
     def read(cls, **overrides: object) -> Self:
         """Return the settings from the environment; ``overrides`` take precedence.
 
-        Raises
-        ------
-        BadSetting
-            If a setting is invalid. The message names the variable, the fault and the remedy.
+        Raises `BadSetting` if a setting is invalid. The message names the variable, the fault and
+        the remedy.
         """
         try:
             secrets = read_secrets(PREFIX, SECRETS)
@@ -342,21 +313,14 @@ class Source(StrEnum):
 
 @dataclass(frozen=True)
 class ShownSetting:
-    """A setting as shown to people.
-
-    Attributes
-    ----------
-    variable : str
-        The environment variable that sets it.
-    value : str
-        Its value, without secrets.
-    source : Source
-        Where the value comes from.
-    """
+    """A setting as shown to people."""
 
     variable: str
+    """The environment variable that sets it."""
     value: str
+    """Its value, without secrets."""
     source: Source
+    """Where the value comes from."""
 
     @property
     def given(self) -> bool:

@@ -318,10 +318,7 @@ class Stages:
 def start_tracing(settings: Settings) -> Tracing | None:
     """Return the tracing from the settings; None without a collector.
 
-    Raises
-    ------
-    BadSetting
-        If traces cannot be sent.
+    Raises `BadSetting` if traces cannot be sent.
     """
     if not settings.otlp_endpoint:
         return None

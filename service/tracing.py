@@ -97,10 +97,7 @@ class Tracing:
 def start(endpoint: str) -> Tracing:
     """Return tracing with an OTLP collector, such as ``http://collector:4318``.
 
-    Raises
-    ------
-    NoTracing
-        If the packages of the extra are not installed.
+    Raises `NoTracing` if the packages of the extra are not installed.
     """
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 -- as above

@@ -81,10 +81,7 @@ class PredictionQueue:
     async def __call__(self, submissions: Sequence[Submission]) -> Sequence[Outcome]:
         """Return the outcome of each submission, once all of them are committed.
 
-        Raises
-        ------
-        StorageUnavailable
-            If too many submissions wait, or the service stops.
+        Raises `StorageUnavailable` if too many submissions wait, or the service stops.
         """
         answer: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()
         with self._changed:

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 def read_settings() -> "Settings":
     """Return the settings, with a warning for each variable that looks misspelt.
 
-    Raises
-    ------
-    BadSetting
-        If a setting is invalid.
+    Raises `BadSetting` if a setting is invalid.
     """
     from setwise.service.settings import Settings, misspelt
 
@@ -34,19 +31,15 @@ def read_settings() -> "Settings":
 def application(*, migrated: bool = True, unsealed: bool = True) -> Iterator["Application"]:
     """Build the service from the environment, and close it afterwards.
 
+    Raises `CommandError` if the database is not migrated; `BadSetting` if a setting is invalid, or
+    a key of the encrypted database is missing.
+
     Parameters
     ----------
     migrated : bool
         Refuse a database at another revision.
     unsealed : bool
         Refuse a database with values that this process could not decrypt.
-
-    Raises
-    ------
-    CommandError
-        If the database is not migrated.
-    BadSetting
-        If a setting is invalid, or a key of the encrypted database is missing.
     """
     from setwise.service.build import build, unmigrated
     from setwise.service.stores.upkeep import migrate

@@ -67,25 +67,17 @@ class TravellingClock:
 
 @dataclass(frozen=True)
 class Plan:
-    """The size of the history.
-
-    Attributes
-    ----------
-    days : int
-        Days of history, the last of them today.
-    weekday, weekend : int
-        Documents per day.
-    reviews : int
-        Reviews per weekday. Today counts as a weekday with half of the reviews.
-    certified_on : tuple of int
-        Days that end with a certification.
-    """
+    """The size of the history."""
 
     days: int = 36
+    """Days of history, the last of them today."""
     weekday: int = 40
     weekend: int = 10
+    """Documents per day."""
     reviews: int = 33
+    """Reviews per weekday. Today counts as a weekday with half of the reviews."""
     certified_on: tuple[int, ...] = (34,)
+    """Days that end with a certification."""
 
     def schedule(self, today: datetime) -> Iterator[tuple[datetime, int, int]]:
         """Yield each day's morning, number of documents and number of reviews."""
@@ -109,23 +101,16 @@ PLAN = Plan()
 
 @dataclass
 class History:
-    """Creates the history day by day; continues an interrupted one.
-
-    Attributes
-    ----------
-    client : Caller
-        Posts the documents.
-    reviewer : Caller
-        The user's reviewer. Their first task shows the model's suggestions.
-    annotator : callable
-        Returns the caller for a name and whether it is a lead.
-    """
+    """Creates the history day by day; continues an interrupted one."""
 
     services: "Services"
     clock: TravellingClock
     client: "Caller"
+    """Posts the documents."""
     reviewer: "Caller"
+    """The user's reviewer. Their first task shows the model's suggestions."""
     annotator: "Callable[[str, bool], Caller]"
+    """Returns the caller for a name and whether it is a lead."""
     plan: Plan = PLAN
 
     def __post_init__(self) -> None:

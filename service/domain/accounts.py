@@ -28,27 +28,19 @@ FEWEST_CHARACTERS = 5
 
 @dataclass(frozen=True)
 class Person:
-    """A person who signs in.
-
-    Attributes
-    ----------
-    login : str
-        Unique name to sign in with, in lower case.
-    name : str
-        Name that others see, also in the audit trail.
-    password : str or None
-        Slow hash of the password; None if an identity provider signs the person in.
-    external_id : str or None
-        Issuer and subject of that identity provider.
-    """
+    """A person who signs in."""
 
     id: str
     login: str
+    """Unique name to sign in with, in lower case."""
     name: str
+    """Name that others see, also in the audit trail."""
     role: Role
     created_at: datetime
     password: str | None = field(default=None, repr=False)
+    """Slow hash of the password; None if an identity provider signs the person in."""
     external_id: str | None = None
+    """Issuer and subject of that identity provider."""
     disabled_at: datetime | None = None
 
     @property
@@ -101,20 +93,14 @@ def person_changes(old: Person, new: Person) -> Iterator[tuple[str, dict[str, ob
 
 @dataclass(frozen=True)
 class ExternalIdentity:
-    """A person as an identity provider describes them.
-
-    Attributes
-    ----------
-    id : str
-        Issuer and subject, which never change.
-    role : Role or None
-        Role that the person's groups give them; None for no access.
-    """
+    """A person as an identity provider describes them."""
 
     id: str
+    """Issuer and subject, which never change."""
     login: str
     name: str
     role: Role | None
+    """Role that the person's groups give them; None for no access."""
 
 
 def login_of(typed: str) -> str:
@@ -169,27 +155,19 @@ def password_faults(password: str, pointer: str, *, login: str = "") -> Iterator
 
 @dataclass(frozen=True)
 class Session:
-    """A signed-in browser session; only that browser knows the token.
-
-    Attributes
-    ----------
-    digest : bytes
-        Keyed hash (HMAC-SHA-256) of the token.
-    seen_at : datetime
-        Last use, accurate to `SEEN_EVERY`.
-    expires_at : datetime
-        When it ends, even if it is in use.
-    address : str or None
-        Network address at the sign-in.
-    """
+    """A signed-in browser session; only that browser knows the token."""
 
     id: str
     person_id: str
     digest: bytes = field(repr=False)
+    """Keyed hash (HMAC-SHA-256) of the token."""
     created_at: datetime
     seen_at: datetime
+    """Last use, accurate to `SEEN_EVERY`."""
     expires_at: datetime
+    """When it ends, even if it is in use."""
     address: str | None = None
+    """Network address at the sign-in."""
 
 
 SEEN_EVERY = timedelta(minutes=1)
@@ -207,34 +185,22 @@ class SignedIn:
 
 @dataclass(frozen=True)
 class Device:
-    """A browser in which a person signed in before, as its signed cookie says.
-
-    Attributes
-    ----------
-    login : str
-        Login name of that person.
-    id : str
-        Random, new at each sign-in.
-    """
+    """A browser in which a person signed in before, as its signed cookie says."""
 
     login: str
+    """Login name of that person."""
     id: str
+    """Random, new at each sign-in."""
 
 
 @dataclass(frozen=True)
 class SessionRule:
-    """How long a session lasts.
-
-    Attributes
-    ----------
-    idle : timedelta
-        A session ends after this long without use.
-    longest : timedelta
-        A session ends this long after its start, even if it is in use.
-    """
+    """How long a session lasts."""
 
     idle: timedelta = timedelta(hours=2)
+    """A session ends after this long without use."""
     longest: timedelta = timedelta(hours=12)
+    """A session ends this long after its start, even if it is in use."""
 
     def live(self, session: Session, now: datetime) -> bool:
         """Return whether a session is still valid."""
@@ -247,42 +213,28 @@ class SessionRule:
 
 @dataclass(frozen=True)
 class Attempts:
-    """Recent failed attempts of one account, device, session or network.
-
-    Attributes
-    ----------
-    key : bytes
-        Keyed hash of what is counted, which is not stored.
-    """
+    """Recent failed attempts of one account, device, session or network."""
 
     key: bytes
+    """Keyed hash of what is counted, which is not stored."""
     count: int
     last_at: datetime
 
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long to wait after failed attempts, and after how many none are left.
-
-    Attributes
-    ----------
-    free : int
-        Failures without a wait.
-    first : timedelta
-        The wait after the next failure; it doubles with each further one.
-    longest : timedelta
-        The longest wait.
-    forgotten : timedelta
-        After a pause this long, the count restarts.
-    most : int or None
-        Failures after which waiting does not help; None for any number.
-    """
+    """How long to wait after failed attempts, and after how many none are left."""
 
     free: int
+    """Failures without a wait."""
     first: timedelta = timedelta(seconds=2)
+    """The wait after the next failure; it doubles with each further one."""
     longest: timedelta = timedelta(minutes=15)
+    """The longest wait."""
     forgotten: timedelta = timedelta(hours=24)
+    """After a pause this long, the count restarts."""
     most: int | None = None
+    """Failures after which waiting does not help; None for any number."""
 
     def wait(self, attempts: Attempts, now: datetime) -> timedelta:
         """Return the wait before the next attempt; zero or negative for none.
@@ -347,32 +299,23 @@ def network_of(address: str | None) -> str:
 
 @dataclass(frozen=True)
 class ApiKey:
-    """An API key, without its secret, which only the holder knows.
-
-    Attributes
-    ----------
-    prefix : str
-        First characters of the secret, to recognise a key in a list.
-    digest : bytes
-        Keyed hash (HMAC-SHA-256) of the secret.
-    scopes : frozenset of Permission or None
-        The only permissions of its role that the key has; None for all of them.
-    expires_at : datetime or None
-        When it stops working.
-    per_minute : int or None
-        Requests a minute that it may send, 0 for any number; None for the usual limit.
-    """
+    """An API key, without its secret, which only the holder knows."""
 
     id: str
     name: str
     role: Role
     prefix: str
+    """First characters of the secret, to recognise a key in a list."""
     digest: bytes
+    """Keyed hash (HMAC-SHA-256) of the secret."""
     created_at: datetime
     revoked_at: datetime | None = None
     scopes: frozenset[Permission] | None = None
+    """The only permissions of its role that the key has; None for all of them."""
     expires_at: datetime | None = None
+    """When it stops working."""
     per_minute: int | None = None
+    """Requests a minute that it may send, 0 for any number; None for the usual limit."""
 
     @property
     def revoked(self) -> bool:
@@ -433,14 +376,10 @@ class KeyDigest:
     """Keyed hash of secrets, so a stolen table is useless.
 
     Secrets are random, so a fast hash is enough; passwords need a slow one.
-
-    Attributes
-    ----------
-    pepper : bytes
-        Known to the server only and kept outside the database.
     """
 
     pepper: bytes
+    """Known to the server only and kept outside the database."""
 
     def __call__(self, secret: str) -> bytes:
         """Return the HMAC-SHA-256 of ``secret``, 32 bytes."""

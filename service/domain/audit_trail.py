@@ -10,27 +10,20 @@ from setwise.service.domain.callers import Caller
 
 @dataclass(frozen=True)
 class Event:
-    """A line of the audit trail.
-
-    Attributes
-    ----------
-    action : str
-        Dotted, in the past tense, such as ``review.completed``.
-    detail : mapping
-        Numbers, versions and names; never a document's text or metadata.
-    address : str or None
-        Network address of the request; None for the service itself.
-    """
+    """A line of the audit trail."""
 
     id: str
     at: datetime
     actor_id: str
     actor_name: str
     action: str
+    """Dotted, in the past tense, such as ``review.completed``."""
     subject: str
     request_id: str | None = None
     detail: Mapping[str, object] = field(default_factory=dict)
+    """Numbers, versions and names; never a document's text or metadata."""
     address: str | None = None
+    """Network address of the request; None for the service itself."""
 
     @classmethod
     def by(
@@ -86,16 +79,11 @@ def prediction_created(
 
 @dataclass(frozen=True)
 class EventFilter:
-    """Which events to list; None means any.
-
-    Attributes
-    ----------
-    action : str or None
-        An action, or a prefix that ends in a dot: ``review.``.
-    """
+    """Which events to list; None means any."""
 
     actor_id: str | None = None
     action: str | None = None
+    """An action, or a prefix that ends in a dot: ``review.``."""
     subject: str | None = None
     since: datetime | None = None
     before: datetime | None = None

@@ -63,24 +63,17 @@ PERMISSIONS: dict[Role, frozenset[Permission]] = {
 
 @dataclass(frozen=True)
 class Caller:
-    """A key's holder, a signed-in person, or the service itself.
-
-    Attributes
-    ----------
-    address : str or None
-        Network address of the request, for the audit trail.
-    scopes : frozenset of Permission or None
-        The permissions of its role that a key is limited to; None for all of them.
-    per_minute : int or None
-        Requests a minute that a key may send, 0 for any number; None for the usual limit.
-    """
+    """A key's holder, a signed-in person, or the service itself."""
 
     id: str
     name: str
     role: Role
     address: str | None = None
+    """Network address of the request, for the audit trail."""
     scopes: frozenset[Permission] | None = None
+    """The permissions of its role that a key is limited to; None for all of them."""
     per_minute: int | None = None
+    """Requests a minute that a key may send, 0 for any number; None for the usual limit."""
 
     def require(self, *sufficient: Permission) -> None:
         """Raise `Forbidden` unless the caller has one of these permissions."""

@@ -123,10 +123,7 @@ def read_blocks(raw: BinaryIO, *, after: int, size: int, longest: int) -> Iterat
     The file may be gzipped. Lines are numbered from 1. Blank lines and lines up to number
     ``after`` are skipped; meanwhile empty blocks let the reader report progress and stop.
 
-    Raises
-    ------
-    InvalidRequest
-        If the file has too many lines, or unpacks to too many bytes.
+    Raises `InvalidRequest` if the file has too many lines, or unpacks to too many bytes.
     """
     block: list[Line] = []
     for line in _lines(raw, longest):
@@ -360,22 +357,16 @@ CONTENT = ("text", "features", "metadata")
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """Which rows to export, and how.
-
-    Attributes
-    ----------
-    content : bool
-        Whether to include the documents' content that is still stored.
-    after : str or None
-        Id of the last row that the caller has; the export continues after it.
-    """
+    """Which rows to export, and how."""
 
     what: Exported
     written: Format = Format.JSON_LINES
     content: bool = False
+    """Whether to include the documents' content that is still stored."""
     created_from: datetime | None = None
     created_before: datetime | None = None
     after: str | None = None
+    """Id of the last row that the caller has; the export continues after it."""
 
     def check(self) -> None:
         """Raise `InvalidRequest` if the request has faults."""

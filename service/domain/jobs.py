@@ -46,30 +46,12 @@ class RetryRule:
 
 @dataclass(frozen=True)
 class Job:
-    """Work that outlives the process that requested it.
-
-    Attributes
-    ----------
-    key : str or None
-        At most one job with the same key is queued or running.
-    token : int
-        Grows with each claim. A worker that lost its lease writes with a stale token, which is
-        refused.
-    attempt : int
-        Number of claims so far.
-    owner_id : str or None
-        The caller that requested the job and may see it; None for the service itself.
-    request_key : str or None
-        The owner's idempotency key: repeating the request makes no second job.
-    error_code : str or None
-        Kind of the last error, for programs; ``error`` is for people.
-    checkpoint : mapping or None
-        State from which another worker can resume.
-    """
+    """Work that outlives the process that requested it."""
 
     id: str
     kind: str
     key: str | None
+    """At most one job with the same key is queued or running."""
     due_at: datetime
     created_at: datetime
     payload: Mapping[str, object] = field(default_factory=dict)
@@ -77,16 +59,24 @@ class Job:
     progress: float = 0.0
     message: str = ""
     attempt: int = 0
+    """Number of claims so far."""
     token: int = 0
+    """Grows with each claim. A worker that lost its lease writes with a stale token, which is
+    refused.
+    """
     started_at: datetime | None = None
     finished_at: datetime | None = None
     lease_expires_at: datetime | None = None
     result: Mapping[str, object] | None = None
     error: str | None = None
     error_code: str | None = None
+    """Kind of the last error, for programs; ``error`` is for people."""
     owner_id: str | None = None
+    """The caller that requested the job and may see it; None for the service itself."""
     request_key: str | None = None
+    """The owner's idempotency key: repeating the request makes no second job."""
     checkpoint: Mapping[str, object] | None = None
+    """State from which another worker can resume."""
 
     @property
     def finished(self) -> bool:
@@ -150,10 +140,7 @@ class Job:
     def cancelled(self, now: datetime) -> "Job":
         """Return the job cancelled; its worker's next write is refused.
 
-        Raises
-        ------
-        JobFinished
-            If it has ended already.
+        Raises `JobFinished` if it has ended already.
         """
         if self.finished:
             raise JobFinished(f"The job has {self.state} already.")
@@ -162,12 +149,7 @@ class Job:
     def retried(self, now: datetime) -> "Job":
         """Return a failed or cancelled job queued again, from its checkpoint.
 
-        Raises
-        ------
-        JobFinished
-            If it has succeeded.
-        JobUnfinished
-            If it is queued or running.
+        Raises `JobFinished` if it has succeeded; `JobUnfinished` if it is queued or running.
         """
         if self.state is JobState.SUCCEEDED:
             raise JobFinished("The job has succeeded; there is nothing to retry.")

@@ -10,51 +10,36 @@ from setwise.service.domain.predictions import Decision, Prediction, Reason, Sco
 
 @dataclass(frozen=True)
 class ModelVersion:
-    """A registered artifact.
-
-    Attributes
-    ----------
-    version : str
-        Digest of the artifact's content; predictions carry it.
-    location : str
-        Path of the artifact, relative to the artifact store.
-    summary : mapping
-        Method, number of labels and validation metrics, from the artifact's manifest.
-    active : bool
-        Whether the model serves.
-    """
+    """A registered artifact."""
 
     id: str
     version: str
+    """Digest of the artifact's content; predictions carry it."""
     location: str
+    """Path of the artifact, relative to the artifact store."""
     summary: Mapping[str, object]
+    """Method, number of labels and validation metrics, from the artifact's manifest."""
     active: bool
+    """Whether the model serves."""
     created_at: datetime
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A candidate's answer compared with the stored prediction.
-
-    Attributes
-    ----------
-    model_id : str
-        The candidate.
-    labels, confidence, decision, reason
-        The candidate's answer, routed by the policy that routed the prediction.
-    same_labels, same_decision : bool
-        Whether the stored prediction is the same.
-    """
+    """A candidate's answer compared with the stored prediction."""
 
     id: str
     model_id: str
+    """The candidate."""
     prediction_id: str
     labels: tuple[str, ...]
     confidence: float
     decision: Decision
     reason: Reason
+    """The candidate's answer, routed by the policy that routed the prediction."""
     same_labels: bool
     same_decision: bool
+    """Whether the stored prediction is the same."""
     created_at: datetime
 
 
@@ -98,21 +83,14 @@ class Shadow:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of a candidate's comparisons.
-
-    Attributes
-    ----------
-    compared : int
-        Documents that both models scored.
-    same_labels : int
-        Those with the same label set.
-    auto_both, auto_serving, auto_candidate, review_both : int
-        Documents that both models would send, only one would, or neither would.
-    """
+    """Counts of a candidate's comparisons."""
 
     compared: int = 0
+    """Documents that both models scored."""
     same_labels: int = 0
+    """Those with the same label set."""
     auto_both: int = 0
     auto_serving: int = 0
     auto_candidate: int = 0
     review_both: int = 0
+    """Documents that both models would send, only one would, or neither would."""

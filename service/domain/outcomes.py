@@ -16,29 +16,20 @@ MOST_LABELS = 10_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """The label set that a source reports as right; immutable once stored.
-
-    Attributes
-    ----------
-    number : int
-        Number among the outcomes of the prediction, from 1; the highest counts.
-    labels : tuple of str
-        Sorted; the model may not know them.
-    source : str
-        Who reports it, such as ``billing`` or ``second reading``.
-    agreed : bool
-        Whether the labels are those that the model predicted.
-    reported_by : str
-        Id of the caller.
-    """
+    """The label set that a source reports as right; immutable once stored."""
 
     id: str
     prediction_id: str
     number: int
+    """Number among the outcomes of the prediction, from 1; the highest counts."""
     labels: tuple[str, ...]
+    """Sorted; the model may not know them."""
     source: str
+    """Who reports it, such as ``billing`` or ``second reading``."""
     agreed: bool
+    """Whether the labels are those that the model predicted."""
     reported_by: str
+    """Id of the caller."""
     created_at: datetime
 
 

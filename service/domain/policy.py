@@ -40,21 +40,15 @@ class ThresholdMode(StrEnum):
 
 
 class Route(NamedTuple):
-    """Where a document goes, why, and whether it is audited.
-
-    Attributes
-    ----------
-    threshold : float or None
-        Least confidence that would have been sent; None if nothing would.
-    rule : str or None
-        Name of the rule that held the document back.
-    """
+    """Where a document goes, why, and whether it is audited."""
 
     decision: Decision
     reason: Reason
     selection: Selection
     threshold: float | None
+    """Least confidence that would have been sent; None if nothing would."""
     rule: str | None
+    """Name of the rule that held the document back."""
 
 
 _Verdict = tuple[Decision, Reason, str | None]
@@ -71,50 +65,34 @@ _CHECKED: _Verdict = Decision.AUTO, Reason.AUDIT, None
 
 @dataclass(frozen=True)
 class RoutingPolicy:
-    """The policy that routes every prediction; a change makes a new version.
-
-    Attributes
-    ----------
-    version : str
-        Identifier of this version; stored with each prediction that it decided.
-    target_accuracy : float
-        Share of automatically sent sets that must be right, in (0, 1).
-    risk : float
-        Probability, in (0, 1), that a certificate may be wrong.
-    auto_send : bool
-        Whether label sets may be sent without a person.
-    threshold_mode : ThresholdMode
-        Audits prove a certified threshold; an administrator sets a fixed one.
-    threshold : float or None
-        Least confidence that is sent, in [0, 1]; with None, nothing is sent.
-    confidence_floor : float or None
-        Lower limit of the least confidence, in [0, 1], at any threshold; None for no limit.
-    audits : AuditPlan
-        Which documents are audited.
-    rules : tuple of Rule
-        Rules that hold documents back, however confident the model is.
-    certificate_id : str or None
-        The certificate that proves a certified threshold.
-    certified_for : Scorer or None
-        The scorer that a certified threshold holds for; nothing of other scorers is sent.
-    trip_id : str or None
-        The trip of the breaker that stops automatic sending; None if the breaker has not tripped.
-    """
+    """The policy that routes every prediction; a change makes a new version."""
 
     version: str
+    """Identifier of this version; stored with each prediction that it decided."""
     target_accuracy: float
+    """Share of automatically sent sets that must be right, in (0, 1)."""
     risk: float
+    """Probability, in (0, 1), that a certificate may be wrong."""
     auto_send: bool
+    """Whether label sets may be sent without a person."""
     threshold_mode: ThresholdMode
+    """Audits prove a certified threshold; an administrator sets a fixed one."""
     threshold: float | None
+    """Least confidence that is sent, in [0, 1]; with None, nothing is sent."""
     created_at: datetime
     created_by: str
     confidence_floor: float | None = None
+    """Lower limit of the least confidence, in [0, 1], at any threshold; None for no limit."""
     audits: AuditPlan = NO_AUDITS
+    """Which documents are audited."""
     rules: tuple[Rule, ...] = ()
+    """Rules that hold documents back, however confident the model is."""
     certificate_id: str | None = None
+    """The certificate that proves a certified threshold."""
     certified_for: Scorer | None = None
+    """The scorer that a certified threshold holds for; nothing of other scorers is sent."""
     trip_id: str | None = None
+    """The trip of the breaker that stops automatic sending; None if the breaker has not tripped."""
 
     @property
     def sends(self) -> bool:
@@ -312,26 +290,18 @@ def why_certificate_ends(before: RoutingPolicy, after: RoutingPolicy) -> str | N
 
 
 class Result(NamedTuple):
-    """A decision, its reason and its audit.
-
-    Attributes
-    ----------
-    threshold : float or None
-        Least confidence that would have been sent; None if nothing would.
-    rule : str or None
-        Name of the rule that held the document back.
-    audit_role : AuditRole
-        The audit that the document was drawn for.
-    inclusion_probability : float or None
-        Probability, before the draw, that a person would read it; None if no draw is stored.
-    """
+    """A decision, its reason and its audit."""
 
     decision: Decision
     reason: Reason
     threshold: float | None
+    """Least confidence that would have been sent; None if nothing would."""
     rule: str | None
+    """Name of the rule that held the document back."""
     audit_role: AuditRole
+    """The audit that the document was drawn for."""
     inclusion_probability: float | None
+    """Probability, before the draw, that a person would read it; None if no draw is stored."""
 
     @classmethod
     def of(cls, prediction: Prediction) -> Self:
@@ -368,26 +338,19 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Derivation:
-    """A stored decision, and the same decision derived again.
-
-    Attributes
-    ----------
-    prediction : Prediction
-        It holds the score and, in its selection, the draw.
-    policy : RoutingPolicy
-        The version that decided.
-    derived : Result
-        The decision derived again.
-    draw_again : float or None
-        The number that the lottery draws for the document now; None if its content was erased or
-        nothing was drawn. If it differs from the stored draw, the key has changed. Releases up to
-        0.1.0 drew by name; that is tried too.
-    """
+    """A stored decision, and the same decision derived again."""
 
     prediction: Prediction
+    """It holds the score and, in its selection, the draw."""
     policy: RoutingPolicy
+    """The version that decided."""
     derived: Result
+    """The decision derived again."""
     draw_again: float | None
+    """The number that the lottery draws for the document now; None if its content was erased or
+    nothing was drawn. If it differs from the stored draw, the key has changed. Releases up to 0.1.0
+    drew by name; that is tried too.
+    """
 
     @classmethod
     def of(cls, prediction: Prediction, policy: RoutingPolicy, lottery: Lottery) -> Self:

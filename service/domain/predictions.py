@@ -111,21 +111,14 @@ class Document(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A label set that may be the right one.
-
-    Attributes
-    ----------
-    labels : tuple of str
-        In the order of the model's vocabulary.
-    confidence : float
-        Calibrated probability that the whole set is right, in [0, 1].
-    score : float
-        The model's probability of the set before calibration, in [0, 1].
-    """
+    """A label set that may be the right one."""
 
     labels: tuple[str, ...]
+    """In the order of the model's vocabulary."""
     confidence: float
+    """Calibrated probability that the whole set is right, in [0, 1]."""
     score: float
+    """The model's probability of the set before calibration, in [0, 1]."""
 
 
 class Marginal(NamedTuple):
@@ -146,29 +139,21 @@ class TermWeight(NamedTuple):
 
 
 class ScoredSet(NamedTuple):
-    """A model's scored label sets for one document.
-
-    Attributes
-    ----------
-    candidates : sequence of Candidate
-        Likeliest first; never empty. The first is the prediction.
-    marginals : sequence of Marginal
-        Likeliest first; labels with a negligible probability are left out.
-    out_of_domain : bool
-        The model knows nothing in the document.
-    model_version, calibrator_version : str
-        Content digests of the model and the calibrator.
-    replaced : tuple of float or None
-        The model's own confidences, in the order of the candidates, if a calibrator learnt from
-        reviews replaced them.
-    """
+    """A model's scored label sets for one document."""
 
     candidates: Sequence[Candidate]
+    """Likeliest first; never empty. The first is the prediction."""
     marginals: Sequence[Marginal]
+    """Likeliest first; labels with a negligible probability are left out."""
     out_of_domain: bool
+    """The model knows nothing in the document."""
     model_version: str
     calibrator_version: str
+    """Content digests of the model and the calibrator."""
     replaced: tuple[float, ...] | None = None
+    """The model's own confidences, in the order of the candidates, if a calibrator learnt from
+    reviews replaced them.
+    """
 
     @property
     def own_confidences(self) -> tuple[float, ...]:
@@ -189,17 +174,7 @@ class ScoredSet(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """A scored document with its decision; immutable once stored.
-
-    Attributes
-    ----------
-    threshold : float or None
-        Least confidence that would have been sent; None if nothing would.
-    selection : Selection
-        Whether the document was drawn for an audit, and with what probability.
-    rule : str or None
-        Name of the rule that held the document back.
-    """
+    """A scored document with its decision; immutable once stored."""
 
     id: str
     client_id: str
@@ -208,10 +183,13 @@ class Prediction(NamedTuple):
     decision: Decision
     reason: Reason
     threshold: float | None
+    """Least confidence that would have been sent; None if nothing would."""
     policy_version: str
     created_at: datetime
     selection: Selection = NOT_DRAWN
+    """Whether the document was drawn for an audit, and with what probability."""
     rule: str | None = None
+    """Name of the rule that held the document back."""
 
     @property
     def name(self) -> str:

@@ -72,50 +72,37 @@ class Skip:
 
 @dataclass(frozen=True)
 class HeldDecision:
-    """A decision that the reviewer can still undo.
-
-    Attributes
-    ----------
-    labels : tuple of str
-        In the vocabulary's order.
-    by : str
-        Name of the reviewer, for the audit trail.
-    settles_at : datetime
-        When the decision becomes final.
-    """
+    """A decision that the reviewer can still undo."""
 
     labels: tuple[str, ...]
+    """In the vocabulary's order."""
     comment: str | None
     by: str
+    """Name of the reviewer, for the audit trail."""
     decided_at: datetime
     settles_at: datetime
+    """When the decision becomes final."""
 
 
 @dataclass(frozen=True)
 class ReviewTask:
-    """A prediction that waits for a person.
-
-    Attributes
-    ----------
-    version : int
-        Grows with every change of state, so that a reviewer who lost the lease changes nothing.
-    decision : HeldDecision or None
-        What the holder of a leased task decided and can still undo. The task stays with them even
-        if the lease expires.
-    answers : tuple of tuple of str
-        The label sets that an adjudication decides between; see `rival_answers`.
-    """
+    """A prediction that waits for a person."""
 
     id: str
     prediction: Prediction
     kind: ReviewKind
     state: ReviewState
     version: int
+    """Grows with every change of state, so that a reviewer who lost the lease changes nothing."""
     created_at: datetime
     lease: Lease | None = None
     skips: tuple[Skip, ...] = ()
     answers: tuple[tuple[str, ...], ...] = ()
+    """The label sets that an adjudication decides between; see `rival_answers`."""
     decision: HeldDecision | None = None
+    """What the holder of a leased task decided and can still undo. The task stays with them even if
+    the lease expires.
+    """
 
     @property
     def blind(self) -> bool:
@@ -296,28 +283,7 @@ class ReviewTask:
 
 @dataclass(frozen=True)
 class Annotation:
-    """The label set that a reviewer gave to a document.
-
-    Attributes
-    ----------
-    agreed : bool
-        Whether the labels are those that the model predicted.
-    chosen_rank : int or None
-        Place, from 0, of the labels among the candidates shown; None if they were not among them.
-    suggestion_shown : bool
-        Whether the reviewer saw an answer of the model or of another person before deciding.
-    seconds : float
-        From claim to completion.
-    kind : ReviewKind
-        Kind of the task; an adjudication counts as the truth.
-    settles : bool
-        Whether the labels are the service's answer for the document. Other programs receive them
-        unless they already have them.
-    group : str
-        Id of the reviewer's group at that time.
-    version : int or None
-        The task's version when it was completed; None in rows older than this column.
-    """
+    """The label set that a reviewer gave to a document."""
 
     id: str
     task_id: str
@@ -326,14 +292,24 @@ class Annotation:
     labels: tuple[str, ...]
     comment: str | None
     agreed: bool
+    """Whether the labels are those that the model predicted."""
     chosen_rank: int | None
+    """Place, from 0, of the labels among the candidates shown; None if they were not among them."""
     suggestion_shown: bool
+    """Whether the reviewer saw an answer of the model or of another person before deciding."""
     seconds: float
+    """From claim to completion."""
     created_at: datetime
     kind: ReviewKind = ReviewKind.REVIEW
+    """Kind of the task; an adjudication counts as the truth."""
     settles: bool = True
+    """Whether the labels are the service's answer for the document. Other programs receive them
+    unless they already have them.
+    """
     group: str = DEFAULT_GROUP
+    """Id of the reviewer's group at that time."""
     version: int | None = None
+    """The task's version when it was completed; None in rows older than this column."""
 
     def repeats(self, reviewer: str, labels: Sequence[str], comment: str | None) -> bool:
         """Return whether ``reviewer`` sent the same answer again."""
@@ -458,18 +434,12 @@ def _label_faults(labels: Sequence[str], known: dict[str, int]) -> Iterator[Fiel
 
 @dataclass(frozen=True)
 class Oddity:
-    """What is unusual about a label set; only a warning.
-
-    Attributes
-    ----------
-    unseen : bool
-        No training document has exactly this set.
-    broken : tuple of Rule
-        Rules of the policy about labels that the set breaks.
-    """
+    """What is unusual about a label set; only a warning."""
 
     unseen: bool
+    """No training document has exactly this set."""
     broken: tuple[Rule, ...]
+    """Rules of the policy about labels that the set breaks."""
 
 
 @dataclass(frozen=True)

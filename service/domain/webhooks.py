@@ -49,25 +49,17 @@ SUBSCRIBABLE = tuple(kind for kind in MessageType if kind is not MessageType.WEB
 
 
 class Message(NamedTuple):
-    """A message to other programs about something that happened.
-
-    Attributes
-    ----------
-    id : str
-        The same for every attempt and endpoint, so that receivers recognise duplicates.
-    client_id : str
-        The client whose document it is about.
-    document_key : str
-        Messages with the same key are delivered in order.
-    data : mapping
-        Ids, labels, numbers and versions; never a document's text or metadata.
-    """
+    """A message to other programs about something that happened."""
 
     id: str
+    """The same for every attempt and endpoint, so that receivers recognise duplicates."""
     type: MessageType
     client_id: str
+    """The client whose document it is about."""
     document_key: str
+    """Messages with the same key are delivered in order."""
     data: Mapping[str, object]
+    """Ids, labels, numbers and versions; never a document's text or metadata."""
     created_at: datetime
 
 
@@ -192,18 +184,12 @@ def payload(message: Message) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class SigningSecret:
-    """A secret that signs messages to an endpoint.
-
-    Attributes
-    ----------
-    value : str
-        ``whsec_`` and the key in base64. It is stored as it is, since a hash cannot sign.
-    expires_at : datetime or None
-        When a replaced secret stops signing; None for the current one.
-    """
+    """A secret that signs messages to an endpoint."""
 
     value: str = field(repr=False)
+    """``whsec_`` and the key in base64. It is stored as it is, since a hash cannot sign."""
     expires_at: datetime | None = None
+    """When a replaced secret stops signing; None for the current one."""
 
     def signs(self, now: datetime) -> bool:
         """Return whether the secret still signs."""
@@ -224,27 +210,20 @@ class Endpoint:
     """A URL of another program that receives messages.
 
     While it is disabled its deliveries wait; they go out once it is enabled.
-
-    Attributes
-    ----------
-    events : tuple of MessageType
-        Types of messages that it receives; empty for all.
-    disabled_because : str or None
-        None while it is enabled.
-    secrets : tuple of SigningSecret
-        The current one first.
-    version : int
-        Grows with each change.
     """
 
     id: str
     url: str
     description: str
     events: tuple[MessageType, ...]
+    """Types of messages that it receives; empty for all."""
     secrets: tuple[SigningSecret, ...]
+    """The current one first."""
     version: int
+    """Grows with each change."""
     created_at: datetime
     disabled_because: str | None = None
+    """None while it is enabled."""
 
     @property
     def enabled(self) -> bool:
@@ -395,17 +374,7 @@ def _target(address: Address) -> Address:
 
 @dataclass(frozen=True)
 class Backoff:
-    """Delays before each attempt of a delivery.
-
-    Attributes
-    ----------
-    delays : tuple of timedelta
-        Before the first attempt, the second and so on. After the last attempt the delivery is
-        dead.
-    jitter : float
-        Largest share of a delay, in [0, 1], that is added at random, so that deliveries that failed
-        together are not retried together.
-    """
+    """Delays before each attempt of a delivery."""
 
     delays: tuple[timedelta, ...] = (
         timedelta(0),
@@ -419,7 +388,12 @@ class Backoff:
         timedelta(hours=20),
         timedelta(hours=24),
     )
+    """Before the first attempt, the second and so on. After the last attempt the delivery is dead.
+    """
     jitter: float = 0.1
+    """Largest share of a delay, in [0, 1], that is added at random, so that deliveries that failed
+    together are not retried together.
+    """
 
     def delay_after(self, attempt: int, draw: float) -> timedelta | None:
         """Return the delay after attempt ``attempt`` (from 1); None to give up.
@@ -455,28 +429,19 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """The response to an attempt, or why there was none.
-
-    Attributes
-    ----------
-    status : int or None
-        HTTP status; None without a response.
-    seconds : float
-        From the look-up of the host to the end.
-    excerpt : str
-        Beginning of the response's body.
-    error : str or None
-        Why there was no response.
-    retry_after : timedelta or None
-        The delay that the endpoint asked for.
-    """
+    """The response to an attempt, or why there was none."""
 
     started_at: datetime
     seconds: float
+    """From the look-up of the host to the end."""
     status: int | None = None
+    """HTTP status; None without a response."""
     excerpt: str = ""
+    """Beginning of the response's body."""
     error: str | None = None
+    """Why there was no response."""
     retry_after: timedelta | None = None
+    """The delay that the endpoint asked for."""
 
     @property
     def accepted(self) -> bool:
@@ -496,15 +461,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Delivery:
-    """The delivery of one message to one endpoint.
-
-    Attributes
-    ----------
-    attempt : int
-        Number of attempts since it was queued or replayed.
-    token : int
-        Grows with each claim, so that the answer of a courier that lost its lease is dropped.
-    """
+    """The delivery of one message to one endpoint."""
 
     id: str
     message: Message
@@ -513,7 +470,9 @@ class Delivery:
     created_at: datetime
     state: DeliveryState = DeliveryState.PENDING
     attempt: int = 0
+    """Number of attempts since it was queued or replayed."""
     token: int = 0
+    """Grows with each claim, so that the answer of a courier that lost its lease is dropped."""
     lease_expires_at: datetime | None = None
     finished_at: datetime | None = None
 

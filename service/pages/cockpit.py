@@ -162,22 +162,16 @@ def _read(services: Services, caller: Caller, asked: Asked) -> tuple[Cockpit, di
 
 @dataclass(frozen=True)
 class Tile:
-    """One number that is read first.
-
-    Attributes
-    ----------
-    slug : str
-        Class that colours it.
-    term : str
-        Word of the glossary that explains its name, if any does.
-    """
+    """One number that is read first."""
 
     name: str
     number: str
     beside: str
     meaning: str
     slug: str
+    """Class that colours it."""
     term: str = ""
+    """Word of the glossary that explains its name, if any does."""
 
 
 def _tiles(seen: Cockpit) -> list[Tile]:

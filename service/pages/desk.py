@@ -334,17 +334,12 @@ def _listed(labels: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Submitted:
-    """What the form of a document sends.
-
-    Attributes
-    ----------
-    chosen : int
-        Place of a suggested set; negative for the labels that are written, one a line.
-    """
+    """What the form of a document sends."""
 
     task: Annotated[str, Form()]
     version: Annotated[int, Form()]
     chosen: Annotated[int, Form()] = -1
+    """Place of a suggested set; negative for the labels that are written, one a line."""
     labels: Annotated[str, Form()] = ""
     comment: Annotated[str, Form()] = ""
 

@@ -38,24 +38,17 @@ Choices = Sequence[tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Input:
-    """How a field of a form is drawn, as metadata of the field.
-
-    Attributes
-    ----------
-    choices : sequence of tuple
-        Value and label, and a hint for radio buttons and boxes.
-    pointers : tuple of str
-        JSON pointers under which services report its faults, where not the field's own name.
-    fold : str
-        Summary of the fold that hides the field until it is used.
-    """
+    """How a field of a form is drawn, as metadata of the field."""
 
     label: str = ""
     hint: str = ""
     widget: Widget = "text"
     choices: Choices = ()
+    """Value and label, and a hint for radio buttons and boxes."""
     pointers: tuple[str, ...] = ()
+    """JSON pointers under which services report its faults, where not the field's own name."""
     fold: str = ""
+    """Summary of the fold that hides the field until it is used."""
 
 
 def select(label: str, choices: Choices) -> Input:
@@ -89,18 +82,12 @@ def inputs(model: type[BaseModel]) -> list[BoundInput]:
 
 @dataclass
 class Filled:
-    """A form as it was filled in, with the faults found in it.
-
-    Attributes
-    ----------
-    values : mapping from str to sequence of str
-        What was typed, by field.
-    faults : dict from str to list of str
-        What is wrong, by field; the field ``""`` stands for the form as a whole.
-    """
+    """A form as it was filled in, with the faults found in it."""
 
     values: Mapping[str, Sequence[str]]
+    """What was typed, by field."""
     faults: dict[str, list[str]] = field(default_factory=dict)
+    """What is wrong, by field; the field ``""`` stands for the form as a whole."""
 
     @classmethod
     def of(cls, **values: str | Sequence[str]) -> Self:

@@ -69,10 +69,7 @@ def page(
 def taken_away(figure: Figure, form: str) -> Response:
     """Return the numbers of a figure as a file.
 
-    Raises
-    ------
-    NotFound
-        If ``form`` is neither ``csv`` nor ``json``.
+    Raises `NotFound` if ``form`` is neither ``csv`` nor ``json``.
     """
     if form not in {"csv", "json"}:
         raise errors.NotFound("Numbers are available as CSV or JSON.")
@@ -260,24 +257,16 @@ GLOSSARY: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Place:
-    """A page that the header of every page leads to.
-
-    Attributes
-    ----------
-    name : str
-        As people read it.
-    address : str
-        The path of the page; what lies below it counts as being there.
-    needed : tuple of Permission
-        Any one of these lets a visitor in; empty for anyone signed in.
-    invitation : str
-        What the start page says to those who may go there.
-    """
+    """A page that the header of every page leads to."""
 
     name: str
+    """As people read it."""
     address: str
+    """The path of the page; what lies below it counts as being there."""
     needed: tuple[Permission, ...] = ()
+    """Any one of these lets a visitor in; empty for anyone signed in."""
     invitation: str = ""
+    """What the start page says to those who may go there."""
 
 
 # In the order of the header; a test requests every address.

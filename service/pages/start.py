@@ -133,21 +133,14 @@ def _rule(policy: RoutingPolicy) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """Something to do.
-
-    Attributes
-    ----------
-    sentence : str
-        What it is.
-    command : str
-        To type on the server; empty where a page does.
-    address : str
-        Of the page where it is done; empty where there is none.
-    """
+    """Something to do."""
 
     sentence: str
+    """What it is."""
     command: str = ""
+    """To type on the server; empty where a page does."""
     address: str = ""
+    """Of the page where it is done; empty where there is none."""
 
 
 def missing(

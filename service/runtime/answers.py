@@ -25,17 +25,14 @@ def scored_sets(
 ) -> list[ScoredSet]:
     """Return a scored set for each document.
 
+    Raises `ValueError` if a number is not finite, which JSON cannot represent.
+
     Parameters
     ----------
     predictions : SetPredictions
         Predictions of the documents, with the confidences to show.
     own_confidences : float64 ndarray of shape (n_sets,), optional
         The model's own confidences, if a calibrator learnt from reviews replaced them.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite, which JSON cannot represent.
     """
     sets = predictions.candidates
     scores = np.minimum(np.exp(sets.log_score), 1.0)

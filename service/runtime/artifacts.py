@@ -76,10 +76,7 @@ class FolderOrObjectStore:
     def add(self, source: str) -> ModelVersion:
         """Verify the artifact folder ``source``, copy it and describe it.
 
-        Raises
-        ------
-        InvalidRequest
-            If it is not a valid artifact.
+        Raises `InvalidRequest` if it is not a valid artifact.
         """
         _verified(source)  # before copying: a wrong folder may be large
         incoming = self._local / f".incoming-{self._new_id()}"
@@ -105,10 +102,8 @@ class FolderOrObjectStore:
     def add_archive(self, archive: BinaryIO) -> ModelVersion:
         """Unpack an artifact folder from a ZIP file, and add it.
 
-        Raises
-        ------
-        InvalidRequest
-            If it is not a ZIP file, is too large, or contains no valid artifact.
+        Raises `InvalidRequest` if it is not a ZIP file, is too large, or contains no valid
+        artifact.
         """
         folder = self._local / f".unpacked-{self._new_id()}"
         try:
@@ -121,10 +116,7 @@ class FolderOrObjectStore:
     def load(self, location: str) -> "SetPredictor":
         """Return the model at ``location``, downloaded first from a remote store.
 
-        Raises
-        ------
-        ModelUnavailable
-            If it is missing or damaged.
+        Raises `ModelUnavailable` if it is missing or damaged.
         """
         folder = self._local / location
         try:
@@ -153,10 +145,7 @@ class FolderOrObjectStore:
     def load_calibrator(self, location: str) -> "KeptRecalibration":
         """Return the calibrator at ``location``, downloaded first from a remote store.
 
-        Raises
-        ------
-        CalibrationDamaged
-            If it is missing or damaged.
+        Raises `CalibrationDamaged` if it is missing or damaged.
         """
         from setwise.models.storage.recalibrations import load_recalibration
         from setwise.models.storage.sealed_folder import ArtifactError
@@ -174,10 +163,7 @@ class FolderOrObjectStore:
     def original_rows(self, model: ModelVersion) -> "CalibrationRows | None":
         """Return the rows that a model was calibrated on; None without any.
 
-        Raises
-        ------
-        ModelDamaged
-            If the artifact is missing or damaged.
+        Raises `ModelDamaged` if the artifact is missing or damaged.
         """
         from setwise.models.storage.artifacts import read_calibration_rows
         from setwise.models.storage.sealed_folder import ArtifactError

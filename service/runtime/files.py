@@ -158,10 +158,7 @@ class SealedFiles:
 
         Servers may read and write files meanwhile, and an interrupted call can be repeated.
 
-        Raises
-        ------
-        NotDone
-            If files cannot be opened.
+        Raises `NotDone` if files cannot be opened.
         """
         cipher = self._cipher.in_transition() if transition else self._cipher
         changed = 0

@@ -47,10 +47,7 @@ class LoadedPredictor:
     def calibrated(self, calibrator: "KeptRecalibration | None") -> "LoadedPredictor":
         """Return the model with another calibrator; None means its own.
 
-        Raises
-        ------
-        CalibrationDamaged
-            If the calibrator was learnt for another model.
+        Raises `CalibrationDamaged` if the calibrator was learnt for another model.
         """
         if calibrator is not None and (calibrator.model_version, calibrator.own_version) != (
             self._predictor.version,
@@ -90,11 +87,8 @@ class LoadedPredictor:
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
         """Score documents together.
 
-        Raises
-        ------
-        InvalidRequest
-            If the document and the model differ in kind (text or vectors), or the document has
-            features that the model does not know.
+        Raises `InvalidRequest` if the document and the model differ in kind (text or vectors), or
+        the document has features that the model does not know.
         """
         from setwise.service.runtime.answers import scored_sets  # noqa: PLC0415 -- see `FolderOrObjectStore`
 
@@ -125,10 +119,7 @@ class LoadedPredictor:
     def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
         """Return the weights of the document's terms for each label, largest first.
 
-        Raises
-        ------
-        InvalidRequest
-            If the document cannot be scored or the model does not know a label.
+        Raises `InvalidRequest` if the document cannot be scored or the model does not know a label.
         """
         from setwise.models.evaluation.explanation import document_row, weigh_terms  # noqa: PLC0415 -- as above
 
@@ -268,10 +259,7 @@ class ModelRegistry:
 
         Activating it next needs no second load.
 
-        Raises
-        ------
-        ModelDamaged
-            If the model fails to load or to predict.
+        Raises `ModelDamaged` if the model fails to load or to predict.
         """
         with self._begin(read_only=True) as transaction:
             wanted = _Wanted(model, transaction.calibrations.active(model.id))
@@ -292,10 +280,8 @@ class ModelRegistry:
 
         Activating it next needs no second load.
 
-        Raises
-        ------
-        CalibrationDamaged
-            If the calibrator fails to load, or the model fails to predict with it.
+        Raises `CalibrationDamaged` if the calibrator fails to load, or the model fails to predict
+        with it.
         """
         wanted = _Wanted(model, calibration)
         try:

@@ -19,10 +19,8 @@ EXTRAS = {
 def open_store(url: str) -> tuple[Any, str]:  # Any: fsspec ships no types
     """Return the file system of an address and the path inside it, without connecting.
 
-    Raises
-    ------
-    ValueError
-        If no installed library opens such addresses; the message says what to install.
+    Raises `ValueError` if no installed library opens such addresses; the message says what to
+    install.
     """
     try:
         files, root = url_to_fs(url)

@@ -49,23 +49,16 @@ Digest = Callable[[str], bytes]
 
 @dataclass(frozen=True)
 class Accounts(Recorded):
-    """People and API keys, and the sessions of signed-in people.
-
-    Attributes
-    ----------
-    key_digest, session_digest : callable
-        Keyed hashes that protect the stored secrets of keys and sessions.
-    new_secret : callable
-        Returns at least 256 random bits as URL-safe text, such as ``secrets.token_urlsafe``.
-    session_rule : SessionRule
-        How long sessions last.
-    """
+    """People and API keys, and the sessions of signed-in people."""
 
     passwords: Passwords
     key_digest: Digest
     session_digest: Digest
+    """Keyed hashes that protect the stored secrets of keys and sessions."""
     new_secret: Callable[[], str]
+    """Returns at least 256 random bits as URL-safe text, such as ``secrets.token_urlsafe``."""
     session_rule: SessionRule
+    """How long sessions last."""
 
     @property
     def throttle(self) -> Throttle:
@@ -144,10 +137,7 @@ class Accounts(Recorded):
     def revoke_key(self, caller: Caller, key_id: str, *, request_id: str | None = None) -> ApiKey:
         """Revoke a key permanently; a revoked key stays unchanged.
 
-        Raises
-        ------
-        LastAdmin
-            If no other key or person could administer the service.
+        Raises `LastAdmin` if no other key or person could administer the service.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
@@ -199,17 +189,13 @@ class Accounts(Recorded):
     ) -> Person:
         """Create an account.
 
+        Raises `InvalidRequest` if the login name, the name, the role or the password is not
+        allowed; `LoginTaken` if another person has the login name.
+
         Parameters
         ----------
         password : str or None
             None for a person who signs in only with an identity provider.
-
-        Raises
-        ------
-        InvalidRequest
-            If the login name, the name, the role or the password is not allowed.
-        LoginTaken
-            If another person has the login name.
         """
         caller.require(Permission.ADMINISTER)
         login = login_of(login)
@@ -272,15 +258,12 @@ class Accounts(Recorded):
 
         A new role, disabling and enabling end the person's sessions.
 
+        Raises `LastAdmin` if no other key or person could administer the service.
+
         Parameters
         ----------
         who : str
             Id or login name.
-
-        Raises
-        ------
-        LastAdmin
-            If no other key or person could administer the service.
         """
         caller.require(Permission.ADMINISTER)
         faults: list[FieldFault] = []
@@ -353,14 +336,9 @@ class Accounts(Recorded):
     ) -> None:
         """Replace the caller's password and end their other sessions.
 
-        Raises
-        ------
-        WrongPassword
-            If ``old`` is not the current password; the audit trail keeps this.
-        TooManyRequests
-            If too many attempts have failed; the password is not checked.
-        InvalidRequest
-            If ``new`` is too weak.
+        Raises `WrongPassword` if ``old`` is not the current password; the audit trail keeps this;
+        `TooManyRequests` if too many attempts have failed; the password is not checked;
+        `InvalidRequest` if ``new`` is too weak.
         """
         with self.passwords.place():
             self._change_own_password(caller, session, old, new, request_id)
@@ -410,17 +388,13 @@ class Accounts(Recorded):
 
         An unknown name takes as long as a wrong password and leaves the same traces.
 
+        Raises `WrongPassword` if the name or the password is wrong, or the account is disabled;
+        `TooManyRequests` if too many attempts have failed; the password is not checked.
+
         Parameters
         ----------
         device : Device or None
             The browser, if somebody signed in there before.
-
-        Raises
-        ------
-        WrongPassword
-            If the name or the password is wrong, or the account is disabled.
-        TooManyRequests
-            If too many attempts have failed; the password is not checked.
         """
         with self.passwords.place():
             return self._sign_in(login_of(login), password, address, device, request_id)

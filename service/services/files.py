@@ -131,25 +131,17 @@ class _Place:
 
 @dataclass(frozen=True)
 class Files(Recorded):
-    """Uploads of documents to score, and exports of rows.
-
-    Attributes
-    ----------
-    predict : callable
-        Predicts documents together; returns a prediction or an error for each.
-    max_upload_bytes : int
-        Largest upload, in bytes.
-    longest_line : int
-        Longest line that is read, in bytes.
-    stopwatch : callable
-        Returns monotonic time in seconds.
-    """
+    """Uploads of documents to score, and exports of rows."""
 
     store: FileStore
     predict: Callable[[Sequence[Submission]], Sequence[Outcome]]
+    """Predicts documents together; returns a prediction or an error for each."""
     max_upload_bytes: int
+    """Largest upload, in bytes."""
     longest_line: int
+    """Longest line that is read, in bytes."""
     stopwatch: Callable[[], float] = time.monotonic
+    """Returns monotonic time in seconds."""
 
     # Scoring
 
@@ -170,12 +162,8 @@ class Files(Recorded):
 
         Returns the job and whether it is new: with one key, the same file is scored once.
 
-        Raises
-        ------
-        InvalidRequest
-            If the file is empty or the key cannot be stored.
-        IdempotencyMismatch
-            If the key was already used for another file.
+        Raises `InvalidRequest` if the file is empty or the key cannot be stored;
+        `IdempotencyMismatch` if the key was already used for another file.
         """
         caller.require(Permission.PREDICT)
         kept = False
@@ -228,12 +216,9 @@ class Files(Recorded):
         Every document is routed, sent or queued, and audited like a single one. If a line has no
         valid document, or one that cannot be predicted, the result describes the problem.
 
-        Raises
-        ------
-        InvalidRequest
-            If the file is missing, is damaged gzip, or has too many lines or bytes.
-        ModelUnavailable, StorageUnavailable
-            If predictions cannot be made or stored now; the job is then retried.
+        Raises `InvalidRequest` if the file is missing, is damaged gzip, or has too many lines or
+        bytes; `ModelUnavailable` or `StorageUnavailable` if predictions cannot be made or stored
+        now; the job is then retried.
         """
         place = _Place(**cast("dict[str, Any]", dict(job.checkpoint or {})))  # Any: as stored
         if not place.done:
@@ -313,12 +298,8 @@ class Files(Recorded):
         Clients get their own predictions and outcomes. Leads and administrators get those of all
         clients, and annotations. Only administrators get the audit trail.
 
-        Raises
-        ------
-        Forbidden, InvalidRequest
-            If the caller may not read these rows, or the request is invalid.
-        BlindReviewHeld
-            If the caller holds a blind review.
+        Raises `Forbidden` or `InvalidRequest` if the caller may not read these rows, or the request
+        is invalid; `BlindReviewHeld` if the caller holds a blind review.
         """
         client_id = _exported_client(caller, wanted)
         with self.begin() as transaction:

@@ -29,17 +29,12 @@ _NONCE_BYTES = 12
 
 @dataclass(frozen=True)
 class Idempotency:
-    """Requests with idempotency keys and their responses.
-
-    Attributes
-    ----------
-    secret : bytes
-        Seals responses: some show a secret that is stored nowhere else.
-    """
+    """Requests with idempotency keys and their responses."""
 
     begin: Transactions
     now: Clock
     secret: bytes = field(repr=False)
+    """Seals responses: some show a secret that is stored nowhere else."""
 
     def open(self, owner_id: str, key: str, digest: Digest) -> KeyedRequest:
         """Return a request to serve; raises `InvalidRequest` for a key that cannot be stored."""

@@ -56,16 +56,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Jobs(Recorded):
-    """Operations on jobs for callers and for workers.
-
-    Attributes
-    ----------
-    keep_files : timedelta
-        How long the files of a finished job are kept.
-    """
+    """Operations on jobs for callers and for workers."""
 
     files: FileStore
     keep_files: timedelta
+    """How long the files of a finished job are kept."""
     lease: timedelta = JOB_LEASE
     retries: RetryRule = RETRIES
 
@@ -76,10 +71,7 @@ class Jobs(Recorded):
 
         Administrators and auditors see every job; other callers see only their own.
 
-        Raises
-        ------
-        JobNotFound
-            If the job does not exist or belongs to another caller.
+        Raises `JobNotFound` if the job does not exist or belongs to another caller.
         """
         with self.begin(read_only=True) as transaction:
             return _visible(transaction, caller, job_id)
@@ -107,20 +99,15 @@ class Jobs(Recorded):
         Its worker stops at the next safe point. Until then its writes are rejected, as after a
         lost lease.
 
-        Raises
-        ------
-        JobNotFound, JobFinished
-            If the job does not exist or has finished.
+        Raises `JobNotFound` or `JobFinished` if the job does not exist or has finished.
         """
         return self._change(caller, job_id, Job.cancelled, "job.cancelled", request_id)
 
     def retry(self, caller: Caller, job_id: str, *, request_id: str | None = None) -> Job:
         """Queue a failed or cancelled job again, from its last checkpoint.
 
-        Raises
-        ------
-        JobNotFound, JobFinished, JobUnfinished
-            If there is nothing to retry, or this job or another with its key is unfinished.
+        Raises `JobNotFound`, `JobFinished` or `JobUnfinished` if there is nothing to retry, or this
+        job or another with its key is unfinished.
         """
         return self._change(caller, job_id, Job.retried, "job.retried", request_id)
 
@@ -153,18 +140,10 @@ class Jobs(Recorded):
 
         After a failure or cancellation, this is the finished part.
 
-        Raises
-        ------
-        Forbidden
-            If the caller may not read the rows of the result themselves.
-        BlindReviewHeld
-            If the caller holds a blind review.
-        JobNotFound
-            If the job does not exist or belongs to another caller.
-        JobUnfinished
-            If the job has not finished.
-        ResultNotFound
-            If the job has no result file, or the file has expired.
+        Raises `Forbidden` if the caller may not read the rows of the result themselves;
+        `BlindReviewHeld` if the caller holds a blind review; `JobNotFound` if the job does not
+        exist or belongs to another caller; `JobUnfinished` if the job has not finished;
+        `ResultNotFound` if the job has no result file, or the file has expired.
         """
         with self.begin(read_only=True) as transaction:
             job = _visible(transaction, caller, job_id)
@@ -301,10 +280,7 @@ class Jobs(Recorded):
     ) -> Job:
         """Record a failed attempt and return the job, queued again or failed.
 
-        Raises
-        ------
-        LeaseLost
-            If another worker has the job, or it was cancelled.
+        Raises `LeaseLost` if another worker has the job, or it was cancelled.
         """
         failed = job.failed(error, self.now(), self.retries, code=code, hopeless=hopeless)
         return self._save(failed)

@@ -35,35 +35,24 @@ BLOCK = 200
 
 @dataclass(frozen=True)
 class ComparisonReport:
-    """Comparison of a candidate with the stored predictions.
-
-    Attributes
-    ----------
-    shadow : Shadow or None
-        Set while the candidate scores live traffic.
-    differing : Page
-        Documents that the candidate would have predicted differently, newest first.
-    """
+    """Comparison of a candidate with the stored predictions."""
 
     model: ModelVersion
     shadow: Shadow | None
+    """Set while the candidate scores live traffic."""
     tally: Tally
     differing: Page[tuple[Comparison, Prediction]]
+    """Documents that the candidate would have predicted differently, newest first."""
 
 
 @dataclass(frozen=True)
 class Models(Recorded):
-    """Registered models, the active one, and candidates beside it.
-
-    Attributes
-    ----------
-    lease_clock : callable
-        The clock that all servers share; it determines when jobs are due.
-    """
+    """Registered models, the active one, and candidates beside it."""
 
     loader: ModelLoader
     store: ArtifactStore
     lease_clock: Clock
+    """The clock that all servers share; it determines when jobs are due."""
 
     def allow_adding(self, caller: Caller) -> None:
         """Raise `Forbidden`, before the upload, if the caller may not add models."""
@@ -74,17 +63,13 @@ class Models(Recorded):
     ) -> ModelVersion:
         """Verify and register an artifact without activating it.
 
+        Raises `InvalidRequest` if ``source`` is not a valid artifact; `DuplicateModel` if the same
+        content is already registered.
+
         Parameters
         ----------
         source : str or file
             An artifact folder, or a ZIP file of one.
-
-        Raises
-        ------
-        InvalidRequest
-            If ``source`` is not a valid artifact.
-        DuplicateModel
-            If the same content is already registered.
         """
         caller.require(Permission.ADMINISTER)
         if isinstance(source, str):
@@ -109,10 +94,7 @@ class Models(Recorded):
     def verify(self, caller: Caller, model_id: str) -> ModelVersion:
         """Load a model beside the active one, and run one prediction.
 
-        Raises
-        ------
-        ModelNotFound, ModelDamaged
-            If the model does not exist or does not load.
+        Raises `ModelNotFound` or `ModelDamaged` if the model does not exist or does not load.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin(read_only=True) as transaction:
@@ -125,12 +107,8 @@ class Models(Recorded):
     ) -> ModelVersion:
         """Activate a model; other processes follow within seconds.
 
-        Raises
-        ------
-        ModelNotFound
-            If the model does not exist.
-        ModelDamaged
-            If it does not load here; nothing changes then.
+        Raises `ModelNotFound` if the model does not exist; `ModelDamaged` if it does not load here;
+        nothing changes then.
         """
         model = self.verify(caller, model_id)
         activated = self._activate(caller, model.id, request_id, leaving=None)
@@ -164,19 +142,14 @@ class Models(Recorded):
     ) -> ModelVersion:
         """Activate the previous model, unless another one serves than the caller means to leave.
 
+        Raises `VersionRequired` or `StaleVersion` if the version is missing, or is not the one that
+        serves; `NothingToRollBack` if no other model has served; `ModelDamaged` if that model no
+        longer loads; the current one stays active.
+
         Parameters
         ----------
         leaving : str or None
             The version to leave. Repeating a rollback does not undo it.
-
-        Raises
-        ------
-        VersionRequired, StaleVersion
-            If the version is missing, or is not the one that serves.
-        NothingToRollBack
-            If no other model has served.
-        ModelDamaged
-            If that model no longer loads; the current one stays active.
         """
         caller.require(Permission.ADMINISTER)
         if leaving is None:
@@ -198,12 +171,8 @@ class Models(Recorded):
 
         All processes follow.
 
-        Raises
-        ------
-        ModelNotFound, ModelDamaged
-            If the model does not exist or does not load.
-        ShadowTaken
-            If the model is active itself, or another model is shadowing.
+        Raises `ModelNotFound` or `ModelDamaged` if the model does not exist or does not load;
+        `ShadowTaken` if the model is active itself, or another model is shadowing.
         """
         model = self.verify(caller, model_id)
         with self.begin() as transaction:

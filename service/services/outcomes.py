@@ -36,12 +36,8 @@ class Outcomes(Recorded):
         counts from then on. If another label set was sent, the same transaction queues the
         message ``document.corrected``.
 
-        Raises
-        ------
-        PredictionNotFound
-            If the prediction does not exist or belongs to another client.
-        InvalidRequest
-            If the labels or the source cannot be stored.
+        Raises `PredictionNotFound` if the prediction does not exist or belongs to another client;
+        `InvalidRequest` if the labels or the source cannot be stored.
         """
         caller.require(Permission.PREDICT)
         faults = list(outcome_faults(labels, source))

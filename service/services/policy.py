@@ -22,23 +22,16 @@ from setwise.service.stores.transaction import Transaction
 
 @dataclass(frozen=True)
 class Preview:
-    """Forecasts of the current policy and another, for the same documents.
-
-    Attributes
-    ----------
-    certificate_ends : str or None
-        Why the change would end the certificate in force; None if it would not.
-    warning : str or None
-        Says so if checks contradict the target at the other policy.
-    advice : Advice or None
-        The threshold for a target, or what is missing; None unless a target was given.
-    """
+    """Forecasts of the current policy and another, for the same documents."""
 
     now: Forecast
     then: Forecast
     certificate_ends: str | None
+    """Why the change would end the certificate in force; None if it would not."""
     warning: str | None
+    """Says so if checks contradict the target at the other policy."""
     advice: Advice | None
+    """The threshold for a target, or what is missing; None unless a target was given."""
 
 
 @dataclass(frozen=True)
@@ -51,30 +44,22 @@ class HeldBack:
 
 @dataclass(frozen=True)
 class Effect:
-    """The policy in force and a changed one, compared on recent documents.
-
-    Attributes
-    ----------
-    before, after : RoutingPolicy
-        ``after`` has the certificate that it would get, if there is one.
-    now, then : Forecast
-        Both ignore a tripped breaker, because changing the policy does not reset it.
-    warning : str or None
-        Says so if checks contradict the target at the changed policy; putting it into force takes a
-        reason.
-    advice : Advice
-        The threshold that checks support, or what is missing.
-    held_back : tuple of HeldBack
-        One for each rule of the change.
-    """
+    """The policy in force and a changed one, compared on recent documents."""
 
     before: RoutingPolicy
     after: RoutingPolicy
+    """``after`` has the certificate that it would get, if there is one."""
     now: Forecast
     then: Forecast
+    """Both ignore a tripped breaker, because changing the policy does not reset it."""
     warning: str | None
+    """Says so if checks contradict the target at the changed policy; putting it into force takes a
+    reason.
+    """
     advice: Advice
+    """The threshold that checks support, or what is missing."""
     held_back: tuple[HeldBack, ...]
+    """One for each rule of the change."""
 
     @property
     def certificate_ends(self) -> str | None:
@@ -102,17 +87,13 @@ class Policies(Recorded):
     ) -> RoutingPolicy:
         """Replace the policy; return the new version.
 
+        Raises `InvalidRequest` if the change is not valid, or checks contradict its target and it
+        gives no reason; `StaleVersion` if the version in force is not the expected one.
+
         Parameters
         ----------
         expected_version : str or None
             The version that the caller read; None accepts any.
-
-        Raises
-        ------
-        InvalidRequest
-            If the change is not valid, or checks contradict its target and it gives no reason.
-        StaleVersion
-            If the version in force is not the expected one.
         """
         caller.require(Permission.ADMINISTER)
         _check(change)
@@ -162,6 +143,8 @@ class Policies(Recorded):
     ) -> Preview:
         """Return forecasts for recent documents with another threshold, target or rules.
 
+        Raises `InvalidRequest` if both are given, or a value or rule is invalid.
+
         Parameters
         ----------
         threshold, target_accuracy : float or None
@@ -169,11 +152,6 @@ class Policies(Recorded):
             that `advise` gives, if there is one.
         rules : sequence or None
             Declared rules; None keeps those in force.
-
-        Raises
-        ------
-        InvalidRequest
-            If both are given, or a value or rule is invalid.
         """
         caller.require(Permission.REPORT)
         faults = list(_preview_faults(threshold, target_accuracy))
@@ -214,10 +192,7 @@ class Policies(Recorded):
     def preview_change(self, caller: Caller, change: PolicyChange) -> Effect:
         """Return the effect of a policy change on recent documents.
 
-        Raises
-        ------
-        InvalidRequest
-            If the change is invalid.
+        Raises `InvalidRequest` if the change is invalid.
         """
         caller.require(Permission.REPORT)
         _check(change)

@@ -87,29 +87,22 @@ class _Made:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions of documents.
-
-    Attributes
-    ----------
-    lottery : Lottery
-        Draws the documents to audit.
-    max_text_bytes : int
-        Longest text that is scored, in bytes of UTF-8.
-    shadow : callable
-        Receives committed predictions for a candidate to score too. It must return at once and
-        never raise.
-    stage : callable
-        Measures scoring, routing and storing, for all documents of a call together.
-    """
+    """Predictions of documents."""
 
     predictors: PredictorSource
     begin: Transactions
     now: Clock
     new_id: NewId
     lottery: Lottery
+    """Draws the documents to audit."""
     max_text_bytes: int = 2_000_000
+    """Longest text that is scored, in bytes of UTF-8."""
     shadow: Callable[[Sequence[Prediction]], None] = no_shadow
+    """Receives committed predictions for a candidate to score too. It must return at once and never
+    raise.
+    """
     stage: Stage = unwatched
+    """Measures scoring, routing and storing, for all documents of a call together."""
 
     def predict(self, submissions: Sequence[Submission]) -> list[Outcome]:
         """Return the outcome of each submission, after all are committed.
@@ -149,12 +142,8 @@ class Predictions:
     def get(self, caller: Caller, prediction_id: str) -> Prediction:
         """Return a prediction; a client sees only its own.
 
-        Raises
-        ------
-        PredictionNotFound
-            If it does not exist, or the caller may not read it.
-        BlindReviewHeld
-            If the caller holds a blind review of it.
+        Raises `PredictionNotFound` if it does not exist, or the caller may not read it;
+        `BlindReviewHeld` if the caller holds a blind review of it.
         """
         visible = visible_to(caller)
         with self.begin(read_only=True) as transaction:
@@ -192,10 +181,7 @@ class Predictions:
     def derive(self, caller: Caller, prediction_id: str) -> Derivation:
         """Repeat the decision on a stored prediction; return both decisions.
 
-        Raises
-        ------
-        PredictionNotFound
-            If the prediction does not exist.
+        Raises `PredictionNotFound` if the prediction does not exist.
         """
         caller.require(Permission.REPORT)
         with self.begin(read_only=True) as transaction:

@@ -65,42 +65,26 @@ def _ignore(transaction: Transaction, prediction: Prediction, annotation: Annota
 
 @dataclass(frozen=True)
 class Decided:
-    """A stored decision.
-
-    Attributes
-    ----------
-    task : ReviewTask
-    undo_s : float
-        Seconds in which it can still be undone; 0 if it is final.
-    """
+    """A stored decision."""
 
     task: ReviewTask
     undo_s: float
+    """Seconds in which it can still be undone; 0 if it is final."""
 
 
 @dataclass(frozen=True)
 class Reviews(Recorded):
-    """The review queue.
-
-    Attributes
-    ----------
-    predictors : PredictorSource
-        Its active model provides the labels that a reviewer may choose.
-    lottery : Lottery
-        Draws the audits for a second reading.
-    lease : timedelta
-    most_leases : int
-    undo_window : timedelta
-    annotated : callable
-        Called with each annotation in the transaction that stores it.
-    """
+    """The review queue."""
 
     predictors: PredictorSource
+    """Its active model provides the labels that a reviewer may choose."""
     lottery: Lottery
+    """Draws the audits for a second reading."""
     lease: timedelta = LEASE
     most_leases: int = MOST_LEASES
     undo_window: timedelta = UNDO
     annotated: Callable[[Transaction, Prediction, Annotation], None] = _ignore
+    """Called with each annotation in the transaction that stores it."""
 
     def get(self, caller: Caller, task_id: str) -> ReviewTask:
         """Return a task in any state; raises `ReviewNotFound`, `BlindReviewHeld`."""
@@ -174,15 +158,12 @@ class Reviews(Recorded):
         Leads and administrators first get adjudications and tasks that were skipped twice; other
         reviewers never get those. A reviewer gets at most one task of each prediction.
 
+        Raises `TooManyLeases` if the caller already holds as many tasks as allowed.
+
         Parameters
         ----------
         only : str, optional
             Id of a task; no other task is claimed then.
-
-        Raises
-        ------
-        TooManyLeases
-            If the caller already holds as many tasks as allowed.
         """
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
@@ -279,6 +260,10 @@ class Reviews(Recorded):
         second reading. Otherwise, and if two reviewers differ, a lead decides. Repeating the same
         request returns the same annotation.
 
+        Raises `VersionRequired`, `StaleVersion`, `LeaseLost` or `ReviewAlreadyDecided` if the task
+        cannot be completed by the caller in that version; `InvalidRequest` if a label is unknown or
+        repeated, or the comment cannot be stored.
+
         Parameters
         ----------
         labels : sequence of str
@@ -286,13 +271,6 @@ class Reviews(Recorded):
             set.
         expected_version : int or None
             The version of the task that the caller read; required.
-
-        Raises
-        ------
-        VersionRequired, StaleVersion, LeaseLost, ReviewAlreadyDecided
-            If the task cannot be completed by the caller in that version.
-        InvalidRequest
-            If a label is unknown or repeated, or the comment cannot be stored.
         """
         caller.require(Permission.REVIEW)
         if expected_version is None:
@@ -341,12 +319,8 @@ class Reviews(Recorded):
     def undo(self, caller: Caller, task_id: str, *, request_id: str | None = None) -> ReviewTask:
         """Undo the caller's decision; the task is leased to them again.
 
-        Raises
-        ------
-        ReviewAlreadyDecided
-            If the decision is final.
-        LeaseLost
-            If the caller has not decided the task.
+        Raises `ReviewAlreadyDecided` if the decision is final; `LeaseLost` if the caller has not
+        decided the task.
         """
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
@@ -399,14 +373,8 @@ class Reviews(Recorded):
 
         Weights are those of the active model.
 
-        Raises
-        ------
-        Forbidden
-            If the task is blind.
-        ModelUnavailable
-            If no model is active.
-        InvalidRequest
-            If the active model cannot score the document, or does not know a label.
+        Raises `Forbidden` if the task is blind; `ModelUnavailable` if no model is active;
+        `InvalidRequest` if the active model cannot score the document, or does not know a label.
         """
         caller.require(Permission.REVIEW)
         if task.blind:
@@ -419,10 +387,7 @@ class Reviews(Recorded):
     ) -> LabelMatches:
         """Return labels of the active model that match a query, best first.
 
-        Raises
-        ------
-        ModelUnavailable
-            If no model is active.
+        Raises `ModelUnavailable` if no model is active.
         """
         caller.require(Permission.READ_QUEUE)
         labels = self.predictors.active().labels

@@ -31,20 +31,15 @@ PURGED_AT_ONCE = 500
 
 @dataclass(frozen=True)
 class Texts(Recorded):
-    """Deletion of texts, features, metadata, comments and names.
-
-    Attributes
-    ----------
-    files : FileStore
-        Files of jobs, which may hold documents.
-    retain_auto, retain_reviewed : timedelta or None
-        How long to keep the texts of automatically sent and of reviewed documents; None keeps them
-        indefinitely.
-    """
+    """Deletion of texts, features, metadata, comments and names."""
 
     files: FileStore
+    """Files of jobs, which may hold documents."""
     retain_auto: timedelta | None = None
     retain_reviewed: timedelta | None = None
+    """How long to keep the texts of automatically sent and of reviewed documents; None keeps them
+    indefinitely.
+    """
 
     # After their time
 
@@ -160,10 +155,7 @@ class Texts(Recorded):
 
         If jobs are unfinished, which may hold the documents, the same is queued again.
 
-        Raises
-        ------
-        StorageUnavailable
-            If SQLite's log cannot be emptied now; the job is then retried.
+        Raises `StorageUnavailable` if SQLite's log cannot be emptied now; the job is then retried.
         """
         ids = cast("list[str]", job.payload["predictions"])
         lines = cast("Mapping[str, list[int]]", job.payload["lines"])

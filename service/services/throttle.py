@@ -30,33 +30,22 @@ _ENDED = "Too many attempts failed. Sign out, and sign in again."
 
 @dataclass(frozen=True)
 class Counted:
-    """An attempt that was counted as failed until it succeeds.
-
-    Attributes
-    ----------
-    own : bytes
-        The count of the account, the device or the session; success clears it.
-    network : bytes or None
-        The count of the network, which success lowers by one.
-    """
+    """An attempt that was counted as failed until it succeeds."""
 
     own: bytes
+    """The count of the account, the device or the session; success clears it."""
     network: bytes | None = None
+    """The count of the network, which success lowers by one."""
 
 
 @dataclass(frozen=True)
 class Throttle:
-    """Counts of failed attempts; neither login names nor addresses are stored.
-
-    Attributes
-    ----------
-    digest : callable
-        Keyed hash that hides what is counted.
-    """
+    """Counts of failed attempts; neither login names nor addresses are stored."""
 
     begin: Transactions
     now: Clock
     digest: Callable[[str], bytes]
+    """Keyed hash that hides what is counted."""
 
     def sign_in(self, login: str, address: str | None, device: Device | None) -> Counted:
         """Count an attempt to sign in; raises `TooManyRequests` if it is too early.

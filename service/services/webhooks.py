@@ -65,24 +65,17 @@ def random_secret() -> str:
 
 @dataclass(frozen=True)
 class Webhooks(Recorded):
-    """Endpoints and deliveries, for administrators, clients and couriers.
-
-    Attributes
-    ----------
-    allow_private : bool
-        Whether endpoints may be on private networks, without encryption.
-    grace : timedelta
-        How long a replaced secret still signs beside the new one.
-    draw : callable
-        Returns random numbers in [0, 1), which spread retries.
-    """
+    """Endpoints and deliveries, for administrators, clients and couriers."""
 
     allow_private: bool
+    """Whether endpoints may be on private networks, without encryption."""
     grace: timedelta = SECRET_GRACE
+    """How long a replaced secret still signs beside the new one."""
     lease: timedelta = DELIVERY_LEASE
     backoff: Backoff = BACKOFF
     new_secret: Callable[[], str] = random_secret
     draw: Callable[[], float] = random.random
+    """Returns random numbers in [0, 1), which spread retries."""
 
     # Endpoints
 
@@ -129,10 +122,7 @@ class Webhooks(Recorded):
 
         The secrets stay. Deliveries that waited while it was disabled are sent once it is enabled.
 
-        Raises
-        ------
-        StaleVersion
-            If the endpoint is not at the expected version.
+        Raises `StaleVersion` if the endpoint is not at the expected version.
         """
         caller.require(Permission.ADMINISTER)
         self._check(change)
@@ -284,12 +274,8 @@ class Webhooks(Recorded):
     ) -> Delivery:
         """Send a message again, whatever its delivery's state; return the delivery.
 
-        Raises
-        ------
-        DeliveryNotFound
-            If the delivery does not exist.
-        DeliveryCancelled
-            If its endpoint was deleted.
+        Raises `DeliveryNotFound` if the delivery does not exist; `DeliveryCancelled` if its
+        endpoint was deleted.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
@@ -345,10 +331,7 @@ class Webhooks(Recorded):
 
         Ids of other clients' messages and unknown ids change nothing.
 
-        Raises
-        ------
-        InvalidRequest
-            If there are too many ids, or one is malformed.
+        Raises `InvalidRequest` if there are too many ids, or one is malformed.
         """
         caller.require(Permission.PREDICT)
         faults = [

@@ -57,23 +57,16 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Provider:
-    """Settings of the provider.
-
-    Attributes
-    ----------
-    issuer : str
-        The provider's URL; its metadata is at ``.well-known/openid-configuration`` below it.
-    role_claim : str
-        Claim of the token with groups or roles: a string or a list of strings.
-    roles : mapping
-        Role of each group; a person gets the most powerful one.
-    """
+    """Settings of the provider."""
 
     issuer: str
+    """The provider's URL; its metadata is at ``.well-known/openid-configuration`` below it."""
     client_id: str
     client_secret: str | None = field(repr=False)
     role_claim: str
+    """Claim of the token with groups or roles: a string or a list of strings."""
     roles: Mapping[str, Role]
+    """Role of each group; a person gets the most powerful one."""
 
 
 class OpenIdConnect:
@@ -93,10 +86,7 @@ class OpenIdConnect:
     def address(self, attempt: Attempt, redirect_uri: str) -> str:
         """Return the URL at which the browser signs in.
 
-        Raises
-        ------
-        ProviderUnavailable
-            If the provider's metadata cannot be read.
+        Raises `ProviderUnavailable` if the provider's metadata cannot be read.
         """
         described, _ = self._described()
         challenge = hashlib.sha256(attempt.verifier.encode()).digest()
@@ -115,12 +105,8 @@ class OpenIdConnect:
     def identify(self, code: str, attempt: Attempt, redirect_uri: str) -> ExternalIdentity:
         """Exchange the browser's code; return the person's identity.
 
-        Raises
-        ------
-        Unauthenticated
-            If the code or the token is invalid.
-        ProviderUnavailable
-            If the provider does not answer.
+        Raises `Unauthenticated` if the code or the token is invalid; `ProviderUnavailable` if the
+        provider does not answer.
         """
         described, keys = self._described()
         form = {
@@ -227,10 +213,7 @@ def read_roles(written: str) -> dict[str, Role]:
     >>> read_roles("coders=reviewer, leads=lead")
     {'coders': <Role.REVIEWER: 'reviewer'>, 'leads': <Role.LEAD: 'lead'>}
 
-    Raises
-    ------
-    ValueError
-        If a part is malformed; the message names it.
+    Raises `ValueError` if a part is malformed; the message names it.
     """
     roles = {}
     for part in filter(None, (piece.strip() for piece in written.split(","))):

@@ -39,19 +39,15 @@ class _OpenSession(Protocol):
 
 @dataclass(frozen=True)
 class Visit:
-    """A request of a signed-in person.
-
-    Attributes
-    ----------
-    csrf : str
-        Token that forms send in the field `CSRF_FIELD` and scripts in `CSRF_HEADER`; it differs
-        between visits.
-    """
+    """A request of a signed-in person."""
 
     caller: Caller
     session: Session
     token: str
     csrf: str
+    """Token that forms send in the field `CSRF_FIELD` and scripts in `CSRF_HEADER`; it differs
+    between visits.
+    """
 
 
 class SessionCookies:

@@ -22,10 +22,7 @@ from setwise.service.domain.errors import StorageUnavailable
 def stored_json(value: object) -> str:
     """Return ``value`` as JSON without whitespace.
 
-    Raises
-    ------
-    ValueError
-        If a number has no JSON form.
+    Raises `ValueError` if a number has no JSON form.
     """
     text = to_json(value, inf_nan_mode="constants").decode()
     if "NaN" in text or "Infinity" in text:  # an invalid number, or the word in a text
@@ -91,10 +88,7 @@ class TextCipher:
     def open(self, sealed: str, place: str, row: Row = ()) -> str:
         """Return the decrypted text.
 
-        Raises
-        ------
-        StorageUnavailable
-            If the key is missing, or the text was changed or moved.
+        Raises `StorageUnavailable` if the key is missing, or the text was changed or moved.
         """
         name, _, body = sealed.removeprefix(SEALED).partition(":")
         cipher = self._ciphers.get(name)
@@ -150,10 +144,7 @@ def key_id(key: bytes) -> str:
 def read_keys(written: str) -> list[bytes]:
     """Return the keys in the setting: base64, separated by commas.
 
-    Raises
-    ------
-    ValueError
-        If a key is malformed. The message names its position but quotes no key.
+    Raises `ValueError` if a key is malformed. The message names its position but quotes no key.
     """
     keys = []
     for place, part in enumerate(filter(None, (p.strip() for p in written.split(","))), start=1):
@@ -263,17 +254,15 @@ class StoredJson(Stored):
 def opened(stored: Stored | None, *row: str) -> Any:  # noqa: ANN401 -- text or JSON
     """Return the value of a sealed column.
 
+    Raises `StorageUnavailable` if its key is missing, it was changed or moved, or it is plain
+    beside sealed ones.
+
     Parameters
     ----------
     stored : Stored or None
         As selected from the database.
     *row : str
         The row's `Sealed.row`.
-
-    Raises
-    ------
-    StorageUnavailable
-        If its key is missing, it was changed or moved, or it is plain beside sealed ones.
     """
     return None if stored is None else stored.open(row)
 

@@ -125,6 +125,8 @@ def create(
 ) -> Engine:
     """Return an engine for ``url``; it connects on first use.
 
+    Raises `ValueError` if the address is of another kind. The message contains no password.
+
     Parameters
     ----------
     url : str
@@ -137,11 +139,6 @@ def create(
         Most connections at a time.
     application_name : str
         Names the connections in PostgreSQL's ``pg_stat_activity``.
-
-    Raises
-    ------
-    ValueError
-        If the address is of another kind. The message contains no password.
     """
     try:
         address = make_url(url)

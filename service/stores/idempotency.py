@@ -22,21 +22,15 @@ class Digest(Protocol):
 
 @dataclass
 class KeyedRequest:
-    """A request in progress that must take effect once.
-
-    Attributes
-    ----------
-    digest : Digest
-        Of the method, the address and the body, which has been read when the effect is committed.
-    claimed : bool
-        Whether the key was committed together with an effect.
-    """
+    """A request in progress that must take effect once."""
 
     owner_id: str
     key: str
     digest: Digest
+    """Of the method, the address and the body, which has been read when the effect is committed."""
     created_at: datetime
     claimed: bool = field(default=False)
+    """Whether the key was committed together with an effect."""
 
 
 PRESENT: ContextVar[KeyedRequest | None] = ContextVar("keyed_request", default=None)

@@ -46,10 +46,7 @@ def digest_of(body: BaseModel) -> str:
 async def strictly(received: Request) -> Request:
     """Return a request whose ``json()`` accepts only well-formed JSON.
 
-    Raises
-    ------
-    HttpFault
-        If there is a body and its media type is not JSON.
+    Raises `HttpFault` if there is a body and its media type is not JSON.
     """
     request = _StrictRequest(received.scope, received.receive)
     given = request.headers.get("content-type")

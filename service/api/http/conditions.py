@@ -22,17 +22,13 @@ def version_in(if_match: str | None, current: Callable[[], object] | None = None
     >>> version_in('"2", "3"', lambda: 3), version_in("*", lambda: 3)
     ('3', '3')
 
+    Raises `InvalidRequest` if the header names no single version, and ``current`` is None;
+    `StaleVersion` if no tag of a list is current, or nothing is there. A weak tag never matches.
+
     Parameters
     ----------
     current : callable or None
         Returns the current version, for ``*`` and for lists; None refuses them.
-
-    Raises
-    ------
-    InvalidRequest
-        If the header names no single version, and ``current`` is None.
-    StaleVersion
-        If no tag of a list is current, or nothing is there. A weak tag never matches.
     """
     if if_match is None:
         return None

@@ -25,28 +25,20 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """Limits on the connections of one server process.
-
-    Attributes
-    ----------
-    patience_s : float
-        Seconds for the line and headers of a request, from the opening of the connection or the
-        first byte after the last response.
-    body_rate : float
-        Least bytes of a body in a second, on average over ``patience_s``.
-    unread_s : float
-        Seconds after which a client must have read more of a response.
-    most : int
-        Most connections from one IPv4 address or IPv6 /48; 0 for any number.
-    exempt : str
-        Addresses and networks, separated by commas, that may open any number: proxies.
-    """
+    """Limits on the connections of one server process."""
 
     patience_s: float
+    """Seconds for the line and headers of a request, from the opening of the connection or the
+    first byte after the last response.
+    """
     body_rate: float
+    """Least bytes of a body in a second, on average over ``patience_s``."""
     unread_s: float
+    """Seconds after which a client must have read more of a response."""
     most: int
+    """Most connections from one IPv4 address or IPv6 /48; 0 for any number."""
     exempt: str = ""
+    """Addresses and networks, separated by commas, that may open any number: proxies."""
     _open: Counter[str] = field(default_factory=Counter)
 
     def enter(self, address: str) -> bool:

@@ -16,14 +16,10 @@ class Cursors:
 
     A cursor names the place where the next page starts. It is signed together with the list and
     its filters, so forged cursors and cursors of other lists are refused.
-
-    Attributes
-    ----------
-    secret : bytes
-        Shared by all processes of one installation.
     """
 
     secret: bytes = field(repr=False)
+    """Shared by all processes of one installation."""
 
     def write(self, place: str | None, scope: str) -> str | None:
         """Return the cursor of ``place`` in a list; None at its end.

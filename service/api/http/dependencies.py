@@ -102,44 +102,33 @@ def _fingerprint(secret: str) -> bytes:
 
 @dataclass(frozen=True)
 class Edge:
-    """Everything that the HTTP interface needs from the rest of the service.
-
-    Attributes
-    ----------
-    checks : mapping
-        For each part that must work before the service is ready: its name, and a function that
-        returns what is wrong with it, or None.
-    new_id : callable
-        Makes request ids.
-    provider : OpenIdConnect or None
-        Identity provider that people sign in with.
-    https : bool
-        Browsers reach the service by TLS only.
-    open_metrics : bool
-        Whether anyone may read the metrics, not only callers with permission to inspect.
-    predict : PredictionQueue
-        Predicts documents together that requests submit at about the same time.
-    settings : sequence of ShownSetting
-        Those that this server was started with.
-    now : callable
-        Gives the time that a page is made, in UTC.
-    """
+    """Everything that the HTTP interface needs from the rest of the service."""
 
     services: Services
     predict: PredictionQueue
+    """Predicts documents together that requests submit at about the same time."""
     callers: Callers
     sessions: SessionCookies
     limits: KeyLimits
     cursors: Cursors
     checks: Mapping[str, Callable[[], str | None]]
+    """For each part that must work before the service is ready: its name, and a function that
+    returns what is wrong with it, or None.
+    """
     new_id: Callable[[], str]
+    """Makes request ids."""
     max_body_bytes: int
     provider: OpenIdConnect | None = None
+    """Identity provider that people sign in with."""
     https: bool = False
+    """Browsers reach the service by TLS only."""
     open_metrics: bool = True
+    """Whether anyone may read the metrics, not only callers with permission to inspect."""
     max_upload_bytes: int = 1_000_000_000
     settings: Sequence[ShownSetting] = ()
+    """Those that this server was started with."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    """Gives the time that a page is made, in UTC."""
     metrics: Metrics = field(default_factory=Metrics)
     spans: Tracing | None = None
 

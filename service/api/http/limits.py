@@ -64,15 +64,12 @@ class KeyLimits:
     def take(self, key_id: str, own: int | None) -> Headers:
         """Count one request and return the headers with its limit.
 
+        Raises `KeyLimitReached` if the key has to wait.
+
         Parameters
         ----------
         own : int or None
             Requests a minute that this key may send; 0 for any number, None for the usual one.
-
-        Raises
-        ------
-        KeyLimitReached
-            If the key has to wait.
         """
         limit = self._per_minute if own is None else own
         if not limit:

@@ -107,18 +107,12 @@ def _references(node: object) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes parts of the document, closed as they are or open.
-
-    Attributes
-    ----------
-    enums : mapping
-        Lists of values by the name of their schema.
-    renamed : mapping
-        The open schema in place of a closed one.
-    """
+    """Writes parts of the document, closed as they are or open."""
 
     enums: Mapping[str, Json]
+    """Lists of values by the name of their schema."""
     renamed: Mapping[str, str]
+    """The open schema in place of a closed one."""
     closed: bool
 
     def write(self, node: Any) -> Any:  # noqa: ANN401 -- JSON values of every shape

@@ -12,23 +12,16 @@ _LATER = {"Retry-After": "2"}
 
 @dataclass(frozen=True)
 class ProblemKind:
-    """A kind of problem: its address and what it means to clients.
-
-    Attributes
-    ----------
-    slug : str
-        Last part of the problem's ``type``; never changes once released.
-    meaning : str
-        What happened and what to do about it.
-    headers : mapping
-        Sent with every problem of the kind.
-    """
+    """A kind of problem: its address and what it means to clients."""
 
     slug: str
+    """Last part of the problem's ``type``; never changes once released."""
     status: HTTPStatus
     title: str
     meaning: str
+    """What happened and what to do about it."""
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Sent with every problem of the kind."""
 
     @property
     def type(self) -> str:

@@ -52,34 +52,25 @@ class Nothing(BaseModel):
 
 @dataclass(frozen=True)
 class Action:
-    """Something that administrators do.
-
-    Attributes
-    ----------
-    address : str
-        Where its form is sent, with the ids of the page in braces.
-    do : callable
-        Does it. It returns where to go, or a page to show; None leads to ``then`` with the notice.
-    model, heading, label, hint
-        Its form, and what stands above, on and beside the form's button.
-    ask : callable or None
-        Asks for confirmation first.
-    notices : mapping from str to str
-        What the page that follows says, by the word in its address.
-    blames : mapping
-        The field to which a refusal belongs.
-    """
+    """Something that administrators do."""
 
     address: str
+    """Where its form is sent, with the ids of the page in braces."""
     do: Callable[["Call", Any], object]  # Any: an instance of its model
+    """Does it. It returns where to go, or a page to show; None leads to ``then`` with the notice.
+    """
     model: type[BaseModel] = Nothing
     heading: str = ""
     label: str = ""
     hint: str = ""
+    """Its form, and what stands above, on and beside the form's button."""
     ask: Callable[["Call"], Question] | None = None
+    """Asks for confirmation first."""
     then: str = ""
     notices: Mapping[str, str] = field(default_factory=dict)
+    """What the page that follows says, by the word in its address."""
     blames: Mapping[type[ServiceError], str] = field(default_factory=dict)
+    """The field to which a refusal belongs."""
 
 
 class State(NamedTuple):
@@ -91,55 +82,38 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class BoardPage:
-    """A page of the board.
-
-    Attributes
-    ----------
-    show : callable
-        Returns what the page shows, or a file.
-    section : str
-        Address of the section it belongs to; its own unless given.
-    name, meaning : str
-        What the section is called and is for; pages of one thing have none.
-    state : callable or None
-        How the section stands, for the first page.
-    needed : tuple of Permission
-        Any one of these lets a reader in.
-    """
+    """A page of the board."""
 
     address: str
     show: Callable[["Call"], View | Response]
+    """Returns what the page shows, or a file."""
     actions: Sequence[Action] = ()
     name: str = ""
     meaning: str = ""
+    """What the section is called and is for; pages of one thing have none."""
     state: Callable[["Call"], State] | None = None
+    """How the section stands, for the first page."""
     needed: tuple[Permission, ...] = (Permission.INSPECT,)
+    """Any one of these lets a reader in."""
     section: str = ""
+    """Address of the section it belongs to; its own unless given."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One request to a page of the board.
-
-    Attributes
-    ----------
-    ids : mapping from str to str
-        What the address holds.
-    query : mapping from str to str
-        What follows the question mark.
-    settings : sequence of ShownSetting
-        Those that this server was started with.
-    tried : Action or None
-        What was tried and refused, with the ``filled`` form and its faults.
-    """
+    """One request to a page of the board."""
 
     services: Services
     visit: Visit
     request_id: str | None
     ids: Mapping[str, str]
+    """What the address holds."""
     query: Mapping[str, str]
+    """What follows the question mark."""
     settings: Sequence[ShownSetting]
+    """Those that this server was started with."""
     tried: Action | None = None
+    """What was tried and refused, with the ``filled`` form and its faults."""
     filled: Filled = field(default_factory=Filled.of)
 
     @property

@@ -139,45 +139,32 @@ class Facts(Part):
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """A column of a table.
-
-    Attributes
-    ----------
-    cell : callable
-        The value of a row.
-    kind : str
-        ``head`` names the row, ``count`` holds numbers, ``acts`` holds what administrators may do,
-        ``wrap`` breaks long words.
-    """
+    """A column of a table."""
 
     title: str
     cell: Callable[[Row], object]
+    """The value of a row."""
     kind: Literal["", "head", "count", "acts", "wrap", "small"] = ""
+    """``head`` names the row, ``count`` holds numbers, ``acts`` holds what administrators may do,
+    ``wrap`` breaks long words.
+    """
 
 
 @dataclass(frozen=True)
 class Table(Part, Generic[Row]):
-    """Rows of one kind.
-
-    Attributes
-    ----------
-    name : str
-        What screen readers call it.
-    empty : object
-        What stands there when it has no rows.
-    gone : callable
-        Whether a row is about something past.
-    kind : str
-        Its class in the style sheet.
-    """
+    """Rows of one kind."""
 
     macro = "table"
     name: str
+    """What screen readers call it."""
     columns: Sequence[Column[Row]]
     rows: Sequence[Row]
     empty: object = ""
+    """What stands there when it has no rows."""
     gone: Callable[[Row], bool] = lambda _: False
+    """Whether a row is about something past."""
     kind: str = ""
+    """Its class in the style sheet."""
 
     def cell(self, column: Column[Row], row: Row) -> object:
         """Return a cell as people read it."""
@@ -303,21 +290,15 @@ class Form(Part):
 
 @dataclass(frozen=True)
 class Question(Part):
-    """What is asked before something happens that is hard to undo.
-
-    Attributes
-    ----------
-    will : iterable of str
-        What will happen, a sentence each.
-    back : str
-        Where the answer "no" leads.
-    """
+    """What is asked before something happens that is hard to undo."""
 
     macro = "question"
     heading: str
     will: Iterable[str]
+    """What will happen, a sentence each."""
     label: str
     back: str
+    """Where the answer "no" leads."""
     danger: bool = True
 
 
@@ -335,31 +316,22 @@ class Secret(Part):
 
 @dataclass(frozen=True)
 class View:
-    """A page: its heading and its parts.
-
-    Attributes
-    ----------
-    heading : str
-        Empty where a part has the page's heading.
-    title : str
-        In the browser's tab; the heading unless given.
-    buttons : sequence of Go or Press
-        For administrators, beside the heading.
-    live : str
-        Id of the page's content if a script asks for it again until it is ``settled``.
-    template, values
-        Its own template, and the values for it.
-    """
+    """A page: its heading and its parts."""
 
     heading: str
+    """Empty where a part has the page's heading."""
     parts: Iterable[Piece] = ()
     title: str = ""
+    """In the browser's tab; the heading unless given."""
     badge: Markup | None = None
     buttons: Sequence[Go | Press] = ()
+    """For administrators, beside the heading."""
     lead: object = ""
     terms: Sequence[str] = ()
     live: str = ""
+    """Id of the page's content if a script asks for it again until it is ``settled``."""
     settled: bool = True
     status: HTTPStatus = HTTPStatus.OK
     template: str = "board_page.html"
     values: Mapping[str, object] = field(default_factory=dict)
+    """Its own template, and the values for it."""

@@ -34,38 +34,27 @@ _LEAST_SCALE = 0.96
 
 @dataclass(frozen=True)
 class Axis:
-    """What lies along one side: numbers from ``low`` to ``high``, and which of them are written.
-
-    Attributes
-    ----------
-    title : str
-        What is measured, and in which unit.
-    """
+    """What lies along one side: numbers from ``low`` to ``high``, and which of them are written."""
 
     low: float
     high: float
     ticks: Sequence[Tick]
     title: str = ""
+    """What is measured, and in which unit."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The axes and the size of a chart.
-
-    Attributes
-    ----------
-    right : Axis or None
-        A second axis upwards, for marks in a layer of their own.
-    left : int
-        Room for what is written on the left.
-    """
+    """The axes and the size of a chart."""
 
     x: Axis
     y: Axis
     right: Axis | None = None
+    """A second axis upwards, for marks in a layer of their own."""
     width: int = 640
     height: int = 260
     left: int = 52
+    """Room for what is written on the left."""
 
 
 def chart(

@@ -85,20 +85,14 @@ class Band:
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: from ``start`` to ``end`` along x, its parts from the bottom up.
-
-    Attributes
-    ----------
-    parts : sequence of (float, str)
-        Length and tone of each part.
-    says : str
-        Its tooltip.
-    """
+    """One bar: from ``start`` to ``end`` along x, its parts from the bottom up."""
 
     start: float
     end: float
     parts: Sequence[tuple[float, str]]
+    """Length and tone of each part."""
     says: str
+    """Its tooltip."""
 
 
 @dataclass(frozen=True)
@@ -127,18 +121,13 @@ class Bars:
 
 @dataclass(frozen=True)
 class Rows:
-    """Bars that lie, one a row from the top down, each with its name.
-
-    Attributes
-    ----------
-    above : bool
-        Names stand above their bars, which leaves long ones room, and not beside them.
-    """
+    """Bars that lie, one a row from the top down, each with its name."""
 
     names: Sequence[str]
     bars: Sequence[Sequence[tuple[float, str]]]
     says: Sequence[str]
     above: bool = False
+    """Names stand above their bars, which leaves long ones room, and not beside them."""
 
     def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
         """Yield the bars and names."""
@@ -163,20 +152,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Estimates with bounds: a dot and a line through it each.
-
-    Attributes
-    ----------
-    rows : sequence of (float, float, float, float)
-        Place, estimate, low and high.
-    lying : bool
-        Places run down the page and estimates across it.
-    """
+    """Estimates with bounds: a dot and a line through it each."""
 
     rows: Sequence[tuple[float, float, float, float]]
+    """Place, estimate, low and high."""
     tone: str
     says: Sequence[str]
     lying: bool = False
+    """Places run down the page and estimates across it."""
 
     def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
         """Yield the intervals."""
@@ -197,24 +180,19 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Rule:
-    """A straight line at one number of an axis, with a label.
-
-    Attributes
-    ----------
-    level : bool
-        It lies; its label stands at the right end, or at the left, above it or below.
-    row : int
-        In which line from the top the label of an upright one stands, so that near ones do not
-        cover each other's.
-    """
+    """A straight line at one number of an axis, with a label."""
 
     at: float
     tone: str
     label: str = ""
     level: bool = False
+    """It lies; its label stands at the right end, or at the left, above it or below."""
     left: bool = False
     below: bool = False
     row: int = 0
+    """In which line from the top the label of an upright one stands, so that near ones do not cover
+    each other's.
+    """
 
     def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
         """Yield the line and its label."""

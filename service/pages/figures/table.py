@@ -49,19 +49,13 @@ _WRITTEN: dict[Kind, Callable[[float], str]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a figure's table.
-
-    Attributes
-    ----------
-    name : str
-        As downloads name it.
-    title : str
-        As people read it; made from ``name`` unless given.
-    """
+    """A column of a figure's table."""
 
     name: str
+    """As downloads name it."""
     kind: Kind = Kind.COUNT
     title: str = ""
+    """As people read it; made from ``name`` unless given."""
 
     @property
     def head(self) -> str:
@@ -75,38 +69,28 @@ class Column:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a page.
-
-    Attributes
-    ----------
-    name : str
-        Distinct on its page, and in the addresses of its downloads.
-    says : str
-        What the chart means.
-    svg : Markup or None
-        None where there is nothing to draw yet; ``empty`` says why, and what to do.
-    terms : sequence of str
-        Words of the glossary to explain beside the title.
-    legend : sequence of (str, str)
-        Classes and words.
-    whole : bool
-        It takes the whole width.
-    end_first : bool
-        Where the chart has too little room, its end is shown first: the newest days, or what is
-        surest.
-    """
+    """One figure of a page."""
 
     name: str
+    """Distinct on its page, and in the addresses of its downloads."""
     title: str
     says: str
+    """What the chart means."""
     columns: Sequence[Column]
     rows: Sequence[Sequence[Value]]
     svg: Markup | None = None
+    """None where there is nothing to draw yet; ``empty`` says why, and what to do."""
     empty: str = ""
     terms: Sequence[str] = ()
+    """Words of the glossary to explain beside the title."""
     legend: Sequence[tuple[str, str]] = field(default=())
+    """Classes and words."""
     whole: bool = False
+    """It takes the whole width."""
     end_first: bool = False
+    """Where the chart has too little room, its end is shown first: the newest days, or what is
+    surest.
+    """
 
     def written(self) -> list[list[str]]:
         """Return the rows of the table as people read them."""

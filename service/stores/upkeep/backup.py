@@ -33,12 +33,8 @@ Counts = Mapping[str, int]
 def save(engine: Engine, archive: ZipFile) -> Counts:
     """Save all rows in one snapshot, without blocking writers.
 
-    Raises
-    ------
-    ValueError
-        If the database is empty.
-    StorageUnavailable
-        If the database does not answer.
+    Raises `ValueError` if the database is empty; `StorageUnavailable` if the database does not
+    answer.
     """
     if migrate.current(engine) is None:
         raise ValueError("the database is empty: there is nothing to back up")
@@ -52,17 +48,14 @@ def load(
 ) -> None:
     """Replace the content of the database with the rows of an archive.
 
+    Raises `ValueError` if the archive is damaged; the database is then unchanged or empty.
+
     Parameters
     ----------
     revision : str
         Revision of the tables when the archive was made.
     app_user : str
         As in `migrate.upgrade`. Roles that had the service's rights before keep them.
-
-    Raises
-    ------
-    ValueError
-        If the archive is damaged; the database is then unchanged or empty.
     """
     if engine.dialect.name == "sqlite":
         _load_sqlite(engine, archive, counts)

@@ -218,18 +218,14 @@ def reseal(engine: Engine, report: Report, *, transition: bool = False) -> int:
     It runs beside the service and resumes after an interruption. When it returns, no value needs
     another key; `retire` then forgets the other keys.
 
+    Raises `ValueError` if there is no key; `NotDone` if values are damaged, or servers keep writing
+    under another key.
+
     Parameters
     ----------
     transition : bool
         Accept values that are plain, or sealed by release 0.1.0. Otherwise somebody with access to
         the database could have planted them.
-
-    Raises
-    ------
-    ValueError
-        If there is no key.
-    NotDone
-        If values are damaged, or servers keep writing under another key.
     """
     cipher = cipher_of(engine.dialect)
     if cipher is None:

@@ -30,17 +30,14 @@ NEVER_DELETED = ("review_tasks",)
 def grant(connection: Connection, user: str) -> None:
     """Grant ``user`` the rights that the service needs, and revoke all others.
 
+    Raises `ValueError` if the role does not exist, or the database is not PostgreSQL.
+
     Parameters
     ----------
     connection : Connection
         A connection of the tables' owner, in a transaction.
     user : str
         An existing PostgreSQL role.
-
-    Raises
-    ------
-    ValueError
-        If the role does not exist, or the database is not PostgreSQL.
     """
     if connection.dialect.name != "postgresql":
         raise ValueError("SQLite has no users; triggers alone protect what is history there")

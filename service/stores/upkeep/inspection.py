@@ -16,18 +16,13 @@ from setwise.service.stores.tables import (
 
 
 class Due(NamedTuple):
-    """When the first waiting job and delivery are due; None without any.
-
-    Attributes
-    ----------
-    failing, dead : int
-        Deliveries that wait after a failed attempt, and those that were given up.
-    """
+    """When the first waiting job and delivery are due; None without any."""
 
     jobs: datetime | None
     deliveries: datetime | None
     failing: int
     dead: int
+    """Deliveries that wait after a failed attempt, and those that were given up."""
 
 
 def try_to_write(engine: Engine) -> None:

@@ -44,18 +44,12 @@ _PATIENCE_S = 60
 
 @dataclass(frozen=True)
 class Status:
-    """The revisions of a database and of this release.
-
-    Attributes
-    ----------
-    current : str or None
-        The database's revision; None if it is empty.
-    head : str
-        The revision that this release works with.
-    """
+    """The revisions of a database and of this release."""
 
     current: str | None
+    """The database's revision; None if it is empty."""
     head: str
+    """The revision that this release works with."""
 
     @property
     def ok(self) -> bool:
@@ -68,19 +62,15 @@ def upgrade(engine: Engine, revision: str = "head", *, app_user: str = "") -> St
 
     An SQLite file that is not empty is first copied beside itself, as ``<name>.at-<revision>``.
 
+    Raises `ValueError` if ``revision`` is unknown or older, the database is newer than this
+    release, or the role does not exist; `StorageUnavailable` if the database does not answer or
+    another process is still migrating it.
+
     Parameters
     ----------
     app_user : str
         PostgreSQL role of the service, if another role migrates. It gets the rights that it needs
         on the newest tables, and loses all others.
-
-    Raises
-    ------
-    ValueError
-        If ``revision`` is unknown or older, the database is newer than this release, or the role
-        does not exist.
-    StorageUnavailable
-        If the database does not answer or another process is still migrating it.
     """
     if engine.dialect.name == "sqlite":
         _make_file(sqlite_path(engine))
