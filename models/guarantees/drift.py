@@ -36,6 +36,15 @@ def usable_stakes(target: float) -> Floats:
     return np.unique(np.minimum(STAKES, most))
 
 
+def bet_factors(target: float) -> Floats:
+    """Return the factor on each stake's capital, shape (2, n_stakes).
+
+    The first row is for a set that was wrong, the second for one that was right.
+    """
+    stakes = usable_stakes(target)
+    return np.stack([1.0 + stakes, 1.0 - stakes * (1.0 - target) / target])
+
+
 def drift_statistic(right: ArrayLike, target: float) -> Floats:
     """Return the evidence against the target after each audit.
 
@@ -69,11 +78,9 @@ def drift_statistic(right: ArrayLike, target: float) -> Floats:
     outcomes = np.asarray(right)
     if outcomes.ndim != 1 or not np.all((outcomes == 0) | (outcomes == 1)):
         raise ValueError("the outcome of an audit is 0 or 1")
-    stakes = usable_stakes(target)
-    good, bad = 1.0 - stakes * (1.0 - target) / target, 1.0 + stakes
-    capital = np.zeros(len(stakes))
-    path = np.empty((len(outcomes), len(stakes)))
-    factors = np.where(outcomes[:, None] == 1, good, bad)
+    factors = bet_factors(target)[outcomes.astype(np.int64)]
+    capital = np.zeros(factors.shape[1])
+    path = np.empty(factors.shape)
     for i, factor in enumerate(factors):  # each audit depends on the previous capital
         np.add(capital, 1.0, out=capital)
         np.multiply(capital, factor, out=capital)
