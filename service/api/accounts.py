@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field, SecretStr
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Instant, RequestBody
 from setwise.service.domain import accounts
@@ -198,19 +198,14 @@ class Erasure(AnswerBody):
     "/erasures",
     response_model=Erasure,
 )
-def erase_document(
-    caller: CallerOf, body: ErasureRequest, services: ServicesOf, request_id: RequestId
-) -> Response:
+def erase_document(caller: CallerOf, body: ErasureRequest, services: ServicesOf) -> Response:
     """Erase a document.
 
     This deletes its text, features, metadata, comments, id and idempotency keys, also from messages
     and their log; a job removes it from the files of jobs. Labels and numbers are kept.
     """
     count = services.texts.erase(
-        caller,
-        document_id=body.document_id,
-        prediction_id=body.prediction_id,
-        request_id=request_id,
+        caller, document_id=body.document_id, prediction_id=body.prediction_id
     )
     return answer(Erasure(predictions=count))
 
@@ -228,9 +223,7 @@ def list_people(caller: CallerOf, services: ServicesOf) -> Response:
     response_model=Person,
     responses=documented(LoginTaken),
 )
-def create_person(
-    caller: CallerOf, body: PersonRequest, services: ServicesOf, request_id: RequestId
-) -> Response:
+def create_person(caller: CallerOf, body: PersonRequest, services: ServicesOf) -> Response:
     """Create an account for a person."""
     person = services.accounts.create_person(
         caller,
@@ -238,7 +231,6 @@ def create_person(
         name=body.name,
         role=body.role,
         password=body.password.get_secret_value(),
-        request_id=request_id,
     )
     return answer(Person.of(person), status=201)
 
@@ -249,27 +241,16 @@ def create_person(
     responses=documented(PersonNotFound, LastAdmin),
 )
 def change_person(
-    caller: CallerOf,
-    person_id: str,
-    body: PersonChange,
-    services: ServicesOf,
-    request_id: RequestId,
+    caller: CallerOf, person_id: str, body: PersonChange, services: ServicesOf
 ) -> Response:
     """Change a person's name, role or password, or disable the account.
 
     A new role, a new password and disabling end the person's sessions at once.
     """
     if body.password is not None:
-        services.accounts.set_password(
-            caller, person_id, body.password.get_secret_value(), request_id=request_id
-        )
+        services.accounts.set_password(caller, person_id, body.password.get_secret_value())
     person = services.accounts.change_person(
-        caller,
-        person_id,
-        name=body.name,
-        role=body.role,
-        disabled=body.disabled,
-        request_id=request_id,
+        caller, person_id, name=body.name, role=body.role, disabled=body.disabled
     )
     return answer(Person.of(person))
 
@@ -286,9 +267,7 @@ def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
     status_code=201,
     response_model=IssuedKey,
 )
-def create_key(
-    caller: CallerOf, body: KeyRequest, services: ServicesOf, request_id: RequestId
-) -> Response:
+def create_key(caller: CallerOf, body: KeyRequest, services: ServicesOf) -> Response:
     """Create an API key; its secret is shown only in this response."""
     key, secret = services.accounts.create_key(
         caller,
@@ -297,7 +276,6 @@ def create_key(
         scopes=None if body.scopes is None else frozenset(body.scopes),
         expires_at=body.expires_at,
         per_minute=body.per_minute,
-        request_id=request_id,
     )
     return answer(IssuedKey(details=Key.of(key), key=secret), status=201)
 
@@ -307,8 +285,6 @@ def create_key(
     response_model=Key,
     responses=documented(KeyNotFound, LastAdmin),
 )
-def revoke_key(
-    caller: CallerOf, key_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def revoke_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
     """Revoke an API key permanently; every process follows within seconds."""
-    return answer(Key.of(services.accounts.revoke_key(caller, key_id, request_id=request_id)))
+    return answer(Key.of(services.accounts.revoke_key(caller, key_id)))

@@ -8,7 +8,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering, headers
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
@@ -145,7 +145,6 @@ async def score_file(
     request: Request,
     caller: CallerOf,
     services: ServicesOf,
-    request_id: RequestId,
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -170,11 +169,7 @@ async def score_file(
     with services.files.receive(caller) as upload:
         await _receive(request, upload)
     job, new = await run_in_threadpool(
-        services.files.submit_scoring,
-        caller,
-        upload,
-        request_key=idempotency_key,
-        request_id=request_id,
+        services.files.submit_scoring, caller, upload, request_key=idempotency_key
     )
     return answer(
         Job.of(job), status=202 if new else 200, headers={"Location": f"/v1/jobs/{job.id}"}
@@ -250,11 +245,7 @@ def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response
     },
 )
 def export(
-    caller: CallerOf,
-    what: Exported,
-    wanted: Annotated[ExportQuery, Query()],
-    services: ServicesOf,
-    request_id: RequestId,
+    caller: CallerOf, what: Exported, wanted: Annotated[ExportQuery, Query()], services: ServicesOf
 ) -> Response:
     """Export predictions, annotations, outcomes or the audit trail as they are now.
 
@@ -265,7 +256,7 @@ def export(
     ten minutes is cut off; use a job instead (`POST /v1/jobs/export`). In CSV, lists are JSON, and
     text that a spreadsheet would run as a formula starts with an apostrophe.
     """
-    parts = services.files.export(caller, wanted.as_request(what), request_id=request_id)
+    parts = services.files.export(caller, wanted.as_request(what))
     return StreamingResponse(
         parts,
         media_type=EXPORT_TYPES[wanted.format],
@@ -284,9 +275,7 @@ def export(
     response_description="The job; `Location` is its address.",
     responses=answering("Location", status=202),
 )
-def export_job(
-    caller: CallerOf, body: ExportJobRequest, services: ServicesOf, request_id: RequestId
-) -> Response:
+def export_job(caller: CallerOf, body: ExportJobRequest, services: ServicesOf) -> Response:
     """Queue an export; `/v1/jobs/{id}/result` keeps it for some days."""
-    job = services.files.submit_export(caller, body.wanted(), request_id=request_id)
+    job = services.files.submit_export(caller, body.wanted())
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability
 from setwise.service.domain import jobs as domain
@@ -104,14 +104,12 @@ def get_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     response_model=Job,
     responses=documented(JobNotFound, JobFinished),
 )
-def cancel_job(
-    caller: CallerOf, job_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def cancel_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Cancel a job.
 
     Its worker stops within seconds; finished work is kept.
     """
-    return answer(Job.of(services.jobs.cancel(caller, job_id, request_id=request_id)))
+    return answer(Job.of(services.jobs.cancel(caller, job_id)))
 
 
 @router.post(
@@ -119,8 +117,6 @@ def cancel_job(
     response_model=Job,
     responses=documented(JobNotFound, JobFinished, JobUnfinished),
 )
-def retry_job(
-    caller: CallerOf, job_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def retry_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Retry a failed or cancelled job; it resumes at its last checkpoint."""
-    return answer(Job.of(services.jobs.retry(caller, job_id, request_id=request_id)))
+    return answer(Job.of(services.jobs.retry(caller, job_id)))

@@ -13,7 +13,6 @@ from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
-    RequestId,
     ServicesOf,
     answer,
 )
@@ -257,9 +256,7 @@ class Shadowing(AnswerBody):
         }
     },
 )
-async def add_model(
-    request: Request, caller: CallerOf, edge: EdgeOf, request_id: RequestId
-) -> Response:
+async def add_model(request: Request, caller: CallerOf, edge: EdgeOf) -> Response:
     """Verify an artifact and register a copy of it.
 
     Every file is checked against its checksum. Nothing in the artifact is executed.
@@ -276,7 +273,7 @@ async def add_model(
                 raise UploadTooLarge(f"The file has more than the {limit} bytes allowed.")
             await run_in_threadpool(file.write, chunk)
         file.seek(0)
-        model = await run_in_threadpool(services.models.add, caller, file, request_id=request_id)
+        model = await run_in_threadpool(services.models.add, caller, file)
     return answer(Model.of(model), status=201)
 
 
@@ -292,16 +289,14 @@ def list_models(caller: CallerOf, services: ServicesOf) -> Response:
     response_model=Model,
     responses=documented(*_ONE_MODEL, ModelDamaged),
 )
-def activate_model(
-    caller: CallerOf, model_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def activate_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Replace the model that serves.
 
     The model is loaded first. It serves in this process when the response arrives and in the other
     processes within seconds; no request is dropped. If it does not load, the present model keeps
     serving.
     """
-    return answer(Model.of(services.models.activate(caller, model_id, request_id=request_id)))
+    return answer(Model.of(services.models.activate(caller, model_id)))
 
 
 @router.post(
@@ -312,7 +307,6 @@ def activate_model(
 def roll_back_model(
     caller: CallerOf,
     services: ServicesOf,
-    request_id: RequestId,
     if_match: Annotated[
         str | None,
         Header(
@@ -325,7 +319,7 @@ def roll_back_model(
 
     If another model serves, nothing happens: a repeated request cannot undo the first.
     """
-    model = services.models.roll_back(caller, version_in(if_match), request_id=request_id)
+    model = services.models.roll_back(caller, version_in(if_match))
     return answer(Model.of(model))
 
 
@@ -345,15 +339,13 @@ def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Respo
     response_model=Shadowing,
     responses=documented(*_ONE_MODEL, ModelDamaged, ShadowTaken),
 )
-def begin_shadow(
-    caller: CallerOf, model_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def begin_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Start scoring live traffic with a model that decides nothing.
 
     The model scores documents after the response is sent, so it never delays a request; under load
     it skips documents. `…/comparison` shows what it would have decided.
     """
-    shadow = services.models.begin_shadow(caller, model_id, request_id=request_id)
+    shadow = services.models.begin_shadow(caller, model_id)
     return answer(Shadowing(model_id=shadow.model_id, started_at=shadow.started_at))
 
 
@@ -363,11 +355,9 @@ def begin_shadow(
     response_description="The shadow has ended; its comparisons are kept.",
     responses=documented(*_ONE_MODEL, ShadowNotFound),
 )
-def end_shadow(
-    caller: CallerOf, model_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def end_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Stop a model from scoring live traffic."""
-    services.models.end_shadow(caller, model_id, request_id=request_id)
+    services.models.end_shadow(caller, model_id)
     return Response(status_code=204)
 
 
@@ -396,16 +386,11 @@ def get_comparison(
     responses=answering("Location", status=202) | documented(*_ONE_MODEL, UNSUPPORTED_MEDIA_TYPE),
 )
 def compare_model(
-    caller: CallerOf,
-    model_id: str,
-    body: CompareRequest,
-    *,
-    services: ServicesOf,
-    request_id: RequestId,
+    caller: CallerOf, model_id: str, body: CompareRequest, *, services: ServicesOf
 ) -> Response:
     """Queue a job that scores recent documents with a model.
 
     It scores only documents whose content is still stored.
     """
-    job = services.models.submit_compare(caller, model_id, body.documents, request_id=request_id)
+    job = services.models.submit_compare(caller, model_id, body.documents)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Labels, RequestBody
 from setwise.service.domain import outcomes as domain
@@ -84,20 +84,14 @@ class OutcomePage(AnswerBody):
     },
 )
 def report_outcome(
-    caller: CallerOf,
-    prediction_id: str,
-    body: OutcomeRequest,
-    services: ServicesOf,
-    request_id: RequestId,
+    caller: CallerOf, prediction_id: str, body: OutcomeRequest, services: ServicesOf
 ) -> Response:
     """Report which label set turned out to be right for a document.
 
     Repeating a report changes nothing. A later, different report from the same source is added and
     counts from then on. If another label set was sent, webhooks receive `document.corrected`.
     """
-    outcome, new = services.outcomes.report(
-        caller, prediction_id, body.labels, body.source, request_id=request_id
-    )
+    outcome, new = services.outcomes.report(caller, prediction_id, body.labels, body.source)
     return answer(Outcome.of(outcome), status=201 if new else 200)
 
 

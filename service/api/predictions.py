@@ -8,14 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute, digest_of
-from setwise.service.api.http.dependencies import (
-    CallerOf,
-    EdgeOf,
-    ServicesOf,
-    answer,
-    edge_of,
-    request_id_of,
-)
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, edge_of
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.http.problems import Problem, problem_of
@@ -168,7 +161,7 @@ async def predict(
     the prediction, its review task and its audit row are committed together.
     """
     edge, key = edge_of(request), _idempotency(idempotency_key, body)
-    submission = Submission(caller, body.as_document(), key, request_id_of(request))
+    submission = Submission(caller, body.as_document(), key)
     (made,) = all_predicted(await edge.predict([submission]))
     edge.metrics.decided(made.decision, made.reason)
     return answer(prediction_row(made), status=201, headers={"Location": f"{ADDRESS}/{made.id}"})
@@ -195,10 +188,9 @@ async def predict_batch(
     """
     caller.require(Permission.PREDICT)
     edge, key = edge_of(request), _idempotency(idempotency_key, body)
-    request_id = request_id_of(request)
     outcomes = await edge.predict(
         [
-            Submission(caller, document, key and key.of_part(place), request_id)
+            Submission(caller, document, key and key.of_part(place))
             for place, document in enumerate(body.as_documents())
         ]
     )
@@ -210,7 +202,7 @@ async def predict_batch(
         if isinstance(outcome, Stored):
             edge.metrics.decided(outcome.decision, outcome.reason)
     # In a thread, because writing hundreds of predictions would block the event loop.
-    return await run_in_threadpool(_batch_answer, outcomes, request_id)
+    return await run_in_threadpool(_batch_answer, outcomes, caller.request_id)
 
 
 def _batch_answer(outcomes: Sequence[Outcome], request_id: str | None) -> Response:

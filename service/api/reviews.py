@@ -9,7 +9,6 @@ from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
-    RequestId,
     ServicesOf,
     answer,
 )
@@ -75,9 +74,9 @@ def list_reviews(
         **documented(TooManyLeases),
     },
 )
-def claim_review(caller: CallerOf, services: ServicesOf, request_id: RequestId) -> Response:
+def claim_review(caller: CallerOf, services: ServicesOf) -> Response:
     """Lease the next task; only you hold it until the lease expires."""
-    task = services.reviews.claim(caller, request_id=request_id)
+    task = services.reviews.claim(caller)
     return Response(status_code=204) if task is None else _shown(task)
 
 
@@ -106,11 +105,9 @@ def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Respon
     response_model=ReviewTask,
     responses=answering("ETag") | documented(*_HELD_TASK),
 )
-def release_review(
-    caller: CallerOf, task_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def release_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Return a task to the queue."""
-    return _shown(services.reviews.release(caller, task_id, request_id=request_id))
+    return _shown(services.reviews.release(caller, task_id))
 
 
 @router.post(
@@ -119,10 +116,10 @@ def release_review(
     responses=answering("ETag") | documented(*_HELD_TASK),
 )
 def skip_review(
-    caller: CallerOf, task_id: str, body: SkipRequest, services: ServicesOf, request_id: RequestId
+    caller: CallerOf, task_id: str, body: SkipRequest, services: ServicesOf
 ) -> Response:
     """Leave a task to another reviewer or, after two skips, a lead."""
-    return _shown(services.reviews.skip(caller, task_id, body.reason, request_id=request_id))
+    return _shown(services.reviews.skip(caller, task_id, body.reason))
 
 
 @router.post(
@@ -137,16 +134,13 @@ def complete_review(
     *,
     body: CompletionRequest,
     services: ServicesOf,
-    request_id: RequestId,
     if_match: Annotated[
         str | None, Header(description="The `ETag` of the task as you saw it. Required.")
     ] = None,
 ) -> Response:
     """Complete a task with the right label set; it cannot change later."""
     seen = number_in(if_match, lambda: services.reviews.get(caller, task_id).version)
-    annotation = services.reviews.complete(
-        caller, task_id, body.labels, body.comment, seen, request_id=request_id
-    )
+    annotation = services.reviews.complete(caller, task_id, body.labels, body.comment, seen)
     # Completing adds one to the version. Reading the task again could fail although the work is
     # stored.
     return answer(Completion.of(annotation), etag=None if seen is None else seen + 1)

@@ -11,7 +11,6 @@ from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
-    RequestId,
     ServicesOf,
     answer,
 )
@@ -348,9 +347,7 @@ def list_webhooks(caller: CallerOf, services: ServicesOf) -> Response:
     response_description="The webhook, with its secret, which is not shown again.",
     responses=answering("ETag", "Location", status=201),
 )
-def add_webhook(
-    caller: CallerOf, body: WebhookRequest, services: ServicesOf, request_id: RequestId
-) -> Response:
+def add_webhook(caller: CallerOf, body: WebhookRequest, services: ServicesOf) -> Response:
     """Add a webhook, which receives messages from now on.
 
     Messages are signed as in Standard Webhooks, delivered at least once under the same
@@ -359,7 +356,7 @@ def add_webhook(
     the webhook. Host names are looked up at each delivery, and private addresses are refused unless
     the server allows them.
     """
-    endpoint, secret = services.webhooks.add(caller, body.as_change(), request_id=request_id)
+    endpoint, secret = services.webhooks.add(caller, body.as_change())
     return answer(
         Webhook.of(endpoint, secret),
         status=201,
@@ -390,14 +387,11 @@ def change_webhook(
     *,
     body: WebhookRequest,
     services: ServicesOf,
-    request_id: RequestId,
     if_match: IfMatch = None,
 ) -> Response:
     """Replace everything but the secret. Waiting deliveries go to the new URL."""
     version = number_in(if_match, lambda: services.webhooks.get(caller, webhook_id).version)
-    endpoint = services.webhooks.change(
-        caller, webhook_id, body.as_change(), version, request_id=request_id
-    )
+    endpoint = services.webhooks.change(caller, webhook_id, body.as_change(), version)
     return answer(Webhook.of(endpoint), etag=endpoint.version)
 
 
@@ -408,16 +402,11 @@ def change_webhook(
     responses=documented(*_ONE_WEBHOOK, StaleVersion),
 )
 def delete_webhook(
-    caller: CallerOf,
-    webhook_id: str,
-    *,
-    services: ServicesOf,
-    request_id: RequestId,
-    if_match: IfMatch = None,
+    caller: CallerOf, webhook_id: str, *, services: ServicesOf, if_match: IfMatch = None
 ) -> Response:
     """Delete a webhook. Pending deliveries are cancelled; the log stays."""
     version = number_in(if_match, lambda: services.webhooks.get(caller, webhook_id).version)
-    services.webhooks.delete(caller, webhook_id, version, request_id=request_id)
+    services.webhooks.delete(caller, webhook_id, version)
     return Response(status_code=204)
 
 
@@ -427,11 +416,9 @@ def delete_webhook(
     response_description="The webhook, with its new secret, which is not shown again.",
     responses=answering("ETag") | documented(*_ONE_WEBHOOK),
 )
-def rotate_secret(
-    caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def rotate_secret(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Replace the secret; messages carry both signatures until `previous_secret_expires_at`."""
-    endpoint, secret = services.webhooks.rotate_secret(caller, webhook_id, request_id=request_id)
+    endpoint, secret = services.webhooks.rotate_secret(caller, webhook_id)
     return answer(Webhook.of(endpoint, secret), etag=endpoint.version)
 
 
@@ -442,11 +429,9 @@ def rotate_secret(
     response_description="The delivery, due at once.",
     responses=answering("Location", status=202) | documented(*_ONE_WEBHOOK),
 )
-def try_webhook(
-    caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def try_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Send a message of type `webhook.test`, regardless of the webhook's events."""
-    delivery = services.webhooks.try_out(caller, webhook_id, request_id=request_id)
+    delivery = services.webhooks.try_out(caller, webhook_id)
     return answer(
         Delivery.of(delivery),
         status=202,
@@ -459,13 +444,9 @@ def try_webhook(
     response_model=Replayed,
     responses=documented(*_ONE_WEBHOOK),
 )
-def replay_dead(
-    caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def replay_dead(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Send every dead delivery of a webhook again."""
-    return answer(
-        Replayed(replayed=services.webhooks.replay_dead(caller, webhook_id, request_id=request_id))
-    )
+    return answer(Replayed(replayed=services.webhooks.replay_dead(caller, webhook_id)))
 
 
 @router.get(
@@ -510,11 +491,9 @@ def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Re
     response_description="The delivery, due at once.",
     responses=documented(DeliveryNotFound, DeliveryCancelled),
 )
-def replay_delivery(
-    caller: CallerOf, delivery_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def replay_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
     """Send a delivered, dead or waiting message again."""
-    delivery = services.webhooks.replay(caller, delivery_id, request_id=request_id)
+    delivery = services.webhooks.replay(caller, delivery_id)
     return answer(Delivery.of(delivery), status=202)
 
 

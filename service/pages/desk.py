@@ -6,7 +6,7 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends, Form, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, Form, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,7 +18,6 @@ from setwise.service.domain.reviews import Oddity, ReviewKind, ReviewTask
 from setwise.service.domain.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
-from setwise.service.pages.sign_in import request_id_of
 from setwise.service.pages.visitors import who_may, who_sends, whose_script_sends
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
@@ -104,15 +103,12 @@ def desk() -> APIRouter:
     @router.post(f"{DESK}/next")
     def take(
         services: ServicesOf,
-        request: Request,
         visit: Annotated[Visit, Depends(sends)],
         asked: Annotated[Having, Body()],
     ) -> Response:
         """Give a task that the person holds and this tab does not have, or claim one."""
         mine = (one for one in services.reviews.mine(visit.caller) if one.id not in asked.having)
-        task = next(mine, None) or services.reviews.claim(
-            visit.caller, request_id=request_id_of(request)
-        )
+        task = next(mine, None) or services.reviews.claim(visit.caller)
         if task is None:
             return Response(status_code=HTTPStatus.NO_CONTENT)
         return _json(item(services, visit.caller, task))
@@ -139,18 +135,13 @@ def _holding(sends: Callable[..., Visit]) -> APIRouter:
 
     @router.post(TASK + "/take-back")
     def take_back(
-        services: ServicesOf,
-        request: Request,
-        task_id: str,
-        visit: Annotated[Visit, Depends(sends)],
+        services: ServicesOf, task_id: str, visit: Annotated[Visit, Depends(sends)]
     ) -> Response:
         """Keep a task, even if it has returned to the queue."""
         try:
             return held(services, services.reviews.extend(visit.caller, task_id))
         except LeaseLost as lost:
-            task = services.reviews.claim(
-                visit.caller, only=task_id, request_id=request_id_of(request)
-            )
+            task = services.reviews.claim(visit.caller, only=task_id)
             if task is None:
                 raise LeaseLost(
                     "Another reviewer has this task now, or it waits for a lead."
@@ -159,13 +150,10 @@ def _holding(sends: Callable[..., Visit]) -> APIRouter:
 
     @router.post(TASK + "/release")
     def release(
-        services: ServicesOf,
-        request: Request,
-        task_id: str,
-        visit: Annotated[Visit, Depends(sends)],
+        services: ServicesOf, task_id: str, visit: Annotated[Visit, Depends(sends)]
     ) -> Response:
         """Give a task back to the queue."""
-        services.reviews.release(visit.caller, task_id, request_id=request_id_of(request))
+        services.reviews.release(visit.caller, task_id)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     @router.post(TASK + "/check")
@@ -202,45 +190,33 @@ def _deciding(sends: Callable[..., Visit]) -> APIRouter:
     @router.post(TASK + "/decide")
     def decide(
         services: ServicesOf,
-        request: Request,
         task_id: str,
         visit: Annotated[Visit, Depends(sends)],
         decision: Annotated[Decision, Body()],
     ) -> Response:
         """Store a decision, and say for how long it may be taken back."""
         decided = services.reviews.decide(
-            visit.caller,
-            task_id,
-            decision.labels,
-            decision.comment,
-            decision.version,
-            request_id=request_id_of(request),
+            visit.caller, task_id, decision.labels, decision.comment, decision.version
         )
         return _json({"version": decided.task.version, "undo_s": decided.undo_s})
 
     @router.post(TASK + "/undo")
     def undo(
-        services: ServicesOf,
-        request: Request,
-        task_id: str,
-        visit: Annotated[Visit, Depends(sends)],
+        services: ServicesOf, task_id: str, visit: Annotated[Visit, Depends(sends)]
     ) -> Response:
         """Take the last decision back, and give its task again."""
-        task = services.reviews.undo(visit.caller, task_id, request_id=request_id_of(request))
+        task = services.reviews.undo(visit.caller, task_id)
         return _json(item(services, visit.caller, task))
 
     @router.post(TASK + "/skip")
     def skip(
         services: ServicesOf,
-        request: Request,
         task_id: str,
         visit: Annotated[Visit, Depends(sends)],
         skipped: Annotated[Skipped, Body()],
     ) -> Response:
         """Pass a task on to another reviewer."""
-        services.reviews.skip(
-            visit.caller, task_id, skipped.reason, request_id=request_id_of(request)
-        )
+        services.reviews.skip(visit.caller, task_id, skipped.reason)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     return router
@@ -364,31 +340,23 @@ def plain_desk(desk: str) -> APIRouter:
     submits = who_sends(Permission.REVIEW)
 
     @router.post(f"{desk}/claim")
-    def claim(
-        services: ServicesOf, request: Request, visit: Annotated[Visit, Depends(submits)]
-    ) -> Response:
+    def claim(services: ServicesOf, visit: Annotated[Visit, Depends(submits)]) -> Response:
         """Lay the next task on the desk."""
         if not services.reviews.mine(visit.caller):
-            services.reviews.claim(visit.caller, request_id=request_id_of(request))
+            services.reviews.claim(visit.caller)
         return go(desk)
 
     @router.post(f"{desk}/settle")
     def settle(
         services: ServicesOf,
-        request: Request,
         visit: Annotated[Visit, Depends(submits)],
         form: Annotated[Submitted, Depends()],
     ) -> Response:
         """Decide, and lay the next task on the desk."""
         task = services.reviews.my_task(visit.caller, form.task)
         services.reviews.decide(
-            visit.caller,
-            task.id,
-            form.decided(task),
-            form.comment.strip() or None,
-            form.version,
-            request_id=request_id_of(request),
+            visit.caller, task.id, form.decided(task), form.comment.strip() or None, form.version
         )
-        return claim(services, request, visit)
+        return claim(services, visit)
 
     return router

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Request, Response
 
 from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf
+from setwise.service.domain.callers import ANONYMOUS
 from setwise.service.domain.errors import (
     InvalidRequest,
     NotFound,
@@ -21,7 +22,7 @@ from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import LOGIN, local, who_may, who_sends
 from setwise.service.sign_in.oidc import Attempt, OpenIdConnect
-from setwise.service.sign_in.sessions import Visit, address_of
+from setwise.service.sign_in.sessions import Visit, from_request
 
 
 def doors() -> APIRouter:
@@ -53,9 +54,8 @@ def doors() -> APIRouter:
             signed_in, token = edge.services.accounts.sign_in(
                 login,
                 password,
-                address=address_of(request),
+                visitor=from_request(ANONYMOUS, request),
                 device=edge.sessions.device(request),
-                request_id=request_id_of(request),
             )
         except (WrongPassword, TooManyRequests) as error:
             return _form(edge, request, back=local(back), login=login, error=error)
@@ -69,9 +69,7 @@ def doors() -> APIRouter:
         edge: EdgeOf, request: Request, visit: Annotated[Visit, Depends(who_sends())]
     ) -> Response:
         """End the session."""
-        edge.services.accounts.sign_out(
-            visit.token, address=visit.caller.address, request_id=request_id_of(request)
-        )
+        edge.services.accounts.sign_out(visit.token, visit.caller)
         answer = go(LOGIN)
         edge.sessions.end(request, answer)
         return answer
@@ -92,7 +90,6 @@ def accounts() -> APIRouter:
     def change_password(
         *,
         services: ServicesOf,
-        request: Request,
         visit: Annotated[Visit, Depends(who_sends())],
         old: Annotated[str, Form()] = "",
         new: Annotated[str, Form()] = "",
@@ -103,9 +100,7 @@ def accounts() -> APIRouter:
         wrong = None if new == again else "The new passwords do not match; nothing was changed."
         if wrong is None:
             try:
-                services.accounts.change_own_password(
-                    visit.caller, visit.session, old, new, request_id=request_id_of(request)
-                )
+                services.accounts.change_own_password(visit.caller, visit.session, old, new)
             except (WrongPassword, InvalidRequest) as error:
                 wrong = _words(error)
             except TooManyRequests as error:
@@ -153,12 +148,6 @@ def _form(
 def _words(error: ServiceError) -> str:
     faults = error.faults if isinstance(error, InvalidRequest) else ()
     return " ".join([error.detail, *(f"It {fault.detail}." for fault in faults)])
-
-
-def request_id_of(request: Request) -> str | None:
-    """Return the id under which a request is logged."""
-    request_id: str | None = request.scope.get("state", {}).get("request_id")
-    return request_id
 
 
 CALLBACK = f"{LOGIN}/oidc/callback"
@@ -211,7 +200,7 @@ def external_doors() -> APIRouter:
             raise Unauthenticated("The identity provider did not sign you in. Try again.")
         identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
         _, token = edge.services.accounts.sign_in_externally(
-            identity, address=address_of(request), request_id=request_id_of(request)
+            identity, visitor=from_request(ANONYMOUS, request)
         )
         answer = go(local(attempt.back))
         cookies.begin(request, answer, token)

@@ -151,12 +151,7 @@ class Files(Recorded):
         return Upload(self.new_id(), self.store, self.max_upload_bytes)
 
     def submit_scoring(
-        self,
-        caller: Caller,
-        upload: Upload,
-        *,
-        request_key: str | None = None,
-        request_id: str | None = None,
+        self, caller: Caller, upload: Upload, *, request_key: str | None = None
     ) -> tuple[Job, bool]:
         """Queue a job that predicts the documents of an upload.
 
@@ -182,7 +177,7 @@ class Files(Recorded):
                     "client_name": caller.name,
                     "bytes": upload.size,
                     "sha256": upload.digest,
-                    "request_id": request_id,
+                    "request_id": caller.request_id,
                 },
             )
             with self.begin() as transaction:
@@ -193,7 +188,6 @@ class Files(Recorded):
                         caller,
                         "job.requested",
                         job.id,
-                        request_id,
                         kind=SCORING,
                         bytes=upload.size,
                         sha256=upload.digest,
@@ -254,7 +248,12 @@ class Files(Recorded):
         return place
 
     def _score(self, job: Job, place: _Place, block: Sequence[Line]) -> _Place:
-        caller = Caller(cast("str", job.owner_id), str(job.payload["client_name"]), Role.CLIENT)
+        caller = Caller(
+            cast("str", job.owner_id),
+            str(job.payload["client_name"]),
+            Role.CLIENT,
+            request_id=cast("str | None", job.payload.get("request_id")),
+        )
         read = [(line, line.document()) for line in block]
         submissions = [
             Submission(
@@ -262,7 +261,6 @@ class Files(Recorded):
                 document,
                 # No client can send this key, because a header cannot contain a line break.
                 IdempotencyKey(f"{job.id}\n{line.number}", line.digest()),
-                cast("str | None", job.payload.get("request_id")),
             )
             for line, document in read
             if not isinstance(document, BadLine)
@@ -290,9 +288,7 @@ class Files(Recorded):
 
     # Exports
 
-    def export(
-        self, caller: Caller, wanted: ExportRequest, *, request_id: str | None = None
-    ) -> Iterator[bytes]:
+    def export(self, caller: Caller, wanted: ExportRequest) -> Iterator[bytes]:
         """Return the parts of an export; raise errors before the first part.
 
         Clients get their own predictions and outcomes. Leads and administrators get those of all
@@ -305,20 +301,11 @@ class Files(Recorded):
         with self.begin() as transaction:
             if wanted.what is not Exported.AUDIT_EVENTS:
                 refuse_all_hidden(transaction, caller)
-            self._note(
-                transaction,
-                caller,
-                "export.read",
-                wanted.what.value,
-                request_id,
-                **wanted.as_json(),
-            )
+            self._note(transaction, caller, "export.read", wanted.what.value, **wanted.as_json())
             transaction.commit()
         return self._parts(wanted, client_id)
 
-    def submit_export(
-        self, caller: Caller, wanted: ExportRequest, *, request_id: str | None = None
-    ) -> Job:
+    def submit_export(self, caller: Caller, wanted: ExportRequest) -> Job:
         """Queue an export job; raises the errors of `export`."""
         caller.require(Permission.RUN_JOBS)
         client_id = _exported_client(caller, wanted)
@@ -341,13 +328,7 @@ class Files(Recorded):
         with self.begin() as transaction:
             transaction.jobs.enqueue(job)
             self._note(
-                transaction,
-                caller,
-                "job.requested",
-                job.id,
-                request_id,
-                kind=EXPORT,
-                **wanted.as_json(),
+                transaction, caller, "job.requested", job.id, kind=EXPORT, **wanted.as_json()
             )
             transaction.commit()
         return job

@@ -93,7 +93,7 @@ class Jobs(Recorded):
         with self.begin(read_only=True) as transaction:
             return transaction.jobs.page(wanted, after=after, limit=limit)
 
-    def cancel(self, caller: Caller, job_id: str, *, request_id: str | None = None) -> Job:
+    def cancel(self, caller: Caller, job_id: str) -> Job:
         """Cancel a job and return it; its finished work stays.
 
         Its worker stops at the next safe point. Until then its writes are rejected, as after a
@@ -101,37 +101,24 @@ class Jobs(Recorded):
 
         Raises `JobNotFound` or `JobFinished` if the job does not exist or has finished.
         """
-        return self._change(caller, job_id, Job.cancelled, "job.cancelled", request_id)
+        return self._change(caller, job_id, Job.cancelled, "job.cancelled")
 
-    def retry(self, caller: Caller, job_id: str, *, request_id: str | None = None) -> Job:
+    def retry(self, caller: Caller, job_id: str) -> Job:
         """Queue a failed or cancelled job again, from its last checkpoint.
 
         Raises `JobNotFound`, `JobFinished` or `JobUnfinished` if there is nothing to retry, or this
         job or another with its key is unfinished.
         """
-        return self._change(caller, job_id, Job.retried, "job.retried", request_id)
+        return self._change(caller, job_id, Job.retried, "job.retried")
 
     def _change(
-        self,
-        caller: Caller,
-        job_id: str,
-        change: Callable[[Job, datetime], Job],
-        action: str,
-        request_id: str | None,
+        self, caller: Caller, job_id: str, change: Callable[[Job, datetime], Job], action: str
     ) -> Job:
         with self.begin() as transaction:
             job = _visible(transaction, caller, job_id, for_update=True)
             changed = change(job, self.now())
             transaction.jobs.change(changed)
-            self._note(
-                transaction,
-                caller,
-                action,
-                job.id,
-                request_id,
-                kind=job.kind,
-                progress=job.progress,
-            )
+            self._note(transaction, caller, action, job.id, kind=job.kind, progress=job.progress)
             transaction.commit()
         return changed
 

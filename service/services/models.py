@@ -58,9 +58,7 @@ class Models(Recorded):
         """Raise `Forbidden`, before the upload, if the caller may not add models."""
         caller.require(Permission.ADMINISTER)
 
-    def add(
-        self, caller: Caller, source: str | BinaryIO, *, request_id: str | None = None
-    ) -> ModelVersion:
+    def add(self, caller: Caller, source: str | BinaryIO) -> ModelVersion:
         """Verify and register an artifact without activating it.
 
         Raises `InvalidRequest` if ``source`` is not a valid artifact; `DuplicateModel` if the same
@@ -79,9 +77,7 @@ class Models(Recorded):
         model = replace(added, active=False)
         with self.begin() as transaction:
             transaction.models.add(model)
-            self._note(
-                transaction, caller, "model.added", model.id, request_id, version=model.version
-            )
+            self._note(transaction, caller, "model.added", model.id, version=model.version)
             transaction.commit()
         return model
 
@@ -102,22 +98,18 @@ class Models(Recorded):
         self.loader.load(model)
         return model
 
-    def activate(
-        self, caller: Caller, model_id: str, *, request_id: str | None = None
-    ) -> ModelVersion:
+    def activate(self, caller: Caller, model_id: str) -> ModelVersion:
         """Activate a model; other processes follow within seconds.
 
         Raises `ModelNotFound` if the model does not exist; `ModelDamaged` if it does not load here;
         nothing changes then.
         """
         model = self.verify(caller, model_id)
-        activated = self._activate(caller, model.id, request_id, leaving=None)
+        activated = self._activate(caller, model.id, leaving=None)
         self.loader.follow()
         return activated
 
-    def _activate(
-        self, caller: Caller, model_id: str, request_id: str | None, *, leaving: str | None
-    ) -> ModelVersion:
+    def _activate(self, caller: Caller, model_id: str, *, leaving: str | None) -> ModelVersion:
         with self.begin() as transaction:
             model, before = _known(transaction, model_id), transaction.models.active()
             if leaving is not None:
@@ -130,16 +122,13 @@ class Models(Recorded):
                 caller,
                 "model.activated",
                 model.id,
-                request_id,
                 version=model.version,
                 replaced=before.id if before else None,
             )
             transaction.commit()
         return replace(model, active=True)
 
-    def roll_back(
-        self, caller: Caller, leaving: str | None, *, request_id: str | None = None
-    ) -> ModelVersion:
+    def roll_back(self, caller: Caller, leaving: str | None) -> ModelVersion:
         """Activate the previous model, unless another one serves than the caller means to leave.
 
         Raises `VersionRequired` or `StaleVersion` if the version is missing, or is not the one that
@@ -160,13 +149,11 @@ class Models(Recorded):
         if before is None:
             raise NothingToRollBack("No other model has served before the present one.")
         self.loader.load(before)
-        activated = self._activate(caller, before.id, request_id, leaving=leaving)
+        activated = self._activate(caller, before.id, leaving=leaving)
         self.loader.follow()
         return activated
 
-    def begin_shadow(
-        self, caller: Caller, model_id: str, *, request_id: str | None = None
-    ) -> Shadow:
+    def begin_shadow(self, caller: Caller, model_id: str) -> Shadow:
         """Score live traffic with a model without using its decisions.
 
         All processes follow.
@@ -183,18 +170,18 @@ class Models(Recorded):
                 return present
             shadow = Shadow(self.new_id(), model.id, self.now(), caller.id)
             transaction.comparisons.begin_shadow(shadow)
-            self._note(transaction, caller, "model.shadow_begun", model.id, request_id)
+            self._note(transaction, caller, "model.shadow_begun", model.id)
             transaction.commit()
         self.loader.follow()
         return shadow
 
-    def end_shadow(self, caller: Caller, model_id: str, *, request_id: str | None = None) -> None:
+    def end_shadow(self, caller: Caller, model_id: str) -> None:
         """Stop a shadow and keep its comparisons; raises `ShadowNotFound`."""
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
             if not transaction.comparisons.end_shadow(model_id, self.now()):
                 raise ShadowNotFound(f"Model {model_id!r} is not shadowing.")
-            self._note(transaction, caller, "model.shadow_ended", model_id, request_id)
+            self._note(transaction, caller, "model.shadow_ended", model_id)
             transaction.commit()
         self.loader.follow()
 
@@ -225,9 +212,7 @@ class Models(Recorded):
                 differing=replace(differing, items=shown),
             )
 
-    def submit_compare(
-        self, caller: Caller, model_id: str, documents: int, *, request_id: str | None = None
-    ) -> Job:
+    def submit_compare(self, caller: Caller, model_id: str, documents: int) -> Job:
         """Queue a job that compares recent documents, or return the unfinished one."""
         caller.require(Permission.ADMINISTER)
         if not 1 <= documents <= MOST_COMPARED:
@@ -250,10 +235,8 @@ class Models(Recorded):
                 if present is not None:
                     return present
                 raise InvalidRequest("The previous job has just ended; try again.")
-            self._note(
-                transaction, caller, "job.requested", job.id, request_id, kind=COMPARE,
-                model_id=model.id, documents=documents,
-            )  # fmt: skip
+            self._note(transaction, caller, "job.requested", job.id, kind=COMPARE,
+                model_id=model.id, documents=documents)  # fmt: skip
             transaction.commit()
         return job
 

@@ -78,12 +78,7 @@ class Policies(Recorded):
             return transaction.policies.current()
 
     def change(
-        self,
-        caller: Caller,
-        change: PolicyChange,
-        expected_version: str | None,
-        *,
-        request_id: str | None = None,
+        self, caller: Caller, change: PolicyChange, expected_version: str | None
     ) -> RoutingPolicy:
         """Replace the policy; return the new version.
 
@@ -117,7 +112,6 @@ class Policies(Recorded):
                 caller,
                 "policy.changed",
                 new.version,
-                request_id,
                 replaced=old.version,
                 target_accuracy=new.target_accuracy,
                 risk=new.risk,

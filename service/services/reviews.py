@@ -150,9 +150,7 @@ class Reviews(Recorded):
             completed = transaction.reviews.settled_by(caller.id, self.now() - within)
             return completed + len(transaction.reviews.decided(reviewer=caller.id, limit=10))
 
-    def claim(
-        self, caller: Caller, *, only: str | None = None, request_id: str | None = None
-    ) -> ReviewTask | None:
+    def claim(self, caller: Caller, *, only: str | None = None) -> ReviewTask | None:
         """Lease the oldest task that the caller may claim, or return None.
 
         Leads and administrators first get adjudications and tasks that were skipped twice; other
@@ -182,9 +180,7 @@ class Reviews(Recorded):
             claimed = task.claimed(caller.id, now, self.lease)
             taken_from = task.lease.holder if task.lease else None
             transaction.reviews.save(claimed)
-            self._log(
-                transaction, caller, "review.claimed", claimed, request_id, taken_from=taken_from
-            )
+            self._log(transaction, caller, "review.claimed", claimed, taken_from=taken_from)
             transaction.commit()
         return claimed
 
@@ -197,19 +193,17 @@ class Reviews(Recorded):
             transaction.commit()
         return extended
 
-    def release(self, caller: Caller, task_id: str, *, request_id: str | None = None) -> ReviewTask:
+    def release(self, caller: Caller, task_id: str) -> ReviewTask:
         """Return a claimed task to the queue."""
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
             released = _locked(transaction, task_id).released(caller.id)
             transaction.reviews.save(released)
-            self._log(transaction, caller, "review.released", released, request_id)
+            self._log(transaction, caller, "review.released", released)
             transaction.commit()
         return released
 
-    def skip(
-        self, caller: Caller, task_id: str, reason: str, *, request_id: str | None = None
-    ) -> ReviewTask:
+    def skip(self, caller: Caller, task_id: str, reason: str) -> ReviewTask:
         """Pass a task to another reviewer; after two skips, to a lead."""
         caller.require(Permission.REVIEW)
         faults = skip_reason_faults(reason)
@@ -218,14 +212,7 @@ class Reviews(Recorded):
         with self.begin() as transaction:
             skipped = _locked(transaction, task_id).skipped(caller.id, reason, self.now())
             transaction.reviews.save(skipped)
-            self._log(
-                transaction,
-                caller,
-                "review.skipped",
-                skipped,
-                request_id,
-                escalated=skipped.escalated,
-            )
+            self._log(transaction, caller, "review.skipped", skipped, escalated=skipped.escalated)
             transaction.commit()
         return skipped
 
@@ -251,8 +238,6 @@ class Reviews(Recorded):
         labels: Sequence[str],
         comment: str | None,
         expected_version: int | None,
-        *,
-        request_id: str | None = None,
     ) -> Annotation:
         """Complete a claimed task with the right label set.
 
@@ -282,9 +267,7 @@ class Reviews(Recorded):
                 return before
             task.completed(caller.id, expected_version)
             labels = self._checked(task, labels, comment)
-            annotation = self._complete(
-                transaction, task, caller, labels, comment, request_id=request_id
-            )
+            annotation = self._complete(transaction, task, caller, labels, comment)
             transaction.commit()
         return annotation
 
@@ -295,8 +278,6 @@ class Reviews(Recorded):
         labels: Sequence[str],
         comment: str | None,
         expected_version: int | None,
-        *,
-        request_id: str | None = None,
     ) -> Decided:
         """Decide a claimed task; the caller's previous decision becomes final.
 
@@ -310,13 +291,13 @@ class Reviews(Recorded):
             if not _said_before(transaction, task, caller, labels, comment):
                 task = self._decided(task, caller, labels, comment, expected_version)
                 transaction.reviews.save(task)
-                self._log(transaction, caller, "review.decided", task, request_id)
+                self._log(transaction, caller, "review.decided", task)
                 transaction.commit()
         no_undo = self.undo_window <= timedelta(0)
         self.submit_decisions_of(caller.id, but=None if no_undo else task.id)
         return Decided(task, self._undo_left_s(task))
 
-    def undo(self, caller: Caller, task_id: str, *, request_id: str | None = None) -> ReviewTask:
+    def undo(self, caller: Caller, task_id: str) -> ReviewTask:
         """Undo the caller's decision; the task is leased to them again.
 
         Raises `ReviewAlreadyDecided` if the decision is final; `LeaseLost` if the caller has not
@@ -327,7 +308,7 @@ class Reviews(Recorded):
             task = _locked(transaction, task_id)
             reopened = task.reopened(caller.id, self.now(), self.lease)
             transaction.reviews.save(reopened)
-            self._log(transaction, caller, "review.undone", reopened, request_id)
+            self._log(transaction, caller, "review.undone", reopened)
             transaction.commit()
         return reopened
 
@@ -413,8 +394,6 @@ class Reviews(Recorded):
         caller: Caller,
         labels: Sequence[str],
         comment: str | None,
-        *,
-        request_id: str | None = None,
     ) -> Annotation:
         """Complete a locked task with checked labels on behalf of its holder."""
         completed = task.finished()
@@ -441,7 +420,6 @@ class Reviews(Recorded):
             caller,
             "review.completed",
             completed,
-            request_id,
             annotation_id=annotation.id,
             kind=annotation.kind.value,
             agreed=annotation.agreed,
@@ -508,10 +486,9 @@ class Reviews(Recorded):
         caller: Caller,
         action: str,
         task: ReviewTask,
-        request_id: str | None = None,
         **detail: object,
     ) -> None:
-        self._note(transaction, caller, action, task.id, request_id, version=task.version, **detail)
+        self._note(transaction, caller, action, task.id, version=task.version, **detail)
 
 
 def _locked(transaction: Transaction, task_id: str) -> ReviewTask:

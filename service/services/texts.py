@@ -97,12 +97,7 @@ class Texts(Recorded):
     # On request
 
     def erase(
-        self,
-        caller: Caller,
-        *,
-        document_id: str | None = None,
-        prediction_id: str | None = None,
-        request_id: str | None = None,
+        self, caller: Caller, *, document_id: str | None = None, prediction_id: str | None = None
     ) -> int:
         """Erase a document at once; return the number of its predictions.
 
@@ -135,14 +130,7 @@ class Texts(Recorded):
             # The audit trail names the predictions, not the document.
             transaction.audit_trail.add_all(
                 [
-                    Event.by(
-                        caller,
-                        "document.erased",
-                        one,
-                        id=self.new_id(),
-                        at=self.now(),
-                        request_id=request_id,
-                    )
+                    Event.by(caller, "document.erased", one, id=self.new_id(), at=self.now())
                     for one in ids
                 ]
             )

@@ -79,9 +79,7 @@ class Webhooks(Recorded):
 
     # Endpoints
 
-    def add(
-        self, caller: Caller, wanted: EndpointChange, *, request_id: str | None = None
-    ) -> tuple[Endpoint, str]:
+    def add(self, caller: Caller, wanted: EndpointChange) -> tuple[Endpoint, str]:
         """Add an endpoint; return it with its secret.
 
         The secret is not shown again.
@@ -103,9 +101,7 @@ class Webhooks(Recorded):
         endpoint = blank.changed(wanted)
         with self.begin() as transaction:
             transaction.endpoints.add(endpoint)
-            self._note(
-                transaction, caller, "webhook.added", endpoint.id, request_id, **_shown(endpoint)
-            )
+            self._note(transaction, caller, "webhook.added", endpoint.id, **_shown(endpoint))
             transaction.commit()
         return endpoint, secret
 
@@ -115,8 +111,6 @@ class Webhooks(Recorded):
         endpoint_id: str,
         change: EndpointChange,
         expected_version: int | None = None,
-        *,
-        request_id: str | None = None,
     ) -> Endpoint:
         """Replace an endpoint's URL, description, events or state, and return it.
 
@@ -129,9 +123,7 @@ class Webhooks(Recorded):
         with self.begin() as transaction:
             endpoint = _load(transaction, endpoint_id, expected_version).changed(change)
             transaction.endpoints.save(endpoint)
-            self._note(
-                transaction, caller, "webhook.changed", endpoint.id, request_id, **_shown(endpoint)
-            )
+            self._note(transaction, caller, "webhook.changed", endpoint.id, **_shown(endpoint))
             transaction.commit()
         return endpoint
 
@@ -141,14 +133,7 @@ class Webhooks(Recorded):
             first = f"{faults[0].pointer.removeprefix('/')} {faults[0].detail}"
             raise InvalidRequest(f"Nothing can be delivered like this: {first}.", faults)
 
-    def delete(
-        self,
-        caller: Caller,
-        endpoint_id: str,
-        expected_version: int | None = None,
-        *,
-        request_id: str | None = None,
-    ) -> None:
+    def delete(self, caller: Caller, endpoint_id: str, expected_version: int | None = None) -> None:
         """Delete an endpoint and its secrets, and cancel deliveries; keep the log."""
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
@@ -160,15 +145,12 @@ class Webhooks(Recorded):
                 caller,
                 "webhook.deleted",
                 endpoint.id,
-                request_id,
                 url=endpoint.url,
                 cancelled=cancelled,
             )
             transaction.commit()
 
-    def rotate_secret(
-        self, caller: Caller, endpoint_id: str, *, request_id: str | None = None
-    ) -> tuple[Endpoint, str]:
+    def rotate_secret(self, caller: Caller, endpoint_id: str) -> tuple[Endpoint, str]:
         """Replace the secret; return the endpoint and the new secret.
 
         The secret is not shown again. The replaced one signs beside it for a while.
@@ -179,19 +161,12 @@ class Webhooks(Recorded):
             endpoint = _load(transaction, endpoint_id).rotated(secret, self.now(), self.grace)
             transaction.endpoints.save(endpoint)
             self._note(
-                transaction,
-                caller,
-                "webhook.secret_rotated",
-                endpoint.id,
-                request_id,
-                version=endpoint.version,
+                transaction, caller, "webhook.secret_rotated", endpoint.id, version=endpoint.version
             )
             transaction.commit()
         return endpoint, secret
 
-    def try_out(
-        self, caller: Caller, endpoint_id: str, *, request_id: str | None = None
-    ) -> Delivery:
+    def try_out(self, caller: Caller, endpoint_id: str) -> Delivery:
         """Queue a test message to an endpoint; return its delivery."""
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
@@ -211,7 +186,7 @@ class Webhooks(Recorded):
             transaction.outbox.mark_routed([message.id], now)
             transaction.outbox.acknowledge(caller.id, [message.id], now)
             transaction.deliveries.add([delivery])
-            self._note(transaction, caller, "webhook.tested", endpoint.id, request_id)
+            self._note(transaction, caller, "webhook.tested", endpoint.id)
             transaction.commit()
         return delivery
 
@@ -269,9 +244,7 @@ class Webhooks(Recorded):
             refuse_hidden(transaction, caller, delivery.message.data.get("prediction_id"))
             return delivery, transaction.deliveries.attempts(delivery.id)
 
-    def replay(
-        self, caller: Caller, delivery_id: str, *, request_id: str | None = None
-    ) -> Delivery:
+    def replay(self, caller: Caller, delivery_id: str) -> Delivery:
         """Send a message again, whatever its delivery's state; return the delivery.
 
         Raises `DeliveryNotFound` if the delivery does not exist; `DeliveryCancelled` if its
@@ -287,19 +260,12 @@ class Webhooks(Recorded):
             replayed = delivery.replayed(self.now())
             transaction.deliveries.save(replayed, token=delivery.token)
             self._note(
-                transaction,
-                caller,
-                "delivery.replayed",
-                delivery.id,
-                request_id,
-                state=delivery.state.value,
+                transaction, caller, "delivery.replayed", delivery.id, state=delivery.state.value
             )
             transaction.commit()
         return replayed
 
-    def replay_dead(
-        self, caller: Caller, endpoint_id: str, *, request_id: str | None = None
-    ) -> int:
+    def replay_dead(self, caller: Caller, endpoint_id: str) -> int:
         """Send an endpoint's dead deliveries again; return their number."""
         caller.require(Permission.ADMINISTER)
         total = 0
@@ -309,9 +275,7 @@ class Webhooks(Recorded):
                 for delivery in dead:
                     transaction.deliveries.save(delivery.replayed(self.now()), token=delivery.token)
                 total += len(dead)
-            self._note(
-                transaction, caller, "webhook.replayed", endpoint.id, request_id, deliveries=total
-            )
+            self._note(transaction, caller, "webhook.replayed", endpoint.id, deliveries=total)
             transaction.commit()
         return total
 

@@ -193,7 +193,7 @@ def _row(made: Prediction, answering: Submission) -> dict[str, object]:
         "inclusion_probability": made.selection.inclusion_probability,
         "rule": made.rule,
         "actor_name": caller.name,
-        "request_id": answering.request_id,
+        "request_id": caller.request_id,
         "address": caller.address,
     }
 

@@ -26,7 +26,12 @@ from setwise.service.domain.errors import Unauthenticated
 from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
 from setwise.service.sign_in.oidc import OpenIdConnect
-from setwise.service.sign_in.sessions import CSRF_HEADER, SAFE_METHODS, SessionCookies, address_of
+from setwise.service.sign_in.sessions import (
+    CSRF_HEADER,
+    SAFE_METHODS,
+    SessionCookies,
+    from_request,
+)
 from setwise.service.telemetry import Metrics
 from setwise.service.tracing import Tracing
 
@@ -182,7 +187,7 @@ class _KeyOrSession(SecurityBase):
             raise
         if limits:
             state[RATE_HEADERS] = limits
-        return caller.calling_from(address_of(request))
+        return from_request(caller, request)
 
 
 async def _visitor(request: Request, sessions: SessionCookies) -> Caller:
@@ -200,14 +205,9 @@ caller_of = _KeyOrSession()
 CallerOf = Annotated[Caller, Depends(caller_of)]
 
 
-def request_id_of(request: Request) -> str | None:
-    """Return the id under which the request is logged."""
+async def _request_id(request: Request) -> str | None:
     request_id: str | None = request.scope.get("state", {}).get("request_id")
     return request_id
-
-
-async def _request_id(request: Request) -> str | None:
-    return request_id_of(request)
 
 
 RequestId = Annotated[str | None, Depends(_request_id)]

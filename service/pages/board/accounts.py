@@ -103,7 +103,6 @@ def _create_key(call: Call, form: NewKey) -> ui.View:
         scopes=frozenset(form.scope) or None,
         expires_at=form.expires,
         per_minute=form.per_minute,
-        request_id=call.request_id,
     )
     until = f", until {key.expires_at:%-d %B %Y, %H:%M} UTC" if key.expires_at else ""
     shown = ui.Secret(
@@ -135,9 +134,7 @@ def _revoke_question(call: Call) -> ui.Question:
 CREATE_KEY = Action(KEYS, _create_key, NewKey, heading="Create a key", label="Create")
 REVOKE_KEY = Action(
     f"{KEYS}/{{key_id}}/revoke",
-    lambda call, _: call.services.accounts.revoke_key(
-        call.caller, call.id, request_id=call.request_id
-    ),
+    lambda call, _: call.services.accounts.revoke_key(call.caller, call.id),
     ask=_revoke_question,
     then=KEYS,
     notices={"key-revoked": "The key is revoked; every process refuses it within seconds."},
@@ -253,41 +250,28 @@ def _person(call: Call) -> Person:
 
 def _create_person(call: Call, form: NewPerson) -> None:
     call.services.accounts.create_person(
-        call.caller,
-        login=form.login,
-        name=form.name,
-        role=form.role,
-        password=form.password,
-        request_id=call.request_id,
+        call.caller, login=form.login, name=form.name, role=form.role, password=form.password
     )
 
 
 def _change_person(call: Call, form: ChangedPerson) -> None:
     person = _person(call)
-    call.services.accounts.change_person(
-        call.caller, person.id, name=form.name, role=form.role, request_id=call.request_id
-    )
+    call.services.accounts.change_person(call.caller, person.id, name=form.name, role=form.role)
 
 
 def _set_password(call: Call, form: NewPassword) -> None:
     person = _person(call)
-    call.services.accounts.set_password(
-        call.caller, person.id, form.password, request_id=call.request_id
-    )
+    call.services.accounts.set_password(call.caller, person.id, form.password)
 
 
 def _disable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.services.accounts.change_person(
-        call.caller, person.id, disabled=True, request_id=call.request_id
-    )
+    call.services.accounts.change_person(call.caller, person.id, disabled=True)
 
 
 def _enable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.services.accounts.change_person(
-        call.caller, person.id, disabled=False, request_id=call.request_id
-    )
+    call.services.accounts.change_person(call.caller, person.id, disabled=False)
 
 
 def _disable_question(call: Call) -> ui.Question:

@@ -36,7 +36,6 @@ from setwise.service.domain.errors import (
 from setwise.service.pages.board.parts import Form, Question, View
 from setwise.service.pages.forms import Filled, filled
 from setwise.service.pages.rendering import go, page
-from setwise.service.pages.sign_in import request_id_of
 from setwise.service.pages.visitors import who_may, who_sends
 from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
@@ -212,7 +211,7 @@ def _call(request: Request, visit: Visit) -> Call:
     edge = edge_of(request)
     ids = {name: str(value) for name, value in request.path_params.items()}
     query = dict(request.query_params)
-    return Call(edge.services, visit, request_id_of(request), ids, query, edge.settings)
+    return Call(edge.services, visit, visit.caller.request_id, ids, query, edge.settings)
 
 
 def _attempt(action: Action, call: Call) -> tuple[HTTPStatus | None, object]:

@@ -108,9 +108,7 @@ def _save(call: Call, _: Sent) -> ui.View | None:
     if change is None:
         return _view(call, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     try:
-        call.services.policy.change(
-            call.caller, change, form.text("version"), request_id=call.request_id
-        )
+        call.services.policy.change(call.caller, change, form.text("version"))
     except InvalidRequest:
         # The form is sound, so what is missing is a reason.
         effect = call.services.policy.preview_change(call.caller, change)
