@@ -128,9 +128,7 @@ def test_a_wrong_name_and_a_wrong_password_look_alike(
 
 def test_what_a_stranger_typed_is_not_kept(house: House) -> None:
     with pytest.raises(WrongPassword):
-        house.accounts.sign_in(
-            "my secret by mistake", "another secret", visitor=FROM_HERE
-        )
+        house.accounts.sign_in("my secret by mistake", "another secret", visitor=FROM_HERE)
     kept = repr(house.begin.contents)
     assert "secret" not in kept
 

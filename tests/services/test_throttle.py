@@ -15,7 +15,7 @@ from setwise.service.domain.accounts import (
 from setwise.service.domain.callers import ANONYMOUS
 from setwise.service.domain.errors import InvalidRequest, TooManyRequests, WrongPassword
 from tests.samples import ADMIN
-from tests.services.test_accounts import HERE, PASSWORD, THERE, House
+from tests.services.test_accounts import FROM_HERE, HERE, PASSWORD, THERE, House
 
 KNOWN = Device("ann", "nonce")
 
@@ -87,9 +87,7 @@ def test_a_device_that_guesses_is_slowed_and_then_counts_as_a_stranger(house: Ho
     checked = 0
     for _ in range(200):
         try:
-            house.accounts.sign_in(
-                "ann", "wrong", visitor=FROM_HERE, device=KNOWN
-            )
+            house.accounts.sign_in("ann", "wrong", visitor=FROM_HERE, device=KNOWN)
         except WrongPassword:
             checked += 1
         except TooManyRequests as refused:
@@ -100,9 +98,7 @@ def test_a_device_that_guesses_is_slowed_and_then_counts_as_a_stranger(house: Ho
 def test_the_device_of_one_person_opens_no_way_to_another(house: House) -> None:
     guess(house, 400)
     with pytest.raises(TooManyRequests):
-        house.accounts.sign_in(
-            "ann", PASSWORD, visitor=FROM_HERE, device=Device("ben", "nonce")
-        )
+        house.accounts.sign_in("ann", PASSWORD, visitor=FROM_HERE, device=Device("ben", "nonce"))
 
 
 def test_a_new_password_from_an_administrator_lets_the_owner_in(house: House) -> None:
