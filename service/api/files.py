@@ -85,17 +85,13 @@ class ExportQuery(_Wanted, Parameters):
 class ExportJobRequest(_Wanted, RequestBody):
     """An export to make in the background."""
 
-    model_config = ConfigDict(
-        strict=False,  # times and kinds are strings in JSON
-        json_schema_extra={
-            "examples": [
-                {
-                    "what": "annotations",
-                    "format": "csv",
-                    "created_from": "2026-11-01T00:00:00Z",
-                    "created_before": "2026-12-01T00:00:00Z",
-                }
-            ]
+    model_config = ConfigDict(strict=False)
+    examples = (
+        {
+            "what": "annotations",
+            "format": "csv",
+            "created_from": "2026-11-01T00:00:00Z",
+            "created_before": "2026-12-01T00:00:00Z",
         },
     )
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute, UploadRoute
 from setwise.service.api.http.conditions import version_in
@@ -15,13 +15,22 @@ from setwise.service.api.http.dependencies import (
     EdgeOf,
     ServicesOf,
     answer,
+    listed_wholly,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import Job
-from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
+from setwise.service.api.schemas import (
+    AnswerBody,
+    Example,
+    Mirror,
+    Paged,
+    Probability,
+    RequestBody,
+    WhollyListed,
+)
 from setwise.service.domain import models
 from setwise.service.domain.errors import (
     DuplicateModel,
@@ -59,21 +68,17 @@ _DIFFERENCE: Example = {
 }
 
 
-class Model(AnswerBody):
+class Model(Mirror):
     """A registered model."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": _ID,
-                    "version": "3f9c0b7a1d2e",
-                    "active": True,
-                    "summary": {"method": "br-rerank", "n_labels": 64},
-                    "created_at": "2026-11-21T09:00:00Z",
-                }
-            ]
-        }
+    examples = (
+        {
+            "id": _ID,
+            "version": "3f9c0b7a1d2e",
+            "active": True,
+            "summary": {"method": "br-rerank", "n_labels": 64},
+            "created_at": "2026-11-21T09:00:00Z",
+        },
     )
 
     id: str
@@ -82,26 +87,9 @@ class Model(AnswerBody):
     summary: dict[str, JsonValue] = Field(description="Method, size and validation metrics.")
     created_at: datetime
 
-    @classmethod
-    def of(cls, model: models.ModelVersion) -> Self:
-        """Return the body for a registered model."""
-        return cls.model_validate(
-            {
-                "id": model.id,
-                "version": model.version,
-                "active": model.active,
-                "summary": dict(model.summary),
-                "created_at": model.created_at,
-            }
-        )
 
-
-class ModelPage(AnswerBody):
+class ModelPage(WhollyListed[Model]):
     """Every registered model, newest first."""
-
-    items: list[Model]
-    next_cursor: str | None = None
-    limit: int
 
 
 class Side(AnswerBody):
@@ -149,25 +137,21 @@ class Difference(AnswerBody):
 class Comparison(AnswerBody):
     """A candidate's comparison with stored predictions, and a page of differences."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model_id": _ID,
-                    "version": "3f9c0b7a1d2e",
-                    "shadowing_since": "2026-11-21T08:00:00Z",
-                    "compared": 1000,
-                    "same_labels": 910,
-                    "auto_both": 520,
-                    "auto_serving": 30,
-                    "auto_candidate": 70,
-                    "review_both": 380,
-                    "items": [_DIFFERENCE],
-                    "next_cursor": None,
-                    "limit": 50,
-                }
-            ]
-        }
+    examples = (
+        {
+            "model_id": _ID,
+            "version": "3f9c0b7a1d2e",
+            "shadowing_since": "2026-11-21T08:00:00Z",
+            "compared": 1000,
+            "same_labels": 910,
+            "auto_both": 520,
+            "auto_serving": 30,
+            "auto_candidate": 70,
+            "review_both": 380,
+            "items": [_DIFFERENCE],
+            "next_cursor": None,
+            "limit": 50,
+        },
     )
 
     model_id: str
@@ -210,7 +194,7 @@ class ComparisonQuery(Paged):
 class CompareRequest(RequestBody):
     """How many documents to compare."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"documents": 1000}]})
+    examples = ({"documents": 1000},)
 
     documents: int = Field(1_000, description="Number of most recent documents, up to 100000.")
 
@@ -218,21 +202,17 @@ class CompareRequest(RequestBody):
 class Verified(AnswerBody):
     """A model that passed verification."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"id": _ID, "version": "3f9c0b7a1d2e", "sound": True}]}
-    )
+    examples = ({"id": _ID, "version": "3f9c0b7a1d2e", "sound": True},)
 
     id: str
     version: str
     sound: Literal[True]
 
 
-class Shadowing(AnswerBody):
+class Shadowing(Mirror):
     """A model that scores live traffic without deciding."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"model_id": _ID, "started_at": "2026-11-21T08:00:00Z"}]}
-    )
+    examples = ({"model_id": _ID, "started_at": "2026-11-21T08:00:00Z"},)
 
     model_id: str
     started_at: datetime
@@ -280,8 +260,7 @@ async def add_model(request: Request, caller: CallerOf, edge: EdgeOf) -> Respons
 @router.get("", response_model=ModelPage)
 def list_models(caller: CallerOf, services: ServicesOf) -> Response:
     """List the registered models, newest first, all in one page."""
-    found = [Model.of(model) for model in services.models.page(caller)]
-    return answer(ModelPage(items=found, limit=len(found)))
+    return listed_wholly(map(Model.of, services.models.page(caller)))
 
 
 @router.post(
@@ -346,7 +325,7 @@ def begin_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Respo
     it skips documents. `…/comparison` shows what it would have decided.
     """
     shadow = services.models.begin_shadow(caller, model_id)
-    return answer(Shadowing(model_id=shadow.model_id, started_at=shadow.started_at))
+    return answer(Shadowing.of(shadow))
 
 
 @router.delete(

@@ -1,14 +1,22 @@
 """Routes for predictions: predict one or many documents, list, read."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, NotRequired
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute, digest_of
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, edge_of
+from setwise.service.api.http.dependencies import (
+    CallerOf,
+    EdgeOf,
+    ServicesOf,
+    answer,
+    edge_of,
+    listed,
+)
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.http.problems import Problem, problem_of
@@ -61,21 +69,17 @@ class BatchDocument(DocumentIn):
 class BatchRequest(RequestBody):
     """Documents to predict together."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+    examples = (
+        {
+            "documents": [
                 {
-                    "documents": [
-                        {
-                            "id": "note-17",
-                            "text": "Fever and productive cough for five days.",
-                            "metadata": {"site": "north"},
-                        },
-                        {"id": "note-18", "text": " "},
-                    ]
-                }
+                    "id": "note-17",
+                    "text": "Fever and productive cough for five days.",
+                    "metadata": {"site": "north"},
+                },
+                {"id": "note-18", "text": " "},
             ]
-        }
+        },
     )
 
     documents: list[BatchDocument] = Field(min_length=1, max_length=MOST_DOCUMENTS)
@@ -88,45 +92,39 @@ class BatchRequest(RequestBody):
 class Batch(AnswerBody):
     """The outcome of each document of a batch."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+    examples = (
+        {
+            "items": [
                 {
-                    "items": [
+                    "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
+                    "document_id": "note-17",
+                    "labels": ["J18.9"],
+                    "confidence": 0.93,
+                    "decision": "auto",
+                    "reason": "above_threshold",
+                    "threshold": 0.9,
+                    "candidates": [{"labels": ["J18.9"], "confidence": 0.93, "score": 0.61}],
+                    "marginals": [{"label": "J18.9", "probability": 0.98}],
+                    "model_version": "3f9c0b7a1d2e",
+                    "calibrator_version": "90ab12cd34ef",
+                    "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
+                    "created_at": "2026-11-21T09:00:00Z",
+                },
+                {
+                    "type": "/problems/invalid-request",
+                    "title": "The request says something that cannot be done",
+                    "status": 422,
+                    "detail": "The document cannot be predicted as it stands.",
+                    "instance": f"{ADDRESS}/batch",
+                    "errors": [
                         {
-                            "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
-                            "document_id": "note-17",
-                            "labels": ["J18.9"],
-                            "confidence": 0.93,
-                            "decision": "auto",
-                            "reason": "above_threshold",
-                            "threshold": 0.9,
-                            "candidates": [
-                                {"labels": ["J18.9"], "confidence": 0.93, "score": 0.61}
-                            ],
-                            "marginals": [{"label": "J18.9", "probability": 0.98}],
-                            "model_version": "3f9c0b7a1d2e",
-                            "calibrator_version": "90ab12cd34ef",
-                            "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
-                            "created_at": "2026-11-21T09:00:00Z",
-                        },
-                        {
-                            "type": "/problems/invalid-request",
-                            "title": "The request says something that cannot be done",
-                            "status": 422,
-                            "detail": "The document cannot be predicted as it stands.",
-                            "instance": f"{ADDRESS}/batch",
-                            "errors": [
-                                {
-                                    "pointer": "/documents/1/text",
-                                    "detail": "is empty; write at least one character",
-                                }
-                            ],
-                        },
-                    ]
-                }
+                            "pointer": "/documents/1/text",
+                            "detail": "is empty; write at least one character",
+                        }
+                    ],
+                },
             ]
-        }
+        },
     )
 
     items: list[Prediction | Problem] = Field(
@@ -243,25 +241,9 @@ def list_predictions(
 
     Clients see their own predictions; leads, administrators and auditors see all.
     """
-    scope = f"predictions?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.services.predictions.page(
-        caller,
-        PredictionFilter(
-            decision=wanted.decision,
-            document_id=wanted.document_id,
-            created_from=wanted.created_from,
-            created_before=wanted.created_before,
-        ),
-        after=edge.cursors.read(wanted.cursor, scope),
-        limit=wanted.limit,
-    )
-    return answer(
-        {
-            "items": [prediction_row(item) for item in page.items],
-            "next_cursor": edge.cursors.write(page.next_after, scope),
-            "limit": wanted.limit,
-        }
-    )
+    filters = PredictionFilter(**wanted.model_dump(exclude={"cursor", "limit"}))
+    read = partial(edge.services.predictions.page, caller, filters)
+    return listed(edge, wanted, f"predictions?{wanted.filters()}", read, prediction_row)
 
 
 @router.get(

@@ -1,17 +1,13 @@
 """Routes for the review queue: claim, extend, complete or skip tasks."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import number_in
-from setwise.service.api.http.dependencies import (
-    CallerOf,
-    EdgeOf,
-    ServicesOf,
-    answer,
-)
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import (
@@ -48,21 +44,8 @@ def list_reviews(
     caller: CallerOf, wanted: Annotated[ReviewQuery, Query()], edge: EdgeOf
 ) -> Response:
     """List review tasks, oldest first."""
-    scope = f"reviews?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.services.reviews.page(
-        caller,
-        state=wanted.state,
-        reason=wanted.reason,
-        after=edge.cursors.read(wanted.cursor, scope),
-        limit=wanted.limit,
-    )
-    return answer(
-        ReviewPage(
-            items=[ReviewTask.of(task) for task in page.items],
-            next_cursor=edge.cursors.write(page.next_after, scope),
-            limit=wanted.limit,
-        )
-    )
+    read = partial(edge.services.reviews.page, caller, state=wanted.state, reason=wanted.reason)
+    return listed(edge, wanted, f"reviews?{wanted.filters()}", read, ReviewTask.of)
 
 
 @router.post(

@@ -1,10 +1,11 @@
 """Routes for webhooks, deliveries, and the outbox of clients that poll."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from functools import partial
+from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Header, Query, Response
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import number_in
@@ -13,10 +14,12 @@ from setwise.service.api.http.dependencies import (
     EdgeOf,
     ServicesOf,
     answer,
+    listed,
+    listed_wholly,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import AnswerBody, Example, Paged, RequestBody
+from setwise.service.api.schemas import AnswerBody, Listed, Paged, RequestBody, WhollyListed
 from setwise.service.api.webhook_messages import MESSAGE
 from setwise.service.domain import webhooks as domain
 from setwise.service.domain.errors import (
@@ -39,22 +42,16 @@ _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
 
 
-def _with(*shown: Example) -> dict[str, Any]:  # Any: pydantic's own type for schema parts
-    return {"examples": list(shown)}
-
-
 class WebhookRequest(RequestBody):
     """Your URL that receives messages."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "url": "https://billing.example/hooks/setwise",
-                "description": "billing",
-                "events": ["prediction.auto_sent", "review.completed"],
-            },
-            {"url": "https://billing.example/hooks/setwise", "enabled": False},
-        )
+    examples = (
+        {
+            "url": "https://billing.example/hooks/setwise",
+            "description": "billing",
+            "events": ["prediction.auto_sent", "review.completed"],
+        },
+        {"url": "https://billing.example/hooks/setwise", "enabled": False},
     )
 
     url: str = Field(description="An `https` address on the public internet.")
@@ -75,21 +72,19 @@ class WebhookRequest(RequestBody):
 class Webhook(AnswerBody):
     """A webhook."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "id": _ID,
-                "url": "https://billing.example/hooks/setwise",
-                "description": "billing",
-                "events": ["prediction.auto_sent", "review.completed"],
-                "enabled": True,
-                "disabled_because": None,
-                "secret": "whsec_bm90IHJhbmRvbSwgYXMgeW91IGNhbiBzZWU=",
-                "previous_secret_expires_at": None,
-                "version": 1,
-                "created_at": "2026-11-21T09:00:00Z",
-            }
-        )
+    examples = (
+        {
+            "id": _ID,
+            "url": "https://billing.example/hooks/setwise",
+            "description": "billing",
+            "events": ["prediction.auto_sent", "review.completed"],
+            "enabled": True,
+            "disabled_because": None,
+            "secret": "whsec_bm90IHJhbmRvbSwgYXMgeW91IGNhbiBzZWU=",
+            "previous_secret_expires_at": None,
+            "version": 1,
+            "created_at": "2026-11-21T09:00:00Z",
+        },
     )
 
     id: str
@@ -127,18 +122,14 @@ class Webhook(AnswerBody):
         )
 
 
-class WebhookPage(AnswerBody):
+class WebhookPage(WhollyListed[Webhook]):
     """Every webhook, oldest first."""
-
-    items: list[Webhook]
-    next_cursor: str | None = None
-    limit: int
 
 
 class Replayed(AnswerBody):
     """How many deliveries are sent again."""
 
-    model_config = ConfigDict(json_schema_extra=_with({"replayed": 17}))
+    examples = ({"replayed": 17},)
 
     replayed: int = Field(ge=0)
 
@@ -159,15 +150,8 @@ class Attempt(AnswerBody):
     @classmethod
     def of(cls, attempt: domain.Attempt) -> Self:
         """Return the body for an attempt."""
-        answer = attempt.answer
-        return cls(
-            number=attempt.number,
-            started_at=answer.started_at,
-            seconds=answer.seconds,
-            status=answer.status,
-            response=answer.excerpt,
-            error=answer.error,
-        )
+        members = {**vars(attempt), **vars(attempt.answer), "response": attempt.answer.excerpt}
+        return cls.model_validate({name: members[name] for name in cls.model_fields})
 
 
 _DELIVERY = {
@@ -186,7 +170,7 @@ _DELIVERY = {
 class Delivery(AnswerBody):
     """The delivery of a message to a webhook."""
 
-    model_config = ConfigDict(json_schema_extra=_with(_DELIVERY))
+    examples = (_DELIVERY,)
 
     id: str
     message_id: str = Field(description="The `webhook-id` that the receiver gets.")
@@ -220,23 +204,21 @@ class Delivery(AnswerBody):
 class DeliveryWithLog(AnswerBody):
     """A delivery with its payload and its attempts."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "delivery": _DELIVERY,
-                "payload": {"type": "webhook.test", "timestamp": "…", "data": {}},
-                "log": [
-                    {
-                        "number": 1,
-                        "started_at": "2026-11-21T09:00:00Z",
-                        "seconds": 0.21,
-                        "status": 503,
-                        "response": "try later",
-                        "error": None,
-                    }
-                ],
-            }
-        )
+    examples = (
+        {
+            "delivery": _DELIVERY,
+            "payload": {"type": "webhook.test", "timestamp": "…", "data": {}},
+            "log": [
+                {
+                    "number": 1,
+                    "started_at": "2026-11-21T09:00:00Z",
+                    "seconds": 0.21,
+                    "status": 503,
+                    "response": "try later",
+                    "error": None,
+                }
+            ],
+        },
     )
 
     delivery: Delivery
@@ -255,12 +237,8 @@ class DeliveryWithLog(AnswerBody):
         )
 
 
-class DeliveryPage(AnswerBody):
+class DeliveryPage(Listed[Delivery]):
     """One page of deliveries, newest first."""
-
-    items: list[Delivery]
-    next_cursor: str | None
-    limit: int
 
 
 class DeliveryQuery(Paged):
@@ -276,7 +254,7 @@ class DeliveryQuery(Paged):
 class Message(AnswerBody):
     """A message about one of your documents, as webhooks receive it."""
 
-    model_config = ConfigDict(json_schema_extra=_with({"id": _ID, **MESSAGE}))
+    examples = ({"id": _ID, **MESSAGE},)
 
     id: str = Field(description="The `webhook-id` that webhooks get.")
     type: MessageType = Field(
@@ -291,12 +269,8 @@ class Message(AnswerBody):
         return cls.model_validate({"id": message.id, **domain.payload(message)})
 
 
-class MessagePage(AnswerBody):
+class MessagePage(Listed[Message]):
     """One page of messages, oldest first."""
-
-    items: list[Message]
-    next_cursor: str | None
-    limit: int
 
 
 class OutboxQuery(Paged):
@@ -306,7 +280,7 @@ class OutboxQuery(Paged):
 class AcknowledgeRequest(RequestBody):
     """Messages that you have stored."""
 
-    model_config = ConfigDict(json_schema_extra=_with({"ids": [_ID, _OTHER_ID]}))
+    examples = ({"ids": [_ID, _OTHER_ID]},)
 
     ids: list[str] = Field(
         max_length=MOST_ACKNOWLEDGED, description="`id` of each message, in any order."
@@ -316,7 +290,7 @@ class AcknowledgeRequest(RequestBody):
 class Acknowledged(AnswerBody):
     """How many of the messages are newly acknowledged."""
 
-    model_config = ConfigDict(json_schema_extra=_with({"acknowledged": 2}))
+    examples = ({"acknowledged": 2},)
 
     acknowledged: int = Field(
         ge=0, description="Without ids that were acknowledged before or are not yours."
@@ -336,8 +310,7 @@ IfMatch = Annotated[
 @router.get("/admin/webhooks", response_model=WebhookPage)
 def list_webhooks(caller: CallerOf, services: ServicesOf) -> Response:
     """List all webhooks, oldest first, in one page."""
-    webhooks = [Webhook.of(endpoint) for endpoint in services.webhooks.page(caller)]
-    return answer(WebhookPage(items=webhooks, limit=len(webhooks)))
+    return listed_wholly(map(Webhook.of, services.webhooks.page(caller)))
 
 
 @router.post(
@@ -457,21 +430,13 @@ def list_deliveries(
     caller: CallerOf, wanted: Annotated[DeliveryQuery, Query()], edge: EdgeOf
 ) -> Response:
     """List deliveries, newest first; those with `state=dead` ran out of attempts."""
-    scope = f"deliveries?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.services.webhooks.deliveries(
+    read = partial(
+        edge.services.webhooks.deliveries,
         caller,
         state=wanted.state,
         endpoint_id=wanted.webhook_id,
-        after=edge.cursors.read(wanted.cursor, scope),
-        limit=wanted.limit,
     )
-    return answer(
-        DeliveryPage(
-            items=[Delivery.of(item) for item in page.items],
-            next_cursor=edge.cursors.write(page.next_after, scope),
-            limit=wanted.limit,
-        )
-    )
+    return listed(edge, wanted, f"deliveries?{wanted.filters()}", read, Delivery.of)
 
 
 @router.get(
@@ -509,17 +474,8 @@ def read_outbox(
     This is for programs that poll instead of receiving webhooks; the two are independent. Read a
     page, store its messages, acknowledge them, and read the first page again.
     """
-    scope = f"outbox?{caller.id}"
-    page = edge.services.webhooks.outbox(
-        caller, after=edge.cursors.read(wanted.cursor, scope), limit=wanted.limit
-    )
-    return answer(
-        MessagePage(
-            items=[Message.of(item) for item in page.items],
-            next_cursor=edge.cursors.write(page.next_after, scope),
-            limit=wanted.limit,
-        )
-    )
+    read = partial(edge.services.webhooks.outbox, caller)
+    return listed(edge, wanted, f"outbox?{caller.id}", read, Message.of)
 
 
 @router.post(

@@ -3,11 +3,11 @@
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -21,8 +21,10 @@ from setwise.service.api.gather import PredictionQueue
 from setwise.service.api.http.cursors import Cursors
 from setwise.service.api.http.headers import RATE_HEADERS
 from setwise.service.api.http.limits import KeyLimitReached, KeyLimits
+from setwise.service.api.schemas import Paged
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import Unauthenticated
+from setwise.service.domain.paging import Page
 from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
 from setwise.service.sign_in.oidc import OpenIdConnect
@@ -211,6 +213,43 @@ async def _request_id(request: Request) -> str | None:
 
 
 RequestId = Annotated[str | None, Depends(_request_id)]
+
+
+_Item = TypeVar("_Item")
+
+
+def listed(
+    edge: Edge,
+    wanted: Paged,
+    scope: str,
+    read: Callable[..., Page[_Item]],
+    body: Callable[[_Item], object],
+) -> Response:
+    """Return one page of a list.
+
+    Parameters
+    ----------
+    scope : str
+        The list with its filters, which a cursor is bound to.
+    read : callable
+        Reads the page from ``after`` and ``limit``.
+    body : callable
+        Returns the body of an item.
+    """
+    page = read(after=edge.cursors.read(wanted.cursor, scope), limit=wanted.limit)
+    return answer(
+        {
+            "items": [body(item) for item in page.items],
+            "next_cursor": edge.cursors.write(page.next_after, scope),
+            "limit": wanted.limit,
+        }
+    )
+
+
+def listed_wholly(bodies: Iterable[object]) -> Response:
+    """Return a list that has only one page."""
+    items = list(bodies)
+    return answer({"items": items, "next_cursor": None, "limit": len(items)})
 
 
 def answer(
