@@ -21,14 +21,14 @@ class ServiceError(Exception):
         super().__init__(detail)
         self.detail = detail
 
-    @property
-    def code(self) -> str:
-        """A stable name of the kind of error, for programs.
+    @classmethod
+    def code(cls) -> str:
+        """Return a stable name of the kind of error, for programs.
 
-        >>> JobNotFound("No job has this id.").code
+        >>> JobNotFound.code()
         'job-not-found'
         """
-        return re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
+        return re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
 
 
 @dataclass(frozen=True)

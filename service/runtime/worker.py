@@ -205,7 +205,7 @@ class Worker:
             # The message of an unexpected error could quote a document, so store only its type.
             reason, code = type(error).__name__, INTERNAL_ERROR
             if isinstance(error, ServiceError):
-                reason, code = error.detail, error.code
+                reason, code = error.detail, error.code()
             self._jobs.fail(job, reason, code=code, hopeless=isinstance(error, HOPELESS))
         else:
             if task.every is not None:
