@@ -11,9 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from setwise.service.api.http.problem_kinds import ALL_KINDS
-from setwise.service.app import create_app
+from tests.edge import described
 
-DOCUMENT: dict[str, Any] = create_app().openapi()
+DOCUMENT = described()
 METHODS = {"get", "put", "post", "delete", "patch"}
 
 

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from setwise.service.app import create_app
+from tests.edge import described
 from tests.system.conftest import ON_POSTGRES, PATIENCE_S, SETWISE, Installation, Server
 from tests.trained import documents
 
@@ -178,7 +178,7 @@ def as_it_is(_: Any, value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
 
 
-SCHEMA = schemathesis.openapi.from_dict(create_app().openapi())
+SCHEMA = schemathesis.openapi.from_dict(described())
 
 
 def fuzz(server: Server, secret: str, operation: Any) -> None:
@@ -210,5 +210,5 @@ def test_no_drawn_request_ends_in_a_fault_or_an_undocumented_answer(
         operation = result.ok()
         names.add(operation.label)
         fuzz(server, installation.secrets["admin"], operation)
-    assert len(names) == sum(map(len, create_app().openapi()["paths"].values()))
+    assert len(names) == sum(map(len, described()["paths"].values()))
     assert "request.failed" not in server.log.read_text()
