@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from setwise.models.guarantees.certificates import Certificate
-from setwise.models.guarantees.thresholds import MissRate, certify_adjudicated, risk_of_attempt
+from setwise.models.guarantees.certificates import Certificate, risk_of_attempt
 from setwise.service.domain.audits import READING_TIME, Lottery
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import (
@@ -309,6 +308,11 @@ def _predicted(transaction: Transaction, question: _Question) -> list[float]:
 
 def _answer(question: _Question, predicted: Sequence[float]) -> Mapping[str, object]:
     """Return the evidence of `guarantees.certificates` and its inputs."""
+    from setwise.models.guarantees.thresholds import (  # noqa: PLC0415 -- loads slowly
+        MissRate,
+        certify_adjudicated,
+    )
+
     policy, gathered = question.policy, question.gathered
     risk = risk_of_attempt(policy.risk, question.attempt)
     # The proof covers only sets above the policy's floor.

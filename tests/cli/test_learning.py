@@ -400,6 +400,14 @@ def test_help_lists_every_command_at_once():
     assert not imported & set(HEAVY), "a command module imports something heavy at its top"
 
 
+def test_commands_on_the_database_load_no_learner():
+    program = "import sys, setwise.service.build; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not {"numba", "scipy.stats", "sklearn", "xgboost"} & set(done.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -6,7 +6,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from setwise.models.guarantees.certificates import Certificate, Method, Refusal, RefusalReason
+from setwise.models.guarantees.certificates import (
+    Certificate,
+    Method,
+    Refusal,
+    RefusalReason,
+    risk_of_attempt,
+)
 from setwise.models.guarantees.noise import NoiseRates
 from setwise.models.guarantees.sequence import plan_sequence
 from setwise.models.guarantees.thresholds import (
@@ -14,7 +20,6 @@ from setwise.models.guarantees.thresholds import (
     certify,
     certify_adjudicated,
     certify_noisy,
-    risk_of_attempt,
 )
 from setwise.models.research.rival_thresholds import plugin_threshold, sgr_threshold
 
