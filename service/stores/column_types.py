@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, NamedTuple, cast
 
 from cryptography.exceptions import InvalidTag
@@ -167,6 +168,25 @@ Id = String(36).with_variant(UUID(as_uuid=False), "postgresql")
 Json = JSON(none_as_null=True)
 """JSON stored as written. PostgreSQL's ``jsonb`` would turn 1e300 into an integer of 301 digits and
 lose the order of names, and is slower to write. Queries that need its operators can cast."""
+
+
+class Choice(TypeDecorator[StrEnum]):
+    """A member of an enumeration, stored as its text."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, kind: type[StrEnum]) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 -- the method of a type
+        """Return the text of a member, or a text as it is."""
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:  # noqa: ARG002 -- as above
+        """Return the member of a stored text."""
+        return None if value is None else self.kind(value)
 
 
 class Instant(TypeDecorator[datetime]):

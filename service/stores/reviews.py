@@ -7,7 +7,6 @@ from datetime import datetime
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     RowMapping,
     and_,
     exists,
@@ -18,7 +17,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.paging import Page
@@ -36,6 +34,7 @@ from setwise.service.domain.reviews import (
 from setwise.service.domain.text import is_id
 from setwise.service.stores.column_types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
+from setwise.service.stores.store import Store, of_row, page_of, row_of
 from setwise.service.stores.tables import (
     DECIDED,
     LEASED,
@@ -67,11 +66,8 @@ _WITH_PREDICTION = select(review_tasks, predictions).join(
 )
 
 
-class ReviewStore:
+class ReviewStore(Store):
     """The review queue."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, task: ReviewTask) -> None:
         self.add_all([task])
@@ -243,9 +239,7 @@ class ReviewStore:
             query = query.where(predictions.c.reason == reason.value, ~_BLIND)
         if after is not None:
             query = query.where(review_tasks.c.id > after)
-        tasks = self._load(self._connection.execute(query).mappings().all())
-        items = tuple(tasks[:limit])
-        return Page(items, items[-1].id if len(tasks) > limit else None)
+        return page_of(self._load(self._connection.execute(query).mappings().all()), limit)
 
     def counts(self) -> Mapping[ReviewState, int]:
         state = review_tasks.c.state
@@ -253,43 +247,20 @@ class ReviewStore:
         return {ReviewState(name): count for name, count in rows}
 
     def annotate(self, annotation: Annotation) -> None:
-        self._connection.execute(
-            insert(annotations),
-            {
-                "id": annotation.id,
-                "task_id": annotation.task_id,
-                "prediction_id": annotation.prediction_id,
-                "reviewer": annotation.reviewer,
-                "labels": list(annotation.labels),
-                "comment": InRow(annotation.comment, (annotation.id, annotation.prediction_id)),
-                "agreed": annotation.agreed,
-                "chosen_rank": annotation.chosen_rank,
-                "suggestion_shown": annotation.suggestion_shown,
-                "seconds": annotation.seconds,
-                "created_at": annotation.created_at,
-                "kind": annotation.kind.value,
-                "settles": annotation.settles,
-                "group": annotation.group,
-                "version": annotation.version,
-            },
-        )
+        comment = InRow(annotation.comment, (annotation.id, annotation.prediction_id))
+        row = {**row_of(annotation, annotations), "comment": comment}
+        self._connection.execute(insert(annotations), row)
 
     def annotation_of(self, task_id: str) -> Annotation | None:
         if not is_id(task_id):
             return None
-        row = (
-            self._connection.execute(select(annotations).where(annotations.c.task_id == task_id))
-            .mappings()
-            .one_or_none()
-        )
-        return None if row is None else to_annotation(row)
+        query = select(annotations).where(annotations.c.task_id == task_id)
+        return self._first(query, to_annotation)
 
     def annotations_of(self, prediction_id: str) -> list[Annotation]:
         """Return the annotations of a prediction, oldest first."""
-        rows = self._connection.execute(
-            select(annotations).where(annotations.c.prediction_id == prediction_id)
-        ).mappings()
-        return sorted(map(to_annotation, rows), key=lambda annotation: annotation.id)
+        query = select(annotations).where(annotations.c.prediction_id == prediction_id)
+        return sorted(self._every(query, to_annotation), key=lambda annotation: annotation.id)
 
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
         """Return up to ``limit`` tasks with expired leases to the queue.
@@ -341,10 +312,8 @@ class ReviewStore:
     def _add_skips(self, task: ReviewTask) -> None:
         if not task.skips:
             return
-        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
-        # Skips that are stored already stay unchanged.
         self._connection.execute(
-            dialect.insert(review_skips).on_conflict_do_nothing(),
+            self._missing(review_skips),
             [
                 {
                     "task_id": task.id,
@@ -410,13 +379,10 @@ def _changing(task: ReviewTask) -> dict[str, object]:
 
 def to_annotation(row: RowMapping) -> Annotation:
     """Return the annotation in a row with the columns of its table."""
-    own = {column.name: row[column] for column in annotations.c}
-    changed = {
-        "labels": tuple(own["labels"]),
-        "kind": ReviewKind(own["kind"]),
-        "comment": opened(own["comment"], own["id"], own["prediction_id"]),
-    }
-    return Annotation(**{**own, **changed})
+    column = annotations.c
+    comment = opened(row[column.comment], row[column.id], row[column.prediction_id])
+    labels = tuple(row[column.labels])
+    return of_row(Annotation, annotations, row, labels=labels, comment=comment)
 
 
 def _to_task(row: RowMapping, skips: Iterable[Skip]) -> ReviewTask:
@@ -426,7 +392,7 @@ def _to_task(row: RowMapping, skips: Iterable[Skip]) -> ReviewTask:
         id=row[column.id],
         prediction=to_prediction(row),
         kind=ReviewKind(row[column.kind]),
-        state=ReviewState(row[column.state]),
+        state=row[column.state],
         version=row[column.version],
         created_at=row[column.created_at],
         lease=None
