@@ -51,7 +51,7 @@ from setwise.service.api.http.connections import ConnectionLimits
 from setwise.service.api.http.dependencies import Edge
 from setwise.service.api.http.headers import SecurityHeaders
 from setwise.service.api.http.openapi import describe
-from setwise.service.pages.start import pages
+from setwise.service.pages import start
 from setwise.service.telemetry import RequestTelemetry, configure_logging
 from setwise.service.tracing import RequestSpans
 
@@ -135,7 +135,7 @@ def _routes() -> list[BaseRoute]:
         reference,
     ):
         router.include_router(module.router)
-    router.include_router(pages(), include_in_schema=False)
+    router.include_router(start.router, include_in_schema=False)
     return router.routes
 
 

@@ -24,94 +24,86 @@ from setwise.service.pages.visitors import LOGIN, local, who_may, who_sends
 from setwise.service.sign_in.oidc import Attempt, OpenIdConnect
 from setwise.service.sign_in.sessions import Visit, from_request
 
+Visits = Annotated[Visit, Depends(who_may())]
+Sends = Annotated[Visit, Depends(who_sends())]
 
-def doors() -> APIRouter:
-    """Return the routes of the pages at the door."""
-    router = APIRouter(route_class=Page)
-
-    @router.get(LOGIN)
-    def ask(edge: EdgeOf, request: Request, next: str = "/") -> Response:  # noqa: A002 -- its name in addresses
-        """Ask who is there, unless it is known."""
-        try:
-            edge.sessions.visit(request)
-        except Unauthenticated:
-            return _form(edge, request, back=local(next))
-        return go(local(next))
-
-    @router.post(LOGIN)
-    def sign_in(
-        *,
-        edge: EdgeOf,
-        request: Request,
-        login: Annotated[str, Form()] = "",
-        password: Annotated[str, Form()] = "",
-        back: Annotated[str, Form()] = "/",
-        csrf: Annotated[str, Form()] = "",
-    ) -> Response:
-        """Begin a session, or say why not."""
-        edge.sessions.check_form(request, csrf)
-        try:
-            signed_in, token = edge.services.accounts.sign_in(
-                login,
-                password,
-                visitor=from_request(ANONYMOUS, request),
-                device=edge.sessions.device(request),
-            )
-        except (WrongPassword, TooManyRequests) as error:
-            return _form(edge, request, back=local(back), login=login, error=error)
-        answer = go(local(back))
-        edge.sessions.begin(request, answer, token)
-        edge.sessions.know(request, answer, signed_in.person.login)
-        return answer
-
-    @router.post("/logout")
-    def sign_out(
-        edge: EdgeOf, request: Request, visit: Annotated[Visit, Depends(who_sends())]
-    ) -> Response:
-        """End the session."""
-        edge.services.accounts.sign_out(visit.token, visit.caller)
-        answer = go(LOGIN)
-        edge.sessions.end(request, answer)
-        return answer
-
-    return router
+router = APIRouter(route_class=Page)
 
 
-def accounts() -> APIRouter:
-    """Return the routes on which people see to their own account."""
-    router = APIRouter(route_class=Page)
+@router.get(LOGIN)
+def ask(edge: EdgeOf, request: Request, next: str = "/") -> Response:  # noqa: A002 -- its name in addresses
+    """Ask who is there, unless it is known."""
+    try:
+        edge.sessions.visit(request)
+    except Unauthenticated:
+        return _form(edge, request, back=local(next))
+    return go(local(next))
 
-    @router.get("/account")
-    def account(visit: Annotated[Visit, Depends(who_may())]) -> Response:
-        """Show who is signed in, and take another password."""
-        return page("account.html", {"error": None, "done": False}, visit=visit)
 
-    @router.post("/account/password")
-    def change_password(
-        *,
-        services: ServicesOf,
-        visit: Annotated[Visit, Depends(who_sends())],
-        old: Annotated[str, Form()] = "",
-        new: Annotated[str, Form()] = "",
-        again: Annotated[str, Form()] = "",
-    ) -> Response:
-        """Take another password; the person's other sessions end."""
-        status = HTTPStatus.UNPROCESSABLE_ENTITY
-        wrong = None if new == again else "The new passwords do not match; nothing was changed."
-        if wrong is None:
-            try:
-                services.accounts.change_own_password(visit.caller, visit.session, old, new)
-            except (WrongPassword, InvalidRequest) as error:
-                wrong = _words(error)
-            except TooManyRequests as error:
-                wrong, status = error.detail, HTTPStatus.TOO_MANY_REQUESTS
-        if wrong is None:
-            status = HTTPStatus.OK
-        return page(
-            "account.html", {"error": wrong, "done": wrong is None}, visit=visit, status=status
+@router.post(LOGIN)
+def sign_in(
+    *,
+    edge: EdgeOf,
+    request: Request,
+    login: Annotated[str, Form()] = "",
+    password: Annotated[str, Form()] = "",
+    back: Annotated[str, Form()] = "/",
+    csrf: Annotated[str, Form()] = "",
+) -> Response:
+    """Begin a session, or say why not."""
+    edge.sessions.check_form(request, csrf)
+    try:
+        signed_in, token = edge.services.accounts.sign_in(
+            login,
+            password,
+            visitor=from_request(ANONYMOUS, request),
+            device=edge.sessions.device(request),
         )
+    except (WrongPassword, TooManyRequests) as error:
+        return _form(edge, request, back=local(back), login=login, error=error)
+    answer = go(local(back))
+    edge.sessions.begin(request, answer, token)
+    edge.sessions.know(request, answer, signed_in.person.login)
+    return answer
 
-    return router
+
+@router.post("/logout")
+def sign_out(edge: EdgeOf, request: Request, visit: Sends) -> Response:
+    """End the session."""
+    edge.services.accounts.sign_out(visit.token, visit.caller)
+    answer = go(LOGIN)
+    edge.sessions.end(request, answer)
+    return answer
+
+
+@router.get("/account")
+def account(visit: Visits) -> Response:
+    """Show who is signed in, and take another password."""
+    return page("account.html", {"error": None, "done": False}, visit=visit)
+
+
+@router.post("/account/password")
+def change_password(
+    *,
+    services: ServicesOf,
+    visit: Sends,
+    old: Annotated[str, Form()] = "",
+    new: Annotated[str, Form()] = "",
+    again: Annotated[str, Form()] = "",
+) -> Response:
+    """Take another password; the person's other sessions end."""
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+    wrong = None if new == again else "The new passwords do not match; nothing was changed."
+    if wrong is None:
+        try:
+            services.accounts.change_own_password(visit.caller, visit.session, old, new)
+        except (WrongPassword, InvalidRequest) as error:
+            wrong = _words(error)
+        except TooManyRequests as error:
+            wrong, status = error.detail, HTTPStatus.TOO_MANY_REQUESTS
+    if wrong is None:
+        status = HTTPStatus.OK
+    return page("account.html", {"error": wrong, "done": wrong is None}, visit=visit, status=status)
 
 
 def _form(
@@ -162,49 +154,44 @@ def _provider(edge: EdgeOf) -> OpenIdConnect:
 Provider = Annotated[OpenIdConnect, Depends(_provider)]
 
 
-def external_doors() -> APIRouter:
-    """Return the routes between this service and the provider."""
-    router = APIRouter(route_class=Page)
+@router.get(f"{LOGIN}/oidc")
+def leave(
+    edge: EdgeOf,
+    provider: Provider,
+    request: Request,
+    next: str = "/",  # noqa: A002 -- its name in addresses
+) -> Response:
+    """Send the browser to the provider."""
+    attempt = Attempt.begin(local(next))
+    cookies = edge.sessions
+    answer = go(provider.address(attempt, cookies.origin(request) + CALLBACK))
+    cookies.remember(request, answer, json.dumps(asdict(attempt)))
+    return answer
 
-    @router.get(f"{LOGIN}/oidc")
-    def leave(
-        edge: EdgeOf,
-        provider: Provider,
-        request: Request,
-        next: str = "/",  # noqa: A002 -- its name in addresses
-    ) -> Response:
-        """Send the browser to the provider."""
-        attempt = Attempt.begin(local(next))
-        cookies = edge.sessions
-        answer = go(provider.address(attempt, cookies.origin(request) + CALLBACK))
-        cookies.remember(request, answer, json.dumps(asdict(attempt)))
-        return answer
 
-    @router.get(CALLBACK)
-    def arrive(
-        *,
-        edge: EdgeOf,
-        provider: Provider,
-        request: Request,
-        code: str = "",
-        state: str = "",
-        error: str = "",
-    ) -> Response:
-        """Begin a session for whomever the provider vouches for."""
-        cookies = edge.sessions
-        kept = cookies.recall(request)
-        attempt = Attempt(**json.loads(kept)) if kept else None
-        if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
-            raise Unauthenticated("This sign-in was started in another browser, or too long ago.")
-        if error or not code:
-            raise Unauthenticated("The identity provider did not sign you in. Try again.")
-        identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
-        _, token = edge.services.accounts.sign_in_externally(
-            identity, visitor=from_request(ANONYMOUS, request)
-        )
-        answer = go(local(attempt.back))
-        cookies.begin(request, answer, token)
-        cookies.forget(request, answer)
-        return answer
-
-    return router
+@router.get(CALLBACK)
+def arrive(
+    *,
+    edge: EdgeOf,
+    provider: Provider,
+    request: Request,
+    code: str = "",
+    state: str = "",
+    error: str = "",
+) -> Response:
+    """Begin a session for whomever the provider vouches for."""
+    cookies = edge.sessions
+    kept = cookies.recall(request)
+    attempt = Attempt(**json.loads(kept)) if kept else None
+    if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
+        raise Unauthenticated("This sign-in was started in another browser, or too long ago.")
+    if error or not code:
+        raise Unauthenticated("The identity provider did not sign you in. Try again.")
+    identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
+    _, token = edge.services.accounts.sign_in_externally(
+        identity, visitor=from_request(ANONYMOUS, request)
+    )
+    answer = go(local(attempt.back))
+    cookies.begin(request, answer, token)
+    cookies.forget(request, answer)
+    return answer
