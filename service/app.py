@@ -73,14 +73,10 @@ def create_app(
 ) -> FastAPI:
     """Return the FastAPI application.
 
-    Parameters
-    ----------
-    edge : Edge or None
-        Services and settings for the routes; without it, the application only describes itself.
-    lifespan : callable or None
-        Context that runs around the time of serving.
-    only : APIRouter or None
-        Routes in place of all of them.
+    ``edge``: Services and settings for the routes; without it, the application only describes
+    itself.
+    ``lifespan``: Context that runs around the time of serving.
+    ``only``: Routes in place of all of them.
     """
     app = FastAPI(
         title="Setwise",
@@ -167,12 +163,8 @@ def serve(
 ) -> None:
     """Serve until the process is asked to stop, then finish open requests.
 
-    Parameters
-    ----------
-    listener : socket
-        Accepts connections; closed in the end.
-    started : callable
-        Called with the URL once requests are served.
+    ``listener``: Accepts connections; closed in the end.
+    ``started``: Called with the URL once requests are served.
     """
     settings = application.settings
     configure_logging(settings.log_level, settings.log_format)

@@ -11,10 +11,7 @@ INTERNAL_ERROR = "internal-error"
 class ServiceError(Exception):
     """A request that fails, with a message for the caller.
 
-    Parameters
-    ----------
-    detail : str
-        What is wrong, where, and how to correct it.
+    ``detail``: What is wrong, where, and how to correct it.
     """
 
     def __init__(self, detail: str) -> None:
@@ -62,10 +59,7 @@ class WrongPassword(Unauthenticated):
 class TooManyRequests(ServiceError):
     """The caller sent too many requests and can retry later.
 
-    Parameters
-    ----------
-    retry_after_s : float
-        Seconds until the caller can retry.
+    ``retry_after_s``: Seconds until the caller can retry.
     """
 
     def __init__(self, detail: str, *, retry_after_s: float) -> None:

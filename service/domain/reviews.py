@@ -339,12 +339,8 @@ def calls_for_adjudication(
 ) -> bool:
     """Return whether a lead must decide after ``annotation``.
 
-    Parameters
-    ----------
-    others : sequence of Annotation
-        Earlier annotations of the same prediction.
-    reread : bool
-        Whether this document's audit is read again even if it agrees with the model.
+    ``others``: Earlier annotations of the same prediction.
+    ``reread``: Whether this document's audit is read again even if it agrees with the model.
     """
     match annotation.kind:
         case ReviewKind.AUDIT:
@@ -376,10 +372,7 @@ def adjudication(
 def is_final(annotation: Annotation, *, adjudicated: bool) -> bool:
     """Return whether the annotation's labels are the answer for the document.
 
-    Parameters
-    ----------
-    adjudicated : bool
-        Whether a lead decides on the document next.
+    ``adjudicated``: Whether a lead decides on the document next.
     """
     match annotation.kind:
         case ReviewKind.REVIEW | ReviewKind.ADJUDICATION:
@@ -400,11 +393,8 @@ def checked_answer(
 ) -> tuple[str, ...]:
     """Return a reviewer's labels in the vocabulary's order; raises `InvalidRequest`.
 
-    Parameters
-    ----------
-    vocabulary : sequence of str
-        The active model's labels. The prediction's own labels are allowed too, because another
-        model may have been activated since.
+    ``vocabulary``: The active model's labels. The prediction's own labels are allowed too, because
+    another model may have been activated since.
     """
     scored = prediction.scored
     allowed = [

@@ -51,12 +51,8 @@ def page(
 ) -> Response:
     """Return a page made from a template.
 
-    Parameters
-    ----------
-    values : mapping
-        What the template names. ``now`` is the present time unless given.
-    visit : Visit or None
-        Who reads it; their places, their name and a way to sign out stand in the header.
+    ``values``: What the template names. ``now`` is the present time unless given.
+    ``visit``: Who reads it; their places, their name and a way to sign out stand in the header.
     """
     given = {"now": datetime.now(UTC), **(values or {}), "visit": visit}
     return Response(

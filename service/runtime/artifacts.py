@@ -49,14 +49,9 @@ LARGEST_ARTIFACT = 20_000_000_000
 class FolderOrObjectStore:
     """An `ArtifactStore` on any file system that fsspec supports.
 
-    Parameters
-    ----------
-    url : str
-        Folder, or fsspec URL such as ``s3://bucket/models``.
-    cache : Path
-        Folder for local copies of a remote store.
-    new_id, now : callable
-        Return ids and times.
+    ``url``: Folder, or fsspec URL such as ``s3://bucket/models``.
+    ``cache``: Folder for local copies of a remote store.
+    ``new_id``, ``now``: Return ids and times.
     """
 
     def __init__(

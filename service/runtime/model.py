@@ -396,10 +396,7 @@ class ModelRegistry:
     def start(self, *, wait: bool = True) -> None:
         """Start following the database; a second call does nothing.
 
-        Parameters
-        ----------
-        wait : bool
-            Load the current model first; otherwise it is loaded in the background.
+        ``wait``: Load the current model first; otherwise it is loaded in the background.
         """
         if self._thread is not None:
             return

@@ -109,13 +109,8 @@ class Task:
 class Worker:
     """Runs one short and one long job at a time until stopped.
 
-    Parameters
-    ----------
-    jobs : Jobs
-    tasks : mapping
-        The task for each kind of job; jobs of other kinds are left to other workers.
-    poll_s : float
-        Pause before checking an empty queue again, in seconds.
+    ``tasks``: The task for each kind of job; jobs of other kinds are left to other workers.
+    ``poll_s``: Pause before checking an empty queue again, in seconds.
     """
 
     def __init__(self, jobs: Jobs, tasks: Mapping[str, Task], *, poll_s: float) -> None:

@@ -79,14 +79,9 @@ class Accounts(Recorded):
     ) -> tuple[ApiKey, str]:
         """Create a key; return it with its secret, which is not stored.
 
-        Parameters
-        ----------
-        scopes : frozenset of Permission or None
-            The permissions of ``role`` that the key has; None for all of them.
-        expires_at : datetime or None
-            When the key stops working.
-        per_minute : int or None
-            Allowed requests a minute, 0 for no limit; None for the default limit.
+        ``scopes``: The permissions of ``role`` that the key has; None for all of them.
+        ``expires_at``: When the key stops working.
+        ``per_minute``: Allowed requests a minute, 0 for no limit; None for the default limit.
         """
         caller.require(Permission.ADMINISTER)
         faults: list[FieldFault] = [
@@ -189,10 +184,7 @@ class Accounts(Recorded):
         Raises `InvalidRequest` if the login name, the name, the role or the password is not
         allowed; `LoginTaken` if another person has the login name.
 
-        Parameters
-        ----------
-        password : str or None
-            None for a person who signs in only with an identity provider.
+        ``password``: None for a person who signs in only with an identity provider.
         """
         caller.require(Permission.ADMINISTER)
         login = login_of(login)
@@ -253,10 +245,7 @@ class Accounts(Recorded):
 
         Raises `LastAdmin` if no other key or person could administer the service.
 
-        Parameters
-        ----------
-        who : str
-            Id or login name.
+        ``who``: Id or login name.
         """
         caller.require(Permission.ADMINISTER)
         faults: list[FieldFault] = []
@@ -371,10 +360,7 @@ class Accounts(Recorded):
         Raises `WrongPassword` if the name or the password is wrong, or the account is disabled;
         `TooManyRequests` if too many attempts have failed; the password is not checked.
 
-        Parameters
-        ----------
-        device : Device or None
-            The browser, if somebody signed in there before.
+        ``device``: The browser, if somebody signed in there before.
         """
         with self.passwords.place():
             return self._sign_in(login_of(login), password, visitor, device)

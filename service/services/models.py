@@ -64,10 +64,7 @@ class Models(Recorded):
         Raises `InvalidRequest` if ``source`` is not a valid artifact; `DuplicateModel` if the same
         content is already registered.
 
-        Parameters
-        ----------
-        source : str or file
-            An artifact folder, or a ZIP file of one.
+        ``source``: An artifact folder, or a ZIP file of one.
         """
         caller.require(Permission.ADMINISTER)
         if isinstance(source, str):
@@ -135,10 +132,7 @@ class Models(Recorded):
         serves; `NothingToRollBack` if no other model has served; `ModelDamaged` if that model no
         longer loads; the current one stays active.
 
-        Parameters
-        ----------
-        leaving : str or None
-            The version to leave. Repeating a rollback does not undo it.
+        ``leaving``: The version to leave. Repeating a rollback does not undo it.
         """
         caller.require(Permission.ADMINISTER)
         if leaving is None:

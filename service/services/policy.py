@@ -85,10 +85,7 @@ class Policies(Recorded):
         Raises `InvalidRequest` if the change is not valid, or checks contradict its target and it
         gives no reason; `StaleVersion` if the version in force is not the expected one.
 
-        Parameters
-        ----------
-        expected_version : str or None
-            The version that the caller read; None accepts any.
+        ``expected_version``: The version that the caller read; None accepts any.
         """
         caller.require(Permission.ADMINISTER)
         _check(change)
@@ -139,13 +136,9 @@ class Policies(Recorded):
 
         Raises `InvalidRequest` if both are given, or a value or rule is invalid.
 
-        Parameters
-        ----------
-        threshold, target_accuracy : float or None
-            At most one of them; without either, only the rules change. A target uses the threshold
-            that `advise` gives, if there is one.
-        rules : sequence or None
-            Declared rules; None keeps those in force.
+        ``threshold``, ``target_accuracy``: At most one of them; without either, only the rules
+        change. A target uses the threshold that `advise` gives, if there is one.
+        ``rules``: Declared rules; None keeps those in force.
         """
         caller.require(Permission.REPORT)
         faults = list(_preview_faults(threshold, target_accuracy))
@@ -224,10 +217,7 @@ def certified(
     A certificate holds for the documents that it was proved for: see `RoutingPolicy.is_covered_by`.
     Without such a certificate, the policy is returned unchanged.
 
-    Parameters
-    ----------
-    scorer : Scorer or None
-        The model and calibrator that serve now; None before the first prediction.
+    ``scorer``: The model and calibrator that serve now; None before the first prediction.
     """
     if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
         return policy

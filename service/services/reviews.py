@@ -111,10 +111,7 @@ class Reviews(Recorded):
         A task that would show the suggestion for a document whose blind review the caller holds is
         left out.
 
-        Parameters
-        ----------
-        reason : Reason or None
-            The prediction's reason.
+        ``reason``: The prediction's reason.
         """
         caller.require(Permission.READ_QUEUE)
         check_page(after, limit)
@@ -158,10 +155,7 @@ class Reviews(Recorded):
 
         Raises `TooManyLeases` if the caller already holds as many tasks as allowed.
 
-        Parameters
-        ----------
-        only : str, optional
-            Id of a task; no other task is claimed then.
+        ``only``: Id of a task; no other task is claimed then.
         """
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
@@ -249,13 +243,9 @@ class Reviews(Recorded):
         cannot be completed by the caller in that version; `InvalidRequest` if a label is unknown or
         repeated, or the comment cannot be stored.
 
-        Parameters
-        ----------
-        labels : sequence of str
-            Distinct labels of the active model or of the task's prediction; empty for the empty
-            set.
-        expected_version : int or None
-            The version of the task that the caller read; required.
+        ``labels``: Distinct labels of the active model or of the task's prediction; empty for the
+        empty set.
+        ``expected_version``: The version of the task that the caller read; required.
         """
         caller.require(Permission.REVIEW)
         if expected_version is None:

@@ -107,12 +107,9 @@ class Texts(Recorded):
         waits for review. The predictions stay as numbers without a name. A job removes it from
         the files of jobs.
 
-        Parameters
-        ----------
-        document_id : str or None
-            The id that its sender gave the document; erases all its predictions, by any client.
-        prediction_id : str or None
-            Instead, one prediction, such as one whose document has no id.
+        ``document_id``: The id that its sender gave the document; erases all its predictions, by
+        any client.
+        ``prediction_id``: Instead, one prediction, such as one whose document has no id.
         """
         caller.require(Permission.ADMINISTER)
         _check(document_id, prediction_id)

@@ -367,14 +367,10 @@ class Webhooks(Recorded):
     def claim(self, busy: Mapping[str, int], *, room: int, share: int) -> list[Parcel]:
         """Lease and return due deliveries.
 
-        Parameters
-        ----------
-        busy : mapping
-            Number of attempts in progress, by endpoint.
-        room : int
-            Most deliveries to claim.
-        share : int
-            Most attempts in progress to one endpoint, so that a slow one leaves room for others.
+        ``busy``: Number of attempts in progress, by endpoint.
+        ``room``: Most deliveries to claim.
+        ``share``: Most attempts in progress to one endpoint, so that a slow one leaves room for
+        others.
         """
         claimed: list[Parcel] = []
         # Couriers ask every second. Reading first does not block writers.

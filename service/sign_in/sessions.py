@@ -49,17 +49,11 @@ class Visit:
 class SessionCookies:
     """Reads and writes session cookies, and creates and checks form tokens.
 
-    Parameters
-    ----------
-    open_session : callable
-        Returns the session of a token, or raises `Unauthenticated`.
-    secret : bytes
-        Key of form tokens, shared by all processes of a service.
-    public_url : str
-        URL of the service for browsers, such as ``https://setwise.example``; if empty, the URL of
-        each request.
-    longest_s : float
-        Lifetime of the cookie, in seconds.
+    ``open_session``: Returns the session of a token, or raises `Unauthenticated`.
+    ``secret``: Key of form tokens, shared by all processes of a service.
+    ``public_url``: URL of the service for browsers, such as ``https://setwise.example``; if empty,
+    the URL of each request.
+    ``longest_s``: Lifetime of the cookie, in seconds.
     """
 
     def __init__(

@@ -54,12 +54,9 @@ class TextCipher:
     A sealed text is bound to its table, column and row, so an attacker who can write to the
     database cannot move it to a place where others would see it.
 
-    Parameters
-    ----------
-    keys : sequence of bytes
-        32 bytes each. The first one seals; all of them open.
-    transition : bool
-        Also read plain values, and those of release 0.1.0, until all are encrypted again.
+    ``keys``: 32 bytes each. The first one seals; all of them open.
+    ``transition``: Also read plain values, and those of release 0.1.0, until all are encrypted
+    again.
     """
 
     def __init__(self, keys: Sequence[bytes], *, transition: bool = False) -> None:
@@ -277,12 +274,8 @@ def opened(stored: Stored | None, *row: str) -> Any:  # noqa: ANN401 -- text or 
     Raises `StorageUnavailable` if its key is missing, it was changed or moved, or it is plain
     beside sealed ones.
 
-    Parameters
-    ----------
-    stored : Stored or None
-        As selected from the database.
-    *row : str
-        The row's `Sealed.row`.
+    ``stored``: As selected from the database.
+    ``row``: The row's `Sealed.row`.
     """
     return None if stored is None else stored.open(row)
 
@@ -292,12 +285,8 @@ class Sealed(TypeDecorator[Any]):  # Any: written as `InRow`, read as `Stored`
 
     Write `InRow`, and read with `opened`: a sealed text opens only in its own column and row.
 
-    Parameters
-    ----------
-    place : str
-        Table and column.
-    *row : str
-        The columns that identify the row: the primary key, and the owner where there is one.
+    ``place``: Table and column.
+    ``row``: The columns that identify the row: the primary key, and the owner where there is one.
     """
 
     impl = Text

@@ -95,10 +95,7 @@ class PredictionStore(Store):
     def replayed(self, names: Collection[_KeyName]) -> dict[_KeyName, tuple[Prediction, str]]:
         """Return stored predictions by idempotency key, each with its request digest.
 
-        Parameters
-        ----------
-        names : collection of pairs
-            Client ids and their keys.
+        ``names``: Client ids and their keys.
         """
         key = idempotency_keys.c
         rows = self._connection.execute(

@@ -53,12 +53,8 @@ class Callers:
     A revoked key can therefore work for up to ``trusted_s`` longer in a process that has just seen
     it. Refusals are not cached, so a new key works at once.
 
-    Parameters
-    ----------
-    authenticate : callable
-        Finds the holder of a secret, or raises `Unauthenticated`.
-    trusted_s : float
-        How long an answer is cached, in seconds.
+    ``authenticate``: Finds the holder of a secret, or raises `Unauthenticated`.
+    ``trusted_s``: How long an answer is cached, in seconds.
     """
 
     def __init__(
@@ -227,14 +223,9 @@ def listed(
 ) -> Response:
     """Return one page of a list.
 
-    Parameters
-    ----------
-    scope : str
-        The list with its filters, which a cursor is bound to.
-    read : callable
-        Reads the page from ``after`` and ``limit``.
-    body : callable
-        Returns the body of an item.
+    ``scope``: The list with its filters, which a cursor is bound to.
+    ``read``: Reads the page from ``after`` and ``limit``.
+    ``body``: Returns the body of an item.
     """
     page = read(after=edge.cursors.read(wanted.cursor, scope), limit=wanted.limit)
     return answer(
@@ -265,13 +256,9 @@ def answer(
     A finished response saves a `def` endpoint the second trip through the thread pool that
     FastAPI's serialisation takes.
 
-    Parameters
-    ----------
-    etag : str or int or None
-        The version.
-    counts : bool
-        Whether the body also counts what changes without a new version; then the tag has a digest
-        of the body after the version.
+    ``etag``: The version.
+    ``counts``: Whether the body also counts what changes without a new version; then the tag has a
+    digest of the body after the version.
     """
     content = to_json(body)
     digest = f".{hashlib.sha256(content).hexdigest()[:8]}" if counts else ""

@@ -262,12 +262,8 @@ class Frame:
     ) -> Response:
         """Return a page.
 
-        Parameters
-        ----------
-        notice : str
-            The word of an action's notice; any other is ignored.
-        refusal : str
-            Why something could not be done.
+        ``notice``: The word of an action's notice; any other is ignored.
+        ``refusal``: Why something could not be done.
         """
         readable = [each for each in self._sections if visit.caller.may_one(each.needed)]
         values = {

@@ -192,10 +192,7 @@ def name_of(services: Services, actor_id: str) -> str:
 def typed(policy: RoutingPolicy, before: Filled | None = None) -> Filled:
     """Return the form that would make a policy.
 
-    Parameters
-    ----------
-    before : Filled or None
-        The form that was sent; a threshold in it survives while the mode does not use it.
+    ``before``: The form that was sent; a threshold in it survives while the mode does not use it.
     """
     fixed = policy.threshold_mode is ThresholdMode.FIXED
     unused = before.text("threshold") if before else ""

@@ -32,12 +32,8 @@ def grant(connection: Connection, user: str) -> None:
 
     Raises `ValueError` if the role does not exist, or the database is not PostgreSQL.
 
-    Parameters
-    ----------
-    connection : Connection
-        A connection of the tables' owner, in a transaction.
-    user : str
-        An existing PostgreSQL role.
+    ``connection``: A connection of the tables' owner, in a transaction.
+    ``user``: An existing PostgreSQL role.
     """
     if connection.dialect.name != "postgresql":
         raise ValueError("SQLite has no users; triggers alone protect what is history there")
