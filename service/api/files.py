@@ -16,15 +16,7 @@ from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import Job
 from setwise.service.api.schemas import Instant, RequestBody
 from setwise.service.api.schemas import Query as Parameters
-from setwise.service.domain.errors import (
-    BlindReviewHeld,
-    IdempotencyMismatch,
-    JobNotFound,
-    JobUnfinished,
-    ResultNotFound,
-    StorageFull,
-    UploadTooLarge,
-)
+from setwise.service.domain import errors
 from setwise.service.domain.files import COLUMNS, Exported, ExportRequest, Format
 from setwise.service.services.files import Upload
 
@@ -120,7 +112,12 @@ class ExportJobRequest(_Wanted, RequestBody):
             "headers": headers("Location"),
             "description": "The job that was requested with this key before.",
         },
-        **documented(UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, IdempotencyMismatch, StorageFull),
+        **documented(
+            UNSUPPORTED_MEDIA_TYPE,
+            errors.UploadTooLarge,
+            errors.IdempotencyMismatch,
+            errors.StorageFull,
+        ),
     },
     openapi_extra={
         "requestBody": {
@@ -197,7 +194,9 @@ async def _receive(request: Request, upload: Upload) -> None:
                 }
             },
         },
-        **documented(JobNotFound, JobUnfinished, ResultNotFound, BlindReviewHeld),
+        **documented(
+            errors.JobNotFound, errors.JobUnfinished, errors.ResultNotFound, errors.BlindReviewHeld
+        ),
     },
 )
 def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
@@ -237,7 +236,7 @@ def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response
                 },
             },
         },
-        **documented(BlindReviewHeld),
+        **documented(errors.BlindReviewHeld),
     },
 )
 def export(

@@ -31,20 +31,7 @@ from setwise.service.api.schemas import (
     RequestBody,
     WhollyListed,
 )
-from setwise.service.domain import models
-from setwise.service.domain.errors import (
-    DuplicateModel,
-    InvalidRequest,
-    ModelDamaged,
-    ModelNotFound,
-    NothingToRollBack,
-    ShadowNotFound,
-    ShadowTaken,
-    StaleVersion,
-    StorageFull,
-    UploadTooLarge,
-    VersionRequired,
-)
+from setwise.service.domain import errors, models
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.services.models import ComparisonReport
 
@@ -54,7 +41,7 @@ ARCHIVE_TYPES = ("application/zip", "application/octet-stream")
 router = APIRouter(prefix="/v1/admin/models", tags=["administration"], route_class=StrictRoute)
 uploads = APIRouter(tags=["administration"], route_class=UploadRoute)
 
-_ONE_MODEL = (ModelNotFound,)
+_ONE_MODEL = (errors.ModelNotFound,)
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _DIFFERENCE: Example = {
     "prediction_id": _ID,
@@ -224,7 +211,11 @@ class Shadowing(Mirror):
     response_model=Model,
     response_description="The registered model; it does not serve yet.",
     responses=documented(
-        UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, InvalidRequest, DuplicateModel, StorageFull
+        UNSUPPORTED_MEDIA_TYPE,
+        errors.UploadTooLarge,
+        errors.InvalidRequest,
+        errors.DuplicateModel,
+        errors.StorageFull,
     ),
     openapi_extra={
         "requestBody": {
@@ -250,7 +241,7 @@ async def add_model(request: Request, caller: CallerOf, edge: EdgeOf) -> Respons
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit:
-                raise UploadTooLarge(f"The file has more than the {limit} bytes allowed.")
+                raise errors.UploadTooLarge(f"The file has more than the {limit} bytes allowed.")
             await run_in_threadpool(file.write, chunk)
         file.seek(0)
         model = await run_in_threadpool(services.models.add, caller, file)
@@ -266,7 +257,7 @@ def list_models(caller: CallerOf, services: ServicesOf) -> Response:
 @router.post(
     "/{model_id}/activate",
     response_model=Model,
-    responses=documented(*_ONE_MODEL, ModelDamaged),
+    responses=documented(*_ONE_MODEL, errors.ModelDamaged),
 )
 def activate_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Replace the model that serves.
@@ -281,7 +272,9 @@ def activate_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Res
 @router.post(
     "/rollback",
     response_model=Model,
-    responses=documented(NothingToRollBack, ModelDamaged, StaleVersion, VersionRequired),
+    responses=documented(
+        errors.NothingToRollBack, errors.ModelDamaged, errors.StaleVersion, errors.VersionRequired
+    ),
 )
 def roll_back_model(
     caller: CallerOf,
@@ -305,7 +298,7 @@ def roll_back_model(
 @router.post(
     "/{model_id}/verify",
     response_model=Verified,
-    responses=documented(*_ONE_MODEL, ModelDamaged),
+    responses=documented(*_ONE_MODEL, errors.ModelDamaged),
 )
 def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Load a registered model, check its checksums, and run one prediction."""
@@ -316,7 +309,7 @@ def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Respo
 @router.post(
     "/{model_id}/shadow",
     response_model=Shadowing,
-    responses=documented(*_ONE_MODEL, ModelDamaged, ShadowTaken),
+    responses=documented(*_ONE_MODEL, errors.ModelDamaged, errors.ShadowTaken),
 )
 def begin_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Start scoring live traffic with a model that decides nothing.
@@ -332,7 +325,7 @@ def begin_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Respo
     "/{model_id}/shadow",
     status_code=204,
     response_description="The shadow has ended; its comparisons are kept.",
-    responses=documented(*_ONE_MODEL, ShadowNotFound),
+    responses=documented(*_ONE_MODEL, errors.ShadowNotFound),
 )
 def end_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Stop a model from scoring live traffic."""

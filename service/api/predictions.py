@@ -29,15 +29,8 @@ from setwise.service.api.schemas import (
     PredictionRequest,
     RequestBody,
 )
+from setwise.service.domain import errors
 from setwise.service.domain.callers import Permission
-from setwise.service.domain.errors import (
-    BlindReviewHeld,
-    DocumentTooLarge,
-    IdempotencyMismatch,
-    ModelUnavailable,
-    PredictionNotFound,
-    StorageUnavailable,
-)
 from setwise.service.domain.files import prediction_row
 from setwise.service.domain.predictions import (
     Document,
@@ -139,7 +132,7 @@ class Batch(AnswerBody):
     response_model=Prediction,
     response_description="The prediction, stored; `Location` is its address.",
     responses=answering("Location", status=201)
-    | documented(DocumentTooLarge, IdempotencyMismatch, ModelUnavailable),
+    | documented(errors.DocumentTooLarge, errors.IdempotencyMismatch, errors.ModelUnavailable),
 )
 async def predict(
     request: Request,
@@ -165,7 +158,7 @@ async def predict(
     return answer(prediction_row(made), status=201, headers={"Location": f"{ADDRESS}/{made.id}"})
 
 
-@router.post("/batch", response_model=Batch, responses=documented(ModelUnavailable))
+@router.post("/batch", response_model=Batch, responses=documented(errors.ModelUnavailable))
 async def predict_batch(
     request: Request,
     caller: CallerOf,
@@ -194,7 +187,7 @@ async def predict_batch(
     )
     if not any(isinstance(outcome, Stored) for outcome in outcomes):
         for outcome in outcomes:
-            if isinstance(outcome, ModelUnavailable | StorageUnavailable):
+            if isinstance(outcome, errors.ModelUnavailable | errors.StorageUnavailable):
                 raise outcome
     for outcome in outcomes:
         if isinstance(outcome, Stored):
@@ -249,7 +242,7 @@ def list_predictions(
 @router.get(
     "/{prediction_id}",
     response_model=Prediction,
-    responses=documented(PredictionNotFound, BlindReviewHeld),
+    responses=documented(errors.PredictionNotFound, errors.BlindReviewHeld),
 )
 def get_prediction(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """Read one stored prediction; it never changes."""

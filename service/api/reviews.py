@@ -21,22 +21,12 @@ from setwise.service.api.schemas import (
     ReviewTask,
     SkipRequest,
 )
-from setwise.service.domain import reviews
-from setwise.service.domain.errors import (
-    BlindReviewHeld,
-    LeaseLost,
-    ModelUnavailable,
-    ReviewAlreadyDecided,
-    ReviewNotFound,
-    StaleVersion,
-    TooManyLeases,
-    VersionRequired,
-)
+from setwise.service.domain import errors, reviews
 
 router = APIRouter(prefix="/v1", tags=["reviews"], route_class=StrictRoute)
 
-_ONE_TASK = (ReviewNotFound,)
-_HELD_TASK = (*_ONE_TASK, LeaseLost, ReviewAlreadyDecided)
+_ONE_TASK = (errors.ReviewNotFound,)
+_HELD_TASK = (*_ONE_TASK, errors.LeaseLost, errors.ReviewAlreadyDecided)
 
 
 @router.get("/reviews", response_model=ReviewPage)
@@ -54,7 +44,7 @@ def list_reviews(
     responses={
         **answering("ETag"),
         204: {"description": "No task waits for you."},
-        **documented(TooManyLeases),
+        **documented(errors.TooManyLeases),
     },
 )
 def claim_review(caller: CallerOf, services: ServicesOf) -> Response:
@@ -66,7 +56,7 @@ def claim_review(caller: CallerOf, services: ServicesOf) -> Response:
 @router.get(
     "/reviews/{task_id}",
     response_model=ReviewTask,
-    responses=answering("ETag") | documented(*_ONE_TASK, BlindReviewHeld),
+    responses=answering("ETag") | documented(*_ONE_TASK, errors.BlindReviewHeld),
 )
 def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Read one task, for example after reloading a page."""
@@ -109,7 +99,7 @@ def skip_review(
     "/reviews/{task_id}/complete",
     response_model=Completion,
     responses=answering("ETag")
-    | documented(*_HELD_TASK, StaleVersion, VersionRequired, ModelUnavailable),
+    | documented(*_HELD_TASK, errors.StaleVersion, errors.VersionRequired, errors.ModelUnavailable),
 )
 def complete_review(
     caller: CallerOf,
@@ -136,7 +126,7 @@ def _shown(task: reviews.ReviewTask) -> Response:
 @router.get(
     "/labels",
     response_model=LabelPage,
-    responses=documented(ModelUnavailable),
+    responses=documented(errors.ModelUnavailable),
 )
 def search_labels(
     caller: CallerOf, wanted: Annotated[LabelQuery, Query()], edge: EdgeOf

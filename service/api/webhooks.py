@@ -21,14 +21,8 @@ from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import AnswerBody, Listed, Paged, RequestBody, WhollyListed
 from setwise.service.api.webhook_messages import MESSAGE
+from setwise.service.domain import errors
 from setwise.service.domain import webhooks as domain
-from setwise.service.domain.errors import (
-    BlindReviewHeld,
-    DeliveryCancelled,
-    DeliveryNotFound,
-    StaleVersion,
-    WebhookNotFound,
-)
 from setwise.service.domain.webhooks import DeliveryState, EndpointChange, MessageType
 from setwise.service.services.webhooks import MOST_ACKNOWLEDGED
 
@@ -299,7 +293,7 @@ class Acknowledged(AnswerBody):
 
 # Routes
 
-_ONE_WEBHOOK = (WebhookNotFound,)
+_ONE_WEBHOOK = (errors.WebhookNotFound,)
 
 IfMatch = Annotated[
     str | None,
@@ -352,7 +346,7 @@ def get_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Resp
 @router.put(
     "/admin/webhooks/{webhook_id}",
     response_model=Webhook,
-    responses=answering("ETag") | documented(*_ONE_WEBHOOK, StaleVersion),
+    responses=answering("ETag") | documented(*_ONE_WEBHOOK, errors.StaleVersion),
 )
 def change_webhook(
     caller: CallerOf,
@@ -372,7 +366,7 @@ def change_webhook(
     "/admin/webhooks/{webhook_id}",
     status_code=204,
     response_description="The webhook is deleted.",
-    responses=documented(*_ONE_WEBHOOK, StaleVersion),
+    responses=documented(*_ONE_WEBHOOK, errors.StaleVersion),
 )
 def delete_webhook(
     caller: CallerOf, webhook_id: str, *, services: ServicesOf, if_match: IfMatch = None
@@ -442,7 +436,7 @@ def list_deliveries(
 @router.get(
     "/admin/deliveries/{delivery_id}",
     response_model=DeliveryWithLog,
-    responses=documented(DeliveryNotFound, BlindReviewHeld),
+    responses=documented(errors.DeliveryNotFound, errors.BlindReviewHeld),
 )
 def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
     """Read a delivery, its payload, and every attempt with its response."""
@@ -454,7 +448,7 @@ def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Re
     status_code=202,
     response_model=Delivery,
     response_description="The delivery, due at once.",
-    responses=documented(DeliveryNotFound, DeliveryCancelled),
+    responses=documented(errors.DeliveryNotFound, errors.DeliveryCancelled),
 )
 def replay_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
     """Send a delivered, dead or waiting message again."""

@@ -9,15 +9,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Request, Response
 
 from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf
+from setwise.service.domain import errors
 from setwise.service.domain.callers import ANONYMOUS
-from setwise.service.domain.errors import (
-    InvalidRequest,
-    NotFound,
-    ServiceError,
-    TooManyRequests,
-    Unauthenticated,
-    WrongPassword,
-)
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import LOGIN, local, who_may, who_sends
@@ -35,7 +28,7 @@ def ask(edge: EdgeOf, request: Request, next: str = "/") -> Response:  # noqa: A
     """Ask who is there, unless it is known."""
     try:
         edge.sessions.visit(request)
-    except Unauthenticated:
+    except errors.Unauthenticated:
         return _form(edge, request, back=local(next))
     return go(local(next))
 
@@ -59,7 +52,7 @@ def sign_in(
             visitor=from_request(ANONYMOUS, request),
             device=edge.sessions.device(request),
         )
-    except (WrongPassword, TooManyRequests) as error:
+    except (errors.WrongPassword, errors.TooManyRequests) as error:
         return _form(edge, request, back=local(back), login=login, error=error)
     answer = go(local(back))
     edge.sessions.begin(request, answer, token)
@@ -97,9 +90,9 @@ def change_password(
     if wrong is None:
         try:
             services.accounts.change_own_password(visit.caller, visit.session, old, new)
-        except (WrongPassword, InvalidRequest) as error:
+        except (errors.WrongPassword, errors.InvalidRequest) as error:
             wrong = _words(error)
-        except TooManyRequests as error:
+        except errors.TooManyRequests as error:
             wrong, status = error.detail, HTTPStatus.TOO_MANY_REQUESTS
     if wrong is None:
         status = HTTPStatus.OK
@@ -112,13 +105,13 @@ def _form(
     *,
     back: str,
     login: str = "",
-    error: ServiceError | None = None,
+    error: errors.ServiceError | None = None,
 ) -> Response:
     status = HTTPStatus.OK
     bound = Response()
     token = edge.sessions.form_token(request, bound)
     if error is not None:
-        late = isinstance(error, TooManyRequests)
+        late = isinstance(error, errors.TooManyRequests)
         status = HTTPStatus.TOO_MANY_REQUESTS if late else HTTPStatus.FORBIDDEN
     answer = page(
         "login.html",
@@ -132,13 +125,13 @@ def _form(
         status=status,
     )
     answer.headers["Set-Cookie"] = bound.headers["Set-Cookie"]
-    if isinstance(error, TooManyRequests):
+    if isinstance(error, errors.TooManyRequests):
         answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     return answer
 
 
-def _words(error: ServiceError) -> str:
-    faults = error.faults if isinstance(error, InvalidRequest) else ()
+def _words(error: errors.ServiceError) -> str:
+    faults = error.faults if isinstance(error, errors.InvalidRequest) else ()
     return " ".join([error.detail, *(f"It {fault.detail}." for fault in faults)])
 
 
@@ -147,7 +140,7 @@ CALLBACK = f"{LOGIN}/oidc/callback"
 
 def _provider(edge: EdgeOf) -> OpenIdConnect:
     if edge.provider is None:
-        raise NotFound("This service has no identity provider.")
+        raise errors.NotFound("This service has no identity provider.")
     return edge.provider
 
 
@@ -184,9 +177,11 @@ def arrive(
     kept = cookies.recall(request)
     attempt = Attempt(**json.loads(kept)) if kept else None
     if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
-        raise Unauthenticated("This sign-in was started in another browser, or too long ago.")
+        raise errors.Unauthenticated(
+            "This sign-in was started in another browser, or too long ago."
+        )
     if error or not code:
-        raise Unauthenticated("The identity provider did not sign you in. Try again.")
+        raise errors.Unauthenticated("The identity provider did not sign you in. Try again.")
     identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
     _, token = edge.services.accounts.sign_in_externally(
         identity, visitor=from_request(ANONYMOUS, request)

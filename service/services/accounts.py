@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from setwise.service.domain import errors
 from setwise.service.domain.accounts import (
     LONGEST_NAME,
     MOST_PER_MINUTE,
@@ -26,18 +27,6 @@ from setwise.service.domain.accounts import (
     secret_for,
 )
 from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Permission, Role
-from setwise.service.domain.errors import (
-    FieldFault,
-    Forbidden,
-    InvalidRequest,
-    KeyExpired,
-    KeyNotFound,
-    LastAdmin,
-    PersonNotFound,
-    TooManyRequests,
-    Unauthenticated,
-    WrongPassword,
-)
 from setwise.service.domain.text import is_id, text_faults
 from setwise.service.services.ports import Passwords
 from setwise.service.services.recording import Recorded
@@ -84,16 +73,18 @@ class Accounts(Recorded):
         ``per_minute``: Allowed requests a minute, 0 for no limit; None for the default limit.
         """
         caller.require(Permission.ADMINISTER)
-        faults: list[FieldFault] = [
+        faults: list[errors.FieldFault] = [
             *text_faults(name, "/name", longest=LONGEST_NAME),
             *scope_faults(role, scopes, "/scopes"),
         ]
         if expires_at is not None and expires_at <= self.now():
-            faults.append(FieldFault("/expires_at", "is in the past"))
+            faults.append(errors.FieldFault("/expires_at", "is in the past"))
         if per_minute is not None and not 0 <= per_minute <= MOST_PER_MINUTE:
-            faults.append(FieldFault("/per_minute", f"must lie between 0 and {MOST_PER_MINUTE}"))
+            faults.append(
+                errors.FieldFault("/per_minute", f"must lie between 0 and {MOST_PER_MINUTE}")
+            )
         if faults:
-            raise InvalidRequest("The key cannot be created.", faults)
+            raise errors.InvalidRequest("The key cannot be created.", faults)
         secret = secret_for(role, self.new_secret())
         key = ApiKey(
             id=self.new_id(),
@@ -137,7 +128,7 @@ class Accounts(Recorded):
             keys = {key.id: key for key in transaction.keys.all(for_update=True)}
             key = keys.get(key_id)
             if key is None:
-                raise KeyNotFound(f"No key has the id {key_id!r}.")
+                raise errors.KeyNotFound(f"No key has the id {key_id!r}.")
             if key.revoked:
                 return key
             now = self.now()
@@ -157,11 +148,11 @@ class Accounts(Recorded):
         with self.begin(read_only=True) as transaction:
             key = transaction.keys.by_digest(digest)
         if key is None:
-            raise Unauthenticated("No key has this secret; ask an administrator for one.")
+            raise errors.Unauthenticated("No key has this secret; ask an administrator for one.")
         if key.revoked:
-            raise Unauthenticated("This key is revoked; ask an administrator for a new one.")
+            raise errors.Unauthenticated("This key is revoked; ask an administrator for a new one.")
         if key.expired(self.now()):
-            raise KeyExpired(
+            raise errors.KeyExpired(
                 f"This key expired at {key.expires_at:%Y-%m-%d %H:%M} UTC; ask an administrator "
                 "for a new one."
             )
@@ -197,7 +188,7 @@ class Accounts(Recorded):
             password = readable_password(password)
             faults += password_faults(password, "/password", login=login)
         if faults:
-            raise InvalidRequest("The account cannot be created.", faults)
+            raise errors.InvalidRequest("The account cannot be created.", faults)
         person = Person(
             id=self.new_id(),
             login=login,
@@ -248,13 +239,13 @@ class Accounts(Recorded):
         ``who``: Id or login name.
         """
         caller.require(Permission.ADMINISTER)
-        faults: list[FieldFault] = []
+        faults: list[errors.FieldFault] = []
         if name is not None:
             faults += text_faults(name, "/name", longest=LONGEST_NAME)
         if role is not None:
             faults += role_faults(role, "/role")
         if faults:
-            raise InvalidRequest("The account cannot be changed.", faults)
+            raise errors.InvalidRequest("The account cannot be changed.", faults)
         with self.begin() as transaction:
             old = _known(transaction, who, for_update=True)
             new = old.changed(name=name, role=role, disabled=disabled, now=self.now())
@@ -323,7 +314,7 @@ class Accounts(Recorded):
             with self.begin() as transaction:
                 self._note(transaction, caller, "person.password_refused", person.id)
                 transaction.commit()
-            raise WrongPassword("The present password is wrong.")
+            raise errors.WrongPassword("The present password is wrong.")
         self.throttle.unchecked(counted)  # right, even if the new one is refused
         hashed = self._hashed(person, new)
         with self.begin() as transaction:
@@ -340,7 +331,7 @@ class Accounts(Recorded):
         password = readable_password(password)
         faults = list(password_faults(password, "/password", login=person.login))
         if faults:
-            raise InvalidRequest("The password is not allowed.", faults)
+            raise errors.InvalidRequest("The password is not allowed.", faults)
         return self.passwords.hash(password)
 
     # Sessions
@@ -379,7 +370,7 @@ class Accounts(Recorded):
             with self.begin() as transaction:
                 self._note(transaction, visitor, "session.refused", subject)
                 transaction.commit()
-            raise WrongPassword("The name or the password is wrong.")
+            raise errors.WrongPassword("The name or the password is wrong.")
         better = self.passwords.hash(password) if self.passwords.outdated(stored) else stored
         with self.begin() as transaction:
             # Hashing is slow, so the account may have changed.
@@ -387,7 +378,7 @@ class Accounts(Recorded):
             kept = person.password == stored
             # A parallel sign-in may have stored another hash of the same password.
             if person.disabled or not (kept or self.passwords.verify(person.password, password)):
-                raise WrongPassword("The name or the password is wrong.")
+                raise errors.WrongPassword("The name or the password is wrong.")
             if kept and better != stored:
                 person = replace(person, password=better)
                 transaction.people.save(person)
@@ -399,7 +390,7 @@ class Accounts(Recorded):
     def _verified(self, counted: Counted, stored: str | None, password: str) -> bool:
         try:
             return self.passwords.verify(stored, password)
-        except TooManyRequests:
+        except errors.TooManyRequests:
             self.throttle.unchecked(counted)
             raise
 
@@ -413,7 +404,7 @@ class Accounts(Recorded):
         role or the account is disabled.
         """
         if identity.role is None:
-            raise Forbidden("None of your groups has a role here; ask an administrator.")
+            raise errors.Forbidden("None of your groups has a role here; ask an administrator.")
         service = SYSTEM.calling_from(None, visitor.request_id)
         name = identity.name.replace("\x00", "").strip()[:LONGEST_NAME] or "unnamed"
         with self.begin() as transaction:
@@ -422,7 +413,7 @@ class Accounts(Recorded):
                 person = self._newcomer(transaction, identity, name, identity.role)
                 self._add_person(transaction, service, person)
             elif person.disabled:
-                raise Forbidden("This account is disabled; ask an administrator.")
+                raise errors.Forbidden("This account is disabled; ask an administrator.")
             elif (person.name, person.role) != (name, identity.role):
                 if person.role is not identity.role:
                     transaction.sessions.delete_of(person.id)
@@ -470,7 +461,7 @@ class Accounts(Recorded):
         with self.begin(read_only=True) as transaction:
             stored = transaction.sessions.by_digest(digest)
         if stored is None or not self.session_rule.live(stored[0], now) or stored[1].disabled:
-            raise Unauthenticated("You are signed out; sign in again.")
+            raise errors.Unauthenticated("You are signed out; sign in again.")
         session, person = stored
         if now - session.seen_at >= SEEN_EVERY:
             with self.begin() as transaction:
@@ -500,7 +491,7 @@ def _known(transaction: Transaction, who: str, *, for_update: bool = False) -> P
         else transaction.people.by_login(login_of(who), for_update=for_update)
     )
     if person is None:
-        raise PersonNotFound(f"No person has the id or login name {who!r}.")
+        raise errors.PersonNotFound(f"No person has the id or login name {who!r}.")
     return person
 
 
@@ -512,6 +503,6 @@ def _refuse_last_admin(transaction: Transaction, *, leaving: str) -> None:
         person.administers() and person.id != leaving for person in people
     ):
         return
-    raise LastAdmin(
+    raise errors.LastAdmin(
         "This is the last admin; create another admin key, or make another person an admin, first."
     )

@@ -16,17 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import Any, Self, cast
 
+from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Permission, Role
-from setwise.service.domain.errors import (
-    FieldFault,
-    Forbidden,
-    IdempotencyMismatch,
-    InvalidRequest,
-    ModelUnavailable,
-    ServiceError,
-    StorageUnavailable,
-    UploadTooLarge,
-)
 from setwise.service.domain.files import (
     BadLine,
     Exported,
@@ -112,7 +103,9 @@ class Upload:
             raise RuntimeError("the upload is not open")
         self.size += len(content)
         if self.size > self._max_bytes:
-            raise UploadTooLarge(f"The file has more than the {self._max_bytes} bytes allowed.")
+            raise errors.UploadTooLarge(
+                f"The file has more than the {self._max_bytes} bytes allowed."
+            )
         self._digest.update(content)
         self._sink.write(content)
 
@@ -199,7 +192,7 @@ class Files(Recorded):
             if not kept:
                 self.store.remove(job_folder(upload.job_id))
         if before is None or before.payload.get("sha256") != upload.digest:
-            raise IdempotencyMismatch(
+            raise errors.IdempotencyMismatch(
                 "This Idempotency-Key was used before for another file; use a new key."
             )
         return before, False
@@ -239,9 +232,9 @@ class Files(Recorded):
                         place = self._score(job, place, block)
                         progress.checkpoint(asdict(place))
         except FileNotFoundError as error:
-            raise InvalidRequest("The uploaded file is no longer there.") from error
+            raise errors.InvalidRequest("The uploaded file is no longer there.") from error
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise InvalidRequest(
+            raise errors.InvalidRequest(
                 f"The gzip data is cut off or damaged after line {place.line}; what came before "
                 "is predicted."
             ) from error
@@ -375,7 +368,7 @@ class Files(Recorded):
                     return
                 after = str(rows[-1]["id"])
                 if self.stopwatch() - started > LONGEST_EXPORT_S:
-                    raise StorageUnavailable(
+                    raise errors.StorageUnavailable(
                         f"The export took longer than {LONGEST_EXPORT_S:.0f} s and was cut off; "
                         "go on after the last row that you have."
                     )
@@ -388,22 +381,22 @@ def _upload_path(job_id: str) -> str:
 def _check(upload: Upload, request_key: str | None) -> None:
     faults = []
     if upload.size == 0:
-        faults.append(FieldFault("", "is empty; send one JSON object a line"))
+        faults.append(errors.FieldFault("", "is empty; send one JSON object a line"))
     if request_key is not None:
         pointer = "/header/Idempotency-Key"
         faults += text_faults(request_key, pointer, longest=LONGEST_IDEMPOTENCY_KEY)
     if faults:
-        raise InvalidRequest("This file cannot be scored.", faults)
+        raise errors.InvalidRequest("This file cannot be scored.", faults)
 
 
 def _row(outcome: Outcome) -> dict[str, object]:
     if isinstance(outcome, Prediction):
         return {"prediction": prediction_row(outcome)}
-    if isinstance(outcome, ModelUnavailable | StorageUnavailable):
+    if isinstance(outcome, errors.ModelUnavailable | errors.StorageUnavailable):
         raise outcome  # not the document's fault: retry the job
-    if isinstance(outcome, ServiceError):
-        faults = outcome.faults if isinstance(outcome, InvalidRequest) else ()
-        placed = [FieldFault(f.pointer.removeprefix("/document"), f.detail) for f in faults]
+    if isinstance(outcome, errors.ServiceError):
+        faults = outcome.faults if isinstance(outcome, errors.InvalidRequest) else ()
+        placed = [errors.FieldFault(f.pointer.removeprefix("/document"), f.detail) for f in faults]
         return _problem(BadLine(outcome.detail, tuple(placed)))
     raise outcome
 
@@ -439,7 +432,7 @@ def check_result(caller: Caller, job: Job) -> None:
     else:
         return
     if readable not in {None, of}:
-        raise Forbidden("This job holds predictions of others, which you may not read.")
+        raise errors.Forbidden("This job holds predictions of others, which you may not read.")
 
 
 def _page(

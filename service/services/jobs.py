@@ -9,15 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from setwise.service.domain import errors
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.errors import (
-    INTERNAL_ERROR,
-    Forbidden,
-    JobNotFound,
-    JobUnfinished,
-    LeaseLost,
-    ResultNotFound,
-)
 from setwise.service.domain.jobs import (
     WORKERS_LOST,
     Job,
@@ -137,11 +130,13 @@ class Jobs(Recorded):
             files.check_result(caller, job)
             refuse_all_hidden(transaction, caller)
         if not job.finished:
-            raise JobUnfinished(f"The job is {job.state}; wait until it has ended.")
+            raise errors.JobUnfinished(f"The job is {job.state}; wait until it has ended.")
         folder = result_folder(job.id)
         parts = [f"{folder}/{name}" for name in self.files.names(folder)]
         if not parts:
-            raise ResultNotFound(f"Job {job.id} ({job.kind}) has no result file, or no longer.")
+            raise errors.ResultNotFound(
+                f"Job {job.id} ({job.kind}) has no result file, or no longer."
+            )
         return Result(f"{job.kind}-{job.id}.{parts[0].rsplit('.', 1)[1]}", self._read(parts))
 
     def _read(self, parts: list[str]) -> Iterator[bytes]:
@@ -263,7 +258,7 @@ class Jobs(Recorded):
         return self._save(job.repeated(self.now(), interval))
 
     def fail(
-        self, job: Job, error: str, *, code: str = INTERNAL_ERROR, hopeless: bool = False
+        self, job: Job, error: str, *, code: str = errors.INTERNAL_ERROR, hopeless: bool = False
     ) -> Job:
         """Record a failed attempt and return the job, queued again or failed.
 
@@ -293,7 +288,7 @@ def _visible(
         caller.require(Permission.RUN_JOBS)
     job = transaction.jobs.get(job_id, for_update=for_update)
     if job is None or not (caller.may(everything) or job.owner_id == caller.id):
-        raise JobNotFound(f"No job of yours has the id {job_id!r}.")
+        raise errors.JobNotFound(f"No job of yours has the id {job_id!r}.")
     return job
 
 
@@ -306,11 +301,11 @@ def _owner(transaction: Transaction, owner_id: str, now: datetime) -> Caller:
         return key.calling()
     if person is not None and not person.disabled:
         return person.calling()
-    raise Forbidden("The key or person that requested this job has no access any more.")
+    raise errors.Forbidden("The key or person that requested this job has no access any more.")
 
 
-def _lost(job: Job) -> LeaseLost:
-    return LeaseLost(
+def _lost(job: Job) -> errors.LeaseLost:
+    return errors.LeaseLost(
         f"Job {job.id} ({job.kind}) passed to another worker or ended while this one held it."
     )
 

@@ -4,18 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO, cast
 
+from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.errors import (
-    FieldFault,
-    InvalidRequest,
-    ModelNotFound,
-    NothingToRollBack,
-    ServiceError,
-    ShadowNotFound,
-    ShadowTaken,
-    StaleVersion,
-    VersionRequired,
-)
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally, compared
 from setwise.service.domain.paging import Page, check_page
@@ -136,12 +126,12 @@ class Models(Recorded):
         """
         caller.require(Permission.ADMINISTER)
         if leaving is None:
-            raise VersionRequired("Name the version of the model to leave in If-Match.")
+            raise errors.VersionRequired("Name the version of the model to leave in If-Match.")
         with self.begin(read_only=True) as transaction:
             _check_leaving(transaction.models.active(), leaving)
             before = transaction.models.previous()
         if before is None:
-            raise NothingToRollBack("No other model has served before the present one.")
+            raise errors.NothingToRollBack("No other model has served before the present one.")
         self.loader.load(before)
         activated = self._activate(caller, before.id, leaving=leaving)
         self.loader.follow()
@@ -158,7 +148,9 @@ class Models(Recorded):
         model = self.verify(caller, model_id)
         with self.begin() as transaction:
             if _known(transaction, model.id).active:
-                raise ShadowTaken("This model already serves, so it cannot be its own shadow.")
+                raise errors.ShadowTaken(
+                    "This model already serves, so it cannot be its own shadow."
+                )
             present = transaction.comparisons.shadow()
             if present is not None and present.model_id == model.id:
                 return present
@@ -174,7 +166,7 @@ class Models(Recorded):
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
             if not transaction.comparisons.end_shadow(model_id, self.now()):
-                raise ShadowNotFound(f"Model {model_id!r} is not shadowing.")
+                raise errors.ShadowNotFound(f"Model {model_id!r} is not shadowing.")
             self._note(transaction, caller, "model.shadow_ended", model_id)
             transaction.commit()
         self.loader.follow()
@@ -210,8 +202,8 @@ class Models(Recorded):
         """Queue a job that compares recent documents, or return the unfinished one."""
         caller.require(Permission.ADMINISTER)
         if not 1 <= documents <= MOST_COMPARED:
-            fault = FieldFault("/documents", f"must lie between 1 and {MOST_COMPARED}")
-            raise InvalidRequest("That many documents cannot be compared.", [fault])
+            fault = errors.FieldFault("/documents", f"must lie between 1 and {MOST_COMPARED}")
+            raise errors.InvalidRequest("That many documents cannot be compared.", [fault])
         now = self.lease_clock()
         with self.begin() as transaction:
             model = _known(transaction, model_id)
@@ -228,7 +220,7 @@ class Models(Recorded):
                 present = transaction.jobs.unfinished(f"{COMPARE}/{model.id}")
                 if present is not None:
                     return present
-                raise InvalidRequest("The previous job has just ended; try again.")
+                raise errors.InvalidRequest("The previous job has just ended; try again.")
             self._note(transaction, caller, "job.requested", job.id, kind=COMPARE,
                 model_id=model.id, documents=documents)  # fmt: skip
             transaction.commit()
@@ -301,7 +293,7 @@ def _scored(
         return []
     try:
         scores = candidate.score([one.document for one in predictions])
-    except ServiceError:
+    except errors.ServiceError:
         if len(predictions) == 1:
             return []
         return [pair for one in predictions for pair in _scored(candidate, [one])]
@@ -314,7 +306,7 @@ def _has_content(prediction: Prediction) -> bool:
 
 def _check_leaving(active: ModelVersion | None, leaving: str) -> None:
     if active is not None and active.version != leaving:
-        raise StaleVersion(
+        raise errors.StaleVersion(
             f"Version {active.version} serves, not {leaving}; nothing was rolled back."
         )
 
@@ -322,5 +314,5 @@ def _check_leaving(active: ModelVersion | None, leaving: str) -> None:
 def _known(transaction: Transaction, model_id: str) -> ModelVersion:
     model = transaction.models.get(model_id)
     if model is None:
-        raise ModelNotFound(f"No registered model has the id {model_id!r}.")
+        raise errors.ModelNotFound(f"No registered model has the id {model_id!r}.")
     return model

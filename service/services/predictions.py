@@ -5,18 +5,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from setwise.service.domain import errors
 from setwise.service.domain.audits import AuditRole, Lottery
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.errors import (
-    BlindReviewHeld,
-    DocumentTooLarge,
-    FieldFault,
-    Forbidden,
-    IdempotencyMismatch,
-    InvalidRequest,
-    PredictionNotFound,
-    StorageUnavailable,
-)
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.policy import Derivation, RoutingPolicy
 from setwise.service.domain.predictions import (
@@ -150,7 +141,7 @@ class Predictions:
             prediction = transaction.predictions.get(prediction_id)
             refuse_hidden(transaction, caller, prediction_id)
         if prediction is None or visible not in {None, prediction.client_id}:
-            raise PredictionNotFound(f"No prediction of yours has the id {prediction_id!r}.")
+            raise errors.PredictionNotFound(f"No prediction of yours has the id {prediction_id!r}.")
         return prediction
 
     def page(
@@ -169,7 +160,7 @@ class Predictions:
         visible = visible_to(caller)
         if visible is not None:
             if wanted.client_id not in {None, visible}:
-                raise Forbidden("A client key lists its own predictions only.")
+                raise errors.Forbidden("A client key lists its own predictions only.")
             wanted = replace(wanted, client_id=visible)
         check_page(after, limit)
         _check_range(wanted)
@@ -187,7 +178,7 @@ class Predictions:
         with self.begin(read_only=True) as transaction:
             prediction = transaction.predictions.get(prediction_id)
             if prediction is None:
-                raise PredictionNotFound(f"No prediction has the id {prediction_id!r}.")
+                raise errors.PredictionNotFound(f"No prediction has the id {prediction_id!r}.")
             refuse_hidden(transaction, caller, prediction.id)
             policy = transaction.policies.get(prediction.policy_version)
         return Derivation.of(prediction, policy, self.lottery)
@@ -206,7 +197,7 @@ class Predictions:
         if document.text is not None:
             size = len(document.text.encode("utf-8", "surrogatepass"))
             if size > self.max_text_bytes:
-                raise DocumentTooLarge(
+                raise errors.DocumentTooLarge(
                     f"The text takes {size} bytes of UTF-8; at most {self.max_text_bytes} are "
                     "scored. Send its parts as documents of their own."
                 )
@@ -218,7 +209,7 @@ class Predictions:
                 longest=LONGEST_IDEMPOTENCY_KEY,
             )
         if faults:
-            raise InvalidRequest("The document cannot be predicted as it stands.", faults)
+            raise errors.InvalidRequest("The document cannot be predicted as it stands.", faults)
 
     def _replayed(self, submissions: Mapping[int, Submission]) -> dict[int, Outcome]:
         """Return outcomes, by position, of submissions with known idempotency keys."""
@@ -260,7 +251,7 @@ class Predictions:
             with self.begin() as transaction:
                 try:
                     made = self._add(transaction, scored)
-                except StorageUnavailable:
+                except errors.StorageUnavailable:
                     raise
                 except Exception as error:  # noqa: BLE001 -- as above; nothing was committed
                     made, spoiled = [], error
@@ -337,8 +328,8 @@ def _kinds(prediction: Prediction, *, overlaps: bool) -> Iterator[ReviewKind]:
             yield ReviewKind.OVERLAP
 
 
-def _mismatch() -> IdempotencyMismatch:
-    return IdempotencyMismatch(
+def _mismatch() -> errors.IdempotencyMismatch:
+    return errors.IdempotencyMismatch(
         "This Idempotency-Key was used before with another body; use a new key for a new document."
     )
 
@@ -353,13 +344,13 @@ def hidden_from(transaction: Transaction, caller: Caller) -> frozenset[str]:
 def refuse_hidden(transaction: Transaction, caller: Caller, prediction_id: object) -> None:
     """Raise `BlindReviewHeld` if the caller must not see the prediction yet."""
     if prediction_id in hidden_from(transaction, caller):
-        raise BlindReviewHeld("You hold a blind review of this document; answer it first.")
+        raise errors.BlindReviewHeld("You hold a blind review of this document; answer it first.")
 
 
 def refuse_all_hidden(transaction: Transaction, caller: Caller) -> None:
     """Raise `BlindReviewHeld` if the caller must not see some prediction yet."""
     if hidden_from(transaction, caller):
-        raise BlindReviewHeld("You hold blind reviews; answer them before you read this.")
+        raise errors.BlindReviewHeld("You hold blind reviews; answer them before you read this.")
 
 
 def visible_to(caller: Caller) -> str | None:
@@ -373,5 +364,5 @@ def visible_to(caller: Caller) -> str | None:
 def _check_range(wanted: PredictionFilter) -> None:
     first, last = wanted.created_from, wanted.created_before
     if first is not None and last is not None and first >= last:
-        fault = FieldFault("/created_before", "must be later than created_from")
-        raise InvalidRequest("The range of time is empty.", [fault])
+        fault = errors.FieldFault("/created_before", "must be later than created_from")
+        raise errors.InvalidRequest("The range of time is empty.", [fault])

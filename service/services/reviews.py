@@ -9,16 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from setwise.service.domain import errors
 from setwise.service.domain.audits import Lottery
 from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
-from setwise.service.domain.errors import (
-    Forbidden,
-    InvalidRequest,
-    ModelUnavailable,
-    ReviewNotFound,
-    TooManyLeases,
-    VersionRequired,
-)
 from setwise.service.domain.outcomes import sent_labels
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.predictions import Prediction, Reason, TermWeight
@@ -92,7 +85,7 @@ class Reviews(Recorded):
         with self.begin(read_only=True) as transaction:
             task = transaction.reviews.get(task_id)
             if task is None:
-                raise ReviewNotFound(f"No review task has the id {task_id!r}.")
+                raise errors.ReviewNotFound(f"No review task has the id {task_id!r}.")
             if not task.blind:
                 refuse_hidden(transaction, caller, task.prediction.id)
         return task
@@ -132,7 +125,7 @@ class Reviews(Recorded):
         for task in self.mine(caller):
             if task.id == task_id:
                 return task
-        raise ReviewNotFound(f"You hold no review task with the id {task_id!r}.")
+        raise errors.ReviewNotFound(f"You hold no review task with the id {task_id!r}.")
 
     def lease_left_s(self, task: ReviewTask) -> float:
         """Return the remaining time of a task's lease, in seconds."""
@@ -162,7 +155,7 @@ class Reviews(Recorded):
             now = self.now()
             held = transaction.reviews.held_by(caller.id, now)
             if held >= self.most_leases:
-                raise TooManyLeases(
+                raise errors.TooManyLeases(
                     f"You hold {held} tasks, the most that one person may; "
                     "complete, skip or release one first."
                 )
@@ -202,7 +195,7 @@ class Reviews(Recorded):
         caller.require(Permission.REVIEW)
         faults = skip_reason_faults(reason)
         if faults:
-            raise InvalidRequest("A skip needs a reason that can be kept.", faults)
+            raise errors.InvalidRequest("A skip needs a reason that can be kept.", faults)
         with self.begin() as transaction:
             skipped = _locked(transaction, task_id).skipped(caller.id, reason, self.now())
             transaction.reviews.save(skipped)
@@ -249,7 +242,7 @@ class Reviews(Recorded):
         """
         caller.require(Permission.REVIEW)
         if expected_version is None:
-            raise VersionRequired("Name the version that you decided on in If-Match.")
+            raise errors.VersionRequired("Name the version that you decided on in If-Match.")
         with self.begin() as transaction:
             task = _locked(transaction, task_id)
             before = transaction.reviews.annotation_of(task.id)
@@ -275,7 +268,7 @@ class Reviews(Recorded):
         """
         caller.require(Permission.REVIEW)
         if expected_version is None:
-            raise VersionRequired("Name the version that you decided on.")
+            raise errors.VersionRequired("Name the version that you decided on.")
         with self.begin() as transaction:
             task = _locked(transaction, task_id)
             if not _said_before(transaction, task, caller, labels, comment):
@@ -329,7 +322,7 @@ class Reviews(Recorded):
             rules = transaction.policies.current().rules
         try:
             seen = self.predictors.active().seen(sets)
-        except ModelUnavailable:  # without a model every set counts as seen
+        except errors.ModelUnavailable:  # without a model every set counts as seen
             seen = [True] * len(sets)
         metadata = task.prediction.document.metadata
         return [
@@ -349,7 +342,7 @@ class Reviews(Recorded):
         """
         caller.require(Permission.REVIEW)
         if task.blind:
-            raise Forbidden("This document must be read without the model's opinion.")
+            raise errors.Forbidden("This document must be read without the model's opinion.")
         document = task.prediction.document
         return self.predictors.active().explain(document, labels[:MOST_EXPLAINED_LABELS])
 
@@ -484,7 +477,7 @@ class Reviews(Recorded):
 def _locked(transaction: Transaction, task_id: str) -> ReviewTask:
     task = transaction.reviews.get(task_id, for_update=True)
     if task is None:
-        raise ReviewNotFound(f"No review task has the id {task_id!r}.")
+        raise errors.ReviewNotFound(f"No review task has the id {task_id!r}.")
     return task
 
 

@@ -11,15 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from setwise.service.domain import errors
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.errors import (
-    DeliveryCancelled,
-    DeliveryNotFound,
-    FieldFault,
-    InvalidRequest,
-    StaleVersion,
-    WebhookNotFound,
-)
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.text import is_id
 from setwise.service.domain.webhooks import (
@@ -131,7 +124,7 @@ class Webhooks(Recorded):
         faults = list(change.faults(allow_private=self.allow_private))
         if faults:
             first = f"{faults[0].pointer.removeprefix('/')} {faults[0].detail}"
-            raise InvalidRequest(f"Nothing can be delivered like this: {first}.", faults)
+            raise errors.InvalidRequest(f"Nothing can be delivered like this: {first}.", faults)
 
     def delete(self, caller: Caller, endpoint_id: str, expected_version: int | None = None) -> None:
         """Delete an endpoint and its secrets, and cancel deliveries; keep the log."""
@@ -196,7 +189,7 @@ class Webhooks(Recorded):
         with self.begin(read_only=True) as transaction:
             endpoint = transaction.endpoints.get(endpoint_id)
         if endpoint is None:
-            raise WebhookNotFound(f"No webhook has the id {endpoint_id!r}.")
+            raise errors.WebhookNotFound(f"No webhook has the id {endpoint_id!r}.")
         return endpoint
 
     def page(self, caller: Caller) -> list[Endpoint]:
@@ -240,7 +233,7 @@ class Webhooks(Recorded):
         with self.begin(read_only=True) as transaction:
             delivery = transaction.deliveries.get(delivery_id)
             if delivery is None:
-                raise DeliveryNotFound(f"No delivery has the id {delivery_id!r}.")
+                raise errors.DeliveryNotFound(f"No delivery has the id {delivery_id!r}.")
             refuse_hidden(transaction, caller, delivery.message.data.get("prediction_id"))
             return delivery, transaction.deliveries.attempts(delivery.id)
 
@@ -254,9 +247,11 @@ class Webhooks(Recorded):
         with self.begin() as transaction:
             delivery = transaction.deliveries.get(delivery_id, for_update=True)
             if delivery is None:
-                raise DeliveryNotFound(f"No delivery has the id {delivery_id!r}.")
+                raise errors.DeliveryNotFound(f"No delivery has the id {delivery_id!r}.")
             if transaction.endpoints.get(delivery.endpoint_id) is None:
-                raise DeliveryCancelled("The webhook was deleted; add it again to send to it.")
+                raise errors.DeliveryCancelled(
+                    "The webhook was deleted; add it again to send to it."
+                )
             replayed = delivery.replayed(self.now())
             transaction.deliveries.save(replayed, token=delivery.token)
             self._note(
@@ -299,14 +294,16 @@ class Webhooks(Recorded):
         """
         caller.require(Permission.PREDICT)
         faults = [
-            FieldFault(f"/ids/{place}", "is not the id of a message")
+            errors.FieldFault(f"/ids/{place}", "is not the id of a message")
             for place, given in enumerate(message_ids)
             if not is_id(given)
         ]
         if len(message_ids) > MOST_ACKNOWLEDGED:
-            faults = [FieldFault("/ids", f"has more than {MOST_ACKNOWLEDGED} ids; send them apart")]
+            faults = [
+                errors.FieldFault("/ids", f"has more than {MOST_ACKNOWLEDGED} ids; send them apart")
+            ]
         if faults:
-            raise InvalidRequest("These messages cannot be acknowledged.", faults)
+            raise errors.InvalidRequest("These messages cannot be acknowledged.", faults)
         with self.begin() as transaction:
             new = transaction.outbox.acknowledge(caller.id, message_ids, self.now())
             transaction.commit()
@@ -440,9 +437,9 @@ def _load(
 ) -> Endpoint:
     endpoint = transaction.endpoints.get(endpoint_id, for_update=True)
     if endpoint is None:
-        raise WebhookNotFound(f"No webhook has the id {endpoint_id!r}.")
+        raise errors.WebhookNotFound(f"No webhook has the id {endpoint_id!r}.")
     if expected_version not in {None, endpoint.version}:
-        raise StaleVersion(
+        raise errors.StaleVersion(
             f"The webhook is at version {endpoint.version}, not {expected_version}; "
             "read it again and repeat the change."
         )

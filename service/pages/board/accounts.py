@@ -8,14 +8,9 @@ from typing import Annotated
 from markupsafe import Markup
 from pydantic import BaseModel
 
+from setwise.service.domain import errors
 from setwise.service.domain.accounts import MOST_PER_MINUTE, ApiKey, Person
 from setwise.service.domain.callers import PERMISSIONS, Permission, Role
-from setwise.service.domain.errors import (
-    Conflict,
-    KeyNotFound,
-    LoginTaken,
-    PersonNotFound,
-)
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
 from setwise.service.pages.figures.numerals import plural
@@ -118,7 +113,7 @@ def _create_key(call: Call, form: NewKey) -> ui.View:
 def _revoke_question(call: Call) -> ui.Question:
     key = next((key for key in call.services.accounts.keys(call.caller) if key.id == call.id), None)
     if key is None:
-        raise KeyNotFound(f"No key has the id {call.id!r}.")
+        raise errors.KeyNotFound(f"No key has the id {call.id!r}.")
     return ui.Question(
         f"Revoke the key “{key.name}”?",
         (
@@ -244,7 +239,7 @@ def _person(call: Call) -> Person:
     people = call.services.accounts.people(call.caller)
     found = next((person for person in people if person.id == call.id), None)
     if found is None:
-        raise PersonNotFound(f"No account has the id {call.id!r}.")
+        raise errors.PersonNotFound(f"No account has the id {call.id!r}.")
     return found
 
 
@@ -297,7 +292,7 @@ CREATE_PERSON = Action(
     label="Create",
     then=PEOPLE,
     notices={"person-created": "The account is created."},
-    blames={LoginTaken: "login"},
+    blames={errors.LoginTaken: "login"},
 )
 CHANGE_PERSON = Action(
     _ONE,
@@ -307,7 +302,7 @@ CHANGE_PERSON = Action(
     label="Save changes",
     then=_ONE,
     notices={"person-changed": "Your changes are saved."},
-    blames={Conflict: "role"},
+    blames={errors.Conflict: "role"},
 )
 SET_PASSWORD = Action(
     f"{_ONE}/password",

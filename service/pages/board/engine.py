@@ -25,14 +25,8 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
 from setwise.service.api.http.dependencies import edge_of
+from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.errors import (
-    Conflict,
-    InvalidRequest,
-    ModelUnavailable,
-    ServiceError,
-    StaleVersion,
-)
 from setwise.service.pages.board.parts import Form, Question, View
 from setwise.service.pages.forms import Filled, filled
 from setwise.service.pages.rendering import go, page
@@ -68,7 +62,7 @@ class Action:
     then: str = ""
     notices: Mapping[str, str] = field(default_factory=dict)
     """What the page that follows says, by the word in its address."""
-    blames: Mapping[type[ServiceError], str] = field(default_factory=dict)
+    blames: Mapping[type[errors.ServiceError], str] = field(default_factory=dict)
     """The field to which a refusal belongs."""
 
 
@@ -222,13 +216,13 @@ def _attempt(action: Action, call: Call) -> tuple[HTTPStatus | None, object]:
         return refused, None
     try:
         return None, action.do(call, given)
-    except InvalidRequest as error:
+    except errors.InvalidRequest as error:
         form.refused(error, action.model)
-    except (Conflict, StaleVersion, ModelUnavailable) as error:
+    except (errors.Conflict, errors.StaleVersion, errors.ModelUnavailable) as error:
         kind = next((kind for kind in action.blames if isinstance(error, kind)), None)
         if kind is not None:
             form.blame(action.blames[kind], error.detail)
-        elif isinstance(error, StaleVersion) and action.heading:
+        elif isinstance(error, errors.StaleVersion) and action.heading:
             form.blame("", _OVERTAKEN)
             refused = HTTPStatus.PRECONDITION_FAILED
         else:
