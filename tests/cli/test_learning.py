@@ -355,6 +355,7 @@ def run(*arguments, **options):
     return subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_S, **options)
 
 
+@pytest.mark.slow
 def test_documents_stream_through_pipes(folder):
     lines = "".join(json.dumps(record) + "\n" for record in notes(5)).encode()
     done = run("predict", folder / "texts-model", "-", input=gzip.compress(lines))
@@ -365,6 +366,7 @@ def test_documents_stream_through_pipes(folder):
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_hears_nothing_more(folder, tmp_path):
     path = write_lines(tmp_path / "in.jsonl", notes(2000))
     setwise = Path(sys.executable).with_name("setwise")
