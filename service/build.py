@@ -310,6 +310,7 @@ def assemble(
             calibrator_loader=calibrator_loader,
             calibrators=calibrators,
             group_rates=ReportedRates(),
+            certifications=certifications,
             lease_clock=lease_clock,
             **office,
         ),

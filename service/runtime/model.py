@@ -273,8 +273,8 @@ class ModelRegistry:
         self._ready = wanted.id, predictor
         return predictor
 
-    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
-        """Load a calibrator and predict once.
+    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> Predictor:
+        """Return the model with a calibrator, after one prediction.
 
         Activating it next needs no second load.
 
@@ -283,7 +283,7 @@ class ModelRegistry:
         """
         wanted = _Wanted(model, calibration)
         try:
-            self._ready = wanted.id, self._loaded(wanted)
+            predictor = self._loaded(wanted)
         except errors.CalibrationDamaged:
             raise
         except Exception as error:
@@ -291,6 +291,8 @@ class ModelRegistry:
             raise errors.CalibrationDamaged(
                 f"Calibrator {calibration.id} failed to predict: {type(error).__name__}."
             ) from error
+        self._ready = wanted.id, predictor
+        return predictor
 
     def follow(self) -> None:
         """Check once which models should serve and shadow, and switch to them.

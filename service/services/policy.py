@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
 from setwise.service.domain.policy import (
@@ -235,6 +236,25 @@ def certified(
                 policy, threshold=threshold, certificate_id=proof.id, certified_for=scorer
             )
     return policy
+
+
+def adopt(
+    transaction: Transaction, scorer: Scorer, *, version: str, now: datetime
+) -> RoutingPolicy:
+    """Put a scorer's newest certificate into force, if it has one; return the policy in force.
+
+    Parameters
+    ----------
+    version : str
+        Id of the policy's new version, if there is one.
+    """
+    policy = transaction.policies.current()
+    found = certified(transaction, policy, scorer)
+    if found.certificate_id == policy.certificate_id and found.threshold == policy.threshold:
+        return policy
+    new = replace(found, version=version, created_at=now, created_by=SYSTEM.id)
+    transaction.policies.add(new, replacing=policy.version)
+    return new
 
 
 def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> None:

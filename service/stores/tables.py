@@ -1,9 +1,9 @@
 """Tables, constraints and indexes, which `migrations/` creates together with triggers.
 
-The triggers keep rows of predictions, annotations, outcomes, certifications, breaker trips and
-resets, audit events, policies and activations from being changed or deleted, and completed review
-tasks from being changed. In predictions and annotations, only text that people wrote may be purged
-or encrypted.
+The triggers keep rows of predictions, other scores, annotations, outcomes, certifications, breaker
+trips and resets, audit events, policies and activations from being changed or deleted, and
+completed review tasks from being changed. In predictions and annotations, only text that people
+wrote may be purged or encrypted.
 """
 
 from enum import StrEnum
@@ -518,6 +518,21 @@ certifications = Table(
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     # Concurrent attempts must conflict: they would spend the same share of the risk.
     UniqueConstraint("model_version", "calibrator_version", "attempt"),
+)
+
+# What a scorer says of a document that another one answered: audits speak of documents, so they
+# also prove what a later calibrator or model says of them.
+other_scores = Table(
+    "other_scores",
+    metadata,
+    Column("prediction_id", Id, ForeignKey("predictions.id"), primary_key=True),
+    Column("model_version", Text, primary_key=True),
+    Column("calibrator_version", Text, primary_key=True),
+    Column("labels", Json, nullable=False),
+    Column("confidence", Double, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
+    Index(None, "model_version", "calibrator_version", "prediction_id"),
 )
 
 breaker_trips = Table(

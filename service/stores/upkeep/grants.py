@@ -14,6 +14,7 @@ HISTORY = {
     # Tables and their mutable columns, which the triggers allow to change too.
     "predictions": ("text", "features", "metadata", "document_id", "purged_at"),
     "annotations": ("comment",),
+    "other_scores": (),
     "outcomes": (),
     "certifications": (),
     "breaker_trips": (),
