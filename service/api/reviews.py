@@ -48,7 +48,10 @@ def list_reviews(
     },
 )
 def claim_review(caller: CallerOf, services: ServicesOf) -> Response:
-    """Lease the next task; only you hold it until the lease expires."""
+    """Lease the next task; only you hold it until the lease expires.
+
+    No blind task goes to who has read the suggestion for its document.
+    """
     task = services.reviews.claim(caller)
     return Response(status_code=204) if task is None else _shown(task)
 

@@ -41,7 +41,7 @@ from setwise.service.services.ports import FileStore, Progress, Sink
 from setwise.service.services.predictions import (
     LONGEST_IDEMPOTENCY_KEY,
     Outcome,
-    refuse_all_hidden,
+    disclose_all,
     visible_to,
 )
 from setwise.service.services.recording import Recorded
@@ -293,7 +293,7 @@ class Files(Recorded):
         client_id = _exported_client(caller, wanted)
         with self.begin() as transaction:
             if wanted.what is not Exported.AUDIT_EVENTS:
-                refuse_all_hidden(transaction, caller)
+                disclose_all(transaction, self.now, caller)
             self._note(transaction, caller, "export.read", wanted.what.value, **wanted.as_json())
             transaction.commit()
         return self._parts(wanted, client_id)

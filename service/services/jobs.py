@@ -23,7 +23,7 @@ from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.text import is_id
 from setwise.service.services import files
 from setwise.service.services.ports import FileStore
-from setwise.service.services.predictions import refuse_all_hidden
+from setwise.service.services.predictions import disclose_all
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -125,10 +125,11 @@ class Jobs(Recorded):
         exist or belongs to another caller; `JobUnfinished` if the job has not finished;
         `ResultNotFound` if the job has no result file, or the file has expired.
         """
-        with self.begin(read_only=True) as transaction:
+        with self.begin() as transaction:
             job = _visible(transaction, caller, job_id)
             files.check_result(caller, job)
-            refuse_all_hidden(transaction, caller)
+            disclose_all(transaction, self.now, caller)
+            transaction.commit()
         if not job.finished:
             raise errors.JobUnfinished(f"The job is {job.state}; wait until it has ended.")
         folder = result_folder(job.id)

@@ -11,7 +11,7 @@ from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tall
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
 from setwise.service.services.ports import ArtifactStore, ModelLoader, Predictor, Progress
-from setwise.service.services.predictions import hidden_from
+from setwise.service.services.predictions import disclose
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
@@ -189,14 +189,22 @@ class Models(Recorded):
             differing = transaction.comparisons.differing(
                 model.id, routes_only=routes_only, after=after, limit=limit
             )
-            hidden = hidden_from(transaction, caller)
-            shown = tuple(one for one in differing.items if one[1].id not in hidden)
-            return ComparisonReport(
-                model=model,
-                shadow=shadow if shadow is not None and shadow.model_id == model.id else None,
-                tally=transaction.comparisons.tally(model.id),
-                differing=replace(differing, items=shown),
-            )
+            tally = transaction.comparisons.tally(model.id)
+        read = [prediction.id for _, prediction in differing.items]
+        hidden = disclose(self.begin, self.now, caller, read)
+        shown = tuple(one for one in differing.items if one[1].id not in hidden)
+        return ComparisonReport(
+            model=model,
+            shadow=shadow if shadow is not None and shadow.model_id == model.id else None,
+            tally=tally,
+            differing=replace(differing, items=shown),
+        )
+
+    def tally(self, caller: Caller, model_id: str) -> Tally:
+        """Return a candidate's counts."""
+        caller.require(Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.comparisons.tally(_known(transaction, model_id).id)
 
     def submit_compare(self, caller: Caller, model_id: str, documents: int) -> Job:
         """Queue a job that compares recent documents, or return the unfinished one."""

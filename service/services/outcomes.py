@@ -8,7 +8,7 @@ from setwise.service.domain.errors import InvalidRequest, PredictionNotFound
 from setwise.service.domain.outcomes import Outcome, outcome_faults, sent_labels
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.webhooks import document_corrected
-from setwise.service.services.predictions import refuse_hidden, visible_to
+from setwise.service.services.predictions import disclose_one, visible_to
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.outcomes import OutcomeRaced
 from setwise.service.stores.transaction import Transaction
@@ -95,8 +95,9 @@ class Outcomes(Recorded):
         """Return a prediction's outcomes, oldest first; raises `PredictionNotFound`."""
         with self.begin(read_only=True) as transaction:
             prediction = _visible(transaction, caller, prediction_id)
-            refuse_hidden(transaction, caller, prediction.id)
-            return transaction.outcomes.of(prediction.id)
+            found = transaction.outcomes.of(prediction.id)
+        disclose_one(self.begin, self.now, caller, prediction.id)
+        return found
 
 
 def _visible(transaction: Transaction, caller: Caller, prediction_id: str) -> Prediction:

@@ -1,6 +1,6 @@
 """Predict, route and store documents; read and derive stored predictions."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -139,9 +139,9 @@ class Predictions:
         visible = visible_to(caller)
         with self.begin(read_only=True) as transaction:
             prediction = transaction.predictions.get(prediction_id)
-            refuse_hidden(transaction, caller, prediction_id)
         if prediction is None or visible not in {None, prediction.client_id}:
             raise errors.PredictionNotFound(f"No prediction of yours has the id {prediction_id!r}.")
+        disclose_one(self.begin, self.now, caller, prediction.id)
         return prediction
 
     def page(
@@ -166,7 +166,7 @@ class Predictions:
         _check_range(wanted)
         with self.begin(read_only=True) as transaction:
             page = transaction.predictions.page(wanted, after=after, limit=limit)
-            hidden = hidden_from(transaction, caller)
+        hidden = disclose(self.begin, self.now, caller, [one.id for one in page.items])
         return replace(page, items=tuple(one for one in page.items if one.id not in hidden))
 
     def derive(self, caller: Caller, prediction_id: str) -> Derivation:
@@ -179,8 +179,8 @@ class Predictions:
             prediction = transaction.predictions.get(prediction_id)
             if prediction is None:
                 raise errors.PredictionNotFound(f"No prediction has the id {prediction_id!r}.")
-            refuse_hidden(transaction, caller, prediction.id)
             policy = transaction.policies.get(prediction.policy_version)
+        disclose_one(self.begin, self.now, caller, prediction.id)
         return Derivation.of(prediction, policy, self.lottery)
 
     def _fault(self, submission: Submission) -> Exception | None:
@@ -285,6 +285,10 @@ class Predictions:
             ]
         )
         transaction.reviews.add_all([task for one in made for task in one.tasks])
+        for one, answered in zip(made, scored, strict=True):
+            reader = answered.submission.caller  # gets the prediction as the response
+            if reader.may(Permission.REVIEW) and any(task.blind for task in one.tasks):
+                transaction.reviews.note_reader(reader.id, [one.prediction.id], now)
         transaction.outbox.add_all([message for one in made for message in one.messages])
         return [one.prediction for one in made]
 
@@ -334,22 +338,38 @@ def _mismatch() -> errors.IdempotencyMismatch:
     )
 
 
-def hidden_from(transaction: Transaction, caller: Caller) -> frozenset[str]:
-    """Return the predictions that the caller must answer blindly before seeing them."""
-    if not caller.may(Permission.REVIEW):
+def disclose(
+    begin: Transactions, now: Clock, caller: Caller, prediction_ids: Collection[str]
+) -> frozenset[str]:
+    """Return the predictions that the caller must answer blindly before seeing them.
+
+    The caller reads the others, and so is never given a blind review of them. Call it outside a
+    transaction, before the predictions leave the service.
+    """
+    if not caller.may(Permission.REVIEW) or not prediction_ids:
         return frozenset()
-    return transaction.reviews.held_blind(caller.id)
+    with begin(read_only=True) as transaction:
+        if not transaction.reviews.open_blind(caller.id, prediction_ids):
+            return frozenset()
+    with begin() as transaction:
+        transaction.reviews.note_reader(caller.id, prediction_ids, now())
+        hidden = transaction.reviews.held_blind(caller.id).intersection(prediction_ids)
+        transaction.commit()
+    return hidden
 
 
-def refuse_hidden(transaction: Transaction, caller: Caller, prediction_id: object) -> None:
-    """Raise `BlindReviewHeld` if the caller must not see the prediction yet."""
-    if prediction_id in hidden_from(transaction, caller):
+def disclose_one(begin: Transactions, now: Clock, caller: Caller, prediction_id: str) -> None:
+    """Raise `BlindReviewHeld` if the caller must not see the prediction yet; see `disclose`."""
+    if disclose(begin, now, caller, [prediction_id]):
         raise errors.BlindReviewHeld("You hold a blind review of this document; answer it first.")
 
 
-def refuse_all_hidden(transaction: Transaction, caller: Caller) -> None:
-    """Raise `BlindReviewHeld` if the caller must not see some prediction yet."""
-    if hidden_from(transaction, caller):
+def disclose_all(transaction: Transaction, now: Clock, caller: Caller) -> None:
+    """Raise `BlindReviewHeld` if the caller must not see all predictions; see `disclose`."""
+    if not caller.may(Permission.REVIEW):
+        return
+    transaction.reviews.note_reader(caller.id, None, now())
+    if transaction.reviews.held_blind(caller.id):
         raise errors.BlindReviewHeld("You hold blind reviews; answer them before you read this.")
 
 

@@ -32,7 +32,7 @@ from setwise.service.domain.reviews import (
 from setwise.service.domain.rules import constraints_broken
 from setwise.service.domain.webhooks import document_corrected, review_completed
 from setwise.service.services.ports import PredictorSource
-from setwise.service.services.predictions import hidden_from, refuse_hidden
+from setwise.service.services.predictions import disclose, disclose_one
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -86,8 +86,8 @@ class Reviews(Recorded):
             task = transaction.reviews.get(task_id)
             if task is None:
                 raise errors.ReviewNotFound(f"No review task has the id {task_id!r}.")
-            if not task.blind:
-                refuse_hidden(transaction, caller, task.prediction.id)
+        if not task.blind:
+            disclose_one(self.begin, self.now, caller, task.prediction.id)
         return task
 
     def page(
@@ -110,7 +110,8 @@ class Reviews(Recorded):
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
             page = transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)
-            hidden = hidden_from(transaction, caller)
+        read = [one.prediction.id for one in page.items if not one.blind]
+        hidden = disclose(self.begin, self.now, caller, read)
         shown = (one for one in page.items if one.blind or one.prediction.id not in hidden)
         return replace(page, items=tuple(shown))
 
@@ -144,7 +145,8 @@ class Reviews(Recorded):
         """Lease the oldest task that the caller may claim, or return None.
 
         Leads and administrators first get adjudications and tasks that were skipped twice; other
-        reviewers never get those. A reviewer gets at most one task of each prediction.
+        reviewers never get those. A reviewer gets at most one task of each prediction, and no blind
+        one after reading its suggestion.
 
         Raises `TooManyLeases` if the caller already holds as many tasks as allowed.
 
@@ -167,6 +169,8 @@ class Reviews(Recorded):
             claimed = task.claimed(caller.id, now, self.lease)
             taken_from = task.lease.holder if task.lease else None
             transaction.reviews.save(claimed)
+            if not claimed.blind:
+                transaction.reviews.note_reader(caller.id, [claimed.prediction.id], now)
             self._log(transaction, caller, "review.claimed", claimed, taken_from=taken_from)
             transaction.commit()
         return claimed

@@ -30,7 +30,7 @@ from setwise.service.domain.webhooks import (
     SigningSecret,
     signing_secret,
 )
-from setwise.service.services.predictions import refuse_hidden
+from setwise.service.services.predictions import disclose_one
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -234,8 +234,11 @@ class Webhooks(Recorded):
             delivery = transaction.deliveries.get(delivery_id)
             if delivery is None:
                 raise errors.DeliveryNotFound(f"No delivery has the id {delivery_id!r}.")
-            refuse_hidden(transaction, caller, delivery.message.data.get("prediction_id"))
-            return delivery, transaction.deliveries.attempts(delivery.id)
+            attempts = transaction.deliveries.attempts(delivery.id)
+        about = delivery.message.data.get("prediction_id")
+        if isinstance(about, str):
+            disclose_one(self.begin, self.now, caller, about)
+        return delivery, attempts
 
     def replay(self, caller: Caller, delivery_id: str) -> Delivery:
         """Send a message again, whatever its delivery's state; return the delivery.

@@ -1,13 +1,14 @@
 """The review queue."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import (
     ColumnElement,
     RowMapping,
+    Select,
     and_,
     exists,
     func,
@@ -43,6 +44,7 @@ from setwise.service.stores.tables import (
     predictions,
     review_skips,
     review_tasks,
+    suggestion_readers,
 )
 
 _audit = annotations.alias("audit")
@@ -127,7 +129,8 @@ class ReviewStore(Store):
         """Lock and return the oldest task that ``reviewer`` may claim now.
 
         The task waits or its lease has expired, ``reviewer`` has not skipped it, and ``reviewer``
-        neither holds nor has settled another task of the same prediction. With ``escalated``, tasks
+        neither holds nor has settled another task of the same prediction. Who has read a suggestion
+        gets no blind task of it. With ``escalated``, tasks
         for leads come first. Tasks locked by a concurrent claim are skipped, so no task is claimed
         twice. With ``only``, an id, no other task is returned.
         """
@@ -155,6 +158,7 @@ class ReviewStore(Store):
                 ~exists().where(
                     review_skips.c.task_id == column.id, review_skips.c.reviewer == reviewer
                 ),
+                or_(~_BLIND, ~_read_by(reviewer)),
                 ~exists().where(
                     annotations.c.prediction_id == column.prediction_id,
                     annotations.c.reviewer == reviewer,
@@ -203,11 +207,7 @@ class ReviewStore(Store):
 
     def held_by(self, reviewer: str, now: datetime) -> int:
         """Count the live leases of ``reviewer`` and block the reviewer's other claims."""
-        if self._connection.dialect.name == "postgresql":
-            # Without the lock, two concurrent claims by one reviewer would miss each other.
-            self._connection.execute(
-                select(func.pg_advisory_xact_lock(func.hashtextextended(reviewer, 0)))
-            )
+        self._block_claims(reviewer)
         query = select(func.count()).where(
             LEASED,
             review_tasks.c.lease_holder == reviewer,
@@ -216,12 +216,43 @@ class ReviewStore(Store):
         )
         return self._connection.execute(query.select_from(review_tasks)).scalar_one()
 
+    def _block_claims(self, reviewer: str) -> None:
+        """Let the other claims of ``reviewer`` wait until this transaction ends."""
+        if self._connection.dialect.name == "postgresql":
+            # Without the lock, two concurrent claims by one reviewer would miss each other.
+            self._connection.execute(
+                select(func.pg_advisory_xact_lock(func.hashtextextended(reviewer, 0)))
+            )
+
     def held_blind(self, reviewer: str) -> frozenset[str]:
         """Return the predictions of which ``reviewer`` holds an unfinished blind task."""
         query = select(review_tasks.c.prediction_id).where(
             LEASED, _BLIND, review_tasks.c.lease_holder == reviewer
         )
         return frozenset(self._connection.execute(query).scalars())
+
+    def open_blind(self, reader: str, among: Collection[str] | None) -> bool:
+        """Return whether a blind task is open whose suggestion ``reader`` has not read yet.
+
+        ``among`` limits this to the tasks of some predictions.
+        """
+        return bool(self._connection.execute(select(_unread(reader, among).exists())).scalar_one())
+
+    def note_reader(self, reader: str, among: Collection[str] | None, at: datetime) -> None:
+        """Keep the open blind tasks of predictions, None for all, from who reads their suggestion.
+
+        Blocks the reader's claims. Tasks that the reader holds are left out.
+        """
+        self._block_claims(reader)
+        held = and_(LEASED, review_tasks.c.lease_holder == reader)
+        rows = _unread(reader, among).where(~held)
+        rows = rows.add_columns(literal(reader), literal(at, suggestion_readers.c.read_at.type))
+        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
+        self._connection.execute(
+            dialect.insert(suggestion_readers)
+            .from_select(["prediction_id", "reader", "read_at"], rows.distinct())
+            .on_conflict_do_nothing()
+        )
 
     def page(
         self,
@@ -352,6 +383,20 @@ class ReviewStore(Store):
                 said = opened(reason, task_id, reviewer)
                 skips[task_id].append(Skip(reviewer, said, skipped_at))
         return skips
+
+
+def _read_by(reader: str) -> ColumnElement[bool]:
+    """Return the condition that ``reader`` has read the suggestion of a task's document."""
+    return exists().where(
+        suggestion_readers.c.prediction_id == review_tasks.c.prediction_id,
+        suggestion_readers.c.reader == reader,
+    )
+
+
+def _unread(reader: str, among: Collection[str] | None) -> Select[tuple[str]]:
+    """Select the predictions of open blind tasks whose suggestion ``reader`` has not read."""
+    query = select(review_tasks.c.prediction_id).where(OPEN, _BLIND, ~_read_by(reader))
+    return query if among is None else query.where(review_tasks.c.prediction_id.in_(among))
 
 
 def _expired(now: datetime) -> ColumnElement[bool]:

@@ -417,6 +417,15 @@ review_skips = Table(
     UniqueConstraint("task_id", "place"),
 )
 
+suggestion_readers = Table(
+    "suggestion_readers",
+    metadata,
+    # Who read a suggestion while a blind task of its document was open, and so may not claim it.
+    Column("prediction_id", Id, ForeignKey("predictions.id"), primary_key=True),
+    Column("reader", Text, primary_key=True),
+    Column("read_at", Instant, nullable=False),
+)
+
 annotations = Table(
     "annotations",
     metadata,

@@ -77,7 +77,7 @@ def _activate_question(call: Call) -> ui.Question:
     model = next((one for one in models if one.id == call.id), None)
     if model is None:
         raise ModelNotFound(f"No registered model has the id {call.id!r}.")
-    tally = call.services.models.comparison(call.caller, call.id, limit=1).tally
+    tally = call.services.models.tally(call.caller, call.id)
     active = next((one for one in models if one.active), None)
     return ui.Question(
         f"Activate {short(model.version)}?",
