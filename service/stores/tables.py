@@ -474,6 +474,9 @@ annotator_groups = Table(
     Column("version", Integer, nullable=False),
     Column("changed_at", Instant, nullable=False),
     Column("changed_by", Text, nullable=False),
+    # The same of answers given with the suggestion in view.
+    Column("alpha_with_suggestion", Double),
+    Column("beta_with_suggestion", Double),
     _check("both_rates", "(alpha IS NULL) = (beta IS NULL)"),
     _check("answers_tell", "alpha >= 0 AND beta >= 0 AND alpha + beta < 1"),
     _check("version_counts", "version >= 1"),

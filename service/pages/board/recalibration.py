@@ -69,7 +69,8 @@ class Retraining(BaseModel):
         Share | None,
         Input(
             "Right sets that reviewers reject, in %",
-            "Alpha, the same for everyone; only for known error rates.",
+            "Alpha, the same for everyone, with and without the suggestion in view; groups can "
+            "have rates of each. Only for known error rates.",
             pointers=("/rates", "/rates/alpha"),
         ),
     ] = None
