@@ -186,12 +186,14 @@ async def _receive(request: Request, upload: Upload) -> None:
     responses={
         200: {
             "description": "The file, streamed.",
+            "headers": headers("Content-Disposition"),
             "content": {
                 "application/x-ndjson": {
                     "schema": {"type": "string", "format": "binary"},
                     "example": '{"line": 1, "prediction": {"id": "019aa4c1-…", …}}\n'
                     '{"line": 2, "problem": {"detail": "The line is not JSON: …", "errors": []}}\n',
-                }
+                },
+                "text/csv": {"schema": {"type": "string", "format": "binary"}},
             },
         },
         **documented(
@@ -225,6 +227,7 @@ def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response
     responses={
         200: {
             "description": "The rows, streamed in the order of their ids.",
+            "headers": headers("Content-Disposition"),
             "content": {
                 "application/x-ndjson": {
                     "schema": {"type": "string", "format": "binary"},

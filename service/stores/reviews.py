@@ -247,11 +247,10 @@ class ReviewStore(Store):
         held = and_(LEASED, review_tasks.c.lease_holder == reader)
         rows = _unread(reader, among).where(~held)
         rows = rows.add_columns(literal(reader), literal(at, suggestion_readers.c.read_at.type))
-        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
         self._connection.execute(
-            dialect.insert(suggestion_readers)
-            .from_select(["prediction_id", "reader", "read_at"], rows.distinct())
-            .on_conflict_do_nothing()
+            insert(suggestion_readers).from_select(
+                ["prediction_id", "reader", "read_at"], rows.distinct()
+            )
         )
 
     def page(

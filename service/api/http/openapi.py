@@ -12,7 +12,13 @@ from fastapi.openapi.utils import get_openapi
 
 from setwise.service.api import schemas
 from setwise.service.api.http.idempotency import HEADER
-from setwise.service.api.http.openapi_answers import HEADERS, add_rate_limit, open_answers
+from setwise.service.api.http.openapi_answers import (
+    HEADERS,
+    add_condition,
+    add_rate_limit,
+    add_replays,
+    open_answers,
+)
 from setwise.service.api.http.problem_kinds import (
     BODY_TOO_LARGE,
     BODY_TOO_SLOW,
@@ -114,9 +120,14 @@ def _complete(operation: Json, method: str) -> None:
         _add(responses, errors.IdempotencyMismatch)
         if not own_key:
             _add(responses, errors.RequestUnfinished)
+            add_replays(responses)
+    operation["responses"] = {str(status): response for status, response in responses.items()}
+    if method == "get":
+        add_condition(operation)
+    responses = operation["responses"]
     if "security" in operation:
         add_rate_limit(responses)
-    operation["responses"] = {str(status): responses[status] for status in sorted(responses)}
+    operation["responses"] = {status: responses[status] for status in sorted(responses)}
 
 
 def _require(parameters: list[Json], name: str) -> None:
