@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 WORKERS ?= auto
+MINUTES ?= 10
 QUICK := "not (slow or postgresql or system or browser or data)"
 
-.PHONY: help setup demo check test quick-tests all-tests coverage lint format lock bench screenshots clean
+.PHONY: help setup demo check test quick-tests all-tests fuzz coverage lint format lock bench screenshots clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -42,6 +43,10 @@ quick-tests:
 
 all-tests:
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+fuzz: setup  ## Draw requests with each role: MINUTES=10 on each database
+	SETWISE_FUZZ_SECONDS=$$(( 60 * $(MINUTES) / 5 )) \
+	  $(BIN)/python -m pytest tests/system/test_drawn_requests.py
 
 coverage: setup  ## All tests, with the lines and branches that they do not reach
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term
