@@ -6,7 +6,6 @@ from typing import Annotated, NamedTuple
 from markupsafe import Markup
 from pydantic import BaseModel
 
-from setwise.models.guarantees.noise import GroupNoise
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
@@ -289,8 +288,12 @@ def _groups(call: Call) -> ui.View:
     )
 
 
-def _in_force(fixed: Rates | None, estimated: GroupNoise | None) -> str:
+def _in_force(report: GroupReport, *, suggestion_shown: bool) -> str:
     """Return the rates that calibrators correct for."""
+    fixed, estimated = report.group.fixed, report.estimate
+    if suggestion_shown:
+        fixed = report.group.fixed_with_suggestion
+        estimated = report.with_suggestion if report.usable_with_suggestion else None
     if fixed is None and estimated is None:
         return "none, so calibrators that correct for errors leave such answers out"
     how, rates = "set by hand", fixed
@@ -306,7 +309,6 @@ def _group(call: Call) -> ui.View:
     report = call.services.annotators.get_group(call.caller, call.id)
     group, fixed, shown = report.group, report.group.fixed, report.shown()
     fixed_seen = group.fixed_with_suggestion
-    estimated_seen = report.with_suggestion if report.usable_with_suggestion else None
     found = shown["estimate"]
     known: list[ui.Piece] = [
         ui.Facts(
@@ -344,10 +346,10 @@ def _group(call: Call) -> ui.View:
             ui.Facts(
                 (
                     ("Id", ui.code(group.id)),
-                    ("Rates of blind answers in force", _in_force(fixed, report.estimate)),
+                    ("Rates of blind answers in force", _in_force(report, suggestion_shown=False)),
                     (
                         "Rates with the suggestion in view in force",
-                        _in_force(fixed_seen, estimated_seen),
+                        _in_force(report, suggestion_shown=True),
                     ),
                     ("Changed", ui.instant(group.changed_at, zone=True)),
                 )
