@@ -115,7 +115,7 @@ def test_migrations_build_checks_and_partial_indexes_too(empty_engine: Engine) -
 
 
 def test_rates_that_were_set_go_on_holding_for_all_answers(empty_engine: Engine) -> None:
-    migrate.upgrade(empty_engine, "0006")
+    migrate.upgrade(empty_engine, "0007")
     with empty_engine.begin() as connection:
         connection.execute(text("UPDATE annotator_groups SET alpha = 0.2, beta = 0.05"))
     migrate.upgrade(empty_engine)
@@ -125,7 +125,7 @@ def test_rates_that_were_set_go_on_holding_for_all_answers(empty_engine: Engine)
 
 
 def test_stored_reports_of_calibrators_lose_the_ids_of_documents(empty_engine: Engine) -> None:
-    migrate.upgrade(empty_engine, "0005")
+    migrate.upgrade(empty_engine, "0006")
     learnt_of, named = model(), {"prediction_id": "x", "document_id": "quuxword-17", "after": 0.5}
     made = replace(
         calibration(learnt_of), report={"routes": {"to_auto": {"count": 1, "items": [named]}}}
@@ -145,7 +145,7 @@ def test_stored_reports_of_calibrators_lose_the_ids_of_documents(empty_engine: E
     assert other == plain
     if empty_engine.dialect.name == "sqlite":
         for file in sqlite_path(empty_engine).parent.glob(sqlite_path(empty_engine).name + "*"):
-            assert b"quuxword" not in file.read_bytes() or file.name.endswith(".at-0005")
+            assert b"quuxword" not in file.read_bytes() or file.name.endswith(".at-0006")
     with empty_engine.connect() as connection, pytest.raises(DBAPIError, match="history"):
         connection.execute(text("UPDATE calibrations SET noise = 'none'"))
 
