@@ -23,19 +23,15 @@ from scipy.special import expit, logit
 
 from setwise.models.guarantees.certificates import Certificate, Certification
 from setwise.models.guarantees.noise import NoiseRates
-from setwise.models.guarantees.thresholds import (
-    MissRate,
-    certify,
-    certify_adjudicated,
-    certify_noisy,
-)
+from setwise.models.guarantees.thresholds import certify, certify_adjudicated
+from setwise.models.research.noisy_audits import certify_noisy
 from setwise.models.research.rival_thresholds import plugin_threshold, sgr_threshold
 
 TARGET, RISK = 0.9, 0.1
 SIZES = (200, 1000, 5000)
 N_PREDICTIONS = 5000
 N_STREAM = 1_000_000
-N_GOLD_WRONG = 300  # wrong predictions on which reviewers' misses were counted
+REREAD = 0.5  # share of the agreements that a lead reads again
 EVERY = 5  # the unfair assignment is played in one run of so many
 GROUPS = (NoiseRates(0.1, 0.02), NoiseRates(0.3, 0.02), NoiseRates(0.5, 0.02))
 
@@ -85,7 +81,7 @@ class Audits(NamedTuple):
     right: NDArray[np.bool_]
     group: NDArray[np.int64]
     agreed: NDArray[np.bool_]
-    miss_rate: MissRate
+    draw: Floats
 
 
 def draw_audits(stream: Stream, n: int, rng: np.random.Generator, *, informative: bool) -> Audits:
@@ -99,9 +95,7 @@ def draw_audits(stream: Stream, n: int, rng: np.random.Generator, *, informative
     alpha = np.array([rates.alpha for rates in GROUPS])[group]
     beta = np.array([rates.beta for rates in GROUPS])[group]
     agreed = np.where(right, rng.random(n) >= alpha, rng.random(n) < beta)
-    missed = int(rng.binomial(N_GOLD_WRONG, 0.02))
-    miss_rate = MissRate.from_counts(missed, N_GOLD_WRONG, RISK / 10)
-    return Audits(predicted, confidence, right, group, agreed, miss_rate)
+    return Audits(predicted, confidence, right, group, agreed, rng.random(n))
 
 
 def threshold_of(found: Certification) -> float | None:
@@ -129,7 +123,9 @@ def adjudicated(a: Audits) -> float | None:
         a.predicted,
         a.confidence,
         ~a.agreed & ~a.right,
-        miss_rate=a.miss_rate,
+        a.agreed & ~a.right & (a.draw < REREAD),
+        REREAD,
+        a.draw,
         target=TARGET,
         risk=RISK,
     )
@@ -137,14 +133,14 @@ def adjudicated(a: Audits) -> float | None:
 
 
 def noisy(a: Audits) -> float | None:
-    return threshold_of(_noisy(a, random_assignment=True))
+    return _noisy(a, random_assignment=True)
 
 
 def betting(a: Audits) -> float | None:
-    return threshold_of(_noisy(a, random_assignment=False))
+    return _noisy(a, random_assignment=False)
 
 
-def _noisy(a: Audits, *, random_assignment: bool) -> Certification:
+def _noisy(a: Audits, *, random_assignment: bool) -> float | None:
     return certify_noisy(
         a.predicted,
         a.confidence,

@@ -239,7 +239,10 @@ class _Watched(Collector):
 class RequestTelemetry:
     """ASGI middleware for request ids, log lines and metrics of requests.
 
-    ``new_id``: Returns the id of a request without one.
+    Parameters
+    ----------
+    new_id : callable
+        Returns the id of a request without one.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, new_id: Callable[[], str]) -> None:

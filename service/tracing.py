@@ -31,7 +31,10 @@ class NoTracing(RuntimeError):
 class Tracing:
     """Creates spans and sends them to a collector in the background.
 
-    ``exporter``: Receives spans in batches; an unavailable collector only loses spans.
+    Parameters
+    ----------
+    exporter : SpanExporter
+        Receives spans in batches; an unavailable collector only loses spans.
     """
 
     def __init__(self, exporter: "SpanExporter") -> None:

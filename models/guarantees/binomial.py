@@ -1,8 +1,10 @@
 """Exact binomial tests, bounds and sample sizes."""
 
+from collections.abc import Callable
+
 import numpy as np
-import scipy  # loads its parts when they are first used; `stats` takes a second
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -36,7 +38,7 @@ def upper_tail(successes: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Floa
     >>> float(upper_tail(2, 2, 0.5))
     0.25
     """
-    tail = scipy.stats.binom.sf(_array(successes) - 1, _array(trials), _array(rate))
+    tail = stats.binom.sf(_array(successes) - 1, _array(trials), _array(rate))
     return np.asarray(tail, dtype=np.float64)
 
 
@@ -67,7 +69,7 @@ def lower_bound(successes: ArrayLike, trials: ArrayLike, risk: float) -> Floats:
     """
     k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
     some = k > 0
-    bound = scipy.stats.beta.ppf(risk, np.where(some, k, 1.0), n - k + 1.0)
+    bound = stats.beta.ppf(risk, np.where(some, k, 1.0), n - k + 1.0)
     return np.where(some, bound, 0.0)[()]
 
 
@@ -96,7 +98,7 @@ def required_successes(trials: ArrayLike, rate: ArrayLike, risk: ArrayLike) -> C
     >>> required_successes([21, 22, 50], 0.9, 0.1)
     array([22, 22, 49])
     """
-    least = scipy.stats.binom.isf(_array(risk), _array(trials), _array(rate))
+    least = stats.binom.isf(_array(risk), _array(trials), _array(rate))
     return np.asarray(least, dtype=np.int64) + 1
 
 
@@ -176,18 +178,37 @@ def trials_needed(
     out = np.full(len(rates), -1, dtype=np.int64)
     hopeful = np.flatnonzero(rates > null)
     rates, k, n = rates[hopeful, None], k[hopeful, None], n[hopeful, None]
+    out[hopeful] = fewest(
+        lambda sizes: rejection_power(sizes, null, rates, risk, successes=k, trials=n), power
+    )
+    return out
+
+
+def fewest(power_of: Callable[[Counts], Floats], power: float) -> Counts:
+    """Return the smallest sample size with a power, for each row.
+
+    Parameters
+    ----------
+    power_of : callable
+        Maps sizes of shape (1, k) or (m, k) to powers of shape (m, k).
+    power : float
+
+    Returns
+    -------
+    int64 ndarray of shape (m,)
+        Exact up to 150, to a few per cent above, because power does not rise steadily; -1 if a
+        million is not enough.
+    """
 
     def first(sizes: Counts) -> tuple[Counts, Bools]:
-        """Return each row's first sufficient size, and whether there is one."""
-        reached = rejection_power(sizes, null, rates, risk, successes=k, trials=n) >= power
+        reached = power_of(sizes) >= power
         return np.asarray(reached.argmax(axis=1)), np.asarray(reached.any(axis=1))
 
     place, found = first(_SIZES[None, :])
     low, high = _SIZES[np.maximum(place - 1, 0)], _SIZES[place]
     between = np.rint(low[:, None] + (high - low)[:, None] * np.linspace(0, 1, _BETWEEN))
     sizes = between.astype(np.int64)
-    out[hopeful[found]] = sizes[np.arange(len(sizes)), first(sizes)[0]][found]
-    return out
+    return np.where(found, sizes[np.arange(len(sizes)), first(sizes)[0]], -1)
 
 
 def _array(values: ArrayLike) -> Floats:

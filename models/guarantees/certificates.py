@@ -14,8 +14,6 @@ class Method(StrEnum):
 
     CLEAN = "clean"
     ADJUDICATED = "adjudicated"
-    KNOWN_NOISE = "known-noise"
-    BETTING = "betting"
 
 
 @dataclass(frozen=True)
@@ -133,8 +131,7 @@ class RefusalReason(StrEnum):
     TOO_FEW_AUDITS = "too-few-audits"  # the estimate reaches the target, the evidence does not yet
     BELOW_TARGET = "below-target"  # not even the most confident predictions seem to reach it
     BLOCKED_AT_TOP = "blocked-at-top"  # the most confident fail, though a lower threshold would do
-    MISS_RATE_UNKNOWN = "miss-rate-unknown"  # how often reviewers overlook errors is not bounded
-    NOISE_TOO_HIGH = "noise-too-high"  # some group's answers say nothing: alpha + beta >= 1
+    MISS_RATE_UNKNOWN = "miss-rate-unknown"  # no agreement was drawn for a second reading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,33 +160,3 @@ class Refusal(Evidence):
 
 
 Certification = Certificate | Refusal
-
-
-def risk_of_attempt(risk: float, attempt: int) -> float:
-    """Return the share of a risk for one of several certification attempts.
-
-    Testing the same audits again with a few more spends risk again. With these risks, the
-    first attempt at a half of it, the next at a sixth, then a twelfth, the probability that *any*
-    attempt certifies a threshold that misses the target is at most ``risk``, however many there
-    are. Count from 1 again if all evidence is new.
-
-    Parameters
-    ----------
-    risk : float
-        In (0, 1).
-    attempt : int
-        From 1.
-
-    Raises
-    ------
-    ValueError
-        If the attempt is not positive.
-
-    Examples
-    --------
-    >>> [round(risk_of_attempt(0.1, attempt), 4) for attempt in (1, 2, 3)]
-    [0.05, 0.0167, 0.0083]
-    """
-    if attempt < 1:
-        raise ValueError(f"attempts count from 1; this is {attempt}")
-    return risk / (attempt * (attempt + 1))

@@ -11,6 +11,11 @@ false alarm is at least :math:`A`, and one occurs within :math:`n` audits with a
 most :math:`n / A` [1]_. Small stakes find small losses, large stakes large ones; the mean over
 several is again such a process.
 
+All this needs of an audit is a number :math:`W \ge 0` with :math:`E[W \mid \text{past}] \le 1 - t`
+under the hypothesis; the capital's factor is :math:`1 + \lambda (W - (1 - t)) / t`. So an agreement
+that was drawn for a second reading with probability :math:`r` and found wrong counts
+:math:`W = 1 / r`: it stands for the misses that nobody reads again.
+
 References
 ----------
 .. [1] J. Shin, A. Ramdas and A. Rinaldo, "E-detectors: A Nonparametric Framework for Sequential
@@ -45,7 +50,9 @@ def bet_factors(target: float) -> Floats:
     return np.stack([1.0 + stakes, 1.0 - stakes * (1.0 - target) / target])
 
 
-def drift_statistic(right: ArrayLike, target: float) -> Floats:
+def drift_statistic(
+    right: ArrayLike, target: float, *, stands_for: ArrayLike | None = None
+) -> Floats:
     """Return the evidence against the target after each audit.
 
     Parameters
@@ -55,6 +62,9 @@ def drift_statistic(right: ArrayLike, target: float) -> Floats:
     target : float
         Required probability that a set is right, in (0, 1). For answers without adjudication use
         ``NoiseRates.agreement(target)``.
+    stands_for : array-like of shape (n,), optional
+        How many errors a wrong set stands for, at least 1: the inverse of the probability of a
+        second reading where the auditor agreed with it, else 1. By default 1.
 
     Returns
     -------
@@ -65,7 +75,7 @@ def drift_statistic(right: ArrayLike, target: float) -> Floats:
     Raises
     ------
     ValueError
-        If an outcome is neither 0 nor 1, or the target is out of range.
+        If an outcome is neither 0 nor 1, or another value is out of range.
 
     Examples
     --------
@@ -78,7 +88,12 @@ def drift_statistic(right: ArrayLike, target: float) -> Floats:
     outcomes = np.asarray(right)
     if outcomes.ndim != 1 or not np.all((outcomes == 0) | (outcomes == 1)):
         raise ValueError("the outcome of an audit is 0 or 1")
-    factors = bet_factors(target)[outcomes.astype(np.int64)]
+    worth = np.ones(len(outcomes)) if stands_for is None else np.asarray(stands_for, np.float64)
+    if worth.shape != outcomes.shape or not np.all((worth >= 1) & np.isfinite(worth)):
+        raise ValueError("each audit stands for a finite number of errors, at least 1")
+    wrong, good = bet_factors(target)
+    errors = np.where(outcomes == 1, 0.0, worth)[:, None]
+    factors = np.where(errors == 1, wrong, good + errors * (wrong - good))
     capital = np.zeros(factors.shape[1])
     path = np.empty(factors.shape)
     for i, factor in enumerate(factors):  # each audit depends on the previous capital

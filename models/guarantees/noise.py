@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-import scipy  # loads its parts when they are first used; `stats` takes a second
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 from setwise.models.guarantees.proportions import (
     Proportion,
@@ -160,14 +160,6 @@ class GroupNoise:
     def rates(self) -> NoiseRates:
         """The point estimates."""
         return NoiseRates(self.alpha.estimate, self.beta.estimate)
-
-    def cautious_rates(self, risk: float) -> NoiseRates:
-        """Return conservative rates that hold except with this risk.
-
-        The lower bound of alpha and the upper bound of beta, for a certification at the remaining
-        risk. They need many gold labels; adjudicating the audits themselves needs fewer.
-        """
-        return NoiseRates(self.alpha.bounds(risk / 2)[0], self.beta.bounds(risk / 2)[1])
 
     def training_rates(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
         """Return alpha and beta for rows with these confidences.
@@ -428,7 +420,7 @@ def _alpha_by_half(
     if min(low.n, high.n) == 0:
         return None, None
     z = (low.estimate - high.estimate) / np.hypot(low.standard_error, high.standard_error)
-    return (split, (low, high)) if 2 * scipy.stats.norm.sf(abs(z)) < SURPRISE else (None, None)
+    return (split, (low, high)) if 2 * stats.norm.sf(abs(z)) < SURPRISE else (None, None)
 
 
 def _annotators(rows: _GoldRows, groups: Mapping[str, GroupNoise]) -> tuple[AnnotatorNoise, ...]:

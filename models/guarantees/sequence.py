@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # loads its parts when they are first used; `stats` takes a second
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
-from setwise.models.guarantees.audit_tests import AuditTest, Rate
-from setwise.models.guarantees.binomial import rejection_power, trials_needed
+from setwise.models.guarantees.audit_tests import AuditTest
 from setwise.models.guarantees.certificates import (
     Certificate,
     Certification,
@@ -29,8 +28,6 @@ PLANNED_POWER = 0.8
 
 # Number of thresholds, spread over the sequence, for which a refusal plans audits.
 _PLANNED_THRESHOLDS = 12
-# Number of audits that a confidence is worth when planning estimates accuracies.
-_AUDITS_OF_A_CONFIDENCE = 20.0
 _BISECTIONS = 15  # between the target and 1, to a few parts in a million
 _BLOCK = 8  # hypotheses tested at a time
 
@@ -47,45 +44,31 @@ class ThresholdSequence:
         Share of predictions at or above each threshold, in (0, 1].
     confidence : float64 ndarray of shape (m,)
         Mean confidence of these predictions.
-    start : int
-        Index of the first test: thresholds before it are never tested, those after it are tested
-        until one fails.
-    n_predictions : int
     """
 
     thresholds: Floats
     share: Floats
     confidence: Floats
-    start: int
-    n_predictions: int
+
+    def start(self, test: AuditTest, n_audits: int, target: float, risk: float) -> int:
+        """Return the index of the first test, without a look at what the audits found.
+
+        It is where the test would have the highest power if the confidences were right: higher
+        thresholds have too few audits, lower ones too little accuracy. Wrong confidences give a
+        poor start, not a wrong certificate. Thresholds before it are never tested, those after it
+        until one fails.
+        """
+        expected = np.floor(n_audits * self.share).astype(np.int64)
+        return int(test.start_power(expected, self.confidence, target, risk).argmax())
 
 
-def plan_sequence(
-    predicted: ArrayLike,
-    n_audits: int,
-    target: float,
-    risk: float,
-    *,
-    rate: Rate | None = None,
-    n_thresholds: int = N_THRESHOLDS,
-) -> ThresholdSequence:
-    """Choose thresholds and the start of testing, without labels.
-
-    The thresholds are quantiles of the predicted confidences. Testing begins where the exact test
-    would have the highest power if the confidences were right: higher thresholds have too few
-    audits, lower ones too little accuracy. Wrong confidences give a poor start, not a wrong
-    certificate.
+def plan_sequence(predicted: ArrayLike, *, n_thresholds: int = N_THRESHOLDS) -> ThresholdSequence:
+    """Return quantiles of the predicted confidences as thresholds.
 
     Parameters
     ----------
     predicted : array-like of shape (n_predictions,)
         Confidences of predictions other than the audits, in [0, 1]; at least one.
-    n_audits : int
-        Audits over the whole stream.
-    target, risk : float
-        In (0, 1).
-    rate : Rate, optional
-        Rate of audits in favour of the model; by default its accuracy.
     n_thresholds : int, default=150
 
     Raises
@@ -95,11 +78,10 @@ def plan_sequence(
 
     Examples
     --------
-    >>> sequence = plan_sequence([0.99] * 50 + [0.6] * 50, 100, 0.9, 0.1, n_thresholds=10)
-    >>> sequence.thresholds, sequence.share, sequence.start
-    (array([0.99, 0.6 ]), array([0.5, 1. ]), 0)
+    >>> sequence = plan_sequence([0.99] * 50 + [0.6] * 50, n_thresholds=10)
+    >>> sequence.thresholds, sequence.share
+    (array([0.99, 0.6 ]), array([0.5, 1. ]))
     """
-    rate = rate or Rate()
     pool = np.sort(checked_confidences("predicted", predicted))
     n = len(pool)
     if n == 0:
@@ -110,10 +92,7 @@ def plan_sequence(
     total = np.concatenate([[0.0], np.cumsum(pool[::-1])])
     # Correct for rounding: a mean is never below its least value.
     mean = np.clip(total[n - first] / (n - first), thresholds, 1.0)
-    share = (n - first) / n
-    expected = np.floor(n_audits * share).astype(np.int64)
-    power = rejection_power(expected, rate.at(target), rate.at(mean), risk)
-    return ThresholdSequence(thresholds, share, mean, int(power.argmax()), n)
+    return ThresholdSequence(thresholds, (n - first) / n, mean)
 
 
 def checked_confidences(name: str, values: ArrayLike) -> Floats:
@@ -144,7 +123,7 @@ class Claim(NamedTuple):
     excluded: Mapping[str, int]
 
 
-def walk(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> Certification:
+def walk(claim: Claim, sequence: ThresholdSequence, test: AuditTest, start: int) -> Certification:
     """Test thresholds in order and certify the last that passed.
 
     Parameters
@@ -153,29 +132,32 @@ def walk(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> Certific
     sequence : ThresholdSequence
     test : AuditTest
         Test of the same thresholds.
+    start : int
+        Index of the first test.
     """
     tested: list[float] = []
     end = len(sequence.thresholds)
-    while sequence.start + len(tested) < end:  # in blocks: most sequences stop early
-        first = sequence.start + len(tested)
-        found = test.p_values(np.arange(first, min(first + _BLOCK, end)), claim.target)
+    while start + len(tested) < end:  # in blocks: most sequences stop early
+        first = start + len(tested)
+        steps = np.arange(first, min(first + _BLOCK, end))
+        found = test.p_values(steps, claim.target, claim.test_risk)
         failed = np.flatnonzero(~(found <= claim.test_risk))
         tested += found[: failed[0] + 1 if len(failed) else None].tolist()
         if len(failed):
             break
     passed = len(tested) - (not tested[-1] <= claim.test_risk)
-    steps = tuple(
+    rows = tuple(
         SequenceStep(
             float(sequence.thresholds[step]), int(test.n_above[step]), int(test.n_good[step]), p
         )
-        for step, p in enumerate(tested, sequence.start)
+        for step, p in enumerate(tested, start)
     )
-    proved = sequence.start + passed - 1
     if passed == 0:
-        return _refuse(claim, sequence, test, steps)
+        return _refuse(claim, sequence, test, rows, start)
+    proved = start + passed - 1
     return Certificate(
         **claim._asdict(),
-        steps=steps,
+        steps=rows,
         threshold=float(sequence.thresholds[proved]),
         coverage=float(sequence.share[proved]),
         n_above=int(test.n_above[proved]),
@@ -191,7 +173,7 @@ def _bound(test: AuditTest, step: int, claim: Claim) -> float:
     low, high = claim.target, 1.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        if test.p_values(np.array([step]), middle)[0] <= claim.test_risk:
+        if test.p_values(np.array([step]), middle, claim.test_risk)[0] <= claim.test_risk:
             low = middle
         else:
             high = middle
@@ -199,13 +181,17 @@ def _bound(test: AuditTest, step: int, claim: Claim) -> float:
 
 
 def _refuse(
-    claim: Claim, sequence: ThresholdSequence, test: AuditTest, steps: tuple[SequenceStep, ...]
+    claim: Claim,
+    sequence: ThresholdSequence,
+    test: AuditTest,
+    steps: tuple[SequenceStep, ...],
+    start: int,
 ) -> Refusal:
     plan = _plan_audits(claim, sequence, test)
     return Refusal(
         **claim._asdict(),
         steps=steps,
-        reason=_reason(claim, sequence, test, hopeful=plan.further is not None),
+        reason=_reason(claim, sequence, test, start, hopeful=plan.further is not None),
         further_audits=plan.further,
         further_if_all_good=plan.if_all_good,
         planned_threshold=plan.threshold,
@@ -227,33 +213,31 @@ class _Plan(NamedTuple):
 def _plan_audits(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> _Plan:
     """Estimate the fewest further audits that prove some threshold."""
     chosen = _spread(sequence)
-    n, good, share = test.n_above[chosen], test.n_good[chosen], sequence.share[chosen]
-    guess = test.rate.at(sequence.confidence[chosen])
-    estimate = (good + _AUDITS_OF_A_CONFIDENCE * guess) / (n + _AUDITS_OF_A_CONFIDENCE)
-    null = float(test.rate.at(claim.target))
+    share = sequence.share[chosen]
     # Split the power between the test and the number of audits above the threshold.
     part = PLANNED_POWER**0.5
-    above = trials_needed(null, estimate, claim.test_risk, part, successes=good, trials=n)
+    above, all_good = test.needed(
+        chosen, sequence.confidence[chosen], claim.target, claim.test_risk, part
+    )
     above = np.where(above == 0, 1, above)  # passes alone, but the sequence did not reach it
-    audits = np.where(above < 0, np.inf, above + scipy.stats.nbinom.ppf(part, np.abs(above), share))
+    audits = np.where(above < 0, np.inf, above + stats.nbinom.ppf(part, np.abs(above), share))
     best = int(audits.argmin())
     if not np.isfinite(audits[best]):
         return _Plan()
-    all_good = trials_needed(null, 1.0, claim.test_risk, part, successes=good[best], trials=n[best])
     return _Plan(
         int(audits[best]),
-        int(np.ceil(max(int(all_good[0]), 1) / share[best])),
+        int(np.ceil(max(int(all_good[best]), 1) / share[best])),
         float(sequence.thresholds[chosen[best]]),
     )
 
 
 def _reason(
-    claim: Claim, sequence: ThresholdSequence, test: AuditTest, *, hopeful: bool
+    claim: Claim, sequence: ThresholdSequence, test: AuditTest, start: int, *, hopeful: bool
 ) -> RefusalReason:
     if claim.n_audits == 0:
         return RefusalReason.NO_AUDITS
     steps = _spread(sequence)
-    below = steps[steps > sequence.start]
-    if (test.p_values(below, claim.target) <= claim.test_risk).any():
+    below = test.p_values(steps[steps > start], claim.target, claim.test_risk)
+    if (below <= claim.test_risk).any():
         return RefusalReason.BLOCKED_AT_TOP
     return RefusalReason.TOO_FEW_AUDITS if hopeful else RefusalReason.BELOW_TARGET

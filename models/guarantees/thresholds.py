@@ -19,8 +19,8 @@ References
    with binomial tail p-values.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Self
 
@@ -28,16 +28,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.guarantees.audit_tests import (
+    AdjudicatedAudits,
+    AdjudicatedTest,
     AuditTest,
-    BettingTest,
     BinomialTest,
-    MixtureTest,
-    Rate,
-    mean_rate,
 )
-from setwise.models.guarantees.binomial import upper_bound
 from setwise.models.guarantees.certificates import Certification, Method, Refusal, RefusalReason
-from setwise.models.guarantees.noise import NoiseRates
 from setwise.models.guarantees.sequence import Claim, checked_confidences, plan_sequence, walk
 
 Floats = NDArray[np.float64]
@@ -100,74 +96,27 @@ def certify(
     audits = _Audits.checked(
         predicted, confidence, right, target=target, risk=risk, excluded=excluded
     )
-    return audits.certified(Method.CLEAN, Rate(), risk, BinomialTest)
+    return audits.certified(Method.CLEAN, risk, BinomialTest)
 
 
-@dataclass(frozen=True)
-class MissRate:
-    """An upper bound of the rate of agreement with wrong predictions.
-
-    Attributes
-    ----------
-    upper : float
-        In [0, 1].
-    risk : float
-        Probability, in [0, 1), that the true rate is higher.
-    """
-
-    upper: float
-    risk: float
-
-    def __post_init__(self) -> None:
-        if not (0.0 <= self.upper <= 1.0 and 0.0 <= self.risk < 1.0):
-            raise ValueError("a miss rate lies in [0, 1] and its risk in [0, 1)")
-
-    @classmethod
-    def known(cls, rate: float) -> Self:
-        """Return a rate that needs no evidence."""
-        return cls(rate, 0.0)
-
-    @classmethod
-    def from_counts(cls, n_missed: int, n_wrong: int, risk: float) -> Self:
-        """Bound the rate from wrong predictions that reviewers judged blindly.
-
-        Parameters
-        ----------
-        n_missed, n_wrong : int
-            Number of wrong predictions that a reviewer agreed with, and of all reviewed. They must
-            not be selected by the reviewer's answer.
-        risk : float
-            In (0, 1). A tenth of a certificate's whole risk is a good share.
-
-        Raises
-        ------
-        ValueError
-            If the counts do not fit.
-        """
-        if not 0 <= n_missed <= n_wrong:
-            raise ValueError(f"{n_missed} of {n_wrong} wrong predictions cannot have been missed")
-        return cls(float(upper_bound(n_missed, n_wrong, risk)), risk)
-
-
-def certify_adjudicated(
+def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
     predicted: ArrayLike,
     confidence: ArrayLike,
     found_wrong: ArrayLike,
+    missed: ArrayLike,
+    reread_rate: ArrayLike,
+    reread_draw: ArrayLike,
     *,
-    miss_rate: MissRate,
-    reread_rate: float = 0.0,
     target: float,
     risk: float,
     excluded: Mapping[str, int] = _NOTHING,
 ) -> Certification:
-    r"""Find the lowest threshold that adjudicated audits prove.
+    """Find the lowest threshold that adjudicated audits prove.
 
-    If an audit disagrees with the prediction, a lead decides, so reviewers' false alarms do no
-    harm. Overlooked errors remain: with a share :math:`w` of wrong predictions, errors are
-    found at the rate :math:`w (1 - \beta (1 - r))`, where :math:`\beta` is the miss rate and
-    :math:`r` the share of agreements that the lead reads as well. Hence the test of
-    :math:`P(\mathrm{Bin}(m, (1 - t)(1 - \beta_U (1 - r))) \le k)`, at the risk that the bound
-    :math:`\beta_U` leaves.
+    If an audit disagrees with the prediction, a lead decides, so auditors' false alarms do no
+    harm. Errors that auditors miss are bounded above each threshold, together with those that they
+    find, from the agreements that a lead reads again: see `setwise.models.guarantees.joint` for
+    the test and its proof. How often auditors miss errors may depend on anything.
 
     Parameters
     ----------
@@ -176,112 +125,97 @@ def certify_adjudicated(
     found_wrong : array-like of shape (n_audits,)
         1 where the audit and the lead found the prediction wrong. An undecided disagreement counts
         as 1, because leaving it out would favour the model.
-    miss_rate : MissRate
-        Its risk is part of ``risk``.
-    reread_rate : float, default=0
-        Share :math:`r`, in [0, 1], of agreements that were drawn at random to be read again. Errors
-        found there count in ``found_wrong``.
+    missed : array-like of shape (n_audits,)
+        1 where the audit agreed, was drawn for a second reading, and the lead found the prediction
+        wrong or has not read it in time.
+    reread_rate : array-like of shape (n_audits,), or float
+        Probability, in [0, 1], that an agreement with this prediction is drawn for a second
+        reading. It may depend on the confidence and the time, never on an answer.
+    reread_draw : array-like of shape (n_audits,)
+        Numbers in [0, 1), independent of all else; those below the rate are drawn.
 
     Returns
     -------
     Certificate or Refusal
+        Refused with ``MISS_RATE_UNKNOWN`` if no agreement could have been drawn.
 
     Raises
     ------
     ValueError
-        If lengths differ, a value is out of range, or the miss rate's risk is not below ``risk``.
+        If lengths differ, a value is out of range, or a miss was not drawn.
+
+    Examples
+    --------
+    >>> from setwise.models.guarantees.certificates import Refusal
+    >>> draws = [(i + 0.5) / 60 for i in range(60)]
+    >>> nothing, predicted = [0] * 60, [0.97] * 100
+    >>> found = certify_adjudicated(
+    ...     predicted, [0.97] * 60, nothing, nothing, 0.5, draws, target=0.9, risk=0.1
+    ... )
+    >>> found.certified, found.n_above
+    (True, 60)
+    >>> unknown = certify_adjudicated(
+    ...     predicted, [0.97] * 60, nothing, nothing, 0.0, draws, target=0.9, risk=0.1
+    ... )
+    >>> assert isinstance(unknown, Refusal)
+    >>> str(unknown.reason)
+    'miss-rate-unknown'
     """
-    if not 0.0 <= reread_rate <= 1.0:
-        raise ValueError(f"reread_rate is {reread_rate}; it must lie in [0, 1]")
-    if not miss_rate.risk < risk:
-        raise ValueError(
-            f"the miss rate spends {miss_rate.risk} of the risk {risk}: nothing is left"
-        )
     audits = _Audits.checked(
         predicted, confidence, found_wrong, target=target, risk=risk, excluded=excluded
     )
-    audits = replace(audits, good=~audits.good)
-    detected = 1.0 - miss_rate.upper * (1.0 - reread_rate)
-    if detected <= 0.0:
+    rates = np.asarray(reread_rate, dtype=np.float64)
+    n = len(audits.confidence)
+    otherwise = float(rates) if rates.ndim == 0 else float(rates.max(initial=0.0)) or 1.0
+    rates = np.full(n, rates) if rates.ndim == 0 else rates
+    draws, misses = np.asarray(reread_draw, dtype=np.float64), np.asarray(missed)
+    if not rates.shape == draws.shape == misses.shape == (n,):
+        raise ValueError(f"{n} audits need as many misses, rates and draws of second readings")
+    if not np.all((rates >= 0) & (rates <= 1)) or not np.all((draws >= 0) & (draws < 1)):
+        raise ValueError("rates of second readings lie in [0, 1] and draws in [0, 1)")
+    if not np.all((misses == 0) | (misses == 1)):
+        raise ValueError("missed is 0 or 1")
+    # `_Audits.good` holds what was found wrong.
+    if (misses.astype(bool) & (audits.good | (draws >= rates))).any():
+        raise ValueError("a miss is an agreement that was drawn for a second reading")
+    if (rates.max() if n else otherwise) <= 0.0:
         return audits.refused(Method.ADJUDICATED, RefusalReason.MISS_RATE_UNKNOWN)
-    rate = Rate(1.0 - detected, detected)
+    columns = AdjudicatedAudits(
+        audits.confidence, audits.good, misses.astype(bool), rates, draws, otherwise
+    )
     return audits.certified(
-        Method.ADJUDICATED,
-        rate,
-        risk - miss_rate.risk,
-        lambda thresholds, values, good: BinomialTest(thresholds, values, good, rate),
+        Method.ADJUDICATED, risk, lambda thresholds, *_: AdjudicatedTest(thresholds, columns)
     )
 
 
-def certify_noisy(
-    predicted: ArrayLike,
-    confidence: ArrayLike,
-    agreed: ArrayLike,
-    group: ArrayLike,
-    rates: Sequence[NoiseRates],
-    *,
-    random_assignment: bool,
-    rates_risk: float = 0.0,
-    target: float,
-    risk: float,
-    excluded: Mapping[str, int] = _NOTHING,
-) -> Certification:
-    """Find the lowest threshold that noisy audits prove.
+def risk_of_attempt(risk: float, attempt: int) -> float:
+    """Return the share of a risk for one of several certification attempts.
 
-    Agreement is tested against what the target maps to, ``(1 - alpha) t + beta (1 - t)``, group by
-    group. That is exact if documents were assigned to groups at random. Otherwise (an expert
-    gets the easy cases, for example) only betting on unbiased single answers is valid; it needs
-    more audits. Estimated rates must be replaced by conservative bounds, the lower of alpha
-    and the upper of beta (`GroupNoise.cautious_rates`), and ``rates_risk`` pays for them; that is
-    valid, but adjudicating the audits costs fewer gold labels.
+    Testing the same audits again with a few more spends risk again. With these risks, the
+    first attempt at a half of it, the next at a sixth, then a twelfth, the probability that *any*
+    attempt certifies a threshold that misses the target is at most ``risk``, however many there
+    are. Count from 1 again if all evidence is new.
 
     Parameters
     ----------
-    predicted, confidence, target, risk, excluded
-        As for `certify`; betting needs the audits in the order in which they were drawn.
-    agreed : array-like of shape (n_audits,)
-        1 where the reviewer's blind set equals the predicted one, else 0.
-    group : array-like of int, shape (n_audits,)
-        Index into ``rates``.
-    rates : sequence of NoiseRates
-    random_assignment : bool
-        Whether documents were given to groups at random.
-    rates_risk : float, default=0
-        Probability that some rate is less cautious than the true one, below ``risk``.
-
-    Returns
-    -------
-    Certificate or Refusal
-        Refused with ``NOISE_TOO_HIGH`` if alpha + beta reaches 1 in a group that audited.
+    risk : float
+        In (0, 1).
+    attempt : int
+        From 1.
 
     Raises
     ------
     ValueError
-        If lengths differ, a value is out of range, or a group has no rates.
+        If the attempt is not positive.
+
+    Examples
+    --------
+    >>> [round(risk_of_attempt(0.1, attempt), 4) for attempt in (1, 2, 3)]
+    [0.05, 0.0167, 0.0083]
     """
-    if not 0.0 <= rates_risk < risk:
-        raise ValueError(f"the rates spend {rates_risk} of the risk {risk}: nothing is left")
-    audits = _Audits.checked(
-        predicted, confidence, agreed, target=target, risk=risk, excluded=excluded
-    )
-    groups = np.asarray(group)
-    if groups.shape != audits.confidence.shape or groups.dtype.kind not in "iu":
-        raise ValueError("group must hold one index for each audit")
-    if len(rates) == 0 or (len(groups) and not (0 <= groups.min() <= groups.max() < len(rates))):
-        raise ValueError(f"group must index the {len(rates)} noise rates")
-    method = Method.KNOWN_NOISE if random_assignment else Method.BETTING
-    present = np.unique(groups) if len(groups) else np.arange(len(rates))
-    of_present = [rates[code] for code in present.tolist()]
-    if any(rate.separation <= 0 for rate in of_present):
-        return audits.refused(method, RefusalReason.NOISE_TOO_HIGH)
-    codes = np.searchsorted(present, groups).astype(np.int64)
-    kind = MixtureTest if random_assignment else BettingTest
-    return audits.certified(
-        method,
-        mean_rate(of_present, np.bincount(codes, minlength=len(of_present))),
-        risk - rates_risk,
-        lambda thresholds, values, good: kind(thresholds, values, good, codes, of_present),
-    )
+    if attempt < 1:
+        raise ValueError(f"attempts count from 1; this is {attempt}")
+    return risk / (attempt * (attempt + 1))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -327,16 +261,18 @@ class _Audits:
             excluded=dict(excluded),
         )
 
-    def certified(self, method: Method, rate: Rate, test_risk: float, kind: _Kind) -> Certification:
+    def certified(self, method: Method, test_risk: float, kind: _Kind) -> Certification:
         """Plan the sequence and test the audits along it."""
         if len(self.predicted) == 0:
             return self.refused(method, RefusalReason.NO_PREDICTIONS)
         if self.target >= 1.0:
             return self.refused(method, RefusalReason.TARGET_UNPROVABLE)
-        n_audits = len(self.confidence)
-        sequence = plan_sequence(self.predicted, n_audits, self.target, test_risk, rate=rate)
+        sequence = plan_sequence(self.predicted)
         test = kind(sequence.thresholds, self.confidence, self.good)
-        return walk(self._claim(method, test_risk), sequence, test)
+        start = sequence.start(test, len(self.confidence), self.target, test_risk)
+        if isinstance(test, AdjudicatedTest) and test.reread_rate[start] <= 0.0:
+            return self.refused(method, RefusalReason.MISS_RATE_UNKNOWN)
+        return walk(self._claim(method, test_risk), sequence, test, start)
 
     def refused(self, method: Method, reason: RefusalReason) -> Refusal:
         """Refuse without a test."""

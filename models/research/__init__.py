@@ -2,6 +2,7 @@
 
 - `boosted_bernoulli_mixture`: conditional mixtures with boosted trees for gate and experts.
 - `boosted_learner`: those trees and the M steps that add them.
+- `noisy_audits`: thresholds from answers with known error rates, without a lead.
 - `rival_thresholds`: thresholds by a plug-in estimate and by selection with guaranteed risk.
 - `robust_calibrators`: set calibrators that learn from noisy answers, for noisy training labels.
 """

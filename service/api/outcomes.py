@@ -1,20 +1,16 @@
 """Routes for outcomes: report and list them."""
 
 from datetime import datetime
+from typing import Self
 
 from fastapi import APIRouter, Response
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
+from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import (
-    Example,
-    Labels,
-    Mirror,
-    RequestBody,
-    WhollyListed,
-)
+from setwise.service.api.schemas import AnswerBody, Example, Labels, RequestBody
+from setwise.service.domain import outcomes as domain
 from setwise.service.domain.errors import BlindReviewHeld, PredictionNotFound
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
@@ -33,7 +29,9 @@ _OUTCOME: Example = {
 class OutcomeRequest(RequestBody):
     """A label set that turned out to be right."""
 
-    examples = ({"labels": ["J18.9"], "source": "billing"},)
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"labels": ["J18.9"], "source": "billing"}]}
+    )
 
     labels: Labels = Field(
         description="Every label that applies, known to the model or not; [] when none does."
@@ -41,10 +39,10 @@ class OutcomeRequest(RequestBody):
     source: str = Field(description="Who reports it, such as `billing`.")
 
 
-class Outcome(Mirror):
+class Outcome(AnswerBody):
     """A label set that turned out to be right."""
 
-    examples = (_OUTCOME,)
+    model_config = ConfigDict(json_schema_extra={"examples": [_OUTCOME]})
 
     id: str
     prediction_id: str
@@ -54,11 +52,22 @@ class Outcome(Mirror):
     agreed: bool = Field(description="The labels are those that were predicted.")
     created_at: datetime
 
+    @classmethod
+    def of(cls, outcome: domain.Outcome) -> Self:
+        """Return the body for a stored outcome."""
+        return cls.model_validate({name: getattr(outcome, name) for name in cls.model_fields})
 
-class OutcomePage(WhollyListed[Outcome]):
+
+class OutcomePage(AnswerBody):
     """Every outcome of one prediction, oldest first."""
 
-    examples = ({"items": [_OUTCOME], "next_cursor": None, "limit": 1},)
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"items": [_OUTCOME], "next_cursor": None, "limit": 1}]}
+    )
+
+    items: list[Outcome]
+    next_cursor: str | None = None
+    limit: int
 
 
 @router.post(
@@ -75,14 +84,20 @@ class OutcomePage(WhollyListed[Outcome]):
     },
 )
 def report_outcome(
-    caller: CallerOf, prediction_id: str, body: OutcomeRequest, services: ServicesOf
+    caller: CallerOf,
+    prediction_id: str,
+    body: OutcomeRequest,
+    services: ServicesOf,
+    request_id: RequestId,
 ) -> Response:
     """Report which label set turned out to be right for a document.
 
     Repeating a report changes nothing. A later, different report from the same source is added and
     counts from then on. If another label set was sent, webhooks receive `document.corrected`.
     """
-    outcome, new = services.outcomes.report(caller, prediction_id, body.labels, body.source)
+    outcome, new = services.outcomes.report(
+        caller, prediction_id, body.labels, body.source, request_id=request_id
+    )
     return answer(Outcome.of(outcome), status=201 if new else 200)
 
 
@@ -93,4 +108,5 @@ def report_outcome(
 )
 def list_outcomes(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """List all outcomes of one prediction in one page."""
-    return listed_wholly(map(Outcome.of, services.outcomes.page(caller, prediction_id)))
+    found = [Outcome.of(outcome) for outcome in services.outcomes.page(caller, prediction_id)]
+    return answer(OutcomePage(items=found, limit=len(found)))

@@ -8,6 +8,7 @@ from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
+    RequestId,
     ServicesOf,
     answer,
 )
@@ -36,6 +37,7 @@ def change_policy(
     caller: CallerOf,
     body: PolicyRequest,
     services: ServicesOf,
+    request_id: RequestId,
     if_match: Annotated[
         str | None,
         Header(description="The `ETag` of the policy that you mean to replace. Required."),
@@ -50,5 +52,5 @@ def change_policy(
     if version is None:
         caller.require(Permission.ADMINISTER)
         raise VersionRequired("Name the version of the policy that you replace in If-Match.")
-    policy = services.policy.change(caller, body.as_change(), version)
+    policy = services.policy.change(caller, body.as_change(), version, request_id=request_id)
     return answer(Policy.of(policy), etag=policy.version)

@@ -1,28 +1,32 @@
 """Routes for webhooks, deliveries, and the outbox of clients that poll."""
 
 from datetime import datetime
-from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Header, Query, Response
-from pydantic import Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
+    RequestId,
     ServicesOf,
     answer,
-    listed,
-    listed_wholly,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import AnswerBody, Listed, Paged, RequestBody, WhollyListed
+from setwise.service.api.schemas import AnswerBody, Example, Paged, RequestBody
 from setwise.service.api.webhook_messages import MESSAGE
-from setwise.service.domain import errors
 from setwise.service.domain import webhooks as domain
+from setwise.service.domain.errors import (
+    BlindReviewHeld,
+    DeliveryCancelled,
+    DeliveryNotFound,
+    StaleVersion,
+    WebhookNotFound,
+)
 from setwise.service.domain.webhooks import DeliveryState, EndpointChange, MessageType
 from setwise.service.services.webhooks import MOST_ACKNOWLEDGED
 
@@ -36,16 +40,22 @@ _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
 
 
+def _with(*shown: Example) -> dict[str, Any]:  # Any: pydantic's own type for schema parts
+    return {"examples": list(shown)}
+
+
 class WebhookRequest(RequestBody):
     """Your URL that receives messages."""
 
-    examples = (
-        {
-            "url": "https://billing.example/hooks/setwise",
-            "description": "billing",
-            "events": ["prediction.auto_sent", "review.completed"],
-        },
-        {"url": "https://billing.example/hooks/setwise", "enabled": False},
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "url": "https://billing.example/hooks/setwise",
+                "description": "billing",
+                "events": ["prediction.auto_sent", "review.completed"],
+            },
+            {"url": "https://billing.example/hooks/setwise", "enabled": False},
+        )
     )
 
     url: str = Field(description="An `https` address on the public internet.")
@@ -66,19 +76,21 @@ class WebhookRequest(RequestBody):
 class Webhook(AnswerBody):
     """A webhook."""
 
-    examples = (
-        {
-            "id": _ID,
-            "url": "https://billing.example/hooks/setwise",
-            "description": "billing",
-            "events": ["prediction.auto_sent", "review.completed"],
-            "enabled": True,
-            "disabled_because": None,
-            "secret": "whsec_bm90IHJhbmRvbSwgYXMgeW91IGNhbiBzZWU=",
-            "previous_secret_expires_at": None,
-            "version": 1,
-            "created_at": "2026-11-21T09:00:00Z",
-        },
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "id": _ID,
+                "url": "https://billing.example/hooks/setwise",
+                "description": "billing",
+                "events": ["prediction.auto_sent", "review.completed"],
+                "enabled": True,
+                "disabled_because": None,
+                "secret": "whsec_bm90IHJhbmRvbSwgYXMgeW91IGNhbiBzZWU=",
+                "previous_secret_expires_at": None,
+                "version": 1,
+                "created_at": "2026-11-21T09:00:00Z",
+            }
+        )
     )
 
     id: str
@@ -116,14 +128,18 @@ class Webhook(AnswerBody):
         )
 
 
-class WebhookPage(WhollyListed[Webhook]):
+class WebhookPage(AnswerBody):
     """Every webhook, oldest first."""
+
+    items: list[Webhook]
+    next_cursor: str | None = None
+    limit: int
 
 
 class Replayed(AnswerBody):
     """How many deliveries are sent again."""
 
-    examples = ({"replayed": 17},)
+    model_config = ConfigDict(json_schema_extra=_with({"replayed": 17}))
 
     replayed: int = Field(ge=0)
 
@@ -144,8 +160,15 @@ class Attempt(AnswerBody):
     @classmethod
     def of(cls, attempt: domain.Attempt) -> Self:
         """Return the body for an attempt."""
-        members = {**vars(attempt), **vars(attempt.answer), "response": attempt.answer.excerpt}
-        return cls.model_validate({name: members[name] for name in cls.model_fields})
+        answer = attempt.answer
+        return cls(
+            number=attempt.number,
+            started_at=answer.started_at,
+            seconds=answer.seconds,
+            status=answer.status,
+            response=answer.excerpt,
+            error=answer.error,
+        )
 
 
 _DELIVERY = {
@@ -164,7 +187,7 @@ _DELIVERY = {
 class Delivery(AnswerBody):
     """The delivery of a message to a webhook."""
 
-    examples = (_DELIVERY,)
+    model_config = ConfigDict(json_schema_extra=_with(_DELIVERY))
 
     id: str
     message_id: str = Field(description="The `webhook-id` that the receiver gets.")
@@ -198,21 +221,23 @@ class Delivery(AnswerBody):
 class DeliveryWithLog(AnswerBody):
     """A delivery with its payload and its attempts."""
 
-    examples = (
-        {
-            "delivery": _DELIVERY,
-            "payload": {"type": "webhook.test", "timestamp": "…", "data": {}},
-            "log": [
-                {
-                    "number": 1,
-                    "started_at": "2026-11-21T09:00:00Z",
-                    "seconds": 0.21,
-                    "status": 503,
-                    "response": "try later",
-                    "error": None,
-                }
-            ],
-        },
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "delivery": _DELIVERY,
+                "payload": {"type": "webhook.test", "timestamp": "…", "data": {}},
+                "log": [
+                    {
+                        "number": 1,
+                        "started_at": "2026-11-21T09:00:00Z",
+                        "seconds": 0.21,
+                        "status": 503,
+                        "response": "try later",
+                        "error": None,
+                    }
+                ],
+            }
+        )
     )
 
     delivery: Delivery
@@ -231,8 +256,12 @@ class DeliveryWithLog(AnswerBody):
         )
 
 
-class DeliveryPage(Listed[Delivery]):
+class DeliveryPage(AnswerBody):
     """One page of deliveries, newest first."""
+
+    items: list[Delivery]
+    next_cursor: str | None
+    limit: int
 
 
 class DeliveryQuery(Paged):
@@ -248,7 +277,7 @@ class DeliveryQuery(Paged):
 class Message(AnswerBody):
     """A message about one of your documents, as webhooks receive it."""
 
-    examples = ({"id": _ID, **MESSAGE},)
+    model_config = ConfigDict(json_schema_extra=_with({"id": _ID, **MESSAGE}))
 
     id: str = Field(description="The `webhook-id` that webhooks get.")
     type: MessageType = Field(
@@ -263,8 +292,12 @@ class Message(AnswerBody):
         return cls.model_validate({"id": message.id, **domain.payload(message)})
 
 
-class MessagePage(Listed[Message]):
+class MessagePage(AnswerBody):
     """One page of messages, oldest first."""
+
+    items: list[Message]
+    next_cursor: str | None
+    limit: int
 
 
 class OutboxQuery(Paged):
@@ -274,7 +307,7 @@ class OutboxQuery(Paged):
 class AcknowledgeRequest(RequestBody):
     """Messages that you have stored."""
 
-    examples = ({"ids": [_ID, _OTHER_ID]},)
+    model_config = ConfigDict(json_schema_extra=_with({"ids": [_ID, _OTHER_ID]}))
 
     ids: list[str] = Field(
         max_length=MOST_ACKNOWLEDGED, description="`id` of each message, in any order."
@@ -284,7 +317,7 @@ class AcknowledgeRequest(RequestBody):
 class Acknowledged(AnswerBody):
     """How many of the messages are newly acknowledged."""
 
-    examples = ({"acknowledged": 2},)
+    model_config = ConfigDict(json_schema_extra=_with({"acknowledged": 2}))
 
     acknowledged: int = Field(
         ge=0, description="Without ids that were acknowledged before or are not yours."
@@ -293,7 +326,7 @@ class Acknowledged(AnswerBody):
 
 # Routes
 
-_ONE_WEBHOOK = (errors.WebhookNotFound,)
+_ONE_WEBHOOK = (WebhookNotFound,)
 
 IfMatch = Annotated[
     str | None,
@@ -304,7 +337,8 @@ IfMatch = Annotated[
 @router.get("/admin/webhooks", response_model=WebhookPage)
 def list_webhooks(caller: CallerOf, services: ServicesOf) -> Response:
     """List all webhooks, oldest first, in one page."""
-    return listed_wholly(map(Webhook.of, services.webhooks.page(caller)))
+    webhooks = [Webhook.of(endpoint) for endpoint in services.webhooks.page(caller)]
+    return answer(WebhookPage(items=webhooks, limit=len(webhooks)))
 
 
 @router.post(
@@ -314,7 +348,9 @@ def list_webhooks(caller: CallerOf, services: ServicesOf) -> Response:
     response_description="The webhook, with its secret, which is not shown again.",
     responses=answering("ETag", "Location", status=201),
 )
-def add_webhook(caller: CallerOf, body: WebhookRequest, services: ServicesOf) -> Response:
+def add_webhook(
+    caller: CallerOf, body: WebhookRequest, services: ServicesOf, request_id: RequestId
+) -> Response:
     """Add a webhook, which receives messages from now on.
 
     Messages are signed as in Standard Webhooks, delivered at least once under the same
@@ -323,7 +359,7 @@ def add_webhook(caller: CallerOf, body: WebhookRequest, services: ServicesOf) ->
     the webhook. Host names are looked up at each delivery, and private addresses are refused unless
     the server allows them.
     """
-    endpoint, secret = services.webhooks.add(caller, body.as_change())
+    endpoint, secret = services.webhooks.add(caller, body.as_change(), request_id=request_id)
     return answer(
         Webhook.of(endpoint, secret),
         status=201,
@@ -346,7 +382,7 @@ def get_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Resp
 @router.put(
     "/admin/webhooks/{webhook_id}",
     response_model=Webhook,
-    responses=answering("ETag") | documented(*_ONE_WEBHOOK, errors.StaleVersion),
+    responses=answering("ETag") | documented(*_ONE_WEBHOOK, StaleVersion),
 )
 def change_webhook(
     caller: CallerOf,
@@ -354,11 +390,14 @@ def change_webhook(
     *,
     body: WebhookRequest,
     services: ServicesOf,
+    request_id: RequestId,
     if_match: IfMatch = None,
 ) -> Response:
     """Replace everything but the secret. Waiting deliveries go to the new URL."""
     version = number_in(if_match, lambda: services.webhooks.get(caller, webhook_id).version)
-    endpoint = services.webhooks.change(caller, webhook_id, body.as_change(), version)
+    endpoint = services.webhooks.change(
+        caller, webhook_id, body.as_change(), version, request_id=request_id
+    )
     return answer(Webhook.of(endpoint), etag=endpoint.version)
 
 
@@ -366,14 +405,19 @@ def change_webhook(
     "/admin/webhooks/{webhook_id}",
     status_code=204,
     response_description="The webhook is deleted.",
-    responses=documented(*_ONE_WEBHOOK, errors.StaleVersion),
+    responses=documented(*_ONE_WEBHOOK, StaleVersion),
 )
 def delete_webhook(
-    caller: CallerOf, webhook_id: str, *, services: ServicesOf, if_match: IfMatch = None
+    caller: CallerOf,
+    webhook_id: str,
+    *,
+    services: ServicesOf,
+    request_id: RequestId,
+    if_match: IfMatch = None,
 ) -> Response:
     """Delete a webhook. Pending deliveries are cancelled; the log stays."""
     version = number_in(if_match, lambda: services.webhooks.get(caller, webhook_id).version)
-    services.webhooks.delete(caller, webhook_id, version)
+    services.webhooks.delete(caller, webhook_id, version, request_id=request_id)
     return Response(status_code=204)
 
 
@@ -383,9 +427,11 @@ def delete_webhook(
     response_description="The webhook, with its new secret, which is not shown again.",
     responses=answering("ETag") | documented(*_ONE_WEBHOOK),
 )
-def rotate_secret(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
+def rotate_secret(
+    caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
+) -> Response:
     """Replace the secret; messages carry both signatures until `previous_secret_expires_at`."""
-    endpoint, secret = services.webhooks.rotate_secret(caller, webhook_id)
+    endpoint, secret = services.webhooks.rotate_secret(caller, webhook_id, request_id=request_id)
     return answer(Webhook.of(endpoint, secret), etag=endpoint.version)
 
 
@@ -396,9 +442,11 @@ def rotate_secret(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Re
     response_description="The delivery, due at once.",
     responses=answering("Location", status=202) | documented(*_ONE_WEBHOOK),
 )
-def try_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
+def try_webhook(
+    caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
+) -> Response:
     """Send a message of type `webhook.test`, regardless of the webhook's events."""
-    delivery = services.webhooks.try_out(caller, webhook_id)
+    delivery = services.webhooks.try_out(caller, webhook_id, request_id=request_id)
     return answer(
         Delivery.of(delivery),
         status=202,
@@ -411,9 +459,13 @@ def try_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Resp
     response_model=Replayed,
     responses=documented(*_ONE_WEBHOOK),
 )
-def replay_dead(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
+def replay_dead(
+    caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
+) -> Response:
     """Send every dead delivery of a webhook again."""
-    return answer(Replayed(replayed=services.webhooks.replay_dead(caller, webhook_id)))
+    return answer(
+        Replayed(replayed=services.webhooks.replay_dead(caller, webhook_id, request_id=request_id))
+    )
 
 
 @router.get(
@@ -424,19 +476,27 @@ def list_deliveries(
     caller: CallerOf, wanted: Annotated[DeliveryQuery, Query()], edge: EdgeOf
 ) -> Response:
     """List deliveries, newest first; those with `state=dead` ran out of attempts."""
-    read = partial(
-        edge.services.webhooks.deliveries,
+    scope = f"deliveries?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
+    page = edge.services.webhooks.deliveries(
         caller,
         state=wanted.state,
         endpoint_id=wanted.webhook_id,
+        after=edge.cursors.read(wanted.cursor, scope),
+        limit=wanted.limit,
     )
-    return listed(edge, wanted, f"deliveries?{wanted.filters()}", read, Delivery.of)
+    return answer(
+        DeliveryPage(
+            items=[Delivery.of(item) for item in page.items],
+            next_cursor=edge.cursors.write(page.next_after, scope),
+            limit=wanted.limit,
+        )
+    )
 
 
 @router.get(
     "/admin/deliveries/{delivery_id}",
     response_model=DeliveryWithLog,
-    responses=documented(errors.DeliveryNotFound, errors.BlindReviewHeld),
+    responses=documented(DeliveryNotFound, BlindReviewHeld),
 )
 def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
     """Read a delivery, its payload, and every attempt with its response."""
@@ -448,11 +508,13 @@ def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Re
     status_code=202,
     response_model=Delivery,
     response_description="The delivery, due at once.",
-    responses=documented(errors.DeliveryNotFound, errors.DeliveryCancelled),
+    responses=documented(DeliveryNotFound, DeliveryCancelled),
 )
-def replay_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
+def replay_delivery(
+    caller: CallerOf, delivery_id: str, services: ServicesOf, request_id: RequestId
+) -> Response:
     """Send a delivered, dead or waiting message again."""
-    delivery = services.webhooks.replay(caller, delivery_id)
+    delivery = services.webhooks.replay(caller, delivery_id, request_id=request_id)
     return answer(Delivery.of(delivery), status=202)
 
 
@@ -468,8 +530,17 @@ def read_outbox(
     This is for programs that poll instead of receiving webhooks; the two are independent. Read a
     page, store its messages, acknowledge them, and read the first page again.
     """
-    read = partial(edge.services.webhooks.outbox, caller)
-    return listed(edge, wanted, f"outbox?{caller.id}", read, Message.of)
+    scope = f"outbox?{caller.id}"
+    page = edge.services.webhooks.outbox(
+        caller, after=edge.cursors.read(wanted.cursor, scope), limit=wanted.limit
+    )
+    return answer(
+        MessagePage(
+            items=[Message.of(item) for item in page.items],
+            next_cursor=edge.cursors.write(page.next_after, scope),
+            limit=wanted.limit,
+        )
+    )
 
 
 @router.post(

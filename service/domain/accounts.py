@@ -48,9 +48,9 @@ class Person:
         """Whether the person is disabled and cannot sign in."""
         return self.disabled_at is not None
 
-    def calling(self) -> Caller:
+    def calling(self, address: str | None = None) -> Caller:
         """Return the person as a caller."""
-        return Caller(self.id, self.name, self.role)
+        return Caller(self.id, self.name, self.role, address)
 
     def administers(self) -> bool:
         """Return whether the person can administer the service."""

@@ -64,10 +64,7 @@ class Group:
     id : str
         A short name, such as ``coders``; annotations carry it.
     fixed : Rates or None
-        Rates of blind answers that an administrator set; None to estimate them from gold labels.
-    fixed_with_suggestion : Rates or None
-        The same of answers given with the suggestion in view; None to estimate them from blind
-        second readings.
+        Rates that an administrator set; None to estimate them from gold labels.
     version : int
         Grows with each change; 0 until it is stored.
     """
@@ -78,7 +75,6 @@ class Group:
     version: int
     changed_at: datetime
     changed_by: str
-    fixed_with_suggestion: Rates | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,6 @@ class GroupChange:
 
     name: str
     fixed: Rates | None = None
-    fixed_with_suggestion: Rates | None = None
 
     def faults(self, group_id: str) -> Iterator[FieldFault]:
         """Yield the faults of the change."""
@@ -99,8 +94,6 @@ class GroupChange:
         yield from text_faults(self.name, "/name", longest=LONGEST_GROUP_NAME)
         if self.fixed is not None:
             yield from self.fixed.faults("/noise")
-        if self.fixed_with_suggestion is not None:
-            yield from self.fixed_with_suggestion.faults("/noise/with_suggestion")
 
 
 @dataclass(frozen=True)

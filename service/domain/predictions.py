@@ -228,3 +228,4 @@ class Submission(NamedTuple):
     caller: Caller
     document: Document
     idempotency: IdempotencyKey | None = None
+    request_id: str | None = None

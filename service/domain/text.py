@@ -39,9 +39,14 @@ def text_faults(
 ) -> list[FieldFault]:
     """Return what is wrong with a text that will be stored.
 
-    ``text``: As the caller sent it.
-    ``pointer``: Its place in the request body.
-    ``longest``: Most characters it may have.
+    Parameters
+    ----------
+    text : str
+        As the caller sent it.
+    pointer : str
+        Its place in the request body.
+    longest : int
+        Most characters it may have.
     """
     faults = []
     if not blank_allowed and (not text or text.isspace()):

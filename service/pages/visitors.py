@@ -37,7 +37,10 @@ LOGIN = "/login"
 class SignInFirst(Exception):
     """A page was requested without a session.
 
-    ``back``: The address that they asked for.
+    Parameters
+    ----------
+    back : str
+        The address that they asked for.
     """
 
     def __init__(self, back: str) -> None:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
-from setwise.service.domain import errors
+from setwise.service.domain.errors import (
+    CalibrationDamaged,
+    FieldFault,
+    InvalidRequest,
+    ModelDamaged,
+    ModelUnavailable,
+    ServiceError,
+)
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Document, ScoredSet, TermWeight
 from setwise.service.domain.recalibration import Calibration
@@ -46,16 +53,14 @@ class LoadedPredictor:
             self._predictor.version,
             self._predictor.calibrator_version,
         ):
-            raise errors.CalibrationDamaged(
+            raise CalibrationDamaged(
                 f"The calibrator {calibrator.version} was learnt for model "
                 f"{calibrator.model_version}, not for {self._predictor.version}."
             )
         if calibrator is not None:
             known = len(calibrator.recalibration.label_weights)
             if known != len(self._predictor.label_names):
-                raise errors.CalibrationDamaged(
-                    f"The calibrator {calibrator.version} has {known} labels."
-                )
+                raise CalibrationDamaged(f"The calibrator {calibrator.version} has {known} labels.")
         return LoadedPredictor(self._predictor, calibrator)
 
     @property
@@ -120,17 +125,17 @@ class LoadedPredictor:
 
         known = set(self.labels)
         faults = [
-            errors.FieldFault(f"/labels/{place}", f"{label!r} is not a label of the model")
+            FieldFault(f"/labels/{place}", f"{label!r} is not a label of the model")
             for place, label in enumerate(labels)
             if label not in known
         ]
         if faults:
-            raise errors.InvalidRequest("Nothing can be said of these labels.", faults)
+            raise InvalidRequest("Nothing can be said of these labels.", faults)
         content = document.text if document.text is not None else document.features
         try:
             row = document_row(self._predictor, content or {})
         except ValueError as error:
-            raise errors.InvalidRequest(f"The document cannot be explained: {error}.") from error
+            raise InvalidRequest(f"The document cannot be explained: {error}.") from error
         return [
             tuple(TermWeight(term.name, term.weight) for term in terms)
             for terms in weigh_terms(self._predictor, row, labels)
@@ -155,7 +160,7 @@ class LoadedPredictor:
         texts = [document.text for document in documents if document.text is not None]
         if len(texts) < len(documents):
             detail = "The active model reads text: send text, not features."
-            raise errors.InvalidRequest(detail, [errors.FieldFault("/document/features", detail)])
+            raise InvalidRequest(detail, [FieldFault("/document/features", detail)])
         return self._predictor.predict_texts(texts)
 
     def _score_features(self, documents: Sequence[Document]) -> "SetPredictions":
@@ -165,18 +170,15 @@ class LoadedPredictor:
         for document in documents:
             if document.features is None:
                 detail = "The active model reads vectors: send features, not text."
-                raise errors.InvalidRequest(detail, [errors.FieldFault("/document/text", detail)])
+                raise InvalidRequest(detail, [FieldFault("/document/text", detail)])
             rows.append(document.features)
         try:
             return self._predictor.predict_features(rows)
         except UnknownFeatures as error:
             detail = "is not a feature of the active model"
-            raise errors.InvalidRequest(
+            raise InvalidRequest(
                 f"The document has {error}.",
-                [
-                    errors.FieldFault(f"/document/features/{escaped(name)}", detail)
-                    for name in error.names
-                ],
+                [FieldFault(f"/document/features/{escaped(name)}", detail) for name in error.names],
             ) from error
 
 
@@ -240,9 +242,9 @@ class ModelRegistry:
         """Return the serving model; raises `ModelUnavailable` without one."""
         serving = self._serving
         if serving is None and self._loading is not None:
-            raise errors.ModelUnavailable(f"{self._loading}; ask again in a moment.")
+            raise ModelUnavailable(f"{self._loading}; ask again in a moment.")
         if serving is None:
-            raise errors.ModelUnavailable(
+            raise ModelUnavailable(
                 "No model is active; add one: setwise model add ARTIFACT --activate."
             )
         return serving[1]
@@ -263,18 +265,18 @@ class ModelRegistry:
             wanted = _Wanted(model, transaction.calibrations.active(model.id))
         try:
             predictor = self._read(wanted, LoadedPredictor(self._store.load(model.location)))
-        except errors.ServiceError as error:
-            raise errors.ModelDamaged(error.detail) from error
+        except ServiceError as error:
+            raise ModelDamaged(error.detail) from error
         except Exception as error:
             log.exception("model.failed", model_id=model.id, version=model.version)
-            raise errors.ModelDamaged(
+            raise ModelDamaged(
                 f"Model {model.id} failed to predict: {type(error).__name__}."
             ) from error
         self._ready = wanted.id, predictor
         return predictor
 
-    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> Predictor:
-        """Return the model with a calibrator, after one prediction.
+    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
+        """Load a calibrator and predict once.
 
         Activating it next needs no second load.
 
@@ -283,16 +285,14 @@ class ModelRegistry:
         """
         wanted = _Wanted(model, calibration)
         try:
-            predictor = self._loaded(wanted)
-        except errors.CalibrationDamaged:
+            self._ready = wanted.id, self._loaded(wanted)
+        except CalibrationDamaged:
             raise
         except Exception as error:
             log.exception("calibrator.failed", calibration_id=calibration.id)
-            raise errors.CalibrationDamaged(
+            raise CalibrationDamaged(
                 f"Calibrator {calibration.id} failed to predict: {type(error).__name__}."
             ) from error
-        self._ready = wanted.id, predictor
-        return predictor
 
     def follow(self) -> None:
         """Check once which models should serve and shadow, and switch to them.
@@ -310,7 +310,7 @@ class ModelRegistry:
                 candidate = self._wanted(
                     transaction, transaction.models.get(shadow.model_id) if shadow else None
                 )
-        except errors.ServiceError as error:
+        except ServiceError as error:
             if not self._database_silent:
                 log.warning("model.unknown", reason=error.detail)
             self._database_silent = True
@@ -396,7 +396,10 @@ class ModelRegistry:
     def start(self, *, wait: bool = True) -> None:
         """Start following the database; a second call does nothing.
 
-        ``wait``: Load the current model first; otherwise it is loaded in the background.
+        Parameters
+        ----------
+        wait : bool
+            Load the current model first; otherwise it is loaded in the background.
         """
         if self._thread is not None:
             return

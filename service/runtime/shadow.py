@@ -25,8 +25,12 @@ Candidate = tuple[str, Predictor]
 class ShadowScorer:
     """Compares committed predictions with a candidate in the background.
 
-    ``candidate``: Returns the current shadow model, or None.
-    ``record``: Stores the candidate's scores.
+    Parameters
+    ----------
+    candidate : callable
+        Returns the current shadow model, or None.
+    record : callable
+        Stores the candidate's scores.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from setwise.service.domain.errors import InvalidRequest, PredictionNotFound
 from setwise.service.domain.outcomes import Outcome, outcome_faults, sent_labels
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.webhooks import document_corrected
-from setwise.service.services.predictions import disclose_one, visible_to
+from setwise.service.services.predictions import refuse_hidden, visible_to
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.outcomes import OutcomeRaced
 from setwise.service.stores.transaction import Transaction
@@ -22,7 +22,13 @@ class Outcomes(Recorded):
     """Outcomes, which other programs report: the label sets that were right."""
 
     def report(
-        self, caller: Caller, prediction_id: str, labels: Sequence[str], source: str
+        self,
+        caller: Caller,
+        prediction_id: str,
+        labels: Sequence[str],
+        source: str,
+        *,
+        request_id: str | None = None,
     ) -> tuple[Outcome, bool]:
         """Store an outcome; return it and whether it is new.
 
@@ -41,7 +47,12 @@ class Outcomes(Recorded):
             try:
                 with self.begin() as transaction:
                     return self._report(
-                        transaction, caller, prediction_id, labels=labels, source=source
+                        transaction,
+                        caller,
+                        prediction_id,
+                        labels=labels,
+                        source=source,
+                        request_id=request_id,
                     )
             except OutcomeRaced:
                 continue
@@ -55,6 +66,7 @@ class Outcomes(Recorded):
         *,
         labels: Sequence[str],
         source: str,
+        request_id: str | None,
     ) -> tuple[Outcome, bool]:
         prediction = _visible(transaction, caller, prediction_id)
         # A concurrent review and this report must each see the labels that the other sent.
@@ -83,6 +95,7 @@ class Outcomes(Recorded):
             caller,
             "outcome.reported",
             prediction.id,
+            request_id,
             outcome_id=outcome.id,
             source=source,
             agreed=outcome.agreed,
@@ -95,9 +108,8 @@ class Outcomes(Recorded):
         """Return a prediction's outcomes, oldest first; raises `PredictionNotFound`."""
         with self.begin(read_only=True) as transaction:
             prediction = _visible(transaction, caller, prediction_id)
-            found = transaction.outcomes.of(prediction.id)
-        disclose_one(self.begin, self.now, caller, prediction.id)
-        return found
+            refuse_hidden(transaction, caller, prediction.id)
+            return transaction.outcomes.of(prediction.id)
 
 
 def _visible(transaction: Transaction, caller: Caller, prediction_id: str) -> Prediction:

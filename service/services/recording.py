@@ -1,6 +1,6 @@
 """Base of services that change data: transactions, clock, ids, audit trail."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.callers import Caller
@@ -22,12 +22,9 @@ class Recorded:
         caller: Caller,
         action: str,
         subject: str,
-        request_id: str | None = None,
-        /,
+        request_id: str | None,
         **detail: object,
     ) -> None:
-        if request_id is not None:
-            caller = replace(caller, request_id=request_id)
         transaction.audit_trail.add(
             Event.by(
                 caller,
@@ -35,6 +32,7 @@ class Recorded:
                 subject,
                 id=self.new_id(),
                 at=self.now(),
+                request_id=request_id,
                 **detail,
             )
         )

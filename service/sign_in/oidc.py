@@ -72,7 +72,10 @@ class Provider:
 class OpenIdConnect:
     """Client of an OpenID Connect provider.
 
-    ``provider``: Settings of the provider.
+    Parameters
+    ----------
+    provider : Provider
+        Settings of the provider.
     """
 
     def __init__(self, provider: Provider) -> None:

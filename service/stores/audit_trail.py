@@ -18,7 +18,6 @@ from setwise.service.domain.audit_trail import (
 )
 from setwise.service.domain.paging import Page
 from setwise.service.domain.text import is_id
-from setwise.service.stores.store import Store, page_of, row_of
 from setwise.service.stores.tables import audit_events, predictions
 
 _EVENT = audit_events.c
@@ -38,8 +37,11 @@ _DETAIL = [
 ]
 
 
-class AuditTrailStore(Store):
+class AuditTrailStore:
     """The append-only audit trail."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     def add(self, event: Event) -> None:
         self.add_all([event])
@@ -48,7 +50,21 @@ class AuditTrailStore(Store):
         if not events:
             return
         self._connection.execute(
-            insert(audit_events), [row_of(event, audit_events) for event in events]
+            insert(audit_events),
+            [
+                {
+                    "id": event.id,
+                    "at": event.at,
+                    "actor_id": event.actor_id,
+                    "actor_name": event.actor_name,
+                    "action": event.action,
+                    "subject": event.subject,
+                    "request_id": event.request_id,
+                    "detail": dict(event.detail),
+                    "address": event.address,
+                }
+                for event in events
+            ],
         )
 
     def page(
@@ -62,7 +78,8 @@ class AuditTrailStore(Store):
             limit=limit + 1,
             newest_first=True,
         )
-        return page_of(found, limit)
+        items = tuple(found[:limit])
+        return Page(items, items[-1].id if len(found) > limit else None)
 
 
 def read_events(

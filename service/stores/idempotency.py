@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import RequestUnfinished
-from setwise.service.stores.store import Store
 from setwise.service.stores.tables import idempotent_requests
 
 
@@ -49,8 +48,11 @@ class StoredRequest:
     response: bytes | None
 
 
-class IdempotencyStore(Store):
+class IdempotencyStore:
     """Keys of requests, with their responses."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     def get(self, owner_id: str, key: str) -> StoredRequest | None:
         """Return the request that the owner made with this key, or None."""

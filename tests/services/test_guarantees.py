@@ -9,7 +9,7 @@ import pytest
 
 from setwise.models.guarantees.certificates import Certificate
 from setwise.models.guarantees.drift import drift_statistic
-from setwise.models.guarantees.thresholds import MissRate, certify_adjudicated
+from setwise.models.guarantees.thresholds import certify_adjudicated
 from setwise.service.domain.audits import READING_TIME, Identity
 from setwise.service.domain.breaker import WatchedAudit, one_for_each_document
 from setwise.service.domain.certification import AuditedPrediction, Terms, gather
@@ -27,10 +27,7 @@ _DECIDED = replace(_SAID, kind=ReviewKind.ADJUDICATION, settles=True)
 
 def read(*, right: bool) -> tuple[Annotation, ...]:
     """Return the answers of an auditor and of a lead, who find the truth."""
-    labels = ("a",) if right else ("b",)
-    return replace(_SAID, labels=labels, agreed=right), replace(
-        _DECIDED, labels=labels, agreed=right
-    )
+    return replace(_SAID, agreed=right), replace(_DECIDED, agreed=right)
 
 
 RIGHT, WRONG = read(right=True), read(right=False)
@@ -65,9 +62,10 @@ def certified(found: Sequence[AuditedPrediction]) -> bool:
     result = certify_adjudicated(
         [0.95] * 100,
         [one.confidence for one in gathered.audits],
-        [one.wrong is not False for one in gathered.audits],
-        miss_rate=MissRate.from_counts(gathered.missed, gathered.known_wrong, 0.1 * RISK),
-        reread_rate=1.0,
+        [one.counts(reread=True)[0] for one in gathered.audits],
+        [one.counts(reread=True)[1] for one in gathered.audits],
+        1.0,
+        [LOTTERY.reread(one.client_id, one.name) for one in gathered.audits],
         target=TARGET,
         risk=RISK,
     )

@@ -68,7 +68,10 @@ class ConnectionLimits:
 class LimitedProtocol(HttpToolsProtocol):
     """HTTP/1.1 that closes connections beyond the limits.
 
-    ``limits``: Shared by all connections of the process.
+    Parameters
+    ----------
+    limits : ConnectionLimits
+        Shared by all connections of the process.
     """
 
     def __init__(

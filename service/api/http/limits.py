@@ -24,8 +24,12 @@ Headers = list[tuple[bytes, bytes]]
 class KeyLimitReached(TooManyRequests):
     """The key has to wait, with the headers that say so.
 
-    ``limit``: Requests a minute.
-    ``wait_s``: Seconds until the key may send the next one.
+    Parameters
+    ----------
+    limit : int
+        Requests a minute.
+    wait_s : float
+        Seconds until the key may send the next one.
     """
 
     def __init__(self, limit: int, wait_s: float) -> None:
@@ -45,7 +49,10 @@ class _Bucket:
 class KeyLimits:
     """Counts the requests of each key.
 
-    ``per_minute``: Limit of a key that has none set; 0 for no limit.
+    Parameters
+    ----------
+    per_minute : int
+        Limit of a key that has none set; 0 for no limit.
     """
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -59,7 +66,10 @@ class KeyLimits:
 
         Raises `KeyLimitReached` if the key has to wait.
 
-        ``own``: Requests a minute that this key may send; 0 for any number, None for the usual one.
+        Parameters
+        ----------
+        own : int or None
+            Requests a minute that this key may send; 0 for any number, None for the usual one.
         """
         limit = self._per_minute if own is None else own
         if not limit:

@@ -28,7 +28,6 @@ REASONS = {
     "blocked-at-top": "the most confident sets fail, though a lower threshold would do",
     "miss-rate-unknown": "how many errors auditors overlook is unknown; have some audits that "
     "agree read again",
-    "noise-too-high": "the answers of some group carry no information",
 }
 """Why nothing was proved."""
 

@@ -108,7 +108,9 @@ def _save(call: Call, _: Sent) -> ui.View | None:
     if change is None:
         return _view(call, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     try:
-        call.services.policy.change(call.caller, change, form.text("version"))
+        call.services.policy.change(
+            call.caller, change, form.text("version"), request_id=call.request_id
+        )
     except InvalidRequest:
         # The form is sound, so what is missing is a reason.
         effect = call.services.policy.preview_change(call.caller, change)
@@ -192,7 +194,10 @@ def name_of(services: Services, actor_id: str) -> str:
 def typed(policy: RoutingPolicy, before: Filled | None = None) -> Filled:
     """Return the form that would make a policy.
 
-    ``before``: The form that was sent; a threshold in it survives while the mode does not use it.
+    Parameters
+    ----------
+    before : Filled or None
+        The form that was sent; a threshold in it survives while the mode does not use it.
     """
     fixed = policy.threshold_mode is ThresholdMode.FIXED
     unused = before.text("threshold") if before else ""

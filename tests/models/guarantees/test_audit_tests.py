@@ -1,45 +1,10 @@
-"""Tests of one threshold: exact laws, validity whatever the assignment."""
-
-from itertools import product
+"""Tests of one threshold: which audits count, and how."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from setwise.models.guarantees.audit_tests import (
-    BettingTest,
-    BinomialTest,
-    MixtureTest,
-    Rate,
-    binomial_sum_tail,
-)
-from setwise.models.guarantees.noise import NoiseRates
-
-GROUPS = [NoiseRates(0.1, 0.0), NoiseRates(0.3, 0.05), NoiseRates(0.5, 0.02)]
-
-
-def test_the_tail_of_a_sum_of_binomials_equals_enumeration():
-    trials, rates = [3, 2, 4], [0.2, 0.7, 0.95]
-    law = np.zeros(10)
-    for answers in product([0, 1], repeat=9):
-        chance = np.repeat(rates, trials)
-        law[sum(answers)] += np.prod(np.where(answers, chance, 1 - chance))
-    for k in range(11):
-        assert binomial_sum_tail(k, trials, rates) == pytest.approx(law[k:].sum(), abs=1e-12)
-
-
-@pytest.mark.parametrize("n", [0, 1, 6])
-def test_groups_without_audits_and_even_chances_change_nothing(n):
-    for k in range(n + 2):
-        alone = stats.binom.sf(k - 1, n, 0.5)
-        assert binomial_sum_tail(k, [n, 0], [0.5, 0.3]) == pytest.approx(alone)
-        both = binomial_sum_tail(k, [n, n], [0.5, 0.5])
-        assert both == pytest.approx(stats.binom.sf(k - 1, 2 * n, 0.5))
-
-
-def test_the_tail_stays_exact_for_thousands_of_trials():
-    split = binomial_sum_tail(4550, [2000, 1500, 1500], [0.9, 0.9, 0.9])
-    assert split == pytest.approx(stats.binom.sf(4549, 5000, 0.9), rel=1e-9)
+from setwise.models.guarantees.audit_tests import AdjudicatedAudits, AdjudicatedTest, BinomialTest
 
 
 def test_audits_count_at_and_above_each_threshold():
@@ -48,78 +13,44 @@ def test_audits_count_at_and_above_each_threshold():
     )
     assert test.n_above.tolist() == [2, 3]
     assert test.n_good.tolist() == [2, 2]
-    assert test.p_values(np.array([0]), 0.9)[0] == pytest.approx(0.81)
+    assert test.p_values(np.array([0]), 0.9, 0.1)[0] == pytest.approx(0.81)
     assert test.estimate(1) == pytest.approx(2 / 3)
 
 
-def test_adjudicated_errors_are_tested_at_the_rate_at_which_they_are_found():
-    detected = 0.8
-    confidence, good = np.full(60, 0.9), np.arange(60) >= 2
-    test = BinomialTest(np.array([0.9]), confidence, good, Rate(1 - detected, detected))
-    assert test.p_values(np.array([0]), 0.9)[0] == pytest.approx(
-        stats.binom.cdf(2, 60, 0.1 * detected)
+def adjudicated(rates, draws, otherwise=1.0):
+    """Return the test of two thresholds with four audits, all of them misses."""
+    confidence = np.array([0.95, 0.7, 0.9, 0.8])
+    n = len(confidence)
+    nothing, everything = np.zeros(n, dtype=bool), np.ones(n, dtype=bool)
+    audits = AdjudicatedAudits(
+        confidence, nothing, everything, np.asarray(rates), np.asarray(draws), otherwise
     )
-    assert test.estimate(0) == pytest.approx(1 - 2 / 60 / detected)
+    return AdjudicatedTest(np.array([0.97, 0.85, 0.6]), audits)
 
 
-def audits(rng, n, accuracy, group):
-    right = rng.random(n) < accuracy
-    alpha = np.array([rate.alpha for rate in GROUPS])[group]
-    beta = np.array([rate.beta for rate in GROUPS])[group]
-    return np.where(right, rng.random(n) >= alpha, rng.random(n) < beta)
+def test_misses_count_up_to_the_least_rate_above_each_threshold():
+    test = adjudicated([0.8, 0.2, 0.5, 0.6], [0.7, 0.1, 0.4, 0.15], otherwise=0.3)
+    assert test.reread_rate.tolist() == [0.3, 0.5, 0.2]
+    assert test.n_above.tolist() == [0, 2, 4]
+    # Draws of .4 below .5; of .1 and .15 below .2.
+    assert (test.n_above - test.n_good).tolist() == [0, 1, 2]
+    assert test.estimate(1) == 0.0
 
 
-def p_values(kind, seed, accuracy_of_group, runs=300, n=400):
-    """Return p-values at the target .9 where experts get documents of another accuracy."""
-    rng = np.random.default_rng(seed)
-    out = []
-    for _ in range(runs):
-        group = rng.integers(0, 3, n)
-        agreed = audits(rng, n, np.asarray(accuracy_of_group)[group], group)
-        test = kind(np.array([0.5]), np.full(n, 0.7), agreed, group, GROUPS)
-        out.append(test.p_values(np.array([0]), 0.9)[0])
-    return np.array(out)
-
-
-@pytest.mark.parametrize("kind", [MixtureTest, BettingTest])
-def test_random_assignment_keeps_the_size_and_gives_power(kind):
-    null = np.mean(p_values(kind, 0, [0.9] * 3) <= 0.1)
-    assert null <= 0.1 + 3 * np.sqrt(0.09 / 300)
-    assert np.mean(p_values(kind, 1, [0.99] * 3) <= 0.1) > 0.5
-
-
-@pytest.mark.slow
-def test_only_betting_keeps_its_size_when_experts_get_the_easy_documents():
-    easy_to_experts = [0.99, 0.9, 0.81]  # .9 together
-    betting = np.mean(p_values(BettingTest, 2, easy_to_experts, n=1000) <= 0.1)
-    mixture = np.mean(p_values(MixtureTest, 2, easy_to_experts, n=1000) <= 0.1)
-    assert betting <= 0.1 + 3 * np.sqrt(0.09 / 300) < mixture
-
-
-def bet(agreed, mean):
-    """Return the p-value of answers without errors."""
-    n = len(agreed)
-    exact = [NoiseRates(0.0, 0.0)]
-    test = BettingTest(np.array([0.5]), np.full(n, 0.7), agreed, np.zeros(n, dtype=int), exact)
-    return test.p_values(np.array([0]), mean)[0]
-
-
-def test_the_capital_of_a_bettor_keeps_its_expectation():
-    # E of the capital is 1 at the null mean: enumerate all outcomes of four bets.
-    mean, n = 0.7, 4
-    least = []
-    for outcome in product([0.0, 1.0], repeat=n):
-        chance = np.prod(np.where(outcome, mean, 1 - mean))
-        least.append((chance, bet(np.array(outcome) == 1, mean)))
-    for risk in (0.05, 0.2, 0.5, 0.9):
-        assert sum(chance for chance, p in least if p <= risk) <= risk
-
-
-def test_a_bettor_who_only_sees_right_sets_gains_slowly():
-    assert bet(np.ones(30, dtype=bool), 0.9) == pytest.approx(0.34, abs=0.005)
-    assert bet(np.array([False, True]), 0.9) == 1.0
-
-
-def test_betting_needs_an_accuracy_that_could_be_missed():
-    with pytest.raises(ValueError, match="above the least possible"):
-        bet(np.ones(1, dtype=bool), 0.0)
+def test_with_every_agreement_read_again_the_test_is_binomial():
+    n = 60
+    wrong = np.arange(n) < 2
+    missed = np.arange(n) == 5
+    audits = AdjudicatedAudits(np.full(n, 0.9), wrong, missed, np.ones(n), np.zeros(n), 1.0)
+    test = AdjudicatedTest(np.array([0.5]), audits)
+    assert test.p_values(np.array([0]), 0.9, 0.1)[0] == pytest.approx(stats.binom.cdf(3, n, 0.1))
+    assert test.estimate(0) == pytest.approx(1 - 3 / 60)
+    for confidence in (0.92, 0.97):
+        steps, means = np.array([0]), np.array([confidence])
+        plain = BinomialTest(np.array([0.5]), np.full(n, 0.9), ~(wrong | missed))
+        for mine, other in zip(
+            test.needed(steps, means, 0.9, 0.1, 0.9),
+            plain.needed(steps, means, 0.9, 0.1, 0.9),
+            strict=True,
+        ):
+            assert mine.tolist() == other.tolist()

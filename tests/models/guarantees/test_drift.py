@@ -40,6 +40,28 @@ def test_above_the_target_the_statistic_gains_less():
     assert expected < n
 
 
+@pytest.mark.parametrize("rate", [0.25, 0.5])
+def test_second_readings_of_a_part_keep_the_expectation_however_many_errors_are_missed(rate):
+    # Three outcomes: no error seen, one found by the auditor, one missed and read again.
+    target, n = 0.8, 5
+    for missed in (0.0, 0.5, 1.0):
+        found, again = (1 - target) * (1 - missed), (1 - target) * missed * rate
+        chances, expected = np.array([1 - found - again, found, again]), 0.0
+        for outcome in product([0, 1, 2], repeat=n):
+            kinds = np.array(outcome)
+            path = drift_statistic(
+                kinds == 0, target, stands_for=np.where(kinds == 2, 1 / rate, 1.0)
+            )
+            expected += np.prod(chances[kinds]) * path[-1]
+        assert expected == pytest.approx(n)
+
+
+@given(st.lists(st.booleans(), max_size=40))
+def test_with_every_agreement_read_again_nothing_changes(right):
+    plain = drift_statistic(right, 0.9)
+    assert (drift_statistic(right, 0.9, stands_for=np.ones(len(right))) == plain).all()
+
+
 def test_stakes_never_ruin():
     assert usable_stakes(0.95).tolist() == list(STAKES)
     low = usable_stakes(0.5)
@@ -76,6 +98,9 @@ def test_bad_arguments_are_refused():
     for target in (1.0, 0.0, float("nan")):
         with pytest.raises(ValueError, match="target"):
             drift_statistic([1], target)
+    for weights in ([0.5], [1, 1], [np.inf]):
+        with pytest.raises(ValueError, match="at least 1"):
+            drift_statistic([1], 0.9, stands_for=weights)
     for right in ([2], [[1]]):
         with pytest.raises(ValueError, match="0 or 1"):
             drift_statistic(right, 0.9)

@@ -151,15 +151,12 @@ def test_an_alpha_that_varies_with_confidence_is_taken_by_half():
     assert even.groups["g"].split is None
 
 
-def test_rates_for_training_understate_alpha_and_cautious_ones_bound_both():
+def test_rates_for_training_understate_alpha():
     agreed, right = gold(8, 400, 0.2, 0.1)
     found = estimate_noise(["a"] * 400, ["g"] * 400, agreed, right).groups["g"]
     alpha, beta = found.training_rates([0.5])
     assert found.alpha.low < alpha[0] < found.alpha.estimate
     assert beta[0] == found.beta.estimate
-    cautious = found.cautious_rates(0.05)
-    assert cautious.alpha < found.alpha.low
-    assert cautious.beta > found.beta.high
 
 
 def test_annotators_are_drawn_towards_their_group():

@@ -6,20 +6,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from setwise.models.guarantees.certificates import (
-    Certificate,
-    Method,
-    Refusal,
-    RefusalReason,
-    risk_of_attempt,
-)
-from setwise.models.guarantees.noise import NoiseRates
+from setwise.models.guarantees.certificates import Certificate, Method, Refusal, RefusalReason
 from setwise.models.guarantees.sequence import plan_sequence
 from setwise.models.guarantees.thresholds import (
-    MissRate,
     certify,
     certify_adjudicated,
-    certify_noisy,
+    risk_of_attempt,
 )
 from setwise.models.research.rival_thresholds import plugin_threshold, sgr_threshold
 
@@ -98,39 +90,6 @@ def test_a_floor_is_met_by_a_proved_threshold_only():
     assert found.at_least(np.nextafter(found.proved[0], 1)) is None
 
 
-def test_what_estimated_rates_cost_is_taken_from_the_risk():
-    predicted, _ = world(1, 3000)
-    confidence, right = world(2, 3000)
-    found = {
-        spent: certify_noisy(
-            predicted,
-            confidence,
-            right,
-            np.zeros(3000, int),
-            [NoiseRates(0.0, 0.02)],
-            random_assignment=True,
-            rates_risk=spent,
-            target=0.9,
-            risk=0.1,
-        )
-        for spent in (0.0, 0.05)
-    }
-    assert found[0.05].test_risk == pytest.approx(0.05)
-    assert found[0.05].coverage <= found[0.0].coverage
-    with pytest.raises(ValueError, match="nothing is left"):
-        certify_noisy(
-            [0.9],
-            [0.9],
-            [1],
-            [0],
-            [NoiseRates(0, 0)],
-            random_assignment=True,
-            rates_risk=0.1,
-            target=0.9,
-            risk=0.1,
-        )
-
-
 def test_the_start_of_the_sequence_knows_no_label():
     predicted, _ = world(1, 4000)
     confidence, right = world(2, 300)
@@ -143,7 +102,7 @@ def test_the_start_of_the_sequence_knows_no_label():
 
 def test_thresholds_are_quantiles_with_their_shares_and_means():
     predicted, _ = world(3, 1000)
-    sequence = plan_sequence(predicted, 500, 0.9, 0.1)
+    sequence = plan_sequence(predicted)
     assert (np.diff(sequence.thresholds) < 0).all()
     for step in (0, 70, 149):
         above = predicted[predicted >= sequence.thresholds[step]]
@@ -194,7 +153,7 @@ def test_a_bad_pocket_at_the_top_is_named():
     assert blocked.steps[0].n_good == 200
 
 
-@pytest.mark.parametrize("verb", ["clean", "adjudicated", "noisy"])
+@pytest.mark.parametrize("verb", ["clean", "adjudicated"])
 def test_a_target_of_one_and_an_empty_stream_are_refused(verb):
     for predicted, target, reason in (
         ([0.9], 1.0, RefusalReason.TARGET_UNPROVABLE),
@@ -203,102 +162,137 @@ def test_a_target_of_one_and_an_empty_stream_are_refused(verb):
         found = {
             "clean": lambda p=predicted, t=target: certify(p, [0.9], [1], target=t, risk=0.1),
             "adjudicated": lambda p=predicted, t=target: certify_adjudicated(
-                p, [0.9], [0], miss_rate=MissRate.known(0.1), target=t, risk=0.1
-            ),
-            "noisy": lambda p=predicted, t=target: certify_noisy(
-                p, [0.9], [1], [0], [NoiseRates(0.2, 0)], random_assignment=True, target=t, risk=0.1
+                p, [0.9], [0], [0], 0.5, [0.7], target=t, risk=0.1
             ),
         }[verb]()
         assert isinstance(found, Refusal)
         assert found.reason is reason
 
 
-def test_a_perfect_reviewer_makes_adjudicated_and_noisy_audits_clean_ones():
+def adjudicated(seed, n, beta, reread, *, predicted, target=0.9, risk=0.1):
+    """Certify after audits that miss errors at the rate ``beta`` (a number or a function)."""
+    confidence, right = world(seed, n)
+    rng = np.random.default_rng([seed, 1])
+    overlooked = rng.random(n) < (beta(confidence) if callable(beta) else beta)
+    draw = rng.random(n)
+    return certify_adjudicated(
+        predicted,
+        confidence,
+        ~right & ~overlooked,
+        ~right & overlooked & (draw < reread),
+        reread,
+        draw,
+        target=target,
+        risk=risk,
+    )
+
+
+@pytest.mark.parametrize(("beta", "reread"), [(0.0, 1.0), (0.7, 1.0)])
+def test_with_every_agreement_read_again_adjudicated_audits_are_clean_ones(beta, reread):
     predicted, _ = world(1, 3000)
     confidence, right = world(2, 1500)
     clean = certify(predicted, confidence, right, target=0.9, risk=0.1)
-    adjudicated = certify_adjudicated(
-        predicted, confidence, ~right, miss_rate=MissRate.known(0.0), target=0.9, risk=0.1
-    )
-    noisy = certify_noisy(
-        predicted,
-        confidence,
-        right,
-        np.zeros(1500, int),
-        [NoiseRates(0.0, 0.0)],
-        random_assignment=True,
-        target=0.9,
-        risk=0.1,
-    )
+    other = adjudicated(2, 1500, beta, reread, predicted=predicted)
     assert isinstance(clean, Certificate)
-    for other in (adjudicated, noisy):
-        assert isinstance(other, Certificate)
-        assert other.threshold == clean.threshold
-        assert other.p_value == pytest.approx(clean.p_value)
-        assert other.accuracy_bound == pytest.approx(clean.accuracy_bound)
+    assert isinstance(other, Certificate)
+    assert other.method is Method.ADJUDICATED
+    assert other.threshold == clean.threshold
+    assert other.p_value == pytest.approx(clean.p_value)
+    assert other.accuracy_bound == pytest.approx(clean.accuracy_bound)
+    assert other.test_risk == 0.1
 
 
-def test_a_bound_of_the_miss_rate_spends_its_risk_and_rereading_buys_some_back():
+def test_second_readings_buy_automation():
     predicted, _ = world(1, 3000)
-    confidence, right = world(2, 2500)
-    miss = MissRate.from_counts(n_missed=6, n_wrong=300, risk=0.01)
-    assert 0.02 < miss.upper < 0.06
-    found = {
-        reread: certify_adjudicated(
-            predicted,
-            confidence,
-            ~right,
-            miss_rate=miss,
-            reread_rate=reread,
-            target=0.9,
-            risk=0.1,
+    sent = [
+        adjudicated(2, 1500, 0.05, reread, predicted=predicted).to_json().get("coverage", 0.0)
+        for reread in (0.02, 0.1, 0.5, 1.0)
+    ]
+    assert 0.0 == sent[0] < 0.9 * sent[3] < sent[2]
+
+
+def test_errors_that_auditors_miss_where_the_model_is_sure_are_not_hidden():
+    # Above .8 nearly all errors are missed. The pooled rate would be a third of that.
+    predicted, _ = world(1, 3000)
+    big = np.sort(world(7, 200_000)[0])[::-1]
+    accuracy = np.cumsum(big) / np.arange(1, len(big) + 1)
+    false = 0
+    for seed in range(60):
+        found = adjudicated(
+            300 + seed, 1500, lambda c: np.where(c > 0.8, 0.95, 0.02), 0.3, predicted=predicted
         )
-        for reread in (0.0, 1.0)
-    }
-    assert found[0.0].method is Method.ADJUDICATED
-    assert found[0.0].test_risk == pytest.approx(0.09)
-    assert found[0.0].coverage <= found[1.0].coverage
+        if isinstance(found, Certificate):
+            false += accuracy[np.count_nonzero(big >= found.threshold) - 1] < 0.9
+    assert false <= 60 * 0.1
 
 
 def test_a_miss_rate_that_nothing_bounds_is_refused():
+    for rate in (0.0, [0.0]):
+        found = certify_adjudicated([0.9], [0.9], [0], [0], rate, [0.5], target=0.9, risk=0.1)
+        assert isinstance(found, Refusal)
+        assert found.reason is RefusalReason.MISS_RATE_UNKNOWN
+    none = certify_adjudicated([0.9], [], [], [], 0.0, [], target=0.9, risk=0.1)
+    assert isinstance(none, Refusal)
+    assert none.reason is RefusalReason.MISS_RATE_UNKNOWN
+
+
+def test_without_second_readings_near_the_top_nothing_is_proved():
+    n = 400
+    confidence = np.repeat([0.99, 0.8], n // 2)
     found = certify_adjudicated(
-        [0.9], [0.9], [0], miss_rate=MissRate.from_counts(0, 0, 0.01), target=0.9, risk=0.1
+        confidence,
+        confidence,
+        np.zeros(n),
+        np.zeros(n),
+        np.repeat([0.0, 1.0], n // 2),
+        np.full(n, 0.5),
+        target=0.9,
+        risk=0.1,
     )
     assert isinstance(found, Refusal)
     assert found.reason is RefusalReason.MISS_RATE_UNKNOWN
 
 
-def test_answers_worth_nothing_are_refused():
-    found = certify_noisy(
-        [0.9],
-        [0.9],
-        [1],
-        [1],
-        [NoiseRates(0.1, 0.0), NoiseRates(0.6, 0.4)],
-        random_assignment=False,
-        target=0.9,
-        risk=0.1,
-    )
-    assert isinstance(found, Refusal)
-    assert found.reason is RefusalReason.NOISE_TOO_HIGH
+def test_fewer_second_readings_need_more_audits_and_the_plan_says_how_many():
+    predicted, _ = world(1, 4000)
+    further = {}
+    for reread in (0.2, 1.0):
+        plan = certify_adjudicated(predicted, [], [], [], reread, [], target=0.9, risk=0.1)
+        assert isinstance(plan, Refusal)
+        assert plan.reason is RefusalReason.NO_AUDITS
+        further[reread] = plan.further_audits
+    assert further[0.2] > 2 * further[1.0]
+    proved = [
+        adjudicated(500 + seed, further[0.2], 0.05, 0.2, predicted=predicted).certified
+        for seed in range(60)
+    ]
+    assert 0.6 <= np.mean(proved) <= 1.0
 
 
-@pytest.mark.parametrize("random_assignment", [True, False])
-def test_noisy_audits_without_any_say_how_many_would_do(random_assignment):
-    predicted, _ = world(1, 3000)
-    found = certify_noisy(
-        predicted,
-        [],
-        np.zeros(0),
-        np.zeros(0, int),
-        [NoiseRates(0.1, 0.0), NoiseRates(0.3, 0.0)],
-        random_assignment=random_assignment,
-        target=0.9,
-        risk=0.1,
-    )
-    assert isinstance(found, Refusal)
-    assert found.reason is RefusalReason.NO_AUDITS
-    assert found.further_audits > certify(predicted, [], [], target=0.9, risk=0.1).further_audits
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"missed": [0, 0]}, "as many misses"),
+        ({"missed": [2]}, "0 or 1"),
+        ({"missed": [1]}, "drawn for a second reading"),
+        ({"missed": [1], "found_wrong": [1], "reread_draw": [0.1]}, "drawn for a second"),
+        ({"reread_rate": [1.5]}, "rates of second readings"),
+        ({"reread_draw": [1.0]}, "draws in"),
+    ],
+)
+def test_bad_second_readings_are_named(change, words):
+    good = {
+        "predicted": [0.9],
+        "confidence": [0.9],
+        "found_wrong": [0],
+        "missed": [0],
+        "reread_rate": [0.5],
+        "reread_draw": [0.7],
+        "target": 0.9,
+        "risk": 0.1,
+    }
+    with pytest.raises(ValueError, match=words):
+        certify_adjudicated(**{**good, **change})
 
 
 @pytest.mark.parametrize(
