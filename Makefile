@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 WORKERS ?= auto
+MINUTES ?= 10
 QUICK := "not (slow or postgresql or system or browser or data)"
 
-.PHONY: help setup demo check test coverage lint format lock bench screenshots clean
+.PHONY: help setup demo check test quick-tests all-tests fuzz coverage lint format lock bench screenshots clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -23,18 +24,29 @@ $(READY): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation -e .
-	@echo "Compiling the learner (about a minute)"
-	@$(BIN)/python -c 'from setwise.models.compilation import compile_everything as c; c()'
+	@echo "Compiling the learner (about a minute and a half)"
+	@$(BIN)/python -c 'from setwise.models.compilation import compile_ahead as c; c(mixtures=True)'
 	@touch $@
 
 demo: setup  ## Train on generated notes, start the service, fill its queue
 	$(BIN)/setwise demo
 
-check: setup lint  ## Style, types, import rules and the quick tests, in two minutes
+# Types are checked while tests are collected.
+check: setup  ## Style, types, import rules and the quick tests, in two minutes
+	@$(MAKE) --no-print-directory -j2 lint quick-tests
+
+test: setup  ## Everything that must hold: style, types, import rules, doctests, all tests
+	@$(MAKE) --no-print-directory -j2 lint all-tests
+
+quick-tests:
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m $(QUICK)
 
-test: setup lint  ## Everything that must hold: style, types, import rules, doctests, all tests
+all-tests:
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+fuzz: setup  ## Draw requests with each role: MINUTES=10 on each database
+	SETWISE_FUZZ_SECONDS=$$(( 60 * $(MINUTES) / 5 )) \
+	  $(BIN)/python -m pytest tests/system/test_drawn_requests.py
 
 coverage: setup  ## All tests, with the lines and branches that they do not reach
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term

@@ -4,7 +4,7 @@ numba only checks whether the file of the cached function has changed. A functio
 another file would keep using the old callee after an edit there, so the folder name has a digest of
 all files with compiled functions.
 
-`compile_everything` fills the cache: `make setup` and the image's build call it.
+`compile_ahead` fills the cache: `make setup` and the image's build call it.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["compile_everything", "keep_compiled_code"]
+__all__ = ["compile_ahead", "keep_compiled_code"]
 
 CACHE_SETTING = "NUMBA_CACHE_DIR"
 _PREFIX = "compiled-"
@@ -46,20 +46,35 @@ def keep_compiled_code(package: Path) -> None:
         _forget_old(folder.parent)
 
 
-def compile_everything() -> None:
-    """Train, store, load and ask a small model of notes, so that numba caches all functions."""
+def compile_ahead(*, mixtures: bool = False) -> None:
+    """Train, store, load and ask small models of notes, so that numba caches what they call.
+
+    Parameters
+    ----------
+    mixtures : bool
+        Compile the mixtures of methods ``"cbm"`` and ``"cbm-rerank"`` too.
+    """
     from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- after the folder is set
     from setwise.models.demo_notes import generate_notes, write_jsonl  # noqa: PLC0415
     from setwise.models.storage.artifacts import load, save  # noqa: PLC0415
     from setwise.models.training import TrainingOptions, train  # noqa: PLC0415
 
+    rounds = [TrainingOptions(preset="fast")]
+    if mixtures:
+        rounds += [
+            TrainingOptions(method="cbm-rerank", preset="best"),  # experts over label scores
+            TrainingOptions(method="cbm-rerank", preset="paper", optimize="f1"),  # over features
+        ]
     with tempfile.TemporaryDirectory() as folder:
         notes, model = Path(folder) / "notes", Path(folder) / "model"
         notes.mkdir()
         for name, seed in (("train", 1), ("test", 2)):
             write_jsonl(generate_notes(_NOTES, seed=seed), notes / f"{name}.jsonl")
-        save(train(read_dataset(notes, "train"), TrainingOptions(preset="fast")), model)
-        load(model).predict_texts(["Fever and cough for five days \N{EN DASH} no rash."])
+        dataset = read_dataset(notes, "train")
+        for options in rounds:
+            save(train(dataset, options), model)
+            load(model).predict_texts(["Fever and cough for five days \N{EN DASH} no rash."])
+            shutil.rmtree(model)
 
 
 def _copy_shipped(folder: Path) -> None:

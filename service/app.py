@@ -51,7 +51,7 @@ from setwise.service.api.http.connections import ConnectionLimits
 from setwise.service.api.http.dependencies import Edge
 from setwise.service.api.http.headers import SecurityHeaders
 from setwise.service.api.http.openapi import describe
-from setwise.service.pages.start import pages
+from setwise.service.pages import start
 from setwise.service.telemetry import RequestTelemetry, configure_logging
 from setwise.service.tracing import RequestSpans
 
@@ -73,14 +73,10 @@ def create_app(
 ) -> FastAPI:
     """Return the FastAPI application.
 
-    Parameters
-    ----------
-    edge : Edge or None
-        Services and settings for the routes; without it, the application only describes itself.
-    lifespan : callable or None
-        Context that runs around the time of serving.
-    only : APIRouter or None
-        Routes in place of all of them.
+    ``edge``: Services and settings for the routes; without it, the application only describes
+    itself.
+    ``lifespan``: Context that runs around the time of serving.
+    ``only``: Routes in place of all of them.
     """
     app = FastAPI(
         title="Setwise",
@@ -135,7 +131,7 @@ def _routes() -> list[BaseRoute]:
         reference,
     ):
         router.include_router(module.router)
-    router.include_router(pages(), include_in_schema=False)
+    router.include_router(start.router, include_in_schema=False)
     return router.routes
 
 
@@ -167,12 +163,8 @@ def serve(
 ) -> None:
     """Serve until the process is asked to stop, then finish open requests.
 
-    Parameters
-    ----------
-    listener : socket
-        Accepts connections; closed in the end.
-    started : callable
-        Called with the URL once requests are served.
+    ``listener``: Accepts connections; closed in the end.
+    ``started``: Called with the URL once requests are served.
     """
     settings = application.settings
     configure_logging(settings.log_level, settings.log_format)

@@ -160,12 +160,8 @@ def build(
 
     Raises `BadSetting` if the database URL is invalid or the pepper's file cannot be used.
 
-    Parameters
-    ----------
-    clock, ids : callable
-        Sources of time and ids, replaced in simulations.
-    predictors : PredictorSource or None
-        Scores in place of registered models, in simulations.
+    ``clock``, ``ids``: Sources of time and ids, replaced in simulations.
+    ``predictors``: Scores in place of registered models, in simulations.
     """
     engine, begin, store = storage(settings)
     pepper = find_pepper(settings)
@@ -257,12 +253,8 @@ def assemble(
 ) -> Services:
     """Return all services, built from the given parts.
 
-    Parameters
-    ----------
-    lease_clock : callable
-        The clock for leases, shared by all servers with this database.
-    passwords : Passwords or None
-        By default, Argon2id with recommended parameters.
+    ``lease_clock``: The clock for leases, shared by all servers with this database.
+    ``passwords``: By default, Argon2id with recommended parameters.
     """
     desk: dict[str, Any] = {  # Any: arguments that most services share, with the clock for leases
         "begin": begin,
@@ -318,6 +310,7 @@ def assemble(
             calibrator_loader=calibrator_loader,
             calibrators=calibrators,
             group_rates=ReportedRates(),
+            certifications=certifications,
             lease_clock=lease_clock,
             **office,
         ),

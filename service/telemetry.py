@@ -239,10 +239,7 @@ class _Watched(Collector):
 class RequestTelemetry:
     """ASGI middleware for request ids, log lines and metrics of requests.
 
-    Parameters
-    ----------
-    new_id : callable
-        Returns the id of a request without one.
+    ``new_id``: Returns the id of a request without one.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, new_id: Callable[[], str]) -> None:

@@ -31,10 +31,7 @@ class NoTracing(RuntimeError):
 class Tracing:
     """Creates spans and sends them to a collector in the background.
 
-    Parameters
-    ----------
-    exporter : SpanExporter
-        Receives spans in batches; an unavailable collector only loses spans.
+    ``exporter``: Receives spans in batches; an unavailable collector only loses spans.
     """
 
     def __init__(self, exporter: "SpanExporter") -> None:

@@ -91,6 +91,7 @@ def recalibration(
     options.setdefault("calibrators", FakeCalibrators())
     options.setdefault("calibrator_loader", options["calibrators"])
     options.setdefault("group_rates", ReportedRates())
+    options.setdefault("certifications", certifications(begin, now, ids))
     return Recalibration(begin, now, ids, lease_clock=now, **options)
 
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no fault, and a first call compiles. The gate repeats the same examples;
@@ -15,6 +16,12 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.load_profile("setwise")
+
+# By default, structlog prints the values of all variables with a trace, which takes seconds.
+*_processors, _ = structlog.get_config()["processors"]
+structlog.configure(
+    [*_processors, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+)
 
 pytest_plugins = ["tests.database", "tests.trained", "tests.edge"]
 

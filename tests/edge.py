@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import httpx
@@ -99,6 +100,13 @@ class Service:
         self.services.policy.change(SYSTEM, change, None)
 
 
+@cache
+def described() -> dict[str, Any]:
+    """Return the OpenAPI document, which takes long to make and is the same for every service."""
+    document: dict[str, Any] = create_app().openapi()
+    return document
+
+
 @pytest.fixture
 def service() -> Service:
     return build_service(Settings(max_text_bytes=1_000, key_cache_s=0))
@@ -130,6 +138,7 @@ def build_service(
     checks = {name: lambda name=name: faults.get(name) for name in ("database", "model")}
     edge = build.edge(settings, services, pepper=PEPPER, checks=checks, ids=ids, clock=clock)
     app = create_app(edge)
+    app.openapi_schema = described()
     service = Service(
         app, services, clock, database, predictors, faults, files, loader, calibrators
     )

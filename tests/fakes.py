@@ -201,6 +201,7 @@ class FakeCalibrators:
     def original_rows(self, model: ModelVersion) -> "CalibrationRows | None":
         return self.original
 
-    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
+    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> FakePredictor:
         if calibration.location in self.damaged:
             raise CalibrationDamaged(f"The calibrator {calibration.id} cannot be loaded.")
+        return FakePredictor(model.version, calibration.version)

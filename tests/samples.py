@@ -70,9 +70,9 @@ def add_predictions(
     transaction: Transaction, *made: Prediction, idempotency: IdempotencyKey | None = None
 ) -> None:
     """Store predictions as answers to requests of a client."""
-    caller = CLIENT.calling_from("192.0.2.7")
+    caller = CLIENT.calling_from("192.0.2.7", "req-7")
     transaction.predictions.add_all(
-        [(one, Submission(caller, one.document, idempotency, "req-7")) for one in made]
+        [(one, Submission(caller, one.document, idempotency)) for one in made]
     )
 
 

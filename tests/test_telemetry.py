@@ -18,10 +18,11 @@ def restored() -> Iterator[None]:
     """Put logging back, so that other tests log as they did."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
+    configuration = structlog.get_config()
     yield
     root.handlers = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    structlog.configure(**configuration)
 
 
 def _fail(patient: str) -> None:

@@ -7,8 +7,8 @@ their answers alone detects it. So these estimates are only compared with those 
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # loads its parts when they are first used; `stats` takes a second
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from setwise.models.guarantees.noise import SURPRISE, NoiseFault, NoiseFinding
 from setwise.models.guarantees.proportions import Proportion
@@ -134,7 +134,7 @@ def estimate_from_strata(counts: ArrayLike) -> OverlapEstimate | None:
         float(fitted[1]),
         accuracy,
         int(table.sum()),
-        float(stats.chi2.sf(deviance, freedom)) if freedom else None,
+        float(scipy.stats.chi2.sf(deviance, freedom)) if freedom else None,
     )
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import numpy as np
+import scipy  # loads its parts when they are first used; `stats` takes a second
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -38,7 +38,7 @@ def upper_tail(successes: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Floa
     >>> float(upper_tail(2, 2, 0.5))
     0.25
     """
-    tail = stats.binom.sf(_array(successes) - 1, _array(trials), _array(rate))
+    tail = scipy.stats.binom.sf(_array(successes) - 1, _array(trials), _array(rate))
     return np.asarray(tail, dtype=np.float64)
 
 
@@ -69,7 +69,7 @@ def lower_bound(successes: ArrayLike, trials: ArrayLike, risk: float) -> Floats:
     """
     k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
     some = k > 0
-    bound = stats.beta.ppf(risk, np.where(some, k, 1.0), n - k + 1.0)
+    bound = scipy.stats.beta.ppf(risk, np.where(some, k, 1.0), n - k + 1.0)
     return np.where(some, bound, 0.0)[()]
 
 
@@ -98,7 +98,7 @@ def required_successes(trials: ArrayLike, rate: ArrayLike, risk: ArrayLike) -> C
     >>> required_successes([21, 22, 50], 0.9, 0.1)
     array([22, 22, 49])
     """
-    least = stats.binom.isf(_array(risk), _array(trials), _array(rate))
+    least = scipy.stats.binom.isf(_array(risk), _array(trials), _array(rate))
     return np.asarray(least, dtype=np.int64) + 1
 
 

@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import scipy  # loads its parts when they are first used; `stats` takes a second
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from setwise.models.guarantees.proportions import (
     Proportion,
@@ -420,7 +420,7 @@ def _alpha_by_half(
     if min(low.n, high.n) == 0:
         return None, None
     z = (low.estimate - high.estimate) / np.hypot(low.standard_error, high.standard_error)
-    return (split, (low, high)) if 2 * stats.norm.sf(abs(z)) < SURPRISE else (None, None)
+    return (split, (low, high)) if 2 * scipy.stats.norm.sf(abs(z)) < SURPRISE else (None, None)
 
 
 def _annotators(rows: _GoldRows, groups: Mapping[str, GroupNoise]) -> tuple[AnnotatorNoise, ...]:

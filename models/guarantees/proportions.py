@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # loads its parts when they are first used; `stats` takes a second
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special, stats
 
 from setwise.models.guarantees.binomial import lower_bound, upper_bound
 
@@ -51,7 +51,7 @@ class Proportion:
     def quantile(self, probability: float) -> float:
         """Return a quantile of the posterior under Jeffreys' prior."""
         hits = self.effective * self.estimate
-        return float(stats.beta.ppf(probability, hits + 0.5, self.effective - hits + 0.5))
+        return float(scipy.stats.beta.ppf(probability, hits + 0.5, self.effective - hits + 0.5))
 
     def bounds(self, risk: float) -> tuple[float, float]:
         """Return a lower and an upper bound, each at this risk."""
@@ -199,20 +199,22 @@ def shrink_proportions(found: Sequence[Proportion], *, level: float = 0.9) -> li
 
     def negative_log_posterior(parameters: Floats) -> float:
         a, b = _beta(parameters)
-        likelihood = special.betaln(a + hits, b + trials - hits) - special.betaln(a, b)
+        likelihood = scipy.special.betaln(a + hits, b + trials - hits) - scipy.special.betaln(a, b)
         surprise = (parameters[1] - _LOG_STRENGTH) / _LOG_STRENGTH_SPREAD
         return float(-likelihood.sum() + 0.5 * surprise**2)
 
-    start = np.array([special.logit(pooled), _LOG_STRENGTH])
+    start = np.array([scipy.special.logit(pooled), _LOG_STRENGTH])
     bounds = [(-8.0, 8.0), (0.0, 10.0)]
-    fitted = optimize.minimize(negative_log_posterior, start, method="L-BFGS-B", bounds=bounds)
+    fitted = scipy.optimize.minimize(
+        negative_log_posterior, start, method="L-BFGS-B", bounds=bounds
+    )
     a, b = _beta(fitted.x)
     side = (1.0 - level) / 2.0
     return [
         Proportion(
             float((a + k) / (a + b + n)),
-            float(stats.beta.ppf(side, a + k, b + n - k)),
-            float(stats.beta.ppf(1.0 - side, a + k, b + n - k)),
+            float(scipy.stats.beta.ppf(side, a + k, b + n - k)),
+            float(scipy.stats.beta.ppf(1.0 - side, a + k, b + n - k)),
             level,
             one.n,
             float(a + b + n),
@@ -223,5 +225,5 @@ def shrink_proportions(found: Sequence[Proportion], *, level: float = 0.9) -> li
 
 def _beta(parameters: Floats) -> tuple[float, float]:
     """Return Beta parameters from logit mean and log strength."""
-    mean, strength = special.expit(parameters[0]), np.exp(parameters[1])
+    mean, strength = scipy.special.expit(parameters[0]), np.exp(parameters[1])
     return float(mean * strength), float((1.0 - mean) * strength)

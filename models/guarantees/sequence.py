@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # loads its parts when they are first used; `stats` takes a second
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from setwise.models.guarantees.audit_tests import AuditTest
 from setwise.models.guarantees.certificates import (
@@ -220,7 +220,7 @@ def _plan_audits(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> 
         chosen, sequence.confidence[chosen], claim.target, claim.test_risk, part
     )
     above = np.where(above == 0, 1, above)  # passes alone, but the sequence did not reach it
-    audits = np.where(above < 0, np.inf, above + stats.nbinom.ppf(part, np.abs(above), share))
+    audits = np.where(above < 0, np.inf, above + scipy.stats.nbinom.ppf(part, np.abs(above), share))
     best = int(audits.argmin())
     if not np.isfinite(audits[best]):
         return _Plan()

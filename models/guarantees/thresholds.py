@@ -188,36 +188,6 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
     )
 
 
-def risk_of_attempt(risk: float, attempt: int) -> float:
-    """Return the share of a risk for one of several certification attempts.
-
-    Testing the same audits again with a few more spends risk again. With these risks, the
-    first attempt at a half of it, the next at a sixth, then a twelfth, the probability that *any*
-    attempt certifies a threshold that misses the target is at most ``risk``, however many there
-    are. Count from 1 again if all evidence is new.
-
-    Parameters
-    ----------
-    risk : float
-        In (0, 1).
-    attempt : int
-        From 1.
-
-    Raises
-    ------
-    ValueError
-        If the attempt is not positive.
-
-    Examples
-    --------
-    >>> [round(risk_of_attempt(0.1, attempt), 4) for attempt in (1, 2, 3)]
-    [0.05, 0.0167, 0.0083]
-    """
-    if attempt < 1:
-        raise ValueError(f"attempts count from 1; this is {attempt}")
-    return risk / (attempt * (attempt + 1))
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Audits:
     """Checked arguments of a certification."""

@@ -1,15 +1,22 @@
 """Routes for people, API keys and erasures."""
 
 from datetime import datetime
-from typing import Annotated, Self
+from typing import Annotated
 
 from fastapi import APIRouter, Response
-from pydantic import ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import AnswerBody, Example, Instant, RequestBody
+from setwise.service.api.schemas import (
+    AnswerBody,
+    Example,
+    Instant,
+    Mirror,
+    RequestBody,
+    WhollyListed,
+)
 from setwise.service.domain import accounts
 from setwise.service.domain.callers import Permission, Role
 from setwise.service.domain.errors import KeyNotFound, LastAdmin, LoginTaken, PersonNotFound
@@ -46,10 +53,10 @@ _Instant = Annotated[Instant, Field(strict=False)]
 _Password = Annotated[SecretStr, Field(strict=False, max_length=2_000)]
 
 
-class Person(AnswerBody):
+class Person(Mirror):
     """A person who signs in."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_PERSON]})
+    examples = (_PERSON,)
 
     id: str
     login: str
@@ -58,34 +65,21 @@ class Person(AnswerBody):
     created_at: datetime
     disabled_at: datetime | None = Field(description="When the person was disabled.")
 
-    @classmethod
-    def of(cls, person: accounts.Person) -> Self:
-        """Return the body for a person, without the password."""
-        return cls.model_validate({name: getattr(person, name) for name in cls.model_fields})
 
-
-class PersonPage(AnswerBody):
+class PersonPage(WhollyListed[Person]):
     """Every person, by login name."""
-
-    items: list[Person]
-    next_cursor: str | None = None
-    limit: int
 
 
 class PersonRequest(RequestBody):
     """A new account."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "login": "ann",
-                    "name": "Ann Lee",
-                    "role": "reviewer",
-                    "password": "a sentence that only Ann knows",
-                }
-            ]
-        }
+    examples = (
+        {
+            "login": "ann",
+            "name": "Ann Lee",
+            "role": "reviewer",
+            "password": "a sentence that only Ann knows",
+        },
     )
 
     login: str = Field(max_length=200)
@@ -97,7 +91,7 @@ class PersonRequest(RequestBody):
 class PersonChange(RequestBody):
     """Changes to an account; missing values keep the old ones."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"role": "lead"}]})
+    examples = ({"role": "lead"},)
 
     name: str | None = Field(None, max_length=200)
     role: _Role | None = None
@@ -105,16 +99,16 @@ class PersonChange(RequestBody):
     password: _Password | None = None
 
 
-class Key(AnswerBody):
+class Key(Mirror):
     """An API key, without its secret."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_KEY]})
+    examples = (_KEY,)
 
     id: str
     name: str
     role: Role
     prefix: str = Field(description="First characters of the secret.")
-    scopes: list[Permission] | None = Field(
+    scopes: Annotated[list[Permission], AfterValidator(sorted)] | None = Field(
         description="The only permissions of its role that it has; null for all of them."
     )
     per_minute: int | None = Field(description="Requests a minute; null for the usual limit.")
@@ -122,46 +116,30 @@ class Key(AnswerBody):
     expires_at: datetime | None
     revoked_at: datetime | None
 
-    @classmethod
-    def of(cls, key: accounts.ApiKey) -> Self:
-        """Return the body for a key."""
-        fields = {name: getattr(key, name) for name in cls.model_fields}
-        return cls.model_validate(fields | {"scopes": key.scopes and sorted(key.scopes)})
-
 
 class IssuedKey(AnswerBody):
     """A new key with its secret, which is shown only once."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"details": _KEY, "key": "sw_client_x7Qa…"}]}
-    )
+    examples = ({"details": _KEY, "key": "sw_client_x7Qa…"},)
 
     details: Key
     key: str = Field(description="The secret; send it as `Authorization: Bearer KEY`.")
 
 
-class KeyPage(AnswerBody):
+class KeyPage(WhollyListed[Key]):
     """All keys, newest first."""
-
-    items: list[Key]
-    next_cursor: str | None = None
-    limit: int
 
 
 class KeyRequest(RequestBody):
     """A new key."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "billing",
-                    "role": "client",
-                    "scopes": ["predict"],
-                    "expires_at": "2027-11-21T09:00:00Z",
-                }
-            ]
-        }
+    examples = (
+        {
+            "name": "billing",
+            "role": "client",
+            "scopes": ["predict"],
+            "expires_at": "2027-11-21T09:00:00Z",
+        },
     )
 
     name: str = Field(max_length=200)
@@ -174,7 +152,7 @@ class KeyRequest(RequestBody):
 class ErasureRequest(RequestBody):
     """A document to erase."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"document_id": "note-17"}]})
+    examples = ({"document_id": "note-17"},)
 
     document_id: str | None = Field(
         None, max_length=200, description="The id that its sender gave it."
@@ -189,7 +167,7 @@ class ErasureRequest(RequestBody):
 class Erasure(AnswerBody):
     """What was erased."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"predictions": 2}]})
+    examples = ({"predictions": 2},)
 
     predictions: int = Field(description="Predictions of the document, by any client.")
 
@@ -198,19 +176,14 @@ class Erasure(AnswerBody):
     "/erasures",
     response_model=Erasure,
 )
-def erase_document(
-    caller: CallerOf, body: ErasureRequest, services: ServicesOf, request_id: RequestId
-) -> Response:
+def erase_document(caller: CallerOf, body: ErasureRequest, services: ServicesOf) -> Response:
     """Erase a document.
 
     This deletes its text, features, metadata, comments, id and idempotency keys, also from messages
     and their log; a job removes it from the files of jobs. Labels and numbers are kept.
     """
     count = services.texts.erase(
-        caller,
-        document_id=body.document_id,
-        prediction_id=body.prediction_id,
-        request_id=request_id,
+        caller, document_id=body.document_id, prediction_id=body.prediction_id
     )
     return answer(Erasure(predictions=count))
 
@@ -218,8 +191,7 @@ def erase_document(
 @router.get("/people", response_model=PersonPage)
 def list_people(caller: CallerOf, services: ServicesOf) -> Response:
     """List all people, including disabled ones, in one page."""
-    found = [Person.of(person) for person in services.accounts.people(caller)]
-    return answer(PersonPage(items=found, limit=len(found)))
+    return listed_wholly(map(Person.of, services.accounts.people(caller)))
 
 
 @router.post(
@@ -228,9 +200,7 @@ def list_people(caller: CallerOf, services: ServicesOf) -> Response:
     response_model=Person,
     responses=documented(LoginTaken),
 )
-def create_person(
-    caller: CallerOf, body: PersonRequest, services: ServicesOf, request_id: RequestId
-) -> Response:
+def create_person(caller: CallerOf, body: PersonRequest, services: ServicesOf) -> Response:
     """Create an account for a person."""
     person = services.accounts.create_person(
         caller,
@@ -238,7 +208,6 @@ def create_person(
         name=body.name,
         role=body.role,
         password=body.password.get_secret_value(),
-        request_id=request_id,
     )
     return answer(Person.of(person), status=201)
 
@@ -249,27 +218,16 @@ def create_person(
     responses=documented(PersonNotFound, LastAdmin),
 )
 def change_person(
-    caller: CallerOf,
-    person_id: str,
-    body: PersonChange,
-    services: ServicesOf,
-    request_id: RequestId,
+    caller: CallerOf, person_id: str, body: PersonChange, services: ServicesOf
 ) -> Response:
     """Change a person's name, role or password, or disable the account.
 
     A new role, a new password and disabling end the person's sessions at once.
     """
     if body.password is not None:
-        services.accounts.set_password(
-            caller, person_id, body.password.get_secret_value(), request_id=request_id
-        )
+        services.accounts.set_password(caller, person_id, body.password.get_secret_value())
     person = services.accounts.change_person(
-        caller,
-        person_id,
-        name=body.name,
-        role=body.role,
-        disabled=body.disabled,
-        request_id=request_id,
+        caller, person_id, name=body.name, role=body.role, disabled=body.disabled
     )
     return answer(Person.of(person))
 
@@ -277,8 +235,7 @@ def change_person(
 @router.get("/keys", response_model=KeyPage)
 def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
     """List all API keys without their secrets, newest first, in one page."""
-    found = [Key.of(key) for key in services.accounts.keys(caller)]
-    return answer(KeyPage(items=found, limit=len(found)))
+    return listed_wholly(map(Key.of, services.accounts.keys(caller)))
 
 
 @router.post(
@@ -286,9 +243,7 @@ def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
     status_code=201,
     response_model=IssuedKey,
 )
-def create_key(
-    caller: CallerOf, body: KeyRequest, services: ServicesOf, request_id: RequestId
-) -> Response:
+def create_key(caller: CallerOf, body: KeyRequest, services: ServicesOf) -> Response:
     """Create an API key; its secret is shown only in this response."""
     key, secret = services.accounts.create_key(
         caller,
@@ -297,7 +252,6 @@ def create_key(
         scopes=None if body.scopes is None else frozenset(body.scopes),
         expires_at=body.expires_at,
         per_minute=body.per_minute,
-        request_id=request_id,
     )
     return answer(IssuedKey(details=Key.of(key), key=secret), status=201)
 
@@ -307,8 +261,6 @@ def create_key(
     response_model=Key,
     responses=documented(KeyNotFound, LastAdmin),
 )
-def revoke_key(
-    caller: CallerOf, key_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def revoke_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
     """Revoke an API key permanently; every process follows within seconds."""
-    return answer(Key.of(services.accounts.revoke_key(caller, key_id, request_id=request_id)))
+    return answer(Key.of(services.accounts.revoke_key(caller, key_id)))

@@ -136,11 +136,25 @@ class NoiseOverlap(AnswerBody):
     )
 
 
+class FixedRates(RequestBody):
+    """Noise rates that you vouch for."""
+
+    alpha: float = Field(
+        allow_inf_nan=False, description="How often right predictions are contradicted."
+    )
+    beta: float = Field(
+        allow_inf_nan=False, description="How often wrong predictions are agreed with."
+    )
+
+
 class GroupNoise(RequestBody):
-    """Where a group's noise rates come from."""
+    """Where a group's noise rates come from.
+
+    Whoever sees a suggestion follows it, so answers given with it in view have rates of their own.
+    """
 
     mode: Literal["fixed", "estimated"] = Field(
-        description="`fixed`: your word; `estimated`: what gold labels tell."
+        description="Of blind answers. `fixed`: your word; `estimated`: what gold labels tell."
     )
     alpha: float | None = Field(
         None, allow_inf_nan=False, description="How often right predictions are contradicted."
@@ -149,8 +163,14 @@ class GroupNoise(RequestBody):
         None, allow_inf_nan=False, description="How often wrong predictions are agreed with."
     )
 
+    with_suggestion: FixedRates | None = Field(
+        None,
+        description="Your word for answers given with the suggestion in view. null: blind second "
+        "readings tell it; where there are too few, calibrators leave such answers out.",
+    )
+
     def as_rates(self) -> Rates | None:
-        """Return the given rates; raises `InvalidRequest` if they are inconsistent."""
+        """Return the rates of blind answers; raises `InvalidRequest` if they are inconsistent."""
         given = {"alpha": self.alpha, "beta": self.beta}
         fixed = self.mode == "fixed"
         faults = [
@@ -175,7 +195,15 @@ class GroupRequest(RequestBody):
         json_schema_extra={
             "examples": [
                 {"name": "Coders", "noise": {"mode": "estimated"}},
-                {"name": "Students", "noise": {"mode": "fixed", "alpha": 0.2, "beta": 0.05}},
+                {
+                    "name": "Students",
+                    "noise": {
+                        "mode": "fixed",
+                        "alpha": 0.2,
+                        "beta": 0.05,
+                        "with_suggestion": {"alpha": 0.05, "beta": 0.3},
+                    },
+                },
             ]
         }
     )
@@ -187,7 +215,12 @@ class GroupRequest(RequestBody):
 
     def as_change(self) -> GroupChange:
         """Return the change for the service."""
-        return GroupChange(self.name, self.noise.as_rates())
+        seen = self.noise.with_suggestion
+        return GroupChange(
+            self.name,
+            self.noise.as_rates(),
+            None if seen is None else Rates(seen.alpha, seen.beta),
+        )
 
 
 class Group(AnswerBody):
@@ -214,13 +247,14 @@ class Group(AnswerBody):
     @classmethod
     def of(cls, report: GroupReport) -> Self:
         """Return the body for a group."""
-        group = report.group
-        noise = (
+        group, seen = report.group, report.group.fixed_with_suggestion
+        noise: dict[str, object] = (
             {"mode": "estimated"}
             if group.fixed is None
             else {"mode": "fixed", **group.fixed._asdict()}
         )
-        own = {name: value for name, value in vars(group).items() if name != "fixed"}
+        noise["with_suggestion"] = None if seen is None else seen._asdict()
+        own = {name: value for name, value in vars(group).items() if not name.startswith("fixed")}
         return cls.model_validate({**own, "noise": noise, **report.shown()})
 
 

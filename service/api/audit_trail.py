@@ -1,14 +1,15 @@
 """Route for the audit trail."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Query, Response
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, answer
-from setwise.service.api.schemas import AnswerBody, Example, Instant, Paged
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, listed
+from setwise.service.api.schemas import AnswerBody, Example, Instant, Listed, Paged
 from setwise.service.domain import audit_trail as domain
 from setwise.service.domain.audit_trail import EventFilter
 
@@ -37,7 +38,7 @@ class Actor(AnswerBody):
 class AuditEvent(AnswerBody):
     """A line of the audit trail."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EVENT]})
+    examples = (_EVENT,)
 
     id: str
     at: datetime
@@ -63,12 +64,8 @@ class AuditEvent(AnswerBody):
         )
 
 
-class AuditPage(AnswerBody):
+class AuditPage(Listed[AuditEvent]):
     """One page of the audit trail, newest first."""
-
-    items: list[AuditEvent]
-    next_cursor: str | None
-    limit: int
 
 
 class AuditQuery(Paged):
@@ -86,17 +83,6 @@ class AuditQuery(Paged):
 @router.get("/audit", response_model=AuditPage)
 def list_events(caller: CallerOf, wanted: Annotated[AuditQuery, Query()], edge: EdgeOf) -> Response:
     """List events, newest first: who changed what, when and from where."""
-    scope = f"audit?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.services.audit_trail.page(
-        caller,
-        EventFilter(wanted.actor_id, wanted.action, wanted.subject, wanted.since, wanted.before),
-        after=edge.cursors.read(wanted.cursor, scope),
-        limit=wanted.limit,
-    )
-    return answer(
-        AuditPage(
-            items=[AuditEvent.of(event) for event in page.items],
-            next_cursor=edge.cursors.write(page.next_after, scope),
-            limit=wanted.limit,
-        )
-    )
+    filters = EventFilter(**wanted.model_dump(exclude={"cursor", "limit"}))
+    read = partial(edge.services.audit_trail.page, caller, filters)
+    return listed(edge, wanted, f"audit?{wanted.filters()}", read, AuditEvent.of)

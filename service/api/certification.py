@@ -46,7 +46,7 @@ class Certification(AnswerBody):
     calibrator_version: str = Field(description="It holds for confidences of this one only.")
     policy_version: str = Field(description="The policy whose target and risk were asked for.")
     target_accuracy: float
-    risk: float = Field(description="Shared by all attempts for this calibrator.")
+    risk: float = Field(description="Shared by all attempts for this model, with any calibrator.")
     attempt: int
     threshold: Probability | None = Field(description="What is proved; null if nothing is.")
     reason: str | None = Field(description="Why nothing is proved; null for a certificate.")

@@ -3,7 +3,7 @@
 from typing import Literal, Self
 
 from fastapi import APIRouter, Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
@@ -38,7 +38,7 @@ _INPUTS: Example = {
 class DecisionResult(AnswerBody):
     """A decision, its reason and its audit."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_RESULT]})
+    examples = (_RESULT,)
 
     decision: Literal["auto", "review"]
     reason: str
@@ -67,7 +67,7 @@ class DecisionResult(AnswerBody):
 class DecisionInputs(AnswerBody):
     """The inputs of a decision, as stored with the prediction."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_INPUTS]})
+    examples = (_INPUTS,)
 
     labels: list[str]
     confidence: float
@@ -84,36 +84,32 @@ class DecisionInputs(AnswerBody):
 class Derivation(AnswerBody):
     """A stored decision, and the same decision derived again."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "prediction_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
-                    "equal": True,
-                    "stored": _RESULT,
-                    "derived": _RESULT,
-                    "inputs": _INPUTS,
-                    "draw_again": 0.417,
-                    "policy": {
-                        "version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
-                        "tripped": False,
-                        "target_accuracy": 0.95,
-                        "risk": 0.1,
-                        "auto_send": True,
-                        "threshold": {"mode": "fixed", "value": 0.9, "certificate_id": None},
-                        "audit": {
-                            "certification_rate": 0.04,
-                            "training_rate": 0.02,
-                            "mode": "hold",
-                        },
-                        "overlap_rate": 0.0,
-                        "gold_reread_rate": 0.1,
-                        "confidence_floor": None,
-                        "rules": [],
-                    },
-                }
-            ]
-        }
+    examples = (
+        {
+            "prediction_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
+            "equal": True,
+            "stored": _RESULT,
+            "derived": _RESULT,
+            "inputs": _INPUTS,
+            "draw_again": 0.417,
+            "policy": {
+                "version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
+                "tripped": False,
+                "target_accuracy": 0.95,
+                "risk": 0.1,
+                "auto_send": True,
+                "threshold": {"mode": "fixed", "value": 0.9, "certificate_id": None},
+                "audit": {
+                    "certification_rate": 0.04,
+                    "training_rate": 0.02,
+                    "mode": "hold",
+                },
+                "overlap_rate": 0.0,
+                "gold_reread_rate": 0.1,
+                "confidence_floor": None,
+                "rules": [],
+            },
+        },
     )
 
     prediction_id: str

@@ -8,7 +8,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering, headers
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
@@ -16,15 +16,7 @@ from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import Job
 from setwise.service.api.schemas import Instant, RequestBody
 from setwise.service.api.schemas import Query as Parameters
-from setwise.service.domain.errors import (
-    BlindReviewHeld,
-    IdempotencyMismatch,
-    JobNotFound,
-    JobUnfinished,
-    ResultNotFound,
-    StorageFull,
-    UploadTooLarge,
-)
+from setwise.service.domain import errors
 from setwise.service.domain.files import COLUMNS, Exported, ExportRequest, Format
 from setwise.service.services.files import Upload
 
@@ -85,17 +77,13 @@ class ExportQuery(_Wanted, Parameters):
 class ExportJobRequest(_Wanted, RequestBody):
     """An export to make in the background."""
 
-    model_config = ConfigDict(
-        strict=False,  # times and kinds are strings in JSON
-        json_schema_extra={
-            "examples": [
-                {
-                    "what": "annotations",
-                    "format": "csv",
-                    "created_from": "2026-11-01T00:00:00Z",
-                    "created_before": "2026-12-01T00:00:00Z",
-                }
-            ]
+    model_config = ConfigDict(strict=False)
+    examples = (
+        {
+            "what": "annotations",
+            "format": "csv",
+            "created_from": "2026-11-01T00:00:00Z",
+            "created_before": "2026-12-01T00:00:00Z",
         },
     )
 
@@ -124,7 +112,12 @@ class ExportJobRequest(_Wanted, RequestBody):
             "headers": headers("Location"),
             "description": "The job that was requested with this key before.",
         },
-        **documented(UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, IdempotencyMismatch, StorageFull),
+        **documented(
+            UNSUPPORTED_MEDIA_TYPE,
+            errors.UploadTooLarge,
+            errors.IdempotencyMismatch,
+            errors.StorageFull,
+        ),
     },
     openapi_extra={
         "requestBody": {
@@ -145,7 +138,6 @@ async def score_file(
     request: Request,
     caller: CallerOf,
     services: ServicesOf,
-    request_id: RequestId,
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -170,11 +162,7 @@ async def score_file(
     with services.files.receive(caller) as upload:
         await _receive(request, upload)
     job, new = await run_in_threadpool(
-        services.files.submit_scoring,
-        caller,
-        upload,
-        request_key=idempotency_key,
-        request_id=request_id,
+        services.files.submit_scoring, caller, upload, request_key=idempotency_key
     )
     return answer(
         Job.of(job), status=202 if new else 200, headers={"Location": f"/v1/jobs/{job.id}"}
@@ -198,15 +186,19 @@ async def _receive(request: Request, upload: Upload) -> None:
     responses={
         200: {
             "description": "The file, streamed.",
+            "headers": headers("Content-Disposition"),
             "content": {
                 "application/x-ndjson": {
                     "schema": {"type": "string", "format": "binary"},
                     "example": '{"line": 1, "prediction": {"id": "019aa4c1-…", …}}\n'
                     '{"line": 2, "problem": {"detail": "The line is not JSON: …", "errors": []}}\n',
-                }
+                },
+                "text/csv": {"schema": {"type": "string", "format": "binary"}},
             },
         },
-        **documented(JobNotFound, JobUnfinished, ResultNotFound, BlindReviewHeld),
+        **documented(
+            errors.JobNotFound, errors.JobUnfinished, errors.ResultNotFound, errors.BlindReviewHeld
+        ),
     },
 )
 def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
@@ -235,6 +227,7 @@ def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response
     responses={
         200: {
             "description": "The rows, streamed in the order of their ids.",
+            "headers": headers("Content-Disposition"),
             "content": {
                 "application/x-ndjson": {
                     "schema": {"type": "string", "format": "binary"},
@@ -246,15 +239,11 @@ def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response
                 },
             },
         },
-        **documented(BlindReviewHeld),
+        **documented(errors.BlindReviewHeld),
     },
 )
 def export(
-    caller: CallerOf,
-    what: Exported,
-    wanted: Annotated[ExportQuery, Query()],
-    services: ServicesOf,
-    request_id: RequestId,
+    caller: CallerOf, what: Exported, wanted: Annotated[ExportQuery, Query()], services: ServicesOf
 ) -> Response:
     """Export predictions, annotations, outcomes or the audit trail as they are now.
 
@@ -265,7 +254,7 @@ def export(
     ten minutes is cut off; use a job instead (`POST /v1/jobs/export`). In CSV, lists are JSON, and
     text that a spreadsheet would run as a formula starts with an apostrophe.
     """
-    parts = services.files.export(caller, wanted.as_request(what), request_id=request_id)
+    parts = services.files.export(caller, wanted.as_request(what))
     return StreamingResponse(
         parts,
         media_type=EXPORT_TYPES[wanted.format],
@@ -284,9 +273,7 @@ def export(
     response_description="The job; `Location` is its address.",
     responses=answering("Location", status=202),
 )
-def export_job(
-    caller: CallerOf, body: ExportJobRequest, services: ServicesOf, request_id: RequestId
-) -> Response:
+def export_job(caller: CallerOf, body: ExportJobRequest, services: ServicesOf) -> Response:
     """Queue an export; `/v1/jobs/{id}/result` keeps it for some days."""
-    job = services.files.submit_export(caller, body.wanted(), request_id=request_id)
+    job = services.files.submit_export(caller, body.wanted())
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

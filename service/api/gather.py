@@ -47,17 +47,11 @@ class PredictionQueue:
     answered when its group is committed. One thread does the work, because each group is one
     transaction and SQLite has one writer.
 
-    Parameters
-    ----------
-    predict : callable
-        If it raises, every request of the group gets that error.
-    largest : int
-        Most submissions in a group; a request is never split.
-    most_waiting : int
-        Submissions that may wait. Further requests are refused, so that a slow database cannot
-        make memory or delays grow without limit.
-    together : callable
-        Traces a group as a part of its requests.
+    ``predict``: If it raises, every request of the group gets that error.
+    ``largest``: Most submissions in a group; a request is never split.
+    ``most_waiting``: Submissions that may wait. Further requests are refused, so that a slow
+    database cannot make memory or delays grow without limit.
+    ``together``: Traces a group as a part of its requests.
     """
 
     def __init__(

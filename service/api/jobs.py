@@ -1,16 +1,16 @@
 """Routes for jobs: list, read, cancel, retry."""
 
 from datetime import datetime
-from typing import Annotated, Self
+from functools import partial
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability
-from setwise.service.domain import jobs as domain
+from setwise.service.api.schemas import Example, Listed, Mirror, Paged, Probability
 from setwise.service.domain.errors import JobFinished, JobNotFound, JobUnfinished
 from setwise.service.domain.jobs import JobFilter, JobState
 
@@ -31,10 +31,10 @@ JOB_EXAMPLE: Example = {
 }
 
 
-class Job(AnswerBody):
+class Job(Mirror):
     """Work that continues in the background."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [JOB_EXAMPLE]})
+    examples = (JOB_EXAMPLE,)
 
     id: str
     kind: str
@@ -53,18 +53,9 @@ class Job(AnswerBody):
         "`workers-lost` if workers died on the job. Treat a code that you do not know as a failure."
     )
 
-    @classmethod
-    def of(cls, job: domain.Job) -> Self:
-        """Return the body for a job."""
-        return cls.model_validate({name: getattr(job, name) for name in cls.model_fields})
 
-
-class JobPage(AnswerBody):
+class JobPage(Listed[Job]):
     """One page of jobs, newest first."""
-
-    items: list[Job]
-    next_cursor: str | None
-    limit: int
 
 
 class JobQuery(Paged):
@@ -77,20 +68,8 @@ class JobQuery(Paged):
 @router.get("", response_model=JobPage)
 def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
     """List jobs, newest first; only administrators see those of others."""
-    scope = f"jobs?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.services.jobs.page(
-        caller,
-        JobFilter(kind=wanted.kind, state=wanted.state),
-        after=edge.cursors.read(wanted.cursor, scope),
-        limit=wanted.limit,
-    )
-    return answer(
-        JobPage(
-            items=[Job.of(item) for item in page.items],
-            next_cursor=edge.cursors.write(page.next_after, scope),
-            limit=wanted.limit,
-        )
-    )
+    read = partial(edge.services.jobs.page, caller, JobFilter(wanted.kind, wanted.state))
+    return listed(edge, wanted, f"jobs?{wanted.filters()}", read, Job.of)
 
 
 @router.get("/{job_id}", response_model=Job, responses=documented(JobNotFound))
@@ -104,14 +83,12 @@ def get_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     response_model=Job,
     responses=documented(JobNotFound, JobFinished),
 )
-def cancel_job(
-    caller: CallerOf, job_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def cancel_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Cancel a job.
 
     Its worker stops within seconds; finished work is kept.
     """
-    return answer(Job.of(services.jobs.cancel(caller, job_id, request_id=request_id)))
+    return answer(Job.of(services.jobs.cancel(caller, job_id)))
 
 
 @router.post(
@@ -119,8 +96,6 @@ def cancel_job(
     response_model=Job,
     responses=documented(JobNotFound, JobFinished, JobUnfinished),
 )
-def retry_job(
-    caller: CallerOf, job_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def retry_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Retry a failed or cancelled job; it resumes at its last checkpoint."""
-    return answer(Job.of(services.jobs.retry(caller, job_id, request_id=request_id)))
+    return answer(Job.of(services.jobs.retry(caller, job_id)))

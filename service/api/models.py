@@ -6,37 +6,32 @@ from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute, UploadRoute
 from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
-    RequestId,
     ServicesOf,
     answer,
+    listed_wholly,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import Job
-from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
-from setwise.service.domain import models
-from setwise.service.domain.errors import (
-    DuplicateModel,
-    InvalidRequest,
-    ModelDamaged,
-    ModelNotFound,
-    NothingToRollBack,
-    ShadowNotFound,
-    ShadowTaken,
-    StaleVersion,
-    StorageFull,
-    UploadTooLarge,
-    VersionRequired,
+from setwise.service.api.schemas import (
+    AnswerBody,
+    Example,
+    Mirror,
+    Paged,
+    Probability,
+    RequestBody,
+    WhollyListed,
 )
+from setwise.service.domain import errors, models
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.services.models import ComparisonReport
 
@@ -46,7 +41,7 @@ ARCHIVE_TYPES = ("application/zip", "application/octet-stream")
 router = APIRouter(prefix="/v1/admin/models", tags=["administration"], route_class=StrictRoute)
 uploads = APIRouter(tags=["administration"], route_class=UploadRoute)
 
-_ONE_MODEL = (ModelNotFound,)
+_ONE_MODEL = (errors.ModelNotFound,)
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _DIFFERENCE: Example = {
     "prediction_id": _ID,
@@ -60,21 +55,17 @@ _DIFFERENCE: Example = {
 }
 
 
-class Model(AnswerBody):
+class Model(Mirror):
     """A registered model."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": _ID,
-                    "version": "3f9c0b7a1d2e",
-                    "active": True,
-                    "summary": {"method": "br-rerank", "n_labels": 64},
-                    "created_at": "2026-11-21T09:00:00Z",
-                }
-            ]
-        }
+    examples = (
+        {
+            "id": _ID,
+            "version": "3f9c0b7a1d2e",
+            "active": True,
+            "summary": {"method": "br-rerank", "n_labels": 64},
+            "created_at": "2026-11-21T09:00:00Z",
+        },
     )
 
     id: str
@@ -83,26 +74,9 @@ class Model(AnswerBody):
     summary: dict[str, JsonValue] = Field(description="Method, size and validation metrics.")
     created_at: datetime
 
-    @classmethod
-    def of(cls, model: models.ModelVersion) -> Self:
-        """Return the body for a registered model."""
-        return cls.model_validate(
-            {
-                "id": model.id,
-                "version": model.version,
-                "active": model.active,
-                "summary": dict(model.summary),
-                "created_at": model.created_at,
-            }
-        )
 
-
-class ModelPage(AnswerBody):
+class ModelPage(WhollyListed[Model]):
     """Every registered model, newest first."""
-
-    items: list[Model]
-    next_cursor: str | None = None
-    limit: int
 
 
 class Side(AnswerBody):
@@ -150,25 +124,21 @@ class Difference(AnswerBody):
 class Comparison(AnswerBody):
     """A candidate's comparison with stored predictions, and a page of differences."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model_id": _ID,
-                    "version": "3f9c0b7a1d2e",
-                    "shadowing_since": "2026-11-21T08:00:00Z",
-                    "compared": 1000,
-                    "same_labels": 910,
-                    "auto_both": 520,
-                    "auto_serving": 30,
-                    "auto_candidate": 70,
-                    "review_both": 380,
-                    "items": [_DIFFERENCE],
-                    "next_cursor": None,
-                    "limit": 50,
-                }
-            ]
-        }
+    examples = (
+        {
+            "model_id": _ID,
+            "version": "3f9c0b7a1d2e",
+            "shadowing_since": "2026-11-21T08:00:00Z",
+            "compared": 1000,
+            "same_labels": 910,
+            "auto_both": 520,
+            "auto_serving": 30,
+            "auto_candidate": 70,
+            "review_both": 380,
+            "items": [_DIFFERENCE],
+            "next_cursor": None,
+            "limit": 50,
+        },
     )
 
     model_id: str
@@ -211,7 +181,7 @@ class ComparisonQuery(Paged):
 class CompareRequest(RequestBody):
     """How many documents to compare."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"documents": 1000}]})
+    examples = ({"documents": 1000},)
 
     documents: int = Field(1_000, description="Number of most recent documents, up to 100000.")
 
@@ -219,21 +189,17 @@ class CompareRequest(RequestBody):
 class Verified(AnswerBody):
     """A model that passed verification."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"id": _ID, "version": "3f9c0b7a1d2e", "sound": True}]}
-    )
+    examples = ({"id": _ID, "version": "3f9c0b7a1d2e", "sound": True},)
 
     id: str
     version: str
     sound: Literal[True]
 
 
-class Shadowing(AnswerBody):
+class Shadowing(Mirror):
     """A model that scores live traffic without deciding."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"model_id": _ID, "started_at": "2026-11-21T08:00:00Z"}]}
-    )
+    examples = ({"model_id": _ID, "started_at": "2026-11-21T08:00:00Z"},)
 
     model_id: str
     started_at: datetime
@@ -245,7 +211,11 @@ class Shadowing(AnswerBody):
     response_model=Model,
     response_description="The registered model; it does not serve yet.",
     responses=documented(
-        UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, InvalidRequest, DuplicateModel, StorageFull
+        UNSUPPORTED_MEDIA_TYPE,
+        errors.UploadTooLarge,
+        errors.InvalidRequest,
+        errors.DuplicateModel,
+        errors.StorageFull,
     ),
     openapi_extra={
         "requestBody": {
@@ -257,9 +227,7 @@ class Shadowing(AnswerBody):
         }
     },
 )
-async def add_model(
-    request: Request, caller: CallerOf, edge: EdgeOf, request_id: RequestId
-) -> Response:
+async def add_model(request: Request, caller: CallerOf, edge: EdgeOf) -> Response:
     """Verify an artifact and register a copy of it.
 
     Every file is checked against its checksum. Nothing in the artifact is executed.
@@ -273,46 +241,44 @@ async def add_model(
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit:
-                raise UploadTooLarge(f"The file has more than the {limit} bytes allowed.")
+                raise errors.UploadTooLarge(f"The file has more than the {limit} bytes allowed.")
             await run_in_threadpool(file.write, chunk)
         file.seek(0)
-        model = await run_in_threadpool(services.models.add, caller, file, request_id=request_id)
+        model = await run_in_threadpool(services.models.add, caller, file)
     return answer(Model.of(model), status=201)
 
 
 @router.get("", response_model=ModelPage)
 def list_models(caller: CallerOf, services: ServicesOf) -> Response:
     """List the registered models, newest first, all in one page."""
-    found = [Model.of(model) for model in services.models.page(caller)]
-    return answer(ModelPage(items=found, limit=len(found)))
+    return listed_wholly(map(Model.of, services.models.page(caller)))
 
 
 @router.post(
     "/{model_id}/activate",
     response_model=Model,
-    responses=documented(*_ONE_MODEL, ModelDamaged),
+    responses=documented(*_ONE_MODEL, errors.ModelDamaged),
 )
-def activate_model(
-    caller: CallerOf, model_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def activate_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Replace the model that serves.
 
     The model is loaded first. It serves in this process when the response arrives and in the other
     processes within seconds; no request is dropped. If it does not load, the present model keeps
     serving.
     """
-    return answer(Model.of(services.models.activate(caller, model_id, request_id=request_id)))
+    return answer(Model.of(services.models.activate(caller, model_id)))
 
 
 @router.post(
     "/rollback",
     response_model=Model,
-    responses=documented(NothingToRollBack, ModelDamaged, StaleVersion, VersionRequired),
+    responses=documented(
+        errors.NothingToRollBack, errors.ModelDamaged, errors.StaleVersion, errors.VersionRequired
+    ),
 )
 def roll_back_model(
     caller: CallerOf,
     services: ServicesOf,
-    request_id: RequestId,
     if_match: Annotated[
         str | None,
         Header(
@@ -325,14 +291,14 @@ def roll_back_model(
 
     If another model serves, nothing happens: a repeated request cannot undo the first.
     """
-    model = services.models.roll_back(caller, version_in(if_match), request_id=request_id)
+    model = services.models.roll_back(caller, version_in(if_match))
     return answer(Model.of(model))
 
 
 @router.post(
     "/{model_id}/verify",
     response_model=Verified,
-    responses=documented(*_ONE_MODEL, ModelDamaged),
+    responses=documented(*_ONE_MODEL, errors.ModelDamaged),
 )
 def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Load a registered model, check its checksums, and run one prediction."""
@@ -343,31 +309,27 @@ def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Respo
 @router.post(
     "/{model_id}/shadow",
     response_model=Shadowing,
-    responses=documented(*_ONE_MODEL, ModelDamaged, ShadowTaken),
+    responses=documented(*_ONE_MODEL, errors.ModelDamaged, errors.ShadowTaken),
 )
-def begin_shadow(
-    caller: CallerOf, model_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def begin_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Start scoring live traffic with a model that decides nothing.
 
     The model scores documents after the response is sent, so it never delays a request; under load
     it skips documents. `…/comparison` shows what it would have decided.
     """
-    shadow = services.models.begin_shadow(caller, model_id, request_id=request_id)
-    return answer(Shadowing(model_id=shadow.model_id, started_at=shadow.started_at))
+    shadow = services.models.begin_shadow(caller, model_id)
+    return answer(Shadowing.of(shadow))
 
 
 @router.delete(
     "/{model_id}/shadow",
     status_code=204,
     response_description="The shadow has ended; its comparisons are kept.",
-    responses=documented(*_ONE_MODEL, ShadowNotFound),
+    responses=documented(*_ONE_MODEL, errors.ShadowNotFound),
 )
-def end_shadow(
-    caller: CallerOf, model_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def end_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Stop a model from scoring live traffic."""
-    services.models.end_shadow(caller, model_id, request_id=request_id)
+    services.models.end_shadow(caller, model_id)
     return Response(status_code=204)
 
 
@@ -396,16 +358,11 @@ def get_comparison(
     responses=answering("Location", status=202) | documented(*_ONE_MODEL, UNSUPPORTED_MEDIA_TYPE),
 )
 def compare_model(
-    caller: CallerOf,
-    model_id: str,
-    body: CompareRequest,
-    *,
-    services: ServicesOf,
-    request_id: RequestId,
+    caller: CallerOf, model_id: str, body: CompareRequest, *, services: ServicesOf
 ) -> Response:
     """Queue a job that scores recent documents with a model.
 
     It scores only documents whose content is still stored.
     """
-    job = services.models.submit_compare(caller, model_id, body.documents, request_id=request_id)
+    job = services.models.submit_compare(caller, model_id, body.documents)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

@@ -1,16 +1,20 @@
 """Routes for outcomes: report and list them."""
 
 from datetime import datetime
-from typing import Self
 
 from fastapi import APIRouter, Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import AnswerBody, Example, Labels, RequestBody
-from setwise.service.domain import outcomes as domain
+from setwise.service.api.schemas import (
+    Example,
+    Labels,
+    Mirror,
+    RequestBody,
+    WhollyListed,
+)
 from setwise.service.domain.errors import BlindReviewHeld, PredictionNotFound
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
@@ -29,9 +33,7 @@ _OUTCOME: Example = {
 class OutcomeRequest(RequestBody):
     """A label set that turned out to be right."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"labels": ["J18.9"], "source": "billing"}]}
-    )
+    examples = ({"labels": ["J18.9"], "source": "billing"},)
 
     labels: Labels = Field(
         description="Every label that applies, known to the model or not; [] when none does."
@@ -39,10 +41,10 @@ class OutcomeRequest(RequestBody):
     source: str = Field(description="Who reports it, such as `billing`.")
 
 
-class Outcome(AnswerBody):
+class Outcome(Mirror):
     """A label set that turned out to be right."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_OUTCOME]})
+    examples = (_OUTCOME,)
 
     id: str
     prediction_id: str
@@ -52,22 +54,11 @@ class Outcome(AnswerBody):
     agreed: bool = Field(description="The labels are those that were predicted.")
     created_at: datetime
 
-    @classmethod
-    def of(cls, outcome: domain.Outcome) -> Self:
-        """Return the body for a stored outcome."""
-        return cls.model_validate({name: getattr(outcome, name) for name in cls.model_fields})
 
-
-class OutcomePage(AnswerBody):
+class OutcomePage(WhollyListed[Outcome]):
     """Every outcome of one prediction, oldest first."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"items": [_OUTCOME], "next_cursor": None, "limit": 1}]}
-    )
-
-    items: list[Outcome]
-    next_cursor: str | None = None
-    limit: int
+    examples = ({"items": [_OUTCOME], "next_cursor": None, "limit": 1},)
 
 
 @router.post(
@@ -84,20 +75,14 @@ class OutcomePage(AnswerBody):
     },
 )
 def report_outcome(
-    caller: CallerOf,
-    prediction_id: str,
-    body: OutcomeRequest,
-    services: ServicesOf,
-    request_id: RequestId,
+    caller: CallerOf, prediction_id: str, body: OutcomeRequest, services: ServicesOf
 ) -> Response:
     """Report which label set turned out to be right for a document.
 
     Repeating a report changes nothing. A later, different report from the same source is added and
     counts from then on. If another label set was sent, webhooks receive `document.corrected`.
     """
-    outcome, new = services.outcomes.report(
-        caller, prediction_id, body.labels, body.source, request_id=request_id
-    )
+    outcome, new = services.outcomes.report(caller, prediction_id, body.labels, body.source)
     return answer(Outcome.of(outcome), status=201 if new else 200)
 
 
@@ -108,5 +93,4 @@ def report_outcome(
 )
 def list_outcomes(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """List all outcomes of one prediction in one page."""
-    found = [Outcome.of(outcome) for outcome in services.outcomes.page(caller, prediction_id)]
-    return answer(OutcomePage(items=found, limit=len(found)))
+    return listed_wholly(map(Outcome.of, services.outcomes.page(caller, prediction_id)))

@@ -8,7 +8,6 @@ from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
-    RequestId,
     ServicesOf,
     answer,
 )
@@ -37,7 +36,6 @@ def change_policy(
     caller: CallerOf,
     body: PolicyRequest,
     services: ServicesOf,
-    request_id: RequestId,
     if_match: Annotated[
         str | None,
         Header(description="The `ETag` of the policy that you mean to replace. Required."),
@@ -52,5 +50,5 @@ def change_policy(
     if version is None:
         caller.require(Permission.ADMINISTER)
         raise VersionRequired("Name the version of the policy that you replace in If-Match.")
-    policy = services.policy.change(caller, body.as_change(), version, request_id=request_id)
+    policy = services.policy.change(caller, body.as_change(), version)
     return answer(Policy.of(policy), etag=policy.version)

@@ -1,11 +1,12 @@
 """Routes for predictions: predict one or many documents, list, read."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, NotRequired
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute, digest_of
 from setwise.service.api.http.dependencies import (
@@ -14,7 +15,7 @@ from setwise.service.api.http.dependencies import (
     ServicesOf,
     answer,
     edge_of,
-    request_id_of,
+    listed,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
@@ -28,15 +29,8 @@ from setwise.service.api.schemas import (
     PredictionRequest,
     RequestBody,
 )
+from setwise.service.domain import errors
 from setwise.service.domain.callers import Permission
-from setwise.service.domain.errors import (
-    BlindReviewHeld,
-    DocumentTooLarge,
-    IdempotencyMismatch,
-    ModelUnavailable,
-    PredictionNotFound,
-    StorageUnavailable,
-)
 from setwise.service.domain.files import prediction_row
 from setwise.service.domain.predictions import (
     Document,
@@ -68,21 +62,17 @@ class BatchDocument(DocumentIn):
 class BatchRequest(RequestBody):
     """Documents to predict together."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+    examples = (
+        {
+            "documents": [
                 {
-                    "documents": [
-                        {
-                            "id": "note-17",
-                            "text": "Fever and productive cough for five days.",
-                            "metadata": {"site": "north"},
-                        },
-                        {"id": "note-18", "text": " "},
-                    ]
-                }
+                    "id": "note-17",
+                    "text": "Fever and productive cough for five days.",
+                    "metadata": {"site": "north"},
+                },
+                {"id": "note-18", "text": " "},
             ]
-        }
+        },
     )
 
     documents: list[BatchDocument] = Field(min_length=1, max_length=MOST_DOCUMENTS)
@@ -95,45 +85,39 @@ class BatchRequest(RequestBody):
 class Batch(AnswerBody):
     """The outcome of each document of a batch."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+    examples = (
+        {
+            "items": [
                 {
-                    "items": [
+                    "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
+                    "document_id": "note-17",
+                    "labels": ["J18.9"],
+                    "confidence": 0.93,
+                    "decision": "auto",
+                    "reason": "above_threshold",
+                    "threshold": 0.9,
+                    "candidates": [{"labels": ["J18.9"], "confidence": 0.93, "score": 0.61}],
+                    "marginals": [{"label": "J18.9", "probability": 0.98}],
+                    "model_version": "3f9c0b7a1d2e",
+                    "calibrator_version": "90ab12cd34ef",
+                    "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
+                    "created_at": "2026-11-21T09:00:00Z",
+                },
+                {
+                    "type": "/problems/invalid-request",
+                    "title": "The request says something that cannot be done",
+                    "status": 422,
+                    "detail": "The document cannot be predicted as it stands.",
+                    "instance": f"{ADDRESS}/batch",
+                    "errors": [
                         {
-                            "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
-                            "document_id": "note-17",
-                            "labels": ["J18.9"],
-                            "confidence": 0.93,
-                            "decision": "auto",
-                            "reason": "above_threshold",
-                            "threshold": 0.9,
-                            "candidates": [
-                                {"labels": ["J18.9"], "confidence": 0.93, "score": 0.61}
-                            ],
-                            "marginals": [{"label": "J18.9", "probability": 0.98}],
-                            "model_version": "3f9c0b7a1d2e",
-                            "calibrator_version": "90ab12cd34ef",
-                            "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
-                            "created_at": "2026-11-21T09:00:00Z",
-                        },
-                        {
-                            "type": "/problems/invalid-request",
-                            "title": "The request says something that cannot be done",
-                            "status": 422,
-                            "detail": "The document cannot be predicted as it stands.",
-                            "instance": f"{ADDRESS}/batch",
-                            "errors": [
-                                {
-                                    "pointer": "/documents/1/text",
-                                    "detail": "is empty; write at least one character",
-                                }
-                            ],
-                        },
-                    ]
-                }
+                            "pointer": "/documents/1/text",
+                            "detail": "is empty; write at least one character",
+                        }
+                    ],
+                },
             ]
-        }
+        },
     )
 
     items: list[Prediction | Problem] = Field(
@@ -148,7 +132,7 @@ class Batch(AnswerBody):
     response_model=Prediction,
     response_description="The prediction, stored; `Location` is its address.",
     responses=answering("Location", status=201)
-    | documented(DocumentTooLarge, IdempotencyMismatch, ModelUnavailable),
+    | documented(errors.DocumentTooLarge, errors.IdempotencyMismatch, errors.ModelUnavailable),
 )
 async def predict(
     request: Request,
@@ -168,13 +152,13 @@ async def predict(
     the prediction, its review task and its audit row are committed together.
     """
     edge, key = edge_of(request), _idempotency(idempotency_key, body)
-    submission = Submission(caller, body.as_document(), key, request_id_of(request))
+    submission = Submission(caller, body.as_document(), key)
     (made,) = all_predicted(await edge.predict([submission]))
     edge.metrics.decided(made.decision, made.reason)
     return answer(prediction_row(made), status=201, headers={"Location": f"{ADDRESS}/{made.id}"})
 
 
-@router.post("/batch", response_model=Batch, responses=documented(ModelUnavailable))
+@router.post("/batch", response_model=Batch, responses=documented(errors.ModelUnavailable))
 async def predict_batch(
     request: Request,
     caller: CallerOf,
@@ -195,22 +179,21 @@ async def predict_batch(
     """
     caller.require(Permission.PREDICT)
     edge, key = edge_of(request), _idempotency(idempotency_key, body)
-    request_id = request_id_of(request)
     outcomes = await edge.predict(
         [
-            Submission(caller, document, key and key.of_part(place), request_id)
+            Submission(caller, document, key and key.of_part(place))
             for place, document in enumerate(body.as_documents())
         ]
     )
     if not any(isinstance(outcome, Stored) for outcome in outcomes):
         for outcome in outcomes:
-            if isinstance(outcome, ModelUnavailable | StorageUnavailable):
+            if isinstance(outcome, errors.ModelUnavailable | errors.StorageUnavailable):
                 raise outcome
     for outcome in outcomes:
         if isinstance(outcome, Stored):
             edge.metrics.decided(outcome.decision, outcome.reason)
     # In a thread, because writing hundreds of predictions would block the event loop.
-    return await run_in_threadpool(_batch_answer, outcomes, request_id)
+    return await run_in_threadpool(_batch_answer, outcomes, caller.request_id)
 
 
 def _batch_answer(outcomes: Sequence[Outcome], request_id: str | None) -> Response:
@@ -251,31 +234,15 @@ def list_predictions(
 
     Clients see their own predictions; leads, administrators and auditors see all.
     """
-    scope = f"predictions?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.services.predictions.page(
-        caller,
-        PredictionFilter(
-            decision=wanted.decision,
-            document_id=wanted.document_id,
-            created_from=wanted.created_from,
-            created_before=wanted.created_before,
-        ),
-        after=edge.cursors.read(wanted.cursor, scope),
-        limit=wanted.limit,
-    )
-    return answer(
-        {
-            "items": [prediction_row(item) for item in page.items],
-            "next_cursor": edge.cursors.write(page.next_after, scope),
-            "limit": wanted.limit,
-        }
-    )
+    filters = PredictionFilter(**wanted.model_dump(exclude={"cursor", "limit"}))
+    read = partial(edge.services.predictions.page, caller, filters)
+    return listed(edge, wanted, f"predictions?{wanted.filters()}", read, prediction_row)
 
 
 @router.get(
     "/{prediction_id}",
     response_model=Prediction,
-    responses=documented(PredictionNotFound, BlindReviewHeld),
+    responses=documented(errors.PredictionNotFound, errors.BlindReviewHeld),
 )
 def get_prediction(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """Read one stored prediction; it never changes."""

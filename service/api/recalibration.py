@@ -100,7 +100,9 @@ class CalibrationRequest(RequestBody):
     )
     rates: ErrorRates | None = Field(
         default=None,
-        description="With `known`: rates of all reviewers, instead of the rates of groups.",
+        description="With `known`: rates of all reviewers, instead of the rates of groups; for "
+        "blind answers and for those given with the suggestion in view alike. Groups keep them "
+        "apart.",
     )
 
     def as_options(self) -> Options:

@@ -1,18 +1,13 @@
 """Routes for the review queue: claim, extend, complete or skip tasks."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import number_in
-from setwise.service.api.http.dependencies import (
-    CallerOf,
-    EdgeOf,
-    RequestId,
-    ServicesOf,
-    answer,
-)
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import (
@@ -26,22 +21,12 @@ from setwise.service.api.schemas import (
     ReviewTask,
     SkipRequest,
 )
-from setwise.service.domain import reviews
-from setwise.service.domain.errors import (
-    BlindReviewHeld,
-    LeaseLost,
-    ModelUnavailable,
-    ReviewAlreadyDecided,
-    ReviewNotFound,
-    StaleVersion,
-    TooManyLeases,
-    VersionRequired,
-)
+from setwise.service.domain import errors, reviews
 
 router = APIRouter(prefix="/v1", tags=["reviews"], route_class=StrictRoute)
 
-_ONE_TASK = (ReviewNotFound,)
-_HELD_TASK = (*_ONE_TASK, LeaseLost, ReviewAlreadyDecided)
+_ONE_TASK = (errors.ReviewNotFound,)
+_HELD_TASK = (*_ONE_TASK, errors.LeaseLost, errors.ReviewAlreadyDecided)
 
 
 @router.get("/reviews", response_model=ReviewPage)
@@ -49,21 +34,8 @@ def list_reviews(
     caller: CallerOf, wanted: Annotated[ReviewQuery, Query()], edge: EdgeOf
 ) -> Response:
     """List review tasks, oldest first."""
-    scope = f"reviews?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.services.reviews.page(
-        caller,
-        state=wanted.state,
-        reason=wanted.reason,
-        after=edge.cursors.read(wanted.cursor, scope),
-        limit=wanted.limit,
-    )
-    return answer(
-        ReviewPage(
-            items=[ReviewTask.of(task) for task in page.items],
-            next_cursor=edge.cursors.write(page.next_after, scope),
-            limit=wanted.limit,
-        )
-    )
+    read = partial(edge.services.reviews.page, caller, state=wanted.state, reason=wanted.reason)
+    return listed(edge, wanted, f"reviews?{wanted.filters()}", read, ReviewTask.of)
 
 
 @router.post(
@@ -72,19 +44,22 @@ def list_reviews(
     responses={
         **answering("ETag"),
         204: {"description": "No task waits for you."},
-        **documented(TooManyLeases),
+        **documented(errors.TooManyLeases),
     },
 )
-def claim_review(caller: CallerOf, services: ServicesOf, request_id: RequestId) -> Response:
-    """Lease the next task; only you hold it until the lease expires."""
-    task = services.reviews.claim(caller, request_id=request_id)
+def claim_review(caller: CallerOf, services: ServicesOf) -> Response:
+    """Lease the next task; only you hold it until the lease expires.
+
+    No blind task goes to who has read the suggestion for its document.
+    """
+    task = services.reviews.claim(caller)
     return Response(status_code=204) if task is None else _shown(task)
 
 
 @router.get(
     "/reviews/{task_id}",
     response_model=ReviewTask,
-    responses=answering("ETag") | documented(*_ONE_TASK, BlindReviewHeld),
+    responses=answering("ETag") | documented(*_ONE_TASK, errors.BlindReviewHeld),
 )
 def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Read one task, for example after reloading a page."""
@@ -106,11 +81,9 @@ def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Respon
     response_model=ReviewTask,
     responses=answering("ETag") | documented(*_HELD_TASK),
 )
-def release_review(
-    caller: CallerOf, task_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def release_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Return a task to the queue."""
-    return _shown(services.reviews.release(caller, task_id, request_id=request_id))
+    return _shown(services.reviews.release(caller, task_id))
 
 
 @router.post(
@@ -119,17 +92,17 @@ def release_review(
     responses=answering("ETag") | documented(*_HELD_TASK),
 )
 def skip_review(
-    caller: CallerOf, task_id: str, body: SkipRequest, services: ServicesOf, request_id: RequestId
+    caller: CallerOf, task_id: str, body: SkipRequest, services: ServicesOf
 ) -> Response:
     """Leave a task to another reviewer or, after two skips, a lead."""
-    return _shown(services.reviews.skip(caller, task_id, body.reason, request_id=request_id))
+    return _shown(services.reviews.skip(caller, task_id, body.reason))
 
 
 @router.post(
     "/reviews/{task_id}/complete",
     response_model=Completion,
     responses=answering("ETag")
-    | documented(*_HELD_TASK, StaleVersion, VersionRequired, ModelUnavailable),
+    | documented(*_HELD_TASK, errors.StaleVersion, errors.VersionRequired, errors.ModelUnavailable),
 )
 def complete_review(
     caller: CallerOf,
@@ -137,16 +110,13 @@ def complete_review(
     *,
     body: CompletionRequest,
     services: ServicesOf,
-    request_id: RequestId,
     if_match: Annotated[
         str | None, Header(description="The `ETag` of the task as you saw it. Required.")
     ] = None,
 ) -> Response:
     """Complete a task with the right label set; it cannot change later."""
     seen = number_in(if_match, lambda: services.reviews.get(caller, task_id).version)
-    annotation = services.reviews.complete(
-        caller, task_id, body.labels, body.comment, seen, request_id=request_id
-    )
+    annotation = services.reviews.complete(caller, task_id, body.labels, body.comment, seen)
     # Completing adds one to the version. Reading the task again could fail although the work is
     # stored.
     return answer(Completion.of(annotation), etag=None if seen is None else seen + 1)
@@ -159,7 +129,7 @@ def _shown(task: reviews.ReviewTask) -> Response:
 @router.get(
     "/labels",
     response_model=LabelPage,
-    responses=documented(ModelUnavailable),
+    responses=documented(errors.ModelUnavailable),
 )
 def search_labels(
     caller: CallerOf, wanted: Annotated[LabelQuery, Query()], edge: EdgeOf

@@ -1,7 +1,7 @@
 """Bodies of requests and responses; the domain checks their content."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NotRequired, Self
+from typing import Annotated, Any, ClassVar, Generic, Literal, NotRequired, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -38,20 +38,52 @@ _CANDIDATES = [
 _MARGINALS = [{"label": "J18.9", "probability": 0.98}, {"label": "R50.9", "probability": 0.71}]
 
 
-def _with(*shown: Example) -> dict[str, Any]:  # Any: pydantic's own type for schema parts
-    return {"examples": list(shown)}
+class Body(BaseModel):
+    """Base of the bodies of requests and responses: no unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    examples: ClassVar[tuple[Example, ...]] = ()
+    """Shown in the OpenAPI document."""
 
 
-class RequestBody(BaseModel):
-    """Base of request bodies: no unknown fields, no silent conversion."""
+class RequestBody(Body):
+    """Base of request bodies: no silent conversion."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(strict=True)
 
 
-class AnswerBody(BaseModel):
+class AnswerBody(Body):
     """Base of response bodies."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True)
+
+
+class Mirror(AnswerBody):
+    """Base of response bodies that have the attributes of a value."""
+
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """Return the body with the attributes of a value."""
+        return cls.model_validate(value, from_attributes=True)
+
+
+_Item = TypeVar("_Item")
+
+
+class Listed(AnswerBody, Generic[_Item]):
+    """Base of one page of a list."""
+
+    items: list[_Item]
+    next_cursor: str | None
+    limit: int
+
+
+class WhollyListed(AnswerBody, Generic[_Item]):
+    """Base of a list that has only one page."""
+
+    items: list[_Item]
+    next_cursor: str | None = None
+    limit: int
 
 
 def _in_utc(given: datetime) -> datetime:
@@ -88,6 +120,10 @@ class Paged(Query):
     )
     limit: int = Field(50, ge=1, le=200, description="Most items in the page.")
 
+    def filters(self) -> str:
+        """Return what the list is restricted to, which a cursor is bound to."""
+        return self.model_dump_json(exclude={"cursor", "limit"})
+
 
 # Predictions
 
@@ -123,14 +159,12 @@ class DocumentIn(TypedDict):
 class PredictionRequest(RequestBody):
     """One document to predict, and metadata to store with it."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "document": {"id": "note-17", "text": "Fever and productive cough for five days."},
-                "metadata": {"site": "north"},
-            },
-            {"document": {"id": "row-4", "features": {"bp": 128.5, "age": 71}}},
-        )
+    examples = (
+        {
+            "document": {"id": "note-17", "text": "Fever and productive cough for five days."},
+            "metadata": {"site": "north"},
+        },
+        {"document": {"id": "row-4", "features": {"bp": 128.5, "age": 71}}},
     )
 
     document: DocumentIn
@@ -163,24 +197,22 @@ class Marginal(AnswerBody):
 class Prediction(AnswerBody):
     """A document's predicted label set, its confidence and the decision."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "id": _ID,
-                "document_id": "note-17",
-                "labels": ["J18.9", "R50.9"],
-                "confidence": 0.93,
-                "decision": "auto",
-                "reason": "above_threshold",
-                "threshold": 0.9,
-                "candidates": _CANDIDATES,
-                "marginals": _MARGINALS,
-                "model_version": "3f9c0b7a1d2e",
-                "calibrator_version": "90ab12cd34ef",
-                "policy_version": _OTHER_ID,
-                "created_at": "2026-11-21T09:00:00Z",
-            }
-        )
+    examples = (
+        {
+            "id": _ID,
+            "document_id": "note-17",
+            "labels": ["J18.9", "R50.9"],
+            "confidence": 0.93,
+            "decision": "auto",
+            "reason": "above_threshold",
+            "threshold": 0.9,
+            "candidates": _CANDIDATES,
+            "marginals": _MARGINALS,
+            "model_version": "3f9c0b7a1d2e",
+            "calibrator_version": "90ab12cd34ef",
+            "policy_version": _OTHER_ID,
+            "created_at": "2026-11-21T09:00:00Z",
+        },
     )
 
     id: str
@@ -202,12 +234,8 @@ def _marginals(scored: predictions.ScoredSet) -> list[Marginal]:
     return [Marginal(label=m.label, probability=m.probability) for m in scored.marginals]
 
 
-class PredictionPage(AnswerBody):
+class PredictionPage(Listed[Prediction]):
     """One page of predictions, newest first."""
-
-    items: list[Prediction]
-    next_cursor: str | None
-    limit: int
 
 
 class PredictionQuery(Paged):
@@ -252,26 +280,24 @@ def _absent_if_none(description: str) -> Any:  # noqa: ANN401 -- as `pydantic.Fi
 class ReviewTask(AnswerBody):
     """A document that waits for a person."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "id": _OTHER_ID,
-                "prediction_id": _ID,
-                "document": {
-                    "id": "note-17",
-                    "text": "Fever and productive cough for five days.",
-                    "metadata": {"site": "north"},
-                },
-                "kind": "review",
-                "reason": "below_threshold",
-                "state": "leased",
-                "candidates": [{"labels": ["J18.9"], "confidence": 0.41}],
-                "marginals": _MARGINALS,
-                "lease": {"holder": _ID, "expires_at": "2026-11-21T09:15:00Z"},
-                "version": 3,
-                "created_at": "2026-11-21T09:00:00Z",
-            }
-        )
+    examples = (
+        {
+            "id": _OTHER_ID,
+            "prediction_id": _ID,
+            "document": {
+                "id": "note-17",
+                "text": "Fever and productive cough for five days.",
+                "metadata": {"site": "north"},
+            },
+            "kind": "review",
+            "reason": "below_threshold",
+            "state": "leased",
+            "candidates": [{"labels": ["J18.9"], "confidence": 0.41}],
+            "marginals": _MARGINALS,
+            "lease": {"holder": _ID, "expires_at": "2026-11-21T09:15:00Z"},
+            "version": 3,
+            "created_at": "2026-11-21T09:00:00Z",
+        },
     )
 
     id: str
@@ -323,12 +349,8 @@ class ReviewTask(AnswerBody):
         )
 
 
-class ReviewPage(AnswerBody):
+class ReviewPage(Listed[ReviewTask]):
     """One page of review tasks, oldest first."""
-
-    items: list[ReviewTask]
-    next_cursor: str | None
-    limit: int
 
 
 class ReviewQuery(Paged):
@@ -341,7 +363,7 @@ class ReviewQuery(Paged):
 class SkipRequest(RequestBody):
     """Why the reviewer skips the task."""
 
-    model_config = ConfigDict(json_schema_extra=_with({"reason": "page two is missing"}))
+    examples = ({"reason": "page two is missing"},)
 
     reason: str
 
@@ -349,11 +371,7 @@ class SkipRequest(RequestBody):
 class CompletionRequest(RequestBody):
     """The label set that is right."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {"labels": ["J18.9"], "comment": "no fever"}, {"labels": ["J18.9", "R50.9"]}
-        )
-    )
+    examples = ({"labels": ["J18.9"], "comment": "no fever"}, {"labels": ["J18.9", "R50.9"]})
 
     labels: Labels = Field(description="Every label that applies; [] when none does.")
     comment: str | None = None
@@ -362,16 +380,14 @@ class CompletionRequest(RequestBody):
 class Completion(AnswerBody):
     """The stored result of a review."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "id": _OTHER_ID,
-                "state": "completed",
-                "labels": ["J18.9"],
-                "agreed": False,
-                "annotation_id": _ID,
-            }
-        )
+    examples = (
+        {
+            "id": _OTHER_ID,
+            "state": "completed",
+            "labels": ["J18.9"],
+            "agreed": False,
+            "annotation_id": _ID,
+        },
     )
 
     id: str
@@ -401,16 +417,10 @@ class Label(AnswerBody):
     label: str
 
 
-class LabelPage(AnswerBody):
+class LabelPage(Listed[Label]):
     """One page of matching labels, the closest first."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with({"items": [{"label": "J18.9"}], "next_cursor": None, "limit": 50})
-    )
-
-    items: list[Label]
-    next_cursor: str | None
-    limit: int
+    examples = ({"items": [{"label": "J18.9"}], "next_cursor": None, "limit": 50},)
 
 
 class LabelQuery(Paged):
@@ -466,14 +476,12 @@ class Rule(RequestBody):
     - `requires`: holds back a set that contains `label` without all of `labels`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {"kind": "label", "name": "neonates", "label": "P07.3"},
-            {"kind": "metadata", "field": "site", "values": ["north"]},
-            {"kind": "exactly_one", "labels": ["inpatient", "outpatient"]},
-            {"kind": "at_most", "n": 8},
-            {"kind": "requires", "label": "E11.9", "labels": ["Z79.4"]},
-        )
+    examples = (
+        {"kind": "label", "name": "neonates", "label": "P07.3"},
+        {"kind": "metadata", "field": "site", "values": ["north"]},
+        {"kind": "exactly_one", "labels": ["inpatient", "outpatient"]},
+        {"kind": "at_most", "n": 8},
+        {"kind": "requires", "label": "E11.9", "labels": ["Z79.4"]},
     )
 
     kind: Literal["label", "metadata", "exactly_one", "at_most", "requires"]
@@ -502,7 +510,7 @@ _POLICY: Example = {
 class PolicyRequest(RequestBody):
     """The whole routing policy; members with a default may be omitted."""
 
-    model_config = ConfigDict(json_schema_extra=_with(_POLICY))
+    examples = (_POLICY,)
 
     tripped: bool | None = Field(None, description="Ignored, as is `version`.")
     version: str | None = Field(
@@ -571,9 +579,7 @@ class PolicyRequest(RequestBody):
 class Policy(AnswerBody):
     """The routing policy in force."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with({"version": _OTHER_ID, "tripped": False, **_POLICY})
-    )
+    examples = ({"version": _OTHER_ID, "tripped": False, **_POLICY},)
 
     version: str
     tripped: bool = Field(
@@ -617,9 +623,13 @@ class Policy(AnswerBody):
 
 def examples() -> dict[str, object]:
     """Return the examples of each body that has some, by name."""
-    bodies = (body for base in (RequestBody, AnswerBody) for body in base.__subclasses__())
-    return {
-        body.__name__: extra["examples"]
-        for body in bodies
-        if isinstance(extra := body.model_config.get("json_schema_extra"), dict)
-    }
+    found: dict[str, object] = {}
+    waiting = Body.__subclasses__()
+    while waiting:
+        body = waiting.pop()
+        waiting += body.__subclasses__()
+        if isinstance(extra := body.model_config.get("json_schema_extra"), dict):
+            found[body.__name__] = extra["examples"]
+        if "examples" in vars(body):
+            found[body.__name__] = list(body.examples)
+    return found

@@ -4,19 +4,15 @@ from datetime import datetime
 from typing import Any, Literal
 
 from fastapi import APIRouter, Response
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
-from setwise.service.api.schemas import AnswerBody, Example, Probability
+from setwise.service.api.schemas import AnswerBody, Probability
 from setwise.service.domain.breaker import TripCause
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.webhooks import MessageType
 
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
-
-
-def _with(shown: Example) -> dict[str, Any]:  # Any: pydantic's own type for schema parts
-    return {"examples": [shown]}
 
 
 class AutoSentData(AnswerBody):
@@ -69,7 +65,7 @@ MESSAGE = {
 class AutoSentMessage(AnswerBody):
     """The message that a label set was sent automatically."""
 
-    model_config = ConfigDict(json_schema_extra=_with(MESSAGE))
+    examples = (MESSAGE,)
 
     type: Literal["prediction.auto_sent"]
     timestamp: datetime
@@ -79,23 +75,21 @@ class AutoSentMessage(AnswerBody):
 class CompletedMessage(AnswerBody):
     """The message that a review was completed."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "type": "review.completed",
-                "timestamp": "2026-11-21T09:12:00Z",
-                "data": {
-                    **_AUTO_SENT,
-                    "decision": "review",
-                    "reason": "below_threshold",
-                    "confidence": 0.41,
-                    "agreed": True,
-                    "review_id": _ID,
-                    "annotation_id": _OTHER_ID,
-                    "completed_at": "2026-11-21T09:12:00Z",
-                },
-            }
-        )
+    examples = (
+        {
+            "type": "review.completed",
+            "timestamp": "2026-11-21T09:12:00Z",
+            "data": {
+                **_AUTO_SENT,
+                "decision": "review",
+                "reason": "below_threshold",
+                "confidence": 0.41,
+                "agreed": True,
+                "review_id": _ID,
+                "annotation_id": _OTHER_ID,
+                "completed_at": "2026-11-21T09:12:00Z",
+            },
+        },
     )
 
     type: Literal["review.completed"]
@@ -118,21 +112,19 @@ class CorrectedData(AutoSentData):
 class CorrectedMessage(AnswerBody):
     """The message that a label set that was sent is wrong."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "type": "document.corrected",
-                "timestamp": "2026-12-01T09:00:00Z",
-                "data": {
-                    **_AUTO_SENT,
-                    "labels": ["J18.9"],
-                    "previous_labels": ["J18.9", "R50.9"],
-                    "outcome_id": _ID,
-                    "source": "billing",
-                    "corrected_at": "2026-12-01T09:00:00Z",
-                },
-            }
-        )
+    examples = (
+        {
+            "type": "document.corrected",
+            "timestamp": "2026-12-01T09:00:00Z",
+            "data": {
+                **_AUTO_SENT,
+                "labels": ["J18.9"],
+                "previous_labels": ["J18.9", "R50.9"],
+                "outcome_id": _ID,
+                "source": "billing",
+                "corrected_at": "2026-12-01T09:00:00Z",
+            },
+        },
     )
 
     type: Literal["document.corrected"]
@@ -157,24 +149,22 @@ class TrippedData(AnswerBody):
 class TrippedMessage(AnswerBody):
     """The message that the breaker tripped."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "type": "policy.tripped",
-                "timestamp": "2026-12-01T09:00:00Z",
-                "data": {
-                    "trip_id": _ID,
-                    "cause": "drift",
-                    "policy_version": _OTHER_ID,
-                    "replaced_policy_version": _ID,
-                    "target_accuracy": 0.95,
-                    "model_version": "3f9c0b7a1d2e",
-                    "calibrator_version": "90ab12cd34ef",
-                    "evidence": {"audits": 212, "right": 190, "wrong": 22, "statistic": 5210.4},
-                    "tripped_at": "2026-12-01T09:00:00Z",
-                },
-            }
-        )
+    examples = (
+        {
+            "type": "policy.tripped",
+            "timestamp": "2026-12-01T09:00:00Z",
+            "data": {
+                "trip_id": _ID,
+                "cause": "drift",
+                "policy_version": _OTHER_ID,
+                "replaced_policy_version": _ID,
+                "target_accuracy": 0.95,
+                "model_version": "3f9c0b7a1d2e",
+                "calibrator_version": "90ab12cd34ef",
+                "evidence": {"audits": 212, "right": 190, "wrong": 22, "statistic": 5210.4},
+                "tripped_at": "2026-12-01T09:00:00Z",
+            },
+        },
     )
 
     type: Literal["policy.tripped"]

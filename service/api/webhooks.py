@@ -1,32 +1,28 @@
 """Routes for webhooks, deliveries, and the outbox of clients that poll."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from functools import partial
+from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Header, Query, Response
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
-    RequestId,
     ServicesOf,
     answer,
+    listed,
+    listed_wholly,
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import AnswerBody, Example, Paged, RequestBody
+from setwise.service.api.schemas import AnswerBody, Listed, Paged, RequestBody, WhollyListed
 from setwise.service.api.webhook_messages import MESSAGE
+from setwise.service.domain import errors
 from setwise.service.domain import webhooks as domain
-from setwise.service.domain.errors import (
-    BlindReviewHeld,
-    DeliveryCancelled,
-    DeliveryNotFound,
-    StaleVersion,
-    WebhookNotFound,
-)
 from setwise.service.domain.webhooks import DeliveryState, EndpointChange, MessageType
 from setwise.service.services.webhooks import MOST_ACKNOWLEDGED
 
@@ -40,22 +36,16 @@ _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
 
 
-def _with(*shown: Example) -> dict[str, Any]:  # Any: pydantic's own type for schema parts
-    return {"examples": list(shown)}
-
-
 class WebhookRequest(RequestBody):
     """Your URL that receives messages."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "url": "https://billing.example/hooks/setwise",
-                "description": "billing",
-                "events": ["prediction.auto_sent", "review.completed"],
-            },
-            {"url": "https://billing.example/hooks/setwise", "enabled": False},
-        )
+    examples = (
+        {
+            "url": "https://billing.example/hooks/setwise",
+            "description": "billing",
+            "events": ["prediction.auto_sent", "review.completed"],
+        },
+        {"url": "https://billing.example/hooks/setwise", "enabled": False},
     )
 
     url: str = Field(description="An `https` address on the public internet.")
@@ -76,21 +66,19 @@ class WebhookRequest(RequestBody):
 class Webhook(AnswerBody):
     """A webhook."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "id": _ID,
-                "url": "https://billing.example/hooks/setwise",
-                "description": "billing",
-                "events": ["prediction.auto_sent", "review.completed"],
-                "enabled": True,
-                "disabled_because": None,
-                "secret": "whsec_bm90IHJhbmRvbSwgYXMgeW91IGNhbiBzZWU=",
-                "previous_secret_expires_at": None,
-                "version": 1,
-                "created_at": "2026-11-21T09:00:00Z",
-            }
-        )
+    examples = (
+        {
+            "id": _ID,
+            "url": "https://billing.example/hooks/setwise",
+            "description": "billing",
+            "events": ["prediction.auto_sent", "review.completed"],
+            "enabled": True,
+            "disabled_because": None,
+            "secret": "whsec_bm90IHJhbmRvbSwgYXMgeW91IGNhbiBzZWU=",
+            "previous_secret_expires_at": None,
+            "version": 1,
+            "created_at": "2026-11-21T09:00:00Z",
+        },
     )
 
     id: str
@@ -128,18 +116,14 @@ class Webhook(AnswerBody):
         )
 
 
-class WebhookPage(AnswerBody):
+class WebhookPage(WhollyListed[Webhook]):
     """Every webhook, oldest first."""
-
-    items: list[Webhook]
-    next_cursor: str | None = None
-    limit: int
 
 
 class Replayed(AnswerBody):
     """How many deliveries are sent again."""
 
-    model_config = ConfigDict(json_schema_extra=_with({"replayed": 17}))
+    examples = ({"replayed": 17},)
 
     replayed: int = Field(ge=0)
 
@@ -160,15 +144,8 @@ class Attempt(AnswerBody):
     @classmethod
     def of(cls, attempt: domain.Attempt) -> Self:
         """Return the body for an attempt."""
-        answer = attempt.answer
-        return cls(
-            number=attempt.number,
-            started_at=answer.started_at,
-            seconds=answer.seconds,
-            status=answer.status,
-            response=answer.excerpt,
-            error=answer.error,
-        )
+        members = {**vars(attempt), **vars(attempt.answer), "response": attempt.answer.excerpt}
+        return cls.model_validate({name: members[name] for name in cls.model_fields})
 
 
 _DELIVERY = {
@@ -187,7 +164,7 @@ _DELIVERY = {
 class Delivery(AnswerBody):
     """The delivery of a message to a webhook."""
 
-    model_config = ConfigDict(json_schema_extra=_with(_DELIVERY))
+    examples = (_DELIVERY,)
 
     id: str
     message_id: str = Field(description="The `webhook-id` that the receiver gets.")
@@ -221,23 +198,21 @@ class Delivery(AnswerBody):
 class DeliveryWithLog(AnswerBody):
     """A delivery with its payload and its attempts."""
 
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "delivery": _DELIVERY,
-                "payload": {"type": "webhook.test", "timestamp": "…", "data": {}},
-                "log": [
-                    {
-                        "number": 1,
-                        "started_at": "2026-11-21T09:00:00Z",
-                        "seconds": 0.21,
-                        "status": 503,
-                        "response": "try later",
-                        "error": None,
-                    }
-                ],
-            }
-        )
+    examples = (
+        {
+            "delivery": _DELIVERY,
+            "payload": {"type": "webhook.test", "timestamp": "…", "data": {}},
+            "log": [
+                {
+                    "number": 1,
+                    "started_at": "2026-11-21T09:00:00Z",
+                    "seconds": 0.21,
+                    "status": 503,
+                    "response": "try later",
+                    "error": None,
+                }
+            ],
+        },
     )
 
     delivery: Delivery
@@ -256,12 +231,8 @@ class DeliveryWithLog(AnswerBody):
         )
 
 
-class DeliveryPage(AnswerBody):
+class DeliveryPage(Listed[Delivery]):
     """One page of deliveries, newest first."""
-
-    items: list[Delivery]
-    next_cursor: str | None
-    limit: int
 
 
 class DeliveryQuery(Paged):
@@ -277,7 +248,7 @@ class DeliveryQuery(Paged):
 class Message(AnswerBody):
     """A message about one of your documents, as webhooks receive it."""
 
-    model_config = ConfigDict(json_schema_extra=_with({"id": _ID, **MESSAGE}))
+    examples = ({"id": _ID, **MESSAGE},)
 
     id: str = Field(description="The `webhook-id` that webhooks get.")
     type: MessageType = Field(
@@ -292,12 +263,8 @@ class Message(AnswerBody):
         return cls.model_validate({"id": message.id, **domain.payload(message)})
 
 
-class MessagePage(AnswerBody):
+class MessagePage(Listed[Message]):
     """One page of messages, oldest first."""
-
-    items: list[Message]
-    next_cursor: str | None
-    limit: int
 
 
 class OutboxQuery(Paged):
@@ -307,7 +274,7 @@ class OutboxQuery(Paged):
 class AcknowledgeRequest(RequestBody):
     """Messages that you have stored."""
 
-    model_config = ConfigDict(json_schema_extra=_with({"ids": [_ID, _OTHER_ID]}))
+    examples = ({"ids": [_ID, _OTHER_ID]},)
 
     ids: list[str] = Field(
         max_length=MOST_ACKNOWLEDGED, description="`id` of each message, in any order."
@@ -317,7 +284,7 @@ class AcknowledgeRequest(RequestBody):
 class Acknowledged(AnswerBody):
     """How many of the messages are newly acknowledged."""
 
-    model_config = ConfigDict(json_schema_extra=_with({"acknowledged": 2}))
+    examples = ({"acknowledged": 2},)
 
     acknowledged: int = Field(
         ge=0, description="Without ids that were acknowledged before or are not yours."
@@ -326,7 +293,7 @@ class Acknowledged(AnswerBody):
 
 # Routes
 
-_ONE_WEBHOOK = (WebhookNotFound,)
+_ONE_WEBHOOK = (errors.WebhookNotFound,)
 
 IfMatch = Annotated[
     str | None,
@@ -337,8 +304,7 @@ IfMatch = Annotated[
 @router.get("/admin/webhooks", response_model=WebhookPage)
 def list_webhooks(caller: CallerOf, services: ServicesOf) -> Response:
     """List all webhooks, oldest first, in one page."""
-    webhooks = [Webhook.of(endpoint) for endpoint in services.webhooks.page(caller)]
-    return answer(WebhookPage(items=webhooks, limit=len(webhooks)))
+    return listed_wholly(map(Webhook.of, services.webhooks.page(caller)))
 
 
 @router.post(
@@ -348,9 +314,7 @@ def list_webhooks(caller: CallerOf, services: ServicesOf) -> Response:
     response_description="The webhook, with its secret, which is not shown again.",
     responses=answering("ETag", "Location", status=201),
 )
-def add_webhook(
-    caller: CallerOf, body: WebhookRequest, services: ServicesOf, request_id: RequestId
-) -> Response:
+def add_webhook(caller: CallerOf, body: WebhookRequest, services: ServicesOf) -> Response:
     """Add a webhook, which receives messages from now on.
 
     Messages are signed as in Standard Webhooks, delivered at least once under the same
@@ -359,7 +323,7 @@ def add_webhook(
     the webhook. Host names are looked up at each delivery, and private addresses are refused unless
     the server allows them.
     """
-    endpoint, secret = services.webhooks.add(caller, body.as_change(), request_id=request_id)
+    endpoint, secret = services.webhooks.add(caller, body.as_change())
     return answer(
         Webhook.of(endpoint, secret),
         status=201,
@@ -382,7 +346,7 @@ def get_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Resp
 @router.put(
     "/admin/webhooks/{webhook_id}",
     response_model=Webhook,
-    responses=answering("ETag") | documented(*_ONE_WEBHOOK, StaleVersion),
+    responses=answering("ETag") | documented(*_ONE_WEBHOOK, errors.StaleVersion),
 )
 def change_webhook(
     caller: CallerOf,
@@ -390,14 +354,11 @@ def change_webhook(
     *,
     body: WebhookRequest,
     services: ServicesOf,
-    request_id: RequestId,
     if_match: IfMatch = None,
 ) -> Response:
     """Replace everything but the secret. Waiting deliveries go to the new URL."""
     version = number_in(if_match, lambda: services.webhooks.get(caller, webhook_id).version)
-    endpoint = services.webhooks.change(
-        caller, webhook_id, body.as_change(), version, request_id=request_id
-    )
+    endpoint = services.webhooks.change(caller, webhook_id, body.as_change(), version)
     return answer(Webhook.of(endpoint), etag=endpoint.version)
 
 
@@ -405,19 +366,14 @@ def change_webhook(
     "/admin/webhooks/{webhook_id}",
     status_code=204,
     response_description="The webhook is deleted.",
-    responses=documented(*_ONE_WEBHOOK, StaleVersion),
+    responses=documented(*_ONE_WEBHOOK, errors.StaleVersion),
 )
 def delete_webhook(
-    caller: CallerOf,
-    webhook_id: str,
-    *,
-    services: ServicesOf,
-    request_id: RequestId,
-    if_match: IfMatch = None,
+    caller: CallerOf, webhook_id: str, *, services: ServicesOf, if_match: IfMatch = None
 ) -> Response:
     """Delete a webhook. Pending deliveries are cancelled; the log stays."""
     version = number_in(if_match, lambda: services.webhooks.get(caller, webhook_id).version)
-    services.webhooks.delete(caller, webhook_id, version, request_id=request_id)
+    services.webhooks.delete(caller, webhook_id, version)
     return Response(status_code=204)
 
 
@@ -427,11 +383,9 @@ def delete_webhook(
     response_description="The webhook, with its new secret, which is not shown again.",
     responses=answering("ETag") | documented(*_ONE_WEBHOOK),
 )
-def rotate_secret(
-    caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def rotate_secret(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Replace the secret; messages carry both signatures until `previous_secret_expires_at`."""
-    endpoint, secret = services.webhooks.rotate_secret(caller, webhook_id, request_id=request_id)
+    endpoint, secret = services.webhooks.rotate_secret(caller, webhook_id)
     return answer(Webhook.of(endpoint, secret), etag=endpoint.version)
 
 
@@ -442,11 +396,9 @@ def rotate_secret(
     response_description="The delivery, due at once.",
     responses=answering("Location", status=202) | documented(*_ONE_WEBHOOK),
 )
-def try_webhook(
-    caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def try_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Send a message of type `webhook.test`, regardless of the webhook's events."""
-    delivery = services.webhooks.try_out(caller, webhook_id, request_id=request_id)
+    delivery = services.webhooks.try_out(caller, webhook_id)
     return answer(
         Delivery.of(delivery),
         status=202,
@@ -459,13 +411,9 @@ def try_webhook(
     response_model=Replayed,
     responses=documented(*_ONE_WEBHOOK),
 )
-def replay_dead(
-    caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def replay_dead(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Send every dead delivery of a webhook again."""
-    return answer(
-        Replayed(replayed=services.webhooks.replay_dead(caller, webhook_id, request_id=request_id))
-    )
+    return answer(Replayed(replayed=services.webhooks.replay_dead(caller, webhook_id)))
 
 
 @router.get(
@@ -476,27 +424,19 @@ def list_deliveries(
     caller: CallerOf, wanted: Annotated[DeliveryQuery, Query()], edge: EdgeOf
 ) -> Response:
     """List deliveries, newest first; those with `state=dead` ran out of attempts."""
-    scope = f"deliveries?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.services.webhooks.deliveries(
+    read = partial(
+        edge.services.webhooks.deliveries,
         caller,
         state=wanted.state,
         endpoint_id=wanted.webhook_id,
-        after=edge.cursors.read(wanted.cursor, scope),
-        limit=wanted.limit,
     )
-    return answer(
-        DeliveryPage(
-            items=[Delivery.of(item) for item in page.items],
-            next_cursor=edge.cursors.write(page.next_after, scope),
-            limit=wanted.limit,
-        )
-    )
+    return listed(edge, wanted, f"deliveries?{wanted.filters()}", read, Delivery.of)
 
 
 @router.get(
     "/admin/deliveries/{delivery_id}",
     response_model=DeliveryWithLog,
-    responses=documented(DeliveryNotFound, BlindReviewHeld),
+    responses=documented(errors.DeliveryNotFound, errors.BlindReviewHeld),
 )
 def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
     """Read a delivery, its payload, and every attempt with its response."""
@@ -508,13 +448,11 @@ def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Re
     status_code=202,
     response_model=Delivery,
     response_description="The delivery, due at once.",
-    responses=documented(DeliveryNotFound, DeliveryCancelled),
+    responses=documented(errors.DeliveryNotFound, errors.DeliveryCancelled),
 )
-def replay_delivery(
-    caller: CallerOf, delivery_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def replay_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
     """Send a delivered, dead or waiting message again."""
-    delivery = services.webhooks.replay(caller, delivery_id, request_id=request_id)
+    delivery = services.webhooks.replay(caller, delivery_id)
     return answer(Delivery.of(delivery), status=202)
 
 
@@ -530,17 +468,8 @@ def read_outbox(
     This is for programs that poll instead of receiving webhooks; the two are independent. Read a
     page, store its messages, acknowledge them, and read the first page again.
     """
-    scope = f"outbox?{caller.id}"
-    page = edge.services.webhooks.outbox(
-        caller, after=edge.cursors.read(wanted.cursor, scope), limit=wanted.limit
-    )
-    return answer(
-        MessagePage(
-            items=[Message.of(item) for item in page.items],
-            next_cursor=edge.cursors.write(page.next_after, scope),
-            limit=wanted.limit,
-        )
-    )
+    read = partial(edge.services.webhooks.outbox, caller)
+    return listed(edge, wanted, f"outbox?{caller.id}", read, Message.of)
 
 
 @router.post(

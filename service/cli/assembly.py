@@ -34,12 +34,8 @@ def application(*, migrated: bool = True, unsealed: bool = True) -> Iterator["Ap
     Raises `CommandError` if the database is not migrated; `BadSetting` if a setting is invalid, or
     a key of the encrypted database is missing.
 
-    Parameters
-    ----------
-    migrated : bool
-        Refuse a database at another revision.
-    unsealed : bool
-        Refuse a database with values that this process could not decrypt.
+    ``migrated``: Refuse a database at another revision.
+    ``unsealed``: Refuse a database with values that this process could not decrypt.
     """
     from setwise.service.build import build, unmigrated
     from setwise.service.stores.upkeep import migrate

@@ -16,7 +16,7 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 import typer
 
 from setwise.service.cli.assembly import read_settings
-from setwise.service.cli.console import CommandError, note, print_json, say
+from setwise.service.cli.console import AsJson, CommandError, note, print_json, say
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -29,8 +29,6 @@ FORMAT: Final = 1
 _MANIFEST = "backup.json"
 _ARTIFACTS = "artifacts/"
 _PEPPER = "pepper"
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @commands.command()

@@ -4,16 +4,22 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO
+
+import typer
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 _FILE_WIDTH = 300  # columns of a table outside a terminal
 _PLAIN_STEP = 0.1  # share of the work between two plain lines of a stage
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 class CommandError(Exception):
@@ -81,6 +87,59 @@ def say(text: str) -> None:
 def print_json(document: Mapping[str, object]) -> None:
     """Print the JSON document of a command with ``--json``."""
     say(json.dumps(document, indent=2, allow_nan=False))
+
+
+def described(value: object, names: Iterable[str]) -> dict[str, object]:
+    """Return attributes of a value as JSON can hold them."""
+    found = {name: getattr(value, name) for name in names}
+    return {name: _plain(member) for name, member in found.items()}
+
+
+def _plain(member: object) -> object:
+    match member:
+        case datetime():
+            return member.isoformat()
+        case frozenset():
+            return sorted(member)
+        case Mapping():
+            return dict(member)
+        case _:
+            return member
+
+
+Columns = Mapping[str, str | Callable[[Any], str]]
+"""Titles of a table's columns, each with the name of an attribute or a function of the item."""
+
+
+def print_items(
+    items: Sequence[Any],
+    names: Iterable[str],
+    columns: Columns,
+    *,
+    as_json: bool,
+) -> None:
+    """Print a list: as JSON with the attributes ``names``, or as a table."""
+    if as_json:
+        print_json({"items": [described(item, names) for item in items]})
+        return
+    from rich.table import Column, Table  # noqa: PLC0415 - rich is slow to import
+
+    first, *others = columns
+    table = Table(Column(first, min_width=36 if first == "id" else 12), *others)
+    for item in items:
+        table.add_row(
+            *(
+                _cell(getattr(item, cell)) if isinstance(cell, str) else cell(item)
+                for cell in columns.values()
+            )
+        )
+    print_table(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}"
+    return "" if value is None else str(value)
 
 
 def print_table(table: "Table") -> None:

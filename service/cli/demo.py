@@ -22,11 +22,11 @@ from setwise.service.cli.console import CommandError, Report, note, progress, sa
 from setwise.service.cli.demo_accounts import DemoPeople, Keyring, SecretsFile
 from setwise.service.cli.demo_history import INCOMING_SEED, PLAN, History, Plan, TravellingClock
 from setwise.service.cli.welcome import Examples, shown, welcome
+from setwise.service.domain.callers import SYSTEM, Caller
 
 if TYPE_CHECKING:
     from setwise.models.predictor import SetPredictor
     from setwise.service.build import Application
-    from setwise.service.domain.callers import Caller
     from setwise.service.services.all import Services
     from setwise.service.services.ports import Predictor
     from setwise.service.settings import Settings
@@ -227,7 +227,6 @@ def _examples(predictor: "Predictor") -> Examples:
 def _serve_model(services: "Services", folder: Path) -> None:
     """Register the model, and activate it unless another one is active."""
     from setwise.models.storage.artifacts import load
-    from setwise.service.domain.callers import SYSTEM
     from setwise.service.domain.errors import DuplicateModel
 
     try:
@@ -253,7 +252,6 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
     plan: Plan = PLAN,
 ) -> None:
     """Create the rest of the history; later runs top up the queue."""
-    from setwise.service.domain.callers import SYSTEM
     from setwise.service.domain.policy import FIRST_POLICY_VERSION
 
     client = services.accounts.authenticate(secrets["client"])

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from setwise.service.domain.callers import SYSTEM, Caller, Role
+
 if TYPE_CHECKING:
-    from setwise.service.domain.callers import Caller
     from setwise.service.services.all import Services
 
 LOGINS = {"reviewer": "Rosa (demo)", "lead": "Lena (demo)", "admin": "Ada (demo)"}
@@ -52,7 +53,6 @@ class Keyring:
 
     def opened(self) -> dict[str, str]:
         """Return a working key for each role; create missing ones."""
-        from setwise.service.domain.callers import SYSTEM, Role
         from setwise.service.domain.errors import Unauthenticated
 
         kept = self.file.read()
@@ -72,8 +72,6 @@ class Keyring:
 
     def annotator(self, name: str, leads: bool) -> "Caller":
         """Return the caller of a generated reviewer or lead; discard their key."""
-        from setwise.service.domain.callers import SYSTEM, Caller, Role
-
         name = f"{name} (generated)"
         keys = {key.name: key for key in self.services.accounts.keys(SYSTEM) if not key.revoked}
         role = Role.LEAD if leads else Role.REVIEWER
@@ -90,7 +88,6 @@ class DemoPeople:
 
     def opened(self) -> dict[str, str]:
         """Return a working password for each login name; create missing accounts."""
-        from setwise.service.domain.callers import SYSTEM, Role
         from setwise.service.domain.errors import LoginTaken
 
         kept = self.file.read()

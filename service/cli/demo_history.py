@@ -16,10 +16,11 @@ from operator import attrgetter
 from random import Random
 from typing import TYPE_CHECKING
 
+from setwise.service.domain.callers import SYSTEM, Caller
+
 if TYPE_CHECKING:
     from setwise.models.demo_notes import Note
     from setwise.service.cli.console import Report
-    from setwise.service.domain.callers import Caller
     from setwise.service.domain.predictions import Prediction
     from setwise.service.domain.reviews import ReviewTask
     from setwise.service.services.all import Services
@@ -127,7 +128,6 @@ class History:
         from setwise.models.demo_notes import ANNOTATORS
         from setwise.service.domain.annotators import GroupChange
         from setwise.service.domain.audits import AuditPlan
-        from setwise.service.domain.callers import SYSTEM
         from setwise.service.domain.policy import FIRST_POLICY_VERSION, PolicyChange, ThresholdMode
 
         audits = AuditPlan(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -49,9 +50,14 @@ class Finding:
     """The observation of a check, and how to fix it."""
 
     check: str
-    verdict: Verdict
     seen: str
     cure: str = ""
+    verdict: Verdict = Verdict.OK
+
+
+_ok = partial(Finding, verdict=Verdict.OK)
+_warning = partial(Finding, verdict=Verdict.WARNING)
+_fault = partial(Finding, verdict=Verdict.FAULT)
 
 
 @commands.command()
@@ -78,14 +84,14 @@ def examine() -> Iterator[Finding]:
     from setwise.service.settings import BadSetting, Settings, misspelt
 
     for fault in misspelt(os.environ):
-        yield Finding("settings", Verdict.WARNING, fault, "correct its name, or remove it")
+        yield _warning("settings", fault, "correct its name, or remove it")
     try:
         settings = Settings.read()
         engine, begin, store = storage(settings)
     except BadSetting as error:
-        yield Finding("settings", Verdict.FAULT, str(error), "correct the variable")
+        yield _fault("settings", str(error), "correct the variable")
         return
-    yield Finding("settings", Verdict.OK, f"data in {settings.data_dir}")
+    yield _ok("settings", f"data in {settings.data_dir}")
     yield _disk(settings)
     try:
         yield from _database(engine, begin, store, settings)
@@ -96,19 +102,18 @@ def examine() -> Iterator[Finding]:
 def _disk(settings: "Settings") -> Finding:
     folder = next(path for path in (settings.data_dir, *settings.data_dir.parents) if path.exists())
     if not os.access(folder, os.W_OK):
-        return Finding(
+        return _fault(
             "disk",
-            Verdict.FAULT,
             f"{folder} cannot be written by this user",
             "change its owner, or name another folder in SETWISE_DATA_DIR",
         )
     free = shutil.disk_usage(folder).free
     seen = f"{free / 1e9:.1f} GB free in {folder}"
     if free < LEAST_FREE_BYTES:
-        return Finding("disk", Verdict.FAULT, seen, "make room: writes are about to fail")
+        return _fault("disk", seen, "make room: writes are about to fail")
     if free < LITTLE_FREE_BYTES:
-        return Finding("disk", Verdict.WARNING, seen, "make room before it fills up")
-    return Finding("disk", Verdict.OK, seen)
+        return _warning("disk", seen, "make room before it fills up")
+    return _ok("disk", seen)
 
 
 def _database(
@@ -120,21 +125,18 @@ def _database(
     try:
         status = migrate.check(engine)
     except (StorageUnavailable, ValueError) as error:
-        yield Finding(
-            "database", Verdict.FAULT, str(error), "start it, or correct SETWISE_DATABASE_URL"
-        )
+        yield _fault("database", str(error), "start it, or correct SETWISE_DATABASE_URL")
         return
     if not status.ok:
         known = status.current is None or migrate.knows(status.current)
-        yield Finding(
+        yield _fault(
             "migrations",
-            Verdict.FAULT,
             f"at {status.current or 'base'}; this release needs {status.head}",
             "run setwise db upgrade" if known else "install the release that made the database",
         )
         return
     yield _checked("database", lambda: _writable(engine))
-    yield Finding("migrations", Verdict.OK, f"at {status.current}")
+    yield _ok("migrations", f"at {status.current}")
     checks: dict[str, Callable[[], Finding]] = {
         "clock": lambda: _clock(engine, begin),
         "model": lambda: _model(begin, store),
@@ -158,22 +160,21 @@ def _checked(name: str, check: Callable[[], Finding]) -> Finding:
         return check()
     except ProgrammingError as error:
         seen = str(error.orig).partition("\n")[0]
-        return Finding(
+        return _fault(
             name,
-            Verdict.FAULT,
             seen,
             "run setwise db upgrade as the tables' owner, with "
             "this role in SETWISE_DATABASE_APP_USER",
         )
     except (ServiceError, OSError) as error:
-        return Finding(name, Verdict.FAULT, str(error), "see the log of the database")
+        return _fault(name, str(error), "see the log of the database")
 
 
 def _writable(engine: "Engine") -> Finding:
     from setwise.service.stores.upkeep.inspection import try_to_write
 
     try_to_write(engine)
-    return Finding("database", Verdict.OK, f"{engine.dialect.name} reads and writes")
+    return _ok("database", f"{engine.dialect.name} reads and writes")
 
 
 def _clock(engine: "Engine", begin: "Transactions") -> Finding:
@@ -184,21 +185,19 @@ def _clock(engine: "Engine", begin: "Transactions") -> Finding:
     after = utc_now()
     error = max(before - theirs, theirs - after, timedelta(0))
     if error > LARGEST_CLOCK_ERROR:
-        return Finding(
+        return _fault(
             "clock",
-            Verdict.FAULT,
             f"{error.total_seconds():.0f} s away from the database's clock",
             "synchronise both machines' clocks (NTP)",
         )
     newest = _newest_event(begin)
     if newest is not None and newest - after > LARGEST_CLOCK_ERROR:
-        return Finding(
+        return _warning(
             "clock",
-            Verdict.WARNING,
             f"the audit trail knows {newest:%Y-%m-%d %H:%M:%S}, which is yet to come",
             "the clock was ahead, or is behind now; compare it with another (NTP)",
         )
-    return Finding("clock", Verdict.OK, f"{after:%Y-%m-%d %H:%M:%S} UTC")
+    return _ok("clock", f"{after:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _newest_event(begin: "Transactions") -> datetime | None:
@@ -213,22 +212,16 @@ def _model(begin: "Transactions", store: "Loads") -> Finding:
     with begin(read_only=True) as transaction:
         active = transaction.models.active()
     if active is None:
-        return Finding(
-            "model",
-            Verdict.FAULT,
-            "no model is active",
-            "setwise model add ARTIFACT --activate",
-        )
+        return _fault("model", "no model is active", "setwise model add ARTIFACT --activate")
     try:
         store.load(active.location)
     except ModelUnavailable as error:
-        return Finding(
+        return _fault(
             "model",
-            Verdict.FAULT,
             error.detail,
             "add the same artifact again (setwise model add ARTIFACT), or restore a backup",
         )
-    return Finding("model", Verdict.OK, f"version {active.version} loads and is intact")
+    return _ok("model", f"version {active.version} loads and is intact")
 
 
 def _keys(begin: "Transactions") -> Finding:
@@ -243,39 +236,34 @@ def _keys(begin: "Transactions") -> Finding:
         }
     missing = [role for role in ("admin", "client") if role not in roles]
     if missing:
-        return Finding(
+        return _warning(
             "keys",
-            Verdict.WARNING,
             f"no usable key of role {' and '.join(missing)}",
             f"setwise key create --role {missing[0]} --name NAME",
         )
-    return Finding("keys", Verdict.OK, f"roles {', '.join(sorted(roles))}")
+    return _ok("keys", f"roles {', '.join(sorted(roles))}")
 
 
 def _pepper(begin: "Transactions", settings: "Settings") -> Finding:
     if settings.pepper is not None:
-        return Finding("pepper", Verdict.OK, "from SETWISE_PEPPER")
+        return _ok("pepper", "from SETWISE_PEPPER")
     path = settings.data_dir / "pepper"
     if not path.is_file():
         with begin(read_only=True) as transaction:
             keys = transaction.keys.all()
         if keys:
-            return Finding(
+            return _fault(
                 "pepper",
-                Verdict.FAULT,
                 f"{path} is missing, and {len(keys)} keys were made with it",
                 "restore it from a backup or set SETWISE_PEPPER; a new one opens no old key",
             )
-        return Finding("pepper", Verdict.OK, "made at the first start")
+        return _ok("pepper", "made at the first start")
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        return Finding(
-            "pepper",
-            Verdict.FAULT,
-            f"{path} has mode {mode:o}: others can read it",
-            f"chmod 600 {path}",
+        return _fault(
+            "pepper", f"{path} has mode {mode:o}: others can read it", f"chmod 600 {path}"
         )
-    return Finding("pepper", Verdict.OK, f"{path}, mode {mode:o}")
+    return _ok("pepper", f"{path}, mode {mode:o}")
 
 
 def _encryption(engine: "Engine") -> Finding:
@@ -284,24 +272,23 @@ def _encryption(engine: "Engine") -> Finding:
 
     fault = encryption.missing_keys(engine)
     if fault is not None:
-        return Finding("encryption", Verdict.FAULT, fault, "add the key to SETWISE_ENCRYPTION_KEYS")
+        return _fault("encryption", fault, "add the key to SETWISE_ENCRYPTION_KEYS")
     cipher = cipher_of(engine.dialect)
     if cipher is None:
-        return Finding("encryption", Verdict.OK, "off: texts are stored as they are")
+        return _ok("encryption", "off: texts are stored as they are")
     fault = encryption.unread(engine)
     if fault is not None:
         seen, _, cure = fault.partition(": ")
         plain = encryption.plain_values(engine)
-        return Finding("encryption", Verdict.FAULT, f"{seen} ({plain} plain values)", cure)
+        return _fault("encryption", f"{seen} ({plain} plain values)", cure)
     if cipher.transition:
-        return Finding(
+        return _warning(
             "encryption",
-            Verdict.WARNING,
             f"under key {cipher.sealing_id}; {encryption.plain_values(engine)} plain values are "
             "read too",
             "run setwise db reencrypt --transition, then unset SETWISE_ENCRYPTION_TRANSITION",
         )
-    return Finding("encryption", Verdict.OK, f"under key {cipher.sealing_id}")
+    return _ok("encryption", f"under key {cipher.sealing_id}")
 
 
 def _breaker(begin: "Transactions") -> Finding:
@@ -309,13 +296,12 @@ def _breaker(begin: "Transactions") -> Finding:
         policy = transaction.policies.current()
         trip = None if policy.trip_id is None else transaction.breakers.trip(policy.trip_id)
     if trip is not None:
-        return Finding(
+        return _warning(
             "breaker",
-            Verdict.WARNING,
             f"tripped on {trip.created_at:%Y-%m-%d %H:%M} UTC ({trip.cause}): nothing is sent",
             "see GET /v1/admin/breaker, and reset it once a new certificate allows",
         )
-    return Finding("breaker", Verdict.OK, "not tripped")
+    return _ok("breaker", "not tripped")
 
 
 def _jobs(engine: "Engine") -> Finding:
@@ -329,9 +315,8 @@ def _deliveries(engine: "Engine") -> Finding:
 
     due = first_due(engine)
     if due.failing or due.dead:
-        return Finding(
+        return _warning(
             "deliveries",
-            Verdict.WARNING,
             f"{due.failing:,} wait after a failed attempt, {due.dead:,} were given up",
             "see GET /v1/admin/deliveries for each attempt, and replay those that were given up",
         )
@@ -343,10 +328,9 @@ def _waiting(name: str, due: datetime | None) -> Finding:
 
     late = timedelta(0) if due is None else utc_now() - due
     if late > LATEST_START:
-        return Finding(
+        return _warning(
             name,
-            Verdict.WARNING,
             f"the oldest is due for {late.total_seconds() / 60:.0f} minutes",
             "is a worker running? (setwise worker, or serve with SETWISE_EMBEDDED_WORKER=true)",
         )
-    return Finding(name, Verdict.OK, "nothing is overdue")
+    return _ok(name, "nothing is overdue")

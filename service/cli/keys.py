@@ -1,7 +1,5 @@
 """Commands for API keys: ``key create|list|revoke``."""
 
-# ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
-
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -9,15 +7,33 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from setwise.service.cli.assembly import application
-from setwise.service.cli.console import CommandError, note, print_json, print_table, say
-from setwise.service.domain.callers import Permission, Role
+from setwise.service.cli.console import (
+    AsJson,
+    Columns,
+    CommandError,
+    note,
+    print_items,
+    print_json,
+    say,
+)
+from setwise.service.domain.callers import SYSTEM, Permission, Role
 
 if TYPE_CHECKING:
     from setwise.service.domain.accounts import ApiKey
 
-commands = typer.Typer(help="Create, list and revoke API keys.")
+_MEMBERS = (
+    "id",
+    "name",
+    "role",
+    "prefix",
+    "created_at",
+    "revoked_at",
+    "scopes",
+    "expires_at",
+    "per_minute",
+)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+commands = typer.Typer(help="Create, list and revoke API keys.")
 
 
 @commands.command()
@@ -40,8 +56,6 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a key and print it, once."""
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         key, secret = built.services.accounts.create_key(
             SYSTEM,
@@ -61,29 +75,18 @@ def create(
 @commands.command(name="list")
 def list_keys(as_json: AsJson = False) -> None:
     """List the keys, newest first, without their secrets."""
-    from rich.table import Column, Table
-
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         keys = built.services.accounts.keys(SYSTEM)
-    if as_json:
-        print_json({"items": [_described(key) for key in keys]})
-        return
-    table = Table(
-        Column("id", min_width=36), "name", "role", "begins with", "created", "expires", "revoked"
-    )
-    for key in keys:
-        table.add_row(
-            key.id,
-            key.name,
-            _powers(key),
-            f"{key.prefix}…",
-            f"{key.created_at:%Y-%m-%d %H:%M}",
-            f"{key.expires_at:%Y-%m-%d %H:%M}" if key.expires_at else "",
-            f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else "",
-        )
-    print_table(table)
+    columns: Columns = {
+        "id": "id",
+        "name": "name",
+        "role": _powers,
+        "begins with": lambda key: f"{key.prefix}…",
+        "created": "created_at",
+        "expires": "expires_at",
+        "revoked": "revoked_at",
+    }
+    print_items(keys, _MEMBERS, columns, as_json=as_json)
 
 
 @commands.command()
@@ -91,8 +94,6 @@ def revoke(
     key_id: Annotated[str, typer.Argument(help="Id that `setwise key list` shows.")],
 ) -> None:
     """Revoke a key for good; servers notice within seconds."""
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         key = built.services.accounts.revoke_key(SYSTEM, key_id)
     say(f"{key.id}  {key.name}, revoked")
@@ -115,17 +116,3 @@ def _instant(written: str) -> datetime:
 
 def _powers(key: "ApiKey") -> str:
     return key.role if key.scopes is None else f"{key.role}: {', '.join(sorted(key.scopes))}"
-
-
-def _described(key: "ApiKey") -> dict[str, object]:
-    return {
-        "id": key.id,
-        "name": key.name,
-        "role": key.role,
-        "prefix": key.prefix,
-        "created_at": key.created_at.isoformat(),
-        "revoked_at": key.revoked_at.isoformat() if key.revoked_at else None,
-        "scopes": None if key.scopes is None else sorted(key.scopes),
-        "expires_at": key.expires_at.isoformat() if key.expires_at else None,
-        "per_minute": key.per_minute,
-    }

@@ -1,22 +1,28 @@
 """Commands for people: ``person create|list|change|password|disable|enable|erase``."""
 
-# ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
-
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from setwise.service.cli.assembly import application
-from setwise.service.cli.console import CommandError, print_json, print_table, say
-from setwise.service.domain.callers import Role
+from setwise.service.cli.console import (
+    AsJson,
+    CommandError,
+    described,
+    print_items,
+    print_json,
+    say,
+)
+from setwise.service.domain.callers import SYSTEM, Role
 
 if TYPE_CHECKING:
     from setwise.service.domain.accounts import Person
 
+_MEMBERS = ("id", "login", "name", "role", "created_at", "disabled_at")
+
 commands = typer.Typer(help="Manage the people who sign in.")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Who = Annotated[str, typer.Argument(help="Login name or id.", metavar="LOGIN")]
 
 
@@ -28,8 +34,6 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create an account; the password comes from a prompt or stdin."""
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         person = built.services.accounts.create_person(
             SYSTEM, login=login, name=name, role=role, password=_password()
@@ -40,26 +44,11 @@ def create(
 @commands.command(name="list")
 def list_people(as_json: AsJson = False) -> None:
     """List all accounts, disabled ones included."""
-    from rich.table import Column, Table
-
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         people = built.services.accounts.people(SYSTEM)
-    if as_json:
-        print_json({"items": [_described(person) for person in people]})
-        return
-    table = Table(Column("login", min_width=12), "name", "role", "id", "created", "disabled")
-    for person in people:
-        table.add_row(
-            person.login,
-            person.name,
-            person.role,
-            person.id,
-            f"{person.created_at:%Y-%m-%d %H:%M}",
-            f"{person.disabled_at:%Y-%m-%d %H:%M}" if person.disabled_at else "",
-        )
-    print_table(table)
+    columns = {name: name for name in ("login", "name", "role", "id")}
+    columns |= {"created": "created_at", "disabled": "disabled_at"}
+    print_items(people, _MEMBERS, columns, as_json=as_json)
 
 
 @commands.command()
@@ -70,8 +59,6 @@ def change(
     as_json: AsJson = False,
 ) -> None:
     """Change a name or a role."""
-    from setwise.service.domain.callers import SYSTEM
-
     if name is None and role is None:
         raise CommandError("nothing to change; give --name or --role")
     with application() as built:
@@ -82,8 +69,6 @@ def change(
 @commands.command()
 def password(who: Who) -> None:
     """Set a new password, from a prompt or stdin, and sign out."""
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         person = built.services.accounts.set_password(SYSTEM, who, _password())
     _tell(person, "has another password", as_json=False)
@@ -104,16 +89,12 @@ def enable(who: Who) -> None:
 @commands.command()
 def erase(who: Who) -> None:
     """Erase login, name and password; decisions stay."""
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         person = built.services.accounts.erase_person(SYSTEM, who)
     say(f"{person.id}  is erased; the audit trail keeps the old name")
 
 
 def _allow(who: str, *, disabled: bool) -> None:
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         person = built.services.accounts.change_person(SYSTEM, who, disabled=disabled)
     _tell(person, "is disabled" if disabled else "may sign in", as_json=False)
@@ -136,17 +117,6 @@ def _password() -> str:
 
 def _tell(person: "Person", what: str, *, as_json: bool) -> None:
     if as_json:
-        print_json(_described(person))
+        print_json(described(person, _MEMBERS))
     else:
         say(f"{person.id}  {person.login} ({person.name}, {person.role}) {what}")
-
-
-def _described(person: "Person") -> dict[str, object]:
-    return {
-        "id": person.id,
-        "login": person.login,
-        "name": person.name,
-        "role": person.role,
-        "created_at": person.created_at.isoformat(),
-        "disabled_at": person.disabled_at.isoformat() if person.disabled_at else None,
-    }

@@ -33,13 +33,8 @@ _WAITING_PER_WORKER = 3  # blocks: enough to keep workers busy, with constant me
 class LinePredictor:
     """Turns lines of JSON into lines of predictions.
 
-    Parameters
-    ----------
-    predictor : SetPredictor
-    name : str
-        Name of the input, for messages.
-    top : int
-        Candidate sets to write per document, at least 1.
+    ``name``: Name of the input, for messages.
+    ``top``: Candidate sets to write per document, at least 1.
     """
 
     def __init__(self, predictor: "SetPredictor", name: str, top: int) -> None:

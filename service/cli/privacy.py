@@ -1,13 +1,12 @@
 """Commands for deleting text that people wrote: ``text erase|purge``."""
 
-# ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
-
 from typing import Annotated
 
 import typer
 
 from setwise.service.cli.assembly import application
 from setwise.service.cli.console import CommandError, say
+from setwise.service.domain.callers import SYSTEM
 
 commands = typer.Typer(help="Delete the texts of documents.")
 
@@ -22,8 +21,6 @@ def erase(
     ] = False,
 ) -> None:
     """Delete every trace of a document but numbers and labels."""
-    from setwise.service.domain.callers import SYSTEM
-
     named = {"prediction_id" if prediction else "document_id": document_id}
     with application() as built:
         count = built.services.texts.erase(SYSTEM, **named)

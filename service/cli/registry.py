@@ -3,22 +3,21 @@
 # ruff: noqa: PLC0415 - numpy and xgboost import slowly: only where needed
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from setwise.service.cli.assembly import application
-from setwise.service.cli.console import print_json, print_table, say
+from setwise.service.cli.console import AsJson, Columns, described, print_items, print_json, say
 from setwise.service.cli.explanation import explain
+from setwise.service.domain.callers import SYSTEM
 
-if TYPE_CHECKING:
-    from setwise.service.domain.models import ModelVersion
+_MEMBERS = ("id", "version", "active", "summary", "created_at")
 
 commands = typer.Typer(help="Add, list, activate, verify and explain models.")
 commands.command()(explain)
 
 Artifact = Annotated[Path, typer.Argument(help="Folder that `setwise train` wrote.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @commands.command()
@@ -28,14 +27,12 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Verify a model and register a copy of it."""
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         model = built.services.models.add(SYSTEM, str(artifact))
         if activate:
             model = built.services.models.activate(SYSTEM, model.id)
     if as_json:
-        print_json(_described(model))
+        print_json(described(model, _MEMBERS))
     else:
         say(f"{model.id}  version {model.version}" + (", active" if model.active else ""))
 
@@ -43,25 +40,16 @@ def add(
 @commands.command(name="list")
 def list_models(as_json: AsJson = False) -> None:
     """List the registered models, newest first."""
-    from rich.table import Column, Table
-
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         models = built.services.models.page(SYSTEM)
-    if as_json:
-        print_json({"items": [_described(model) for model in models]})
-        return
-    table = Table(Column("id", min_width=36), "version", "active", "labels", "registered")
-    for model in models:
-        table.add_row(
-            model.id,
-            model.version,
-            "yes" if model.active else "",
-            str(model.summary.get("n_labels", "")),
-            f"{model.created_at:%Y-%m-%d %H:%M}",
-        )
-    print_table(table)
+    columns: Columns = {
+        "id": "id",
+        "version": "version",
+        "active": lambda model: "yes" if model.active else "",
+        "labels": lambda model: str(model.summary.get("n_labels", "")),
+        "registered": "created_at",
+    }
+    print_items(models, _MEMBERS, columns, as_json=as_json)
 
 
 @commands.command()
@@ -69,8 +57,6 @@ def activate(
     model_id: Annotated[str, typer.Argument(help="Id that `setwise model list` shows.")],
 ) -> None:
     """Activate a model; running servers follow within seconds."""
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         model = built.services.models.activate(SYSTEM, model_id)
     say(f"{model.id}  version {model.version}, active")
@@ -86,13 +72,3 @@ def verify(artifact: Artifact) -> None:
         f"sound: version {predictor.version}, calibrator {predictor.calibrator_version}, "
         f"{len(predictor.label_names)} labels, reads {predictor.kind}"
     )
-
-
-def _described(model: "ModelVersion") -> dict[str, object]:
-    return {
-        "id": model.id,
-        "version": model.version,
-        "active": model.active,
-        "summary": dict(model.summary),
-        "created_at": model.created_at.isoformat(),
-    }

@@ -2,20 +2,26 @@
 
 # ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from setwise.service.cli.assembly import application
-from setwise.service.cli.console import note, print_json, print_table, say
+from setwise.service.cli.console import (
+    AsJson,
+    Columns,
+    described,
+    note,
+    print_items,
+    print_json,
+    say,
+)
+from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.webhooks import MessageType
 
-if TYPE_CHECKING:
-    from setwise.service.domain.webhooks import Endpoint
+_MEMBERS = ("id", "url", "description", "events", "enabled", "created_at")
 
 commands = typer.Typer(help="Add, list and remove webhooks.")
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @commands.command()
@@ -29,14 +35,13 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add a webhook and print its signing secret, once."""
-    from setwise.service.domain.callers import SYSTEM
     from setwise.service.domain.webhooks import EndpointChange
 
     with application() as built:
         change = EndpointChange(url, description, events or ())
         endpoint, secret = built.services.webhooks.add(SYSTEM, change)
     if as_json:
-        print_json({**_described(endpoint), "secret": secret})
+        print_json({**described(endpoint, _MEMBERS), "secret": secret})
     else:
         say(secret)
         note(f"webhook {endpoint.id} to {endpoint.url}. Keep the secret: it is not shown again.")
@@ -45,24 +50,15 @@ def add(
 @commands.command(name="list")
 def list_webhooks(as_json: AsJson = False) -> None:
     """List the webhooks, without their secrets."""
-    from rich.table import Column, Table
-
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         endpoints = built.services.webhooks.page(SYSTEM)
-    if as_json:
-        print_json({"items": [_described(endpoint) for endpoint in endpoints]})
-        return
-    table = Table(Column("id", min_width=36), "url", "events", "disabled")
-    for endpoint in endpoints:
-        table.add_row(
-            endpoint.id,
-            endpoint.url,
-            ", ".join(endpoint.events) or "all",
-            endpoint.disabled_because or "",
-        )
-    print_table(table)
+    columns: Columns = {
+        "id": "id",
+        "url": "url",
+        "events": lambda one: ", ".join(one.events) or "all",
+        "disabled": "disabled_because",
+    }
+    print_items(endpoints, _MEMBERS, columns, as_json=as_json)
 
 
 @commands.command()
@@ -70,19 +66,6 @@ def remove(
     webhook_id: Annotated[str, typer.Argument(help="Id that `setwise webhook list` shows.")],
 ) -> None:
     """Remove a webhook and cancel its deliveries."""
-    from setwise.service.domain.callers import SYSTEM
-
     with application() as built:
         built.services.webhooks.delete(SYSTEM, webhook_id)
     say(f"{webhook_id}  removed")
-
-
-def _described(endpoint: "Endpoint") -> dict[str, object]:
-    return {
-        "id": endpoint.id,
-        "url": endpoint.url,
-        "description": endpoint.description,
-        "events": [kind.value for kind in endpoint.events],
-        "enabled": endpoint.enabled,
-        "created_at": endpoint.created_at.isoformat(),
-    }

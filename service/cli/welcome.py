@@ -34,14 +34,9 @@ def welcome(
 ) -> str:
     """Return the welcome text.
 
-    Parameters
-    ----------
-    secrets, passwords : mapping
-        Keys by role and passwords by login name.
-    folder : Path
-        Folder with the demo's data.
-    command : Path
-        The running `setwise`, which may not be on the search path.
+    ``secrets``, ``passwords``: Keys by role and passwords by login name.
+    ``folder``: Folder with the demo's data.
+    ``command``: The running `setwise`, which may not be on the search path.
     """
     people = "\n".join(
         f"  {login:<9} {password}  {TOUR.get(login, '')}".rstrip()

@@ -48,9 +48,9 @@ class Person:
         """Whether the person is disabled and cannot sign in."""
         return self.disabled_at is not None
 
-    def calling(self, address: str | None = None) -> Caller:
+    def calling(self) -> Caller:
         """Return the person as a caller."""
-        return Caller(self.id, self.name, self.role, address)
+        return Caller(self.id, self.name, self.role)
 
     def administers(self) -> bool:
         """Return whether the person can administer the service."""

@@ -64,7 +64,10 @@ class Group:
     id : str
         A short name, such as ``coders``; annotations carry it.
     fixed : Rates or None
-        Rates that an administrator set; None to estimate them from gold labels.
+        Rates of blind answers that an administrator set; None to estimate them from gold labels.
+    fixed_with_suggestion : Rates or None
+        The same of answers given with the suggestion in view; None to estimate them from blind
+        second readings.
     version : int
         Grows with each change; 0 until it is stored.
     """
@@ -75,6 +78,7 @@ class Group:
     version: int
     changed_at: datetime
     changed_by: str
+    fixed_with_suggestion: Rates | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class GroupChange:
 
     name: str
     fixed: Rates | None = None
+    fixed_with_suggestion: Rates | None = None
 
     def faults(self, group_id: str) -> Iterator[FieldFault]:
         """Yield the faults of the change."""
@@ -94,6 +99,8 @@ class GroupChange:
         yield from text_faults(self.name, "/name", longest=LONGEST_GROUP_NAME)
         if self.fixed is not None:
             yield from self.fixed.faults("/noise")
+        if self.fixed_with_suggestion is not None:
+            yield from self.fixed_with_suggestion.faults("/noise/with_suggestion")
 
 
 @dataclass(frozen=True)

@@ -34,12 +34,19 @@ class Event:
         *,
         id: str,  # noqa: A002 -- the attribute's own name
         at: datetime,
-        request_id: str | None = None,
         **detail: object,
     ) -> Self:
         """Return the event of a change that ``caller`` made to ``subject``."""
         return cls(
-            id, at, caller.id, caller.name, action, subject, request_id, detail, caller.address
+            id,
+            at,
+            caller.id,
+            caller.name,
+            action,
+            subject,
+            caller.request_id,
+            detail,
+            caller.address,
         )
 
 

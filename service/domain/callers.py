@@ -1,7 +1,7 @@
 """Callers, their roles, and the permissions of each role."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from setwise.service.domain.errors import Forbidden
@@ -74,6 +74,8 @@ class Caller:
     """The permissions of its role that a key is limited to; None for all of them."""
     per_minute: int | None = None
     """Requests a minute that a key may send, 0 for any number; None for the usual limit."""
+    request_id: str | None = None
+    """Id of the request in the log, for the audit trail."""
 
     def require(self, *sufficient: Permission) -> None:
         """Raise `Forbidden` unless the caller has one of these permissions."""
@@ -96,10 +98,13 @@ class Caller:
             self.scopes is None or permission in self.scopes
         )
 
-    def calling_from(self, address: str | None) -> "Caller":
-        """Return the same caller at a network address."""
-        return Caller(self.id, self.name, self.role, address, self.scopes, self.per_minute)
+    def calling_from(self, address: str | None, request_id: str | None = None) -> "Caller":
+        """Return the same caller with the address and the id of a request."""
+        return replace(self, address=address, request_id=request_id)
 
+
+ANONYMOUS = Caller(id="anonymous", name="anonymous", role=Role.CLIENT)
+"""Someone who is not signed in."""
 
 SYSTEM = Caller(id="system", name="system", role=Role.ADMIN)
 """The service itself: start-up, schedules, and the command line on the server."""

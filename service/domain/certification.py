@@ -29,7 +29,8 @@ class Certification:
     policy_version : str
         The policy that set the target and the risk.
     attempt : int
-        Place, from 1, among the attempts for this scorer; the risk is shared among them.
+        Place, from 1, among the attempts for this model, with any calibrator; the risk is shared
+        among them.
     threshold : float or None
         The proved threshold, in [0, 1]; None if none was proved.
     reason : str or None
@@ -78,6 +79,16 @@ class Certification:
         )
 
 
+class Score(NamedTuple):
+    """What a scorer says of a document that another one answered."""
+
+    prediction_id: str
+    scorer: Scorer
+    labels: tuple[str, ...]
+    confidence: float
+    created_at: datetime
+
+
 class Terms(NamedTuple):
     """The certification rate and the rules of a policy version."""
 
@@ -86,10 +97,12 @@ class Terms(NamedTuple):
 
 
 class AuditedPrediction(NamedTuple):
-    """A prediction drawn to certify, with its annotations so far.
+    """A document drawn to certify, what a scorer says of it, and its annotations so far.
 
     Attributes
     ----------
+    confidence, labels : float and tuple of str
+        The scorer's, whether it answered itself or scored the document later.
     metadata : mapping or None
         None if it has been erased.
     """
@@ -111,18 +124,24 @@ class AuditedPrediction(NamedTuple):
         return next((one for one in self.annotations if one.kind is ReviewKind.AUDIT), None)
 
     @property
+    def agreed(self) -> bool:
+        """Whether the blind answer is the scorer's set."""
+        return self.audit is not None and set(self.audit.labels) == set(self.labels)
+
+    @property
     def wrong(self) -> bool | None:
-        """Whether the prediction is wrong; None until the audit is complete.
+        """Whether the scorer's set is wrong; None until the audit is complete.
 
         A contradiction that no lead has decided yet counts as wrong: leaving it out would favour
-        the model. So would counting an agreement that a lead has yet to read again.
+        the model. So would counting an agreement that a lead has yet to read again, or one with an
+        auditor who contradicts the set that was answered.
         """
         for one in self.annotations:
             if one.kind is ReviewKind.ADJUDICATION:
-                return not one.agreed
-        if self.audit is None or (self.audit.agreed and not self.audit.settles):
+                return set(one.labels) != set(self.labels)
+        if self.audit is None or (self.agreed and not self.audit.settles):
             return None
-        return not self.audit.agreed
+        return not self.agreed
 
     def counts(self, *, reread: bool) -> tuple[bool, bool]:
         """Return whether an error was found, or missed by the auditor.
@@ -136,7 +155,7 @@ class AuditedPrediction(NamedTuple):
         """
         if self.wrong is False:
             return False, False
-        missed = reread and self.audit is not None and self.audit.agreed
+        missed = reread and self.agreed
         return not missed, missed
 
     @property
@@ -240,9 +259,7 @@ def gather(
     excluded["not yet read again"] = len(drawn) - len(kept)
     by_chance = [one for one in kept if lottery.reread(one.client_id, one.name) < reread_rate]
     # An agreement that no lead has read again in time may be a missed error.
-    missed = sum(
-        one.audit is not None and one.audit.agreed and one.wrong is not False for one in by_chance
-    )
+    missed = sum(one.agreed and one.wrong is not False for one in by_chance)
     found_out = sum(one.decided and one.wrong is True for one in by_chance)
     overlooked = sum(one.wrong is None and one.audit is not None for one in by_chance)
     return Gathered(

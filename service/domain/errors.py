@@ -11,24 +11,21 @@ INTERNAL_ERROR = "internal-error"
 class ServiceError(Exception):
     """A request that fails, with a message for the caller.
 
-    Parameters
-    ----------
-    detail : str
-        What is wrong, where, and how to correct it.
+    ``detail``: What is wrong, where, and how to correct it.
     """
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
 
-    @property
-    def code(self) -> str:
-        """A stable name of the kind of error, for programs.
+    @classmethod
+    def code(cls) -> str:
+        """Return a stable name of the kind of error, for programs.
 
-        >>> JobNotFound("No job has this id.").code
+        >>> JobNotFound.code()
         'job-not-found'
         """
-        return re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
+        return re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
 
 
 @dataclass(frozen=True)
@@ -62,10 +59,7 @@ class WrongPassword(Unauthenticated):
 class TooManyRequests(ServiceError):
     """The caller sent too many requests and can retry later.
 
-    Parameters
-    ----------
-    retry_after_s : float
-        Seconds until the caller can retry.
+    ``retry_after_s``: Seconds until the caller can retry.
     """
 
     def __init__(self, detail: str, *, retry_after_s: float) -> None:

@@ -27,12 +27,8 @@ LONGEST_PAGE = 200
 def check_page(after: str | None, limit: int) -> None:
     """Raise `InvalidRequest` if the limit or the id is invalid.
 
-    Parameters
-    ----------
-    after : str or None
-        Id of the last item of the page before; None for the first page.
-    limit : int
-        Most items wanted, from 1 to 200.
+    ``after``: Id of the last item of the page before; None for the first page.
+    ``limit``: Most items wanted, from 1 to 200.
     """
     if not 1 <= limit <= LONGEST_PAGE:
         fault = FieldFault("/limit", f"is {limit}; it must lie between 1 and {LONGEST_PAGE}")

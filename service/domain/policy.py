@@ -268,10 +268,7 @@ class PolicyChange:
 def why_certificate_ends(before: RoutingPolicy, after: RoutingPolicy) -> str | None:
     """Return why a change ends the certificate in force; None if it does not.
 
-    Parameters
-    ----------
-    after : RoutingPolicy
-        With the certificate that it would get, if there is one.
+    ``after``: With the certificate that it would get, if there is one.
     """
     held = before.certificate_id is not None and before.trip_id is None
     if not held or after.certificate_id is not None:

@@ -228,4 +228,3 @@ class Submission(NamedTuple):
     caller: Caller
     document: Document
     idempotency: IdempotencyKey | None = None
-    request_id: str | None = None

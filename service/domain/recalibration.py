@@ -346,13 +346,19 @@ def gather(
         Newest answer that the calibrator that serves was learnt from.
     """
     excluded = Counter(dict.fromkeys(EXCLUSIONS, 0))
+    proving = {
+        name
+        for one in reviewed
+        if one.prediction.selection.role is AuditRole.CERTIFICATION
+        for name in _names(one.prediction)
+    }
     seen: set[object] = set()
     rows: list[Row] = []
     for one in reviewed:
         made = one.prediction
-        document = {(made.client_id, made.name), made.selection.draw} - {None}
+        document = _names(made)
         answer = answer_of(one, noise)
-        if made.selection.role is AuditRole.CERTIFICATION:
+        if document & proving:
             excluded[TO_CERTIFY] += 1
         elif made.scored.out_of_domain:
             excluded[UNKNOWN_TO_THE_MODEL] += 1
@@ -371,6 +377,12 @@ def gather(
             old = learnt_until is not None and said_at <= learnt_until
             rows.append(Row(made, answer, errors, chance, said_at, old))
     return Lessons(tuple(rows), dict(excluded))
+
+
+def _names(made: Prediction) -> set[object]:
+    """Return what a document's copies share: its name, or what its content drew."""
+    names: set[object] = {(made.client_id, made.name)}
+    return names if made.selection.draw is None else names | {made.selection.draw}
 
 
 def _chance(made: Prediction, plan: AuditPlan) -> float:

@@ -5,14 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from setwise.service.domain import errors
 from setwise.service.domain.annotators import DEFAULT_GROUP
-from setwise.service.domain.errors import (
-    FieldFault,
-    InvalidRequest,
-    LeaseLost,
-    ReviewAlreadyDecided,
-    StaleVersion,
-)
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.rules import Rule
 from setwise.service.domain.text import text_faults
@@ -202,9 +196,9 @@ class ReviewTask:
         """Return the task without the decision that ``holder`` undoes."""
         final = self.state is ReviewState.COMPLETED
         if final or (self.decision is not None and self.decision.settles_at <= now):
-            raise ReviewAlreadyDecided("The decision can no longer be undone.")
+            raise errors.ReviewAlreadyDecided("The decision can no longer be undone.")
         if self.decision is None or self.lease is None or self.lease.holder != holder:
-            raise LeaseLost("You have made no decision here that could be undone.")
+            raise errors.LeaseLost("You have made no decision here that could be undone.")
         return replace(
             self,
             lease=replace(self.lease, expires_at=now + duration),
@@ -258,21 +252,25 @@ class ReviewTask:
     def _require_version(self, expected: int) -> None:
         self._require_open()
         if expected != self.version:
-            raise StaleVersion(
+            raise errors.StaleVersion(
                 f"The task is at version {self.version}, not {expected}: it was claimed "
                 "again or given back since you read it. Claim the next task."
             )
 
     def _require_open(self) -> None:
         if self.state is ReviewState.COMPLETED:
-            raise ReviewAlreadyDecided("This task is completed; claim the next one.")
+            raise errors.ReviewAlreadyDecided("This task is completed; claim the next one.")
         if self.decision is not None:
-            raise ReviewAlreadyDecided("This task is decided; undo the decision to change it.")
+            raise errors.ReviewAlreadyDecided(
+                "This task is decided; undo the decision to change it."
+            )
 
     def _require_holder(self, holder: str) -> Lease:
         self._require_open()
         if self.lease is None or self.lease.holder != holder:
-            raise LeaseLost("You do not hold this task: it is free or leased to another reviewer.")
+            raise errors.LeaseLost(
+                "You do not hold this task: it is free or leased to another reviewer."
+            )
         return self.lease
 
     def _returned(self, skips: tuple[Skip, ...]) -> "ReviewTask":
@@ -339,12 +337,8 @@ def calls_for_adjudication(
 ) -> bool:
     """Return whether a lead must decide after ``annotation``.
 
-    Parameters
-    ----------
-    others : sequence of Annotation
-        Earlier annotations of the same prediction.
-    reread : bool
-        Whether this document's audit is read again even if it agrees with the model.
+    ``others``: Earlier annotations of the same prediction.
+    ``reread``: Whether this document's audit is read again even if it agrees with the model.
     """
     match annotation.kind:
         case ReviewKind.AUDIT:
@@ -376,10 +370,7 @@ def adjudication(
 def is_final(annotation: Annotation, *, adjudicated: bool) -> bool:
     """Return whether the annotation's labels are the answer for the document.
 
-    Parameters
-    ----------
-    adjudicated : bool
-        Whether a lead decides on the document next.
+    ``adjudicated``: Whether a lead decides on the document next.
     """
     match annotation.kind:
         case ReviewKind.REVIEW | ReviewKind.ADJUDICATION:
@@ -390,7 +381,7 @@ def is_final(annotation: Annotation, *, adjudicated: bool) -> bool:
             return False
 
 
-def skip_reason_faults(reason: str) -> list[FieldFault]:
+def skip_reason_faults(reason: str) -> list[errors.FieldFault]:
     """Return what is wrong with the reason for a skip."""
     return text_faults(reason, "/reason", longest=LONGEST_SKIP_REASON)
 
@@ -400,11 +391,8 @@ def checked_answer(
 ) -> tuple[str, ...]:
     """Return a reviewer's labels in the vocabulary's order; raises `InvalidRequest`.
 
-    Parameters
-    ----------
-    vocabulary : sequence of str
-        The active model's labels. The prediction's own labels are allowed too, because another
-        model may have been activated since.
+    ``vocabulary``: The active model's labels. The prediction's own labels are allowed too, because
+    another model may have been activated since.
     """
     scored = prediction.scored
     allowed = [
@@ -417,18 +405,18 @@ def checked_answer(
     if comment is not None:
         faults += text_faults(comment, "/comment", longest=LONGEST_COMMENT, blank_allowed=True)
     if faults:
-        raise InvalidRequest("The review cannot be completed like this.", faults)
+        raise errors.InvalidRequest("The review cannot be completed like this.", faults)
     return tuple(sorted(labels, key=places.__getitem__))
 
 
-def _label_faults(labels: Sequence[str], known: dict[str, int]) -> Iterator[FieldFault]:
+def _label_faults(labels: Sequence[str], known: dict[str, int]) -> Iterator[errors.FieldFault]:
     seen: set[str] = set()
     for place, label in enumerate(labels):
         pointer = f"/labels/{place}"
         if label not in known:
-            yield FieldFault(pointer, f"{label!r} is not a label of the model")
+            yield errors.FieldFault(pointer, f"{label!r} is not a label of the model")
         elif label in seen:
-            yield FieldFault(pointer, f"{label!r} is given twice")
+            yield errors.FieldFault(pointer, f"{label!r} is given twice")
         seen.add(label)
 
 

@@ -39,14 +39,9 @@ def text_faults(
 ) -> list[FieldFault]:
     """Return what is wrong with a text that will be stored.
 
-    Parameters
-    ----------
-    text : str
-        As the caller sent it.
-    pointer : str
-        Its place in the request body.
-    longest : int
-        Most characters it may have.
+    ``text``: As the caller sent it.
+    ``pointer``: Its place in the request body.
+    ``longest``: Most characters it may have.
     """
     faults = []
     if not blank_allowed and (not text or text.isspace()):

@@ -342,12 +342,8 @@ def _literal(parts: SplitResult) -> Address | None:
 def address_fault(address: Address, *, secure: bool, allow_private: bool) -> str | None:
     """Return why messages cannot be sent to an address, or None.
 
-    Parameters
-    ----------
-    secure : bool
-        Whether the connection is encrypted; if not, only private addresses are allowed.
-    allow_private : bool
-        Whether private, loopback and link-local addresses are allowed.
+    ``secure``: Whether the connection is encrypted; if not, only private addresses are allowed.
+    ``allow_private``: Whether private, loopback and link-local addresses are allowed.
     """
     target = _target(address)
     if target.is_multicast or target.is_unspecified:

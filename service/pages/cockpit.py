@@ -29,7 +29,7 @@ from setwise.service.pages.figures.numerals import (
     working_time,
 )
 from setwise.service.pages.figures.table import Figure
-from setwise.service.pages.rendering import SECURITY_HEADERS, page
+from setwise.service.pages.rendering import page, taken_away
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import who_may
 from setwise.service.services.all import Services
@@ -47,68 +47,14 @@ PERIODS = (
 )
 
 
-def cockpit() -> APIRouter:
-    """Return the routes of the cockpit."""
-    router = APIRouter(route_class=Page)
-    lead = who_may(Permission.REPORT)
-
-    @router.get(HERE)
-    def show(
-        services: ServicesOf,
-        visit: Annotated[Visit, Depends(lead)],
-        asked: Annotated[Asked, Depends(_asked)],
-    ) -> Response:
-        """Show every figure for a time, and what another threshold would do."""
-        seen, figures = _read(services, visit.caller, asked)
-        values = {
-            "now": seen.at,
-            "seen": seen,
-            "asked": asked,
-            "periods": [
-                (name, asked.address(days=days, pace=pace), asked.covers(days, pace))
-                for name, days, pace in PERIODS
-            ],
-            "tiles": _tiles(seen),
-            "figures": figures,
-            "compared": cockpit_what_if.compared(seen),
-            "curve": cockpit_what_if.for_script(seen),
-            "may_change": visit.caller.may(Permission.ADMINISTER),
-        }
-        return page("cockpit.html", values, visit=visit)
-
-    @router.get(f"{HERE}/{{name}}.{{form}}")
-    def download(
-        services: ServicesOf,
-        name: str,
-        form: str,
-        visit: Annotated[Visit, Depends(lead)],
-        asked: Annotated[Asked, Depends(_asked)],
-    ) -> Response:
-        """Give the numbers of one figure as CSV or JSON."""
-        _, figures = _read(services, visit.caller, asked)
-        found = figures.get(name)
-        if found is None or form not in {"csv", "json"}:
-            raise NotFound("The cockpit has no such figure.")
-        headers = {
-            **SECURITY_HEADERS,
-            "Cache-Control": "no-store",
-            "Content-Disposition": f'attachment; filename="setwise-{name}.{form}"',
-        }
-        if form == "csv":
-            return Response(found.as_csv(), media_type="text/csv", headers=headers)
-        return Response(found.as_json(), media_type="application/json", headers=headers)
-
-    return router
-
-
 @dataclass(frozen=True)
 class Asked:
     """What the address asks for."""
 
-    days: int
-    pace: Pace
-    threshold: float | None
-    target: float | None
+    days: int = USUAL_DAYS
+    pace: Pace = Pace.DAY
+    threshold: float | None = None
+    target: float | None = None
 
     def covers(self, days: int, pace: Pace) -> bool:
         """Return whether it is this time that is asked for."""
@@ -124,13 +70,46 @@ class Asked:
         return f"{HERE}{below}?{urlencode(wanted)}"
 
 
-def _asked(
-    days: int = USUAL_DAYS,
-    pace: Pace = Pace.DAY,
-    threshold: float | None = None,
-    target: float | None = None,
-) -> Asked:
-    return Asked(days, pace, threshold, target)
+Leads = Annotated[Visit, Depends(who_may(Permission.REPORT))]
+
+router = APIRouter(route_class=Page)
+
+
+@router.get(HERE)
+def show(services: ServicesOf, visit: Leads, asked: Annotated[Asked, Depends()]) -> Response:
+    """Show every figure for a time, and what another threshold would do."""
+    seen, figures = _read(services, visit.caller, asked)
+    values = {
+        "now": seen.at,
+        "seen": seen,
+        "asked": asked,
+        "periods": [
+            (name, asked.address(days=days, pace=pace), asked.covers(days, pace))
+            for name, days, pace in PERIODS
+        ],
+        "tiles": _tiles(seen),
+        "figures": figures,
+        "compared": cockpit_what_if.compared(seen),
+        "curve": cockpit_what_if.for_script(seen),
+        "may_change": visit.caller.may(Permission.ADMINISTER),
+    }
+    return page("cockpit.html", values, visit=visit)
+
+
+@router.get(f"{HERE}/{{name}}.{{form}}")
+def download(
+    services: ServicesOf,
+    name: str,
+    form: str,
+    visit: Leads,
+    asked: Annotated[Asked, Depends()],
+) -> Response:
+    """Give the numbers of one figure as CSV or JSON."""
+    _, figures = _read(services, visit.caller, asked)
+    found = figures.get(name)
+    if found is None:
+        raise NotFound("The cockpit has no such figure.")
+    return taken_away(found, form)
 
 
 FIGURES: tuple[Callable[[Cockpit], Figure], ...] = (

@@ -1,16 +1,15 @@
 """The review desk: the page, and what its script asks for, with the same services as the API."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends, Form, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Body, Depends, Form, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from setwise.service.api.http.dependencies import EdgeOf, ServicesOf
+from setwise.service.api.http.dependencies import EdgeOf, ServicesOf, answer
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.predictions import Reason
@@ -18,7 +17,6 @@ from setwise.service.domain.reviews import Oddity, ReviewKind, ReviewTask
 from setwise.service.domain.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
-from setwise.service.pages.sign_in import request_id_of
 from setwise.service.pages.visitors import who_may, who_sends, whose_script_sends
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
@@ -34,6 +32,12 @@ SKIP_REASONS = (
     "No suitable label",
     "Conflict of interest",
 )
+
+Reads = Annotated[Visit, Depends(who_may(Permission.REVIEW))]
+Sends = Annotated[Visit, Depends(whose_script_sends(Permission.REVIEW))]
+Submits = Annotated[Visit, Depends(who_sends(Permission.REVIEW))]
+
+router = APIRouter(route_class=Page)
 
 _Id = Annotated[str, Field(max_length=40)]
 _Label = Annotated[str, Field(max_length=1_000)]
@@ -68,186 +72,137 @@ class Skipped(_Asked):
     reason: str
 
 
-def desk() -> APIRouter:
-    """Return the routes of the review desk."""
-    router = APIRouter(route_class=Page)
-    reads, sends = who_may(Permission.REVIEW), whose_script_sends(Permission.REVIEW)
+@router.get(DESK)
+def show(edge: EdgeOf, visit: Reads) -> Response:
+    """Show the desk; without a script, the task that lies on it."""
+    mine = edge.services.reviews.mine(visit.caller)
+    task = item(edge.services, visit.caller, mine[0]) if mine else None
+    values = {"now": edge.now(), "task": task, "skip_reasons": SKIP_REASONS}
+    return page("desk.html", values, visit=visit)
 
-    @router.get(DESK)
-    def show(edge: EdgeOf, visit: Annotated[Visit, Depends(reads)]) -> Response:
-        """Show the desk; without a script, the task that lies on it."""
-        mine = edge.services.reviews.mine(visit.caller)
-        task = item(edge.services, visit.caller, mine[0]) if mine else None
-        values = {"now": edge.now(), "task": task, "skip_reasons": SKIP_REASONS}
-        return page("desk.html", values, visit=visit)
 
-    @router.get(f"{DESK}/progress")
-    def progress(
-        services: ServicesOf,
-        visit: Annotated[Visit, Depends(reads)],
-        within_s: Annotated[float, Query(ge=0, le=2 * DAY_S)] = DAY_S,
-    ) -> Response:
-        """Count what the person settled: since their own midnight, which the browser knows."""
-        done = services.reviews.done_within(visit.caller, timedelta(seconds=within_s))
-        return _json({"done": done})
+@router.get(f"{DESK}/progress")
+def progress(
+    services: ServicesOf,
+    visit: Reads,
+    within_s: Annotated[float, Query(ge=0, le=2 * DAY_S)] = DAY_S,
+) -> Response:
+    """Count what the person settled: since their own midnight, which the browser knows."""
+    done = services.reviews.done_within(visit.caller, timedelta(seconds=within_s))
+    return answer({"done": done})
 
-    @router.get(f"{DESK}/labels")
-    def find(
-        services: ServicesOf,
-        visit: Annotated[Visit, Depends(reads)],
-        query: Annotated[str, Query(max_length=200)] = "",
-    ) -> Response:
-        """Search the labels of the active model."""
-        found = services.reviews.search_labels(visit.caller, query, limit=MOST_FOUND)
-        return _json({"labels": found.labels, "total": found.total})
 
-    @router.post(f"{DESK}/next")
-    def take(
-        services: ServicesOf,
-        request: Request,
-        visit: Annotated[Visit, Depends(sends)],
-        asked: Annotated[Having, Body()],
-    ) -> Response:
-        """Give a task that the person holds and this tab does not have, or claim one."""
-        mine = (one for one in services.reviews.mine(visit.caller) if one.id not in asked.having)
-        task = next(mine, None) or services.reviews.claim(
-            visit.caller, request_id=request_id_of(request)
-        )
+@router.get(f"{DESK}/labels")
+def find(
+    services: ServicesOf,
+    visit: Reads,
+    query: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """Search the labels of the active model."""
+    found = services.reviews.search_labels(visit.caller, query, limit=MOST_FOUND)
+    return answer({"labels": found.labels, "total": found.total})
+
+
+@router.post(f"{DESK}/next")
+def take(
+    services: ServicesOf,
+    visit: Sends,
+    asked: Annotated[Having, Body()],
+) -> Response:
+    """Give a task that the person holds and this tab does not have, or claim one."""
+    mine = (one for one in services.reviews.mine(visit.caller) if one.id not in asked.having)
+    task = next(mine, None) or services.reviews.claim(visit.caller)
+    if task is None:
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+    return answer(item(services, visit.caller, task))
+
+
+def _held(services: Services, task: ReviewTask) -> Response:
+    return answer({"version": task.version, "expires_in_s": services.reviews.lease_left_s(task)})
+
+
+@router.post(TASK + "/heartbeat")
+def extend(services: ServicesOf, task_id: str, visit: Sends) -> Response:
+    """Keep a task for longer."""
+    return _held(services, services.reviews.extend(visit.caller, task_id))
+
+
+@router.post(TASK + "/take-back")
+def take_back(services: ServicesOf, task_id: str, visit: Sends) -> Response:
+    """Keep a task, even if it has returned to the queue."""
+    try:
+        return _held(services, services.reviews.extend(visit.caller, task_id))
+    except LeaseLost as lost:
+        task = services.reviews.claim(visit.caller, only=task_id)
         if task is None:
-            return Response(status_code=HTTPStatus.NO_CONTENT)
-        return _json(item(services, visit.caller, task))
-
-    router.include_router(_holding(sends))
-    router.include_router(_deciding(sends))
-    router.include_router(plain_desk(DESK))
-    return router
+            raise LeaseLost("Another reviewer has this task now, or it waits for a lead.") from lost
+        return _held(services, task)
 
 
-def _holding(sends: Callable[..., Visit]) -> APIRouter:
-    """Return the routes on a task that stays undecided."""
-    router = APIRouter(route_class=Page)
-
-    def held(services: Services, task: ReviewTask) -> Response:
-        return _json({"version": task.version, "expires_in_s": services.reviews.lease_left_s(task)})
-
-    @router.post(TASK + "/heartbeat")
-    def extend(
-        services: ServicesOf, task_id: str, visit: Annotated[Visit, Depends(sends)]
-    ) -> Response:
-        """Keep a task for longer."""
-        return held(services, services.reviews.extend(visit.caller, task_id))
-
-    @router.post(TASK + "/take-back")
-    def take_back(
-        services: ServicesOf,
-        request: Request,
-        task_id: str,
-        visit: Annotated[Visit, Depends(sends)],
-    ) -> Response:
-        """Keep a task, even if it has returned to the queue."""
-        try:
-            return held(services, services.reviews.extend(visit.caller, task_id))
-        except LeaseLost as lost:
-            task = services.reviews.claim(
-                visit.caller, only=task_id, request_id=request_id_of(request)
-            )
-            if task is None:
-                raise LeaseLost(
-                    "Another reviewer has this task now, or it waits for a lead."
-                ) from lost
-            return held(services, task)
-
-    @router.post(TASK + "/release")
-    def release(
-        services: ServicesOf,
-        request: Request,
-        task_id: str,
-        visit: Annotated[Visit, Depends(sends)],
-    ) -> Response:
-        """Give a task back to the queue."""
-        services.reviews.release(visit.caller, task_id, request_id=request_id_of(request))
-        return Response(status_code=HTTPStatus.NO_CONTENT)
-
-    @router.post(TASK + "/check")
-    def check(
-        services: ServicesOf,
-        task_id: str,
-        visit: Annotated[Visit, Depends(sends)],
-        chosen: Annotated[Chosen, Body()],
-    ) -> Response:
-        """Say what is odd about a label set."""
-        task = services.reviews.my_task(visit.caller, task_id)
-        (odd,) = services.reviews.check(visit.caller, task, [chosen.labels])
-        return _json({"warnings": warnings_of(odd)})
-
-    @router.post(TASK + "/explain")
-    def explain(
-        services: ServicesOf,
-        task_id: str,
-        visit: Annotated[Visit, Depends(sends)],
-        chosen: Annotated[Chosen, Body()],
-    ) -> Response:
-        """Say which terms of the document speak for or against labels."""
-        task = services.reviews.my_task(visit.caller, task_id)
-        weighed = services.reviews.explain(visit.caller, task, chosen.labels)
-        return _json({"terms": [[one._asdict() for one in terms] for terms in weighed]})
-
-    return router
+@router.post(TASK + "/release")
+def release(services: ServicesOf, task_id: str, visit: Sends) -> Response:
+    """Give a task back to the queue."""
+    services.reviews.release(visit.caller, task_id)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def _deciding(sends: Callable[..., Visit]) -> APIRouter:
-    """Return the routes by which a task leaves the desk, and comes back."""
-    router = APIRouter(route_class=Page)
-
-    @router.post(TASK + "/decide")
-    def decide(
-        services: ServicesOf,
-        request: Request,
-        task_id: str,
-        visit: Annotated[Visit, Depends(sends)],
-        decision: Annotated[Decision, Body()],
-    ) -> Response:
-        """Store a decision, and say for how long it may be taken back."""
-        decided = services.reviews.decide(
-            visit.caller,
-            task_id,
-            decision.labels,
-            decision.comment,
-            decision.version,
-            request_id=request_id_of(request),
-        )
-        return _json({"version": decided.task.version, "undo_s": decided.undo_s})
-
-    @router.post(TASK + "/undo")
-    def undo(
-        services: ServicesOf,
-        request: Request,
-        task_id: str,
-        visit: Annotated[Visit, Depends(sends)],
-    ) -> Response:
-        """Take the last decision back, and give its task again."""
-        task = services.reviews.undo(visit.caller, task_id, request_id=request_id_of(request))
-        return _json(item(services, visit.caller, task))
-
-    @router.post(TASK + "/skip")
-    def skip(
-        services: ServicesOf,
-        request: Request,
-        task_id: str,
-        visit: Annotated[Visit, Depends(sends)],
-        skipped: Annotated[Skipped, Body()],
-    ) -> Response:
-        """Pass a task on to another reviewer."""
-        services.reviews.skip(
-            visit.caller, task_id, skipped.reason, request_id=request_id_of(request)
-        )
-        return Response(status_code=HTTPStatus.NO_CONTENT)
-
-    return router
+@router.post(TASK + "/check")
+def check(
+    services: ServicesOf,
+    task_id: str,
+    visit: Sends,
+    chosen: Annotated[Chosen, Body()],
+) -> Response:
+    """Say what is odd about a label set."""
+    task = services.reviews.my_task(visit.caller, task_id)
+    (odd,) = services.reviews.check(visit.caller, task, [chosen.labels])
+    return answer({"warnings": warnings_of(odd)})
 
 
-def _json(content: object) -> Response:
-    return JSONResponse(content, headers={"Cache-Control": "no-store"})
+@router.post(TASK + "/explain")
+def explain(
+    services: ServicesOf,
+    task_id: str,
+    visit: Sends,
+    chosen: Annotated[Chosen, Body()],
+) -> Response:
+    """Say which terms of the document speak for or against labels."""
+    task = services.reviews.my_task(visit.caller, task_id)
+    weighed = services.reviews.explain(visit.caller, task, chosen.labels)
+    return answer({"terms": [[one._asdict() for one in terms] for terms in weighed]})
+
+
+@router.post(TASK + "/decide")
+def decide(
+    services: ServicesOf,
+    task_id: str,
+    visit: Sends,
+    decision: Annotated[Decision, Body()],
+) -> Response:
+    """Store a decision, and say for how long it may be taken back."""
+    decided = services.reviews.decide(
+        visit.caller, task_id, decision.labels, decision.comment, decision.version
+    )
+    return answer({"version": decided.task.version, "undo_s": decided.undo_s})
+
+
+@router.post(TASK + "/undo")
+def undo(services: ServicesOf, task_id: str, visit: Sends) -> Response:
+    """Take the last decision back, and give its task again."""
+    task = services.reviews.undo(visit.caller, task_id)
+    return answer(item(services, visit.caller, task))
+
+
+@router.post(TASK + "/skip")
+def skip(
+    services: ServicesOf,
+    task_id: str,
+    visit: Sends,
+    skipped: Annotated[Skipped, Body()],
+) -> Response:
+    """Pass a task on to another reviewer."""
+    services.reviews.skip(visit.caller, task_id, skipped.reason)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 Json = dict[str, object]
@@ -358,37 +313,23 @@ def _offered(task: ReviewTask) -> Sequence[Sequence[str]]:
     return () if task.blind else [one.labels for one in task.prediction.scored.candidates]
 
 
-def plain_desk(desk: str) -> APIRouter:
-    """Return the routes that take forms; they lead back to the page ``desk``."""
-    router = APIRouter(route_class=Page)
-    submits = who_sends(Permission.REVIEW)
+@router.post(f"{DESK}/claim")
+def claim(services: ServicesOf, visit: Submits) -> Response:
+    """Lay the next task on the desk."""
+    if not services.reviews.mine(visit.caller):
+        services.reviews.claim(visit.caller)
+    return go(DESK)
 
-    @router.post(f"{desk}/claim")
-    def claim(
-        services: ServicesOf, request: Request, visit: Annotated[Visit, Depends(submits)]
-    ) -> Response:
-        """Lay the next task on the desk."""
-        if not services.reviews.mine(visit.caller):
-            services.reviews.claim(visit.caller, request_id=request_id_of(request))
-        return go(desk)
 
-    @router.post(f"{desk}/settle")
-    def settle(
-        services: ServicesOf,
-        request: Request,
-        visit: Annotated[Visit, Depends(submits)],
-        form: Annotated[Submitted, Depends()],
-    ) -> Response:
-        """Decide, and lay the next task on the desk."""
-        task = services.reviews.my_task(visit.caller, form.task)
-        services.reviews.decide(
-            visit.caller,
-            task.id,
-            form.decided(task),
-            form.comment.strip() or None,
-            form.version,
-            request_id=request_id_of(request),
-        )
-        return claim(services, request, visit)
-
-    return router
+@router.post(f"{DESK}/settle")
+def settle(
+    services: ServicesOf,
+    visit: Submits,
+    form: Annotated[Submitted, Depends()],
+) -> Response:
+    """Decide, and lay the next task on the desk."""
+    task = services.reviews.my_task(visit.caller, form.task)
+    services.reviews.decide(
+        visit.caller, task.id, form.decided(task), form.comment.strip() or None, form.version
+    )
+    return claim(services, visit)

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import mimetypes
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -50,12 +51,8 @@ def page(
 ) -> Response:
     """Return a page made from a template.
 
-    Parameters
-    ----------
-    values : mapping
-        What the template names. ``now`` is the present time unless given.
-    visit : Visit or None
-        Who reads it; their places, their name and a way to sign out stand in the header.
+    ``values``: What the template names. ``now`` is the present time unless given.
+    ``visit``: Who reads it; their places, their name and a way to sign out stand in the header.
     """
     given = {"now": datetime.now(UTC), **(values or {}), "visit": visit}
     return Response(
@@ -179,80 +176,10 @@ def _reads_gzip(accepted: str) -> bool:
     return False
 
 
-GLOSSARY: dict[str, str] = {
-    "accuracy": (
-        "The share of label sets that were right as a whole. It is known only where a reviewer or "
-        "another program has given the right answer."
-    ),
-    "adjudication": (
-        "A lead decides between two answers that differ: an auditor's and the model's, or two "
-        "reviewers'. The lead's answer counts as the truth."
-    ),
-    "audit": (
-        "A document drawn at random and read by a reviewer who does not see the prediction. "
-        "The random draw makes audits a fair measure of the model on all documents."
-    ),
-    "breaker": (
-        "Watches the audits and stops automatic sending when they show that the target is no "
-        "longer met. The rate of false alarms is bounded."
-    ),
-    "calibrated": (
-        "Confidence you can take literally: of the sets with a confidence of 90 %, nine in ten "
-        "are right. A calibrator learns this from reviewed documents."
-    ),
-    "certified": (
-        "Proved by audits: at this threshold, at least the target share of what is sent is "
-        "right, and the proof is wrong no more often than the policy's risk allows."
-    ),
-    "calibrator": (
-        "Turns a model's score into a confidence. It learns from reviewed documents how often "
-        "sets with such a score were right; label sets stay the same."
-    ),
-    "confidence": (
-        "The calibrated probability that the whole label set is right, from 0 to 1. One label "
-        "too many or too few makes a set wrong."
-    ),
-    "coverage": (
-        "The share of all documents that is sent without a review; also called automation. A "
-        "higher threshold sends fewer documents and makes fewer errors."
-    ),
-    "exact bounds": (
-        "The range in which the true share lies, given the counts (Clopper and "
-        "Pearson). It holds for any number of checks."
-    ),
-    "noise": (
-        "How often reviewers answer wrongly: they reject a right set (alpha) or accept a "
-        "wrong one (beta). The calibrator can correct for known rates."
-    ),
-    "overlap": (
-        "A second reviewer reads the same document without seeing the first answer. Where the "
-        "two differ, a lead decides."
-    ),
-    "policy": (
-        "The rules by which documents are sent or held back: target, risk, threshold, audits. "
-        "Every change makes a new version, and every prediction names the one that decided it."
-    ),
-    "risk": (
-        "The accepted probability that the audits prove a threshold that misses the target. All "
-        "attempts for one calibrator share it."
-    ),
-    "set accuracy": (
-        "The share of documents whose whole label set is right, none missing and none too many. "
-        "It is stricter than counting labels one by one."
-    ),
-    "shadow run": (
-        "Another model scores the documents that come in and decides nothing, so that both can "
-        "be compared before it is activated."
-    ),
-    "target": (
-        "The share of automatically sent label sets that must be right. The administrator chooses "
-        "it; the audits prove whether it is met."
-    ),
-    "threshold": (
-        "The lowest confidence at which a label set is sent without a review. A lower threshold "
-        "sends more documents; a higher one makes fewer errors."
-    ),
-}
+GLOSSARY: dict[str, str] = tomllib.loads(
+    files("setwise.service.pages").joinpath("glossary.toml").read_text("utf-8")
+)
+"""What words mean, for a fold beside them."""
 
 
 @dataclass(frozen=True)

@@ -9,114 +9,94 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Request, Response
 
 from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf
-from setwise.service.domain.errors import (
-    InvalidRequest,
-    NotFound,
-    ServiceError,
-    TooManyRequests,
-    Unauthenticated,
-    WrongPassword,
-)
+from setwise.service.domain import errors
+from setwise.service.domain.callers import ANONYMOUS
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import LOGIN, local, who_may, who_sends
 from setwise.service.sign_in.oidc import Attempt, OpenIdConnect
-from setwise.service.sign_in.sessions import Visit, address_of
+from setwise.service.sign_in.sessions import Visit, from_request
+
+Visits = Annotated[Visit, Depends(who_may())]
+Sends = Annotated[Visit, Depends(who_sends())]
+
+router = APIRouter(route_class=Page)
 
 
-def doors() -> APIRouter:
-    """Return the routes of the pages at the door."""
-    router = APIRouter(route_class=Page)
+@router.get(LOGIN)
+def ask(edge: EdgeOf, request: Request, next: str = "/") -> Response:  # noqa: A002 -- its name in addresses
+    """Ask who is there, unless it is known."""
+    try:
+        edge.sessions.visit(request)
+    except errors.Unauthenticated:
+        return _form(edge, request, back=local(next))
+    return go(local(next))
 
-    @router.get(LOGIN)
-    def ask(edge: EdgeOf, request: Request, next: str = "/") -> Response:  # noqa: A002 -- its name in addresses
-        """Ask who is there, unless it is known."""
-        try:
-            edge.sessions.visit(request)
-        except Unauthenticated:
-            return _form(edge, request, back=local(next))
-        return go(local(next))
 
-    @router.post(LOGIN)
-    def sign_in(
-        *,
-        edge: EdgeOf,
-        request: Request,
-        login: Annotated[str, Form()] = "",
-        password: Annotated[str, Form()] = "",
-        back: Annotated[str, Form()] = "/",
-        csrf: Annotated[str, Form()] = "",
-    ) -> Response:
-        """Begin a session, or say why not."""
-        edge.sessions.check_form(request, csrf)
-        try:
-            signed_in, token = edge.services.accounts.sign_in(
-                login,
-                password,
-                address=address_of(request),
-                device=edge.sessions.device(request),
-                request_id=request_id_of(request),
-            )
-        except (WrongPassword, TooManyRequests) as error:
-            return _form(edge, request, back=local(back), login=login, error=error)
-        answer = go(local(back))
-        edge.sessions.begin(request, answer, token)
-        edge.sessions.know(request, answer, signed_in.person.login)
-        return answer
-
-    @router.post("/logout")
-    def sign_out(
-        edge: EdgeOf, request: Request, visit: Annotated[Visit, Depends(who_sends())]
-    ) -> Response:
-        """End the session."""
-        edge.services.accounts.sign_out(
-            visit.token, address=visit.caller.address, request_id=request_id_of(request)
+@router.post(LOGIN)
+def sign_in(
+    *,
+    edge: EdgeOf,
+    request: Request,
+    login: Annotated[str, Form()] = "",
+    password: Annotated[str, Form()] = "",
+    back: Annotated[str, Form()] = "/",
+    csrf: Annotated[str, Form()] = "",
+) -> Response:
+    """Begin a session, or say why not."""
+    edge.sessions.check_form(request, csrf)
+    try:
+        signed_in, token = edge.services.accounts.sign_in(
+            login,
+            password,
+            visitor=from_request(ANONYMOUS, request),
+            device=edge.sessions.device(request),
         )
-        answer = go(LOGIN)
-        edge.sessions.end(request, answer)
-        return answer
+    except (errors.WrongPassword, errors.TooManyRequests) as error:
+        return _form(edge, request, back=local(back), login=login, error=error)
+    answer = go(local(back))
+    edge.sessions.begin(request, answer, token)
+    edge.sessions.know(request, answer, signed_in.person.login)
+    return answer
 
-    return router
+
+@router.post("/logout")
+def sign_out(edge: EdgeOf, request: Request, visit: Sends) -> Response:
+    """End the session."""
+    edge.services.accounts.sign_out(visit.token, visit.caller)
+    answer = go(LOGIN)
+    edge.sessions.end(request, answer)
+    return answer
 
 
-def accounts() -> APIRouter:
-    """Return the routes on which people see to their own account."""
-    router = APIRouter(route_class=Page)
+@router.get("/account")
+def account(visit: Visits) -> Response:
+    """Show who is signed in, and take another password."""
+    return page("account.html", {"error": None, "done": False}, visit=visit)
 
-    @router.get("/account")
-    def account(visit: Annotated[Visit, Depends(who_may())]) -> Response:
-        """Show who is signed in, and take another password."""
-        return page("account.html", {"error": None, "done": False}, visit=visit)
 
-    @router.post("/account/password")
-    def change_password(
-        *,
-        services: ServicesOf,
-        request: Request,
-        visit: Annotated[Visit, Depends(who_sends())],
-        old: Annotated[str, Form()] = "",
-        new: Annotated[str, Form()] = "",
-        again: Annotated[str, Form()] = "",
-    ) -> Response:
-        """Take another password; the person's other sessions end."""
-        status = HTTPStatus.UNPROCESSABLE_ENTITY
-        wrong = None if new == again else "The new passwords do not match; nothing was changed."
-        if wrong is None:
-            try:
-                services.accounts.change_own_password(
-                    visit.caller, visit.session, old, new, request_id=request_id_of(request)
-                )
-            except (WrongPassword, InvalidRequest) as error:
-                wrong = _words(error)
-            except TooManyRequests as error:
-                wrong, status = error.detail, HTTPStatus.TOO_MANY_REQUESTS
-        if wrong is None:
-            status = HTTPStatus.OK
-        return page(
-            "account.html", {"error": wrong, "done": wrong is None}, visit=visit, status=status
-        )
-
-    return router
+@router.post("/account/password")
+def change_password(
+    *,
+    services: ServicesOf,
+    visit: Sends,
+    old: Annotated[str, Form()] = "",
+    new: Annotated[str, Form()] = "",
+    again: Annotated[str, Form()] = "",
+) -> Response:
+    """Take another password; the person's other sessions end."""
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+    wrong = None if new == again else "The new passwords do not match; nothing was changed."
+    if wrong is None:
+        try:
+            services.accounts.change_own_password(visit.caller, visit.session, old, new)
+        except (errors.WrongPassword, errors.InvalidRequest) as error:
+            wrong = _words(error)
+        except errors.TooManyRequests as error:
+            wrong, status = error.detail, HTTPStatus.TOO_MANY_REQUESTS
+    if wrong is None:
+        status = HTTPStatus.OK
+    return page("account.html", {"error": wrong, "done": wrong is None}, visit=visit, status=status)
 
 
 def _form(
@@ -125,13 +105,13 @@ def _form(
     *,
     back: str,
     login: str = "",
-    error: ServiceError | None = None,
+    error: errors.ServiceError | None = None,
 ) -> Response:
     status = HTTPStatus.OK
     bound = Response()
     token = edge.sessions.form_token(request, bound)
     if error is not None:
-        late = isinstance(error, TooManyRequests)
+        late = isinstance(error, errors.TooManyRequests)
         status = HTTPStatus.TOO_MANY_REQUESTS if late else HTTPStatus.FORBIDDEN
     answer = page(
         "login.html",
@@ -145,20 +125,14 @@ def _form(
         status=status,
     )
     answer.headers["Set-Cookie"] = bound.headers["Set-Cookie"]
-    if isinstance(error, TooManyRequests):
+    if isinstance(error, errors.TooManyRequests):
         answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     return answer
 
 
-def _words(error: ServiceError) -> str:
-    faults = error.faults if isinstance(error, InvalidRequest) else ()
+def _words(error: errors.ServiceError) -> str:
+    faults = error.faults if isinstance(error, errors.InvalidRequest) else ()
     return " ".join([error.detail, *(f"It {fault.detail}." for fault in faults)])
-
-
-def request_id_of(request: Request) -> str | None:
-    """Return the id under which a request is logged."""
-    request_id: str | None = request.scope.get("state", {}).get("request_id")
-    return request_id
 
 
 CALLBACK = f"{LOGIN}/oidc/callback"
@@ -166,56 +140,53 @@ CALLBACK = f"{LOGIN}/oidc/callback"
 
 def _provider(edge: EdgeOf) -> OpenIdConnect:
     if edge.provider is None:
-        raise NotFound("This service has no identity provider.")
+        raise errors.NotFound("This service has no identity provider.")
     return edge.provider
 
 
 Provider = Annotated[OpenIdConnect, Depends(_provider)]
 
 
-def external_doors() -> APIRouter:
-    """Return the routes between this service and the provider."""
-    router = APIRouter(route_class=Page)
+@router.get(f"{LOGIN}/oidc")
+def leave(
+    edge: EdgeOf,
+    provider: Provider,
+    request: Request,
+    next: str = "/",  # noqa: A002 -- its name in addresses
+) -> Response:
+    """Send the browser to the provider."""
+    attempt = Attempt.begin(local(next))
+    cookies = edge.sessions
+    answer = go(provider.address(attempt, cookies.origin(request) + CALLBACK))
+    cookies.remember(request, answer, json.dumps(asdict(attempt)))
+    return answer
 
-    @router.get(f"{LOGIN}/oidc")
-    def leave(
-        edge: EdgeOf,
-        provider: Provider,
-        request: Request,
-        next: str = "/",  # noqa: A002 -- its name in addresses
-    ) -> Response:
-        """Send the browser to the provider."""
-        attempt = Attempt.begin(local(next))
-        cookies = edge.sessions
-        answer = go(provider.address(attempt, cookies.origin(request) + CALLBACK))
-        cookies.remember(request, answer, json.dumps(asdict(attempt)))
-        return answer
 
-    @router.get(CALLBACK)
-    def arrive(
-        *,
-        edge: EdgeOf,
-        provider: Provider,
-        request: Request,
-        code: str = "",
-        state: str = "",
-        error: str = "",
-    ) -> Response:
-        """Begin a session for whomever the provider vouches for."""
-        cookies = edge.sessions
-        kept = cookies.recall(request)
-        attempt = Attempt(**json.loads(kept)) if kept else None
-        if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
-            raise Unauthenticated("This sign-in was started in another browser, or too long ago.")
-        if error or not code:
-            raise Unauthenticated("The identity provider did not sign you in. Try again.")
-        identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
-        _, token = edge.services.accounts.sign_in_externally(
-            identity, address=address_of(request), request_id=request_id_of(request)
+@router.get(CALLBACK)
+def arrive(
+    *,
+    edge: EdgeOf,
+    provider: Provider,
+    request: Request,
+    code: str = "",
+    state: str = "",
+    error: str = "",
+) -> Response:
+    """Begin a session for whomever the provider vouches for."""
+    cookies = edge.sessions
+    kept = cookies.recall(request)
+    attempt = Attempt(**json.loads(kept)) if kept else None
+    if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
+        raise errors.Unauthenticated(
+            "This sign-in was started in another browser, or too long ago."
         )
-        answer = go(local(attempt.back))
-        cookies.begin(request, answer, token)
-        cookies.forget(request, answer)
-        return answer
-
-    return router
+    if error or not code:
+        raise errors.Unauthenticated("The identity provider did not sign you in. Try again.")
+    identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
+    _, token = edge.services.accounts.sign_in_externally(
+        identity, visitor=from_request(ANONYMOUS, request)
+    )
+    answer = go(local(attempt.back))
+    cookies.begin(request, answer, token)
+    cookies.forget(request, answer)
+    return answer

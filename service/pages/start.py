@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from http import HTTPStatus
 from typing import Annotated
 
@@ -13,12 +12,10 @@ from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Reason
+from setwise.service.pages import cockpit, desk, sign_in
 from setwise.service.pages.board.sections import board
-from setwise.service.pages.cockpit import cockpit
-from setwise.service.pages.desk import desk
 from setwise.service.pages.rendering import SECURITY_HEADERS, assets, page
 from setwise.service.pages.routes import Page
-from setwise.service.pages.sign_in import accounts, doors, external_doors
 from setwise.service.pages.visitors import who_may
 from setwise.service.services.all import Services
 from setwise.service.services.reports import Counts
@@ -35,32 +32,27 @@ WHY = {
 }
 
 
-@cache
-def pages() -> APIRouter:
-    """Return the routes of the pages; they take the services from each request."""
-    router = APIRouter(route_class=Page)
-    for part in (doors(), accounts(), cockpit(), board(), desk(), external_doors()):
-        router.include_router(part)
+router = APIRouter(route_class=Page)
+for part in (sign_in.router, cockpit.router, board(), desk.router):
+    router.include_router(part)
 
-    @router.get("/")
-    def start(edge: EdgeOf, visit: Annotated[Visit, Depends(who_may())]) -> Response:
-        """Say what has been done with the documents that came in, and what waits."""
-        values = {"now": edge.now(), **_overview(edge.services, visit.caller)}
-        return page("start.html", values, visit=visit)
 
-    @router.get("/static/{name}")
-    def asset(edge: EdgeOf, name: str) -> Response:
-        """Give a style sheet or an image of the pages."""
-        found = assets().get(name)
-        if found is None:
-            return page("missing.html", {"now": edge.now()}, status=HTTPStatus.NOT_FOUND)
-        # The address carries a digest of the content, so a copy never goes stale.
-        caching = {"Cache-Control": "public, max-age=31536000, immutable"}
-        return Response(
-            found.content, media_type=found.media_type, headers=SECURITY_HEADERS | caching
-        )
+@router.get("/")
+def start(edge: EdgeOf, visit: Annotated[Visit, Depends(who_may())]) -> Response:
+    """Say what has been done with the documents that came in, and what waits."""
+    values = {"now": edge.now(), **_overview(edge.services, visit.caller)}
+    return page("start.html", values, visit=visit)
 
-    return router
+
+@router.get("/static/{name}")
+def asset(edge: EdgeOf, name: str) -> Response:
+    """Give a style sheet or an image of the pages."""
+    found = assets().get(name)
+    if found is None:
+        return page("missing.html", {"now": edge.now()}, status=HTTPStatus.NOT_FOUND)
+    # The address carries a digest of the content, so a copy never goes stale.
+    caching = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(found.content, media_type=found.media_type, headers=SECURITY_HEADERS | caching)
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,7 @@ LOGIN = "/login"
 class SignInFirst(Exception):
     """A page was requested without a session.
 
-    Parameters
-    ----------
-    back : str
-        The address that they asked for.
+    ``back``: The address that they asked for.
     """
 
     def __init__(self, back: str) -> None:

@@ -27,12 +27,9 @@ def scored_sets(
 
     Raises `ValueError` if a number is not finite, which JSON cannot represent.
 
-    Parameters
-    ----------
-    predictions : SetPredictions
-        Predictions of the documents, with the confidences to show.
-    own_confidences : float64 ndarray of shape (n_sets,), optional
-        The model's own confidences, if a calibrator learnt from reviews replaced them.
+    ``predictions``: Predictions of the documents, with the confidences to show.
+    ``own_confidences``: The model's own confidences, if a calibrator learnt from reviews replaced
+    them.
     """
     sets = predictions.candidates
     scores = np.minimum(np.exp(sets.log_score), 1.0)

@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from fsspec.implementations.local import LocalFileSystem
 
-from setwise.service.domain.errors import (
-    CalibrationDamaged,
-    FieldFault,
-    InvalidRequest,
-    ModelDamaged,
-    ModelUnavailable,
-)
+from setwise.service.domain import errors
 from setwise.service.domain.models import ModelVersion
 from setwise.service.runtime.object_stores import open_store
 
@@ -49,14 +43,9 @@ LARGEST_ARTIFACT = 20_000_000_000
 class FolderOrObjectStore:
     """An `ArtifactStore` on any file system that fsspec supports.
 
-    Parameters
-    ----------
-    url : str
-        Folder, or fsspec URL such as ``s3://bucket/models``.
-    cache : Path
-        Folder for local copies of a remote store.
-    new_id, now : callable
-        Return ids and times.
+    ``url``: Folder, or fsspec URL such as ``s3://bucket/models``.
+    ``cache``: Folder for local copies of a remote store.
+    ``new_id``, ``now``: Return ids and times.
     """
 
     def __init__(
@@ -123,8 +112,10 @@ class FolderOrObjectStore:
             if self._remote and not _is_sound(folder, _verified):
                 self._download(location, _verified)
             return _verified(folder)
-        except (InvalidRequest, OSError) as error:
-            raise ModelUnavailable(f"The model {location} cannot be loaded: {error}") from error
+        except (errors.InvalidRequest, OSError) as error:
+            raise errors.ModelUnavailable(
+                f"The model {location} cannot be loaded: {error}"
+            ) from error
 
     def add_calibrator(self, kept: "KeptRecalibration") -> str:
         """Store a calibrator under the digest of its content; return its location."""
@@ -156,7 +147,7 @@ class FolderOrObjectStore:
                 self._download(location, load_recalibration)
             return load_recalibration(folder)
         except (ArtifactError, OSError) as error:
-            raise CalibrationDamaged(
+            raise errors.CalibrationDamaged(
                 f"The calibrator {location} cannot be loaded: {error}"
             ) from error
 
@@ -173,8 +164,10 @@ class FolderOrObjectStore:
             if self._remote and not _is_sound(folder, read_calibration_rows):
                 self._download(model.location, _verified)
             return read_calibration_rows(folder)
-        except (ArtifactError, InvalidRequest, OSError) as error:
-            raise ModelDamaged(f"The model {model.location} cannot be read: {error}") from error
+        except (ArtifactError, errors.InvalidRequest, OSError) as error:
+            raise errors.ModelDamaged(
+                f"The model {model.location} cannot be read: {error}"
+            ) from error
 
     def _keep(self, incoming: Path, location: str, check: Check) -> None:
         target = self._local / location
@@ -265,8 +258,10 @@ def _unpack(archive: BinaryIO, folder: Path) -> None:
         raise _not_an_artifact(f"it cannot be unpacked: {error}") from error
 
 
-def _not_an_artifact(why: str) -> InvalidRequest:
-    return InvalidRequest(f"This is not an artifact in a ZIP file: {why}.", [FieldFault("", why)])
+def _not_an_artifact(why: str) -> errors.InvalidRequest:
+    return errors.InvalidRequest(
+        f"This is not an artifact in a ZIP file: {why}.", [errors.FieldFault("", why)]
+    )
 
 
 def _verified(folder: str | Path) -> "SetPredictor":
@@ -276,15 +271,15 @@ def _verified(folder: str | Path) -> "SetPredictor":
     try:
         return load(folder)
     except (ArtifactError, OSError) as error:
-        raise InvalidRequest(
-            f"This is not a sound artifact: {error}", [FieldFault("/source", str(error))]
+        raise errors.InvalidRequest(
+            f"This is not a sound artifact: {error}", [errors.FieldFault("/source", str(error))]
         ) from error
 
 
 def _is_sound(folder: Path, check: Check) -> bool:
     try:
         check(folder)
-    except (InvalidRequest, ValueError, OSError):
+    except (errors.InvalidRequest, ValueError, OSError):
         return False
     return True
 

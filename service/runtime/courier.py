@@ -32,10 +32,7 @@ log = structlog.get_logger(__name__)
 class Courier:
     """Routes and delivers messages until it is stopped.
 
-    Parameters
-    ----------
-    poll_s : float
-        Pause before checking for new messages and due deliveries, in seconds.
+    ``poll_s``: Pause before checking for new messages and due deliveries, in seconds.
     """
 
     def __init__(self, webhooks: Webhooks, send: HttpSender, now: Clock, *, poll_s: float) -> None:

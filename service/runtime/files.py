@@ -36,10 +36,7 @@ log = structlog.get_logger(__name__)
 class FolderOrObjectFiles:
     """Stores files in a folder, or in an object store of fsspec.
 
-    Parameters
-    ----------
-    url : str
-        Folder, or fsspec URL such as ``s3://bucket/jobs``.
+    ``url``: Folder, or fsspec URL such as ``s3://bucket/jobs``.
     """
 
     def __init__(self, url: str) -> None:

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
-from setwise.service.domain.errors import (
-    CalibrationDamaged,
-    FieldFault,
-    InvalidRequest,
-    ModelDamaged,
-    ModelUnavailable,
-    ServiceError,
-)
+from setwise.service.domain import errors
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Document, ScoredSet, TermWeight
 from setwise.service.domain.recalibration import Calibration
@@ -53,14 +46,16 @@ class LoadedPredictor:
             self._predictor.version,
             self._predictor.calibrator_version,
         ):
-            raise CalibrationDamaged(
+            raise errors.CalibrationDamaged(
                 f"The calibrator {calibrator.version} was learnt for model "
                 f"{calibrator.model_version}, not for {self._predictor.version}."
             )
         if calibrator is not None:
             known = len(calibrator.recalibration.label_weights)
             if known != len(self._predictor.label_names):
-                raise CalibrationDamaged(f"The calibrator {calibrator.version} has {known} labels.")
+                raise errors.CalibrationDamaged(
+                    f"The calibrator {calibrator.version} has {known} labels."
+                )
         return LoadedPredictor(self._predictor, calibrator)
 
     @property
@@ -125,17 +120,17 @@ class LoadedPredictor:
 
         known = set(self.labels)
         faults = [
-            FieldFault(f"/labels/{place}", f"{label!r} is not a label of the model")
+            errors.FieldFault(f"/labels/{place}", f"{label!r} is not a label of the model")
             for place, label in enumerate(labels)
             if label not in known
         ]
         if faults:
-            raise InvalidRequest("Nothing can be said of these labels.", faults)
+            raise errors.InvalidRequest("Nothing can be said of these labels.", faults)
         content = document.text if document.text is not None else document.features
         try:
             row = document_row(self._predictor, content or {})
         except ValueError as error:
-            raise InvalidRequest(f"The document cannot be explained: {error}.") from error
+            raise errors.InvalidRequest(f"The document cannot be explained: {error}.") from error
         return [
             tuple(TermWeight(term.name, term.weight) for term in terms)
             for terms in weigh_terms(self._predictor, row, labels)
@@ -160,7 +155,7 @@ class LoadedPredictor:
         texts = [document.text for document in documents if document.text is not None]
         if len(texts) < len(documents):
             detail = "The active model reads text: send text, not features."
-            raise InvalidRequest(detail, [FieldFault("/document/features", detail)])
+            raise errors.InvalidRequest(detail, [errors.FieldFault("/document/features", detail)])
         return self._predictor.predict_texts(texts)
 
     def _score_features(self, documents: Sequence[Document]) -> "SetPredictions":
@@ -170,15 +165,18 @@ class LoadedPredictor:
         for document in documents:
             if document.features is None:
                 detail = "The active model reads vectors: send features, not text."
-                raise InvalidRequest(detail, [FieldFault("/document/text", detail)])
+                raise errors.InvalidRequest(detail, [errors.FieldFault("/document/text", detail)])
             rows.append(document.features)
         try:
             return self._predictor.predict_features(rows)
         except UnknownFeatures as error:
             detail = "is not a feature of the active model"
-            raise InvalidRequest(
+            raise errors.InvalidRequest(
                 f"The document has {error}.",
-                [FieldFault(f"/document/features/{escaped(name)}", detail) for name in error.names],
+                [
+                    errors.FieldFault(f"/document/features/{escaped(name)}", detail)
+                    for name in error.names
+                ],
             ) from error
 
 
@@ -242,9 +240,9 @@ class ModelRegistry:
         """Return the serving model; raises `ModelUnavailable` without one."""
         serving = self._serving
         if serving is None and self._loading is not None:
-            raise ModelUnavailable(f"{self._loading}; ask again in a moment.")
+            raise errors.ModelUnavailable(f"{self._loading}; ask again in a moment.")
         if serving is None:
-            raise ModelUnavailable(
+            raise errors.ModelUnavailable(
                 "No model is active; add one: setwise model add ARTIFACT --activate."
             )
         return serving[1]
@@ -265,18 +263,18 @@ class ModelRegistry:
             wanted = _Wanted(model, transaction.calibrations.active(model.id))
         try:
             predictor = self._read(wanted, LoadedPredictor(self._store.load(model.location)))
-        except ServiceError as error:
-            raise ModelDamaged(error.detail) from error
+        except errors.ServiceError as error:
+            raise errors.ModelDamaged(error.detail) from error
         except Exception as error:
             log.exception("model.failed", model_id=model.id, version=model.version)
-            raise ModelDamaged(
+            raise errors.ModelDamaged(
                 f"Model {model.id} failed to predict: {type(error).__name__}."
             ) from error
         self._ready = wanted.id, predictor
         return predictor
 
-    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
-        """Load a calibrator and predict once.
+    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> Predictor:
+        """Return the model with a calibrator, after one prediction.
 
         Activating it next needs no second load.
 
@@ -285,14 +283,16 @@ class ModelRegistry:
         """
         wanted = _Wanted(model, calibration)
         try:
-            self._ready = wanted.id, self._loaded(wanted)
-        except CalibrationDamaged:
+            predictor = self._loaded(wanted)
+        except errors.CalibrationDamaged:
             raise
         except Exception as error:
             log.exception("calibrator.failed", calibration_id=calibration.id)
-            raise CalibrationDamaged(
+            raise errors.CalibrationDamaged(
                 f"Calibrator {calibration.id} failed to predict: {type(error).__name__}."
             ) from error
+        self._ready = wanted.id, predictor
+        return predictor
 
     def follow(self) -> None:
         """Check once which models should serve and shadow, and switch to them.
@@ -310,7 +310,7 @@ class ModelRegistry:
                 candidate = self._wanted(
                     transaction, transaction.models.get(shadow.model_id) if shadow else None
                 )
-        except ServiceError as error:
+        except errors.ServiceError as error:
             if not self._database_silent:
                 log.warning("model.unknown", reason=error.detail)
             self._database_silent = True
@@ -396,10 +396,7 @@ class ModelRegistry:
     def start(self, *, wait: bool = True) -> None:
         """Start following the database; a second call does nothing.
 
-        Parameters
-        ----------
-        wait : bool
-            Load the current model first; otherwise it is loaded in the background.
+        ``wait``: Load the current model first; otherwise it is loaded in the background.
         """
         if self._thread is not None:
             return

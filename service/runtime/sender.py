@@ -54,16 +54,11 @@ def look_up(host: str, port: int) -> list[Address]:
 class HttpSender:
     """Sends one message at a time per thread; threads may share it.
 
-    Parameters
-    ----------
-    allow_private : bool
-        Whether private, loopback and link-local addresses are allowed, also without encryption.
-    now : callable
-        Clock for signatures; receivers tolerate a difference of minutes.
-    resolve : callable
-        Looks up host names.
-    trust : ssl.SSLContext or None
-        Trusted certificates; None uses the system's.
+    ``allow_private``: Whether private, loopback and link-local addresses are allowed, also without
+    encryption.
+    ``now``: Clock for signatures; receivers tolerate a difference of minutes.
+    ``resolve``: Looks up host names.
+    ``trust``: Trusted certificates; None uses the system's.
     """
 
     def __init__(

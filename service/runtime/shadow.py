@@ -25,12 +25,8 @@ Candidate = tuple[str, Predictor]
 class ShadowScorer:
     """Compares committed predictions with a candidate in the background.
 
-    Parameters
-    ----------
-    candidate : callable
-        Returns the current shadow model, or None.
-    record : callable
-        Stores the candidate's scores.
+    ``candidate``: Returns the current shadow model, or None.
+    ``record``: Stores the candidate's scores.
     """
 
     def __init__(

@@ -14,17 +14,7 @@ from datetime import timedelta
 
 import structlog
 
-from setwise.service.domain.errors import (
-    INTERNAL_ERROR,
-    Forbidden,
-    InvalidRequest,
-    LeaseLost,
-    NotEnoughReviews,
-    NotFound,
-    RatesUnknown,
-    ServiceError,
-    StorageUnavailable,
-)
+from setwise.service.domain import errors
 from setwise.service.domain.jobs import Job
 from setwise.service.services.jobs import Jobs
 
@@ -34,7 +24,13 @@ LONGEST_PAUSE_S = 30.0
 STORE_EVERY_S = 1.0
 """How often progress is stored, which also detects whether the job was cancelled."""
 
-HOPELESS = (InvalidRequest, NotFound, Forbidden, NotEnoughReviews, RatesUnknown)
+HOPELESS = (
+    errors.InvalidRequest,
+    errors.NotFound,
+    errors.Forbidden,
+    errors.NotEnoughReviews,
+    errors.RatesUnknown,
+)
 """Errors in the request: a retry would fail in the same way."""
 
 log = structlog.get_logger(__name__)
@@ -75,7 +71,7 @@ class Report:
         """Store the state from which another worker can resume."""
         try:
             self._jobs.checkpoint(self._job, state)
-        except LeaseLost as error:
+        except errors.LeaseLost as error:
             self.lost.set()
             raise Interrupted from error
 
@@ -84,9 +80,9 @@ class Report:
         with self._lock:  # called by the job's thread and the thread that renews the lease
             try:
                 self._jobs.renew(self._job, progress=self.progress, message=self.message)
-            except LeaseLost:
+            except errors.LeaseLost:
                 self.lost.set()
-            except ServiceError as error:  # retried while the lease lasts
+            except errors.ServiceError as error:  # retried while the lease lasts
                 log.warning("job.not_renewed", reason=error.detail)
             self._stored_at = time.monotonic()
 
@@ -109,13 +105,8 @@ class Task:
 class Worker:
     """Runs one short and one long job at a time until stopped.
 
-    Parameters
-    ----------
-    jobs : Jobs
-    tasks : mapping
-        The task for each kind of job; jobs of other kinds are left to other workers.
-    poll_s : float
-        Pause before checking an empty queue again, in seconds.
+    ``tasks``: The task for each kind of job; jobs of other kinds are left to other workers.
+    ``poll_s``: Pause before checking an empty queue again, in seconds.
     """
 
     def __init__(self, jobs: Jobs, tasks: Mapping[str, Task], *, poll_s: float) -> None:
@@ -160,7 +151,7 @@ class Worker:
                 self.schedule(kinds)
                 while not self._stopping.is_set() and self.run_one(kinds):
                     pass
-            except StorageUnavailable as error:
+            except errors.StorageUnavailable as error:
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 log.warning("worker.waits", reason=error.detail, seconds=pause_s)
             except Exception:
@@ -184,7 +175,7 @@ class Worker:
         with structlog.contextvars.bound_contextvars(job_id=job.id, kind=job.kind):
             try:
                 self._run(job, self._tasks[job.kind])
-            except LeaseLost:
+            except errors.LeaseLost:
                 log.warning("job.lost", attempt=job.attempt)
         return True
 
@@ -198,14 +189,14 @@ class Worker:
             if not report.lost.is_set():
                 self._jobs.give_back(job)
                 log.info("job.returned")
-        except StorageUnavailable:
+        except errors.StorageUnavailable:
             raise  # the failure cannot be recorded either, so let the lease expire
         except Exception as error:
             log.exception("job.failed", attempt=job.attempt)
             # The message of an unexpected error could quote a document, so store only its type.
-            reason, code = type(error).__name__, INTERNAL_ERROR
-            if isinstance(error, ServiceError):
-                reason, code = error.detail, error.code
+            reason, code = type(error).__name__, errors.INTERNAL_ERROR
+            if isinstance(error, errors.ServiceError):
+                reason, code = error.detail, error.code()
             self._jobs.fail(job, reason, code=code, hopeless=isinstance(error, HOPELESS))
         else:
             if task.every is not None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from setwise.service.domain import errors
 from setwise.service.domain.accounts import (
     LONGEST_NAME,
     MOST_PER_MINUTE,
@@ -25,19 +26,7 @@ from setwise.service.domain.accounts import (
     scope_faults,
     secret_for,
 )
-from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
-from setwise.service.domain.errors import (
-    FieldFault,
-    Forbidden,
-    InvalidRequest,
-    KeyExpired,
-    KeyNotFound,
-    LastAdmin,
-    PersonNotFound,
-    TooManyRequests,
-    Unauthenticated,
-    WrongPassword,
-)
+from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Permission, Role
 from setwise.service.domain.text import is_id, text_faults
 from setwise.service.services.ports import Passwords
 from setwise.service.services.recording import Recorded
@@ -76,30 +65,26 @@ class Accounts(Recorded):
         scopes: frozenset[Permission] | None = None,
         expires_at: datetime | None = None,
         per_minute: int | None = None,
-        request_id: str | None = None,
     ) -> tuple[ApiKey, str]:
         """Create a key; return it with its secret, which is not stored.
 
-        Parameters
-        ----------
-        scopes : frozenset of Permission or None
-            The permissions of ``role`` that the key has; None for all of them.
-        expires_at : datetime or None
-            When the key stops working.
-        per_minute : int or None
-            Allowed requests a minute, 0 for no limit; None for the default limit.
+        ``scopes``: The permissions of ``role`` that the key has; None for all of them.
+        ``expires_at``: When the key stops working.
+        ``per_minute``: Allowed requests a minute, 0 for no limit; None for the default limit.
         """
         caller.require(Permission.ADMINISTER)
-        faults: list[FieldFault] = [
+        faults: list[errors.FieldFault] = [
             *text_faults(name, "/name", longest=LONGEST_NAME),
             *scope_faults(role, scopes, "/scopes"),
         ]
         if expires_at is not None and expires_at <= self.now():
-            faults.append(FieldFault("/expires_at", "is in the past"))
+            faults.append(errors.FieldFault("/expires_at", "is in the past"))
         if per_minute is not None and not 0 <= per_minute <= MOST_PER_MINUTE:
-            faults.append(FieldFault("/per_minute", f"must lie between 0 and {MOST_PER_MINUTE}"))
+            faults.append(
+                errors.FieldFault("/per_minute", f"must lie between 0 and {MOST_PER_MINUTE}")
+            )
         if faults:
-            raise InvalidRequest("The key cannot be created.", faults)
+            raise errors.InvalidRequest("The key cannot be created.", faults)
         secret = secret_for(role, self.new_secret())
         key = ApiKey(
             id=self.new_id(),
@@ -119,7 +104,6 @@ class Accounts(Recorded):
                 caller,
                 "key.created",
                 key.id,
-                request_id,
                 name=name,
                 role=role.value,
                 scopes=None if scopes is None else sorted(scopes),
@@ -134,7 +118,7 @@ class Accounts(Recorded):
         with self.begin(read_only=True) as transaction:
             return transaction.keys.all()
 
-    def revoke_key(self, caller: Caller, key_id: str, *, request_id: str | None = None) -> ApiKey:
+    def revoke_key(self, caller: Caller, key_id: str) -> ApiKey:
         """Revoke a key permanently; a revoked key stays unchanged.
 
         Raises `LastAdmin` if no other key or person could administer the service.
@@ -144,14 +128,14 @@ class Accounts(Recorded):
             keys = {key.id: key for key in transaction.keys.all(for_update=True)}
             key = keys.get(key_id)
             if key is None:
-                raise KeyNotFound(f"No key has the id {key_id!r}.")
+                raise errors.KeyNotFound(f"No key has the id {key_id!r}.")
             if key.revoked:
                 return key
             now = self.now()
             if key.administers():
                 _refuse_last_admin(transaction, leaving=key.id)
             transaction.keys.revoke(key.id, now)
-            self._note(transaction, caller, "key.revoked", key.id, request_id, name=key.name)
+            self._note(transaction, caller, "key.revoked", key.id, name=key.name)
             transaction.commit()
         return replace(key, revoked_at=now)
 
@@ -164,11 +148,11 @@ class Accounts(Recorded):
         with self.begin(read_only=True) as transaction:
             key = transaction.keys.by_digest(digest)
         if key is None:
-            raise Unauthenticated("No key has this secret; ask an administrator for one.")
+            raise errors.Unauthenticated("No key has this secret; ask an administrator for one.")
         if key.revoked:
-            raise Unauthenticated("This key is revoked; ask an administrator for a new one.")
+            raise errors.Unauthenticated("This key is revoked; ask an administrator for a new one.")
         if key.expired(self.now()):
-            raise KeyExpired(
+            raise errors.KeyExpired(
                 f"This key expired at {key.expires_at:%Y-%m-%d %H:%M} UTC; ask an administrator "
                 "for a new one."
             )
@@ -185,17 +169,13 @@ class Accounts(Recorded):
         role: Role,
         password: str | None,
         external_id: str | None = None,
-        request_id: str | None = None,
     ) -> Person:
         """Create an account.
 
         Raises `InvalidRequest` if the login name, the name, the role or the password is not
         allowed; `LoginTaken` if another person has the login name.
 
-        Parameters
-        ----------
-        password : str or None
-            None for a person who signs in only with an identity provider.
+        ``password``: None for a person who signs in only with an identity provider.
         """
         caller.require(Permission.ADMINISTER)
         login = login_of(login)
@@ -208,7 +188,7 @@ class Accounts(Recorded):
             password = readable_password(password)
             faults += password_faults(password, "/password", login=login)
         if faults:
-            raise InvalidRequest("The account cannot be created.", faults)
+            raise errors.InvalidRequest("The account cannot be created.", faults)
         person = Person(
             id=self.new_id(),
             login=login,
@@ -219,20 +199,17 @@ class Accounts(Recorded):
             external_id=external_id,
         )
         with self.begin() as transaction:
-            self._add_person(transaction, caller, person, request_id)
+            self._add_person(transaction, caller, person)
             transaction.commit()
         return person
 
-    def _add_person(
-        self, transaction: Transaction, caller: Caller, person: Person, request_id: str | None
-    ) -> None:
+    def _add_person(self, transaction: Transaction, caller: Caller, person: Person) -> None:
         transaction.people.add(person)
         self._note(
             transaction,
             caller,
             "person.created",
             person.id,
-            request_id,
             login=person.login,
             name=person.name,
             role=person.role.value,
@@ -252,7 +229,6 @@ class Accounts(Recorded):
         name: str | None = None,
         role: Role | None = None,
         disabled: bool | None = None,
-        request_id: str | None = None,
     ) -> Person:
         """Change an account; None keeps the value.
 
@@ -260,19 +236,16 @@ class Accounts(Recorded):
 
         Raises `LastAdmin` if no other key or person could administer the service.
 
-        Parameters
-        ----------
-        who : str
-            Id or login name.
+        ``who``: Id or login name.
         """
         caller.require(Permission.ADMINISTER)
-        faults: list[FieldFault] = []
+        faults: list[errors.FieldFault] = []
         if name is not None:
             faults += text_faults(name, "/name", longest=LONGEST_NAME)
         if role is not None:
             faults += role_faults(role, "/role")
         if faults:
-            raise InvalidRequest("The account cannot be changed.", faults)
+            raise errors.InvalidRequest("The account cannot be changed.", faults)
         with self.begin() as transaction:
             old = _known(transaction, who, for_update=True)
             new = old.changed(name=name, role=role, disabled=disabled, now=self.now())
@@ -284,11 +257,11 @@ class Accounts(Recorded):
             if (new.role, new.disabled) != (old.role, old.disabled):
                 transaction.sessions.delete_of(new.id)
             for action, detail in person_changes(old, new):
-                self._note(transaction, caller, action, new.id, request_id, **detail)
+                self._note(transaction, caller, action, new.id, **detail)
             transaction.commit()
         return new
 
-    def erase_person(self, caller: Caller, who: str, *, request_id: str | None = None) -> Person:
+    def erase_person(self, caller: Caller, who: str) -> Person:
         """Erase a person's login name, name and password, and disable the account.
 
         The person's decisions remain under their id. The immutable audit trail keeps the name.
@@ -301,15 +274,13 @@ class Accounts(Recorded):
             erased = person.erased(self.now())
             transaction.people.save(erased)
             transaction.sessions.delete_of(person.id)
-            self._note(transaction, caller, "person.erased", person.id, request_id)
+            self._note(transaction, caller, "person.erased", person.id)
             transaction.commit()
         return erased
 
     # Passwords
 
-    def set_password(
-        self, caller: Caller, who: str, password: str, *, request_id: str | None = None
-    ) -> Person:
+    def set_password(self, caller: Caller, who: str, password: str) -> Person:
         """Replace a person's password, end their sessions and forget failed sign-ins."""
         caller.require(Permission.ADMINISTER)
         with self.begin(read_only=True) as transaction:
@@ -321,19 +292,11 @@ class Accounts(Recorded):
             transaction.people.save(new)
             transaction.sessions.delete_of(new.id)
             self.throttle.reset(transaction, new.login)
-            self._note(transaction, caller, "person.password_set", new.id, request_id)
+            self._note(transaction, caller, "person.password_set", new.id)
             transaction.commit()
         return new
 
-    def change_own_password(
-        self,
-        caller: Caller,
-        session: Session,
-        old: str,
-        new: str,
-        *,
-        request_id: str | None = None,
-    ) -> None:
+    def change_own_password(self, caller: Caller, session: Session, old: str, new: str) -> None:
         """Replace the caller's password and end their other sessions.
 
         Raises `WrongPassword` if ``old`` is not the current password; the audit trail keeps this;
@@ -341,19 +304,17 @@ class Accounts(Recorded):
         `InvalidRequest` if ``new`` is too weak.
         """
         with self.passwords.place():
-            self._change_own_password(caller, session, old, new, request_id)
+            self._change_own_password(caller, session, old, new)
 
-    def _change_own_password(
-        self, caller: Caller, session: Session, old: str, new: str, request_id: str | None
-    ) -> None:
+    def _change_own_password(self, caller: Caller, session: Session, old: str, new: str) -> None:
         with self.begin(read_only=True) as transaction:
             person = _known(transaction, session.person_id)
         counted = self.throttle.change(session.id)
         if not self._verified(counted, person.password, readable_password(old)):
             with self.begin() as transaction:
-                self._note(transaction, caller, "person.password_refused", person.id, request_id)
+                self._note(transaction, caller, "person.password_refused", person.id)
                 transaction.commit()
-            raise WrongPassword("The present password is wrong.")
+            raise errors.WrongPassword("The present password is wrong.")
         self.throttle.unchecked(counted)  # right, even if the new one is refused
         hashed = self._hashed(person, new)
         with self.begin() as transaction:
@@ -362,7 +323,7 @@ class Accounts(Recorded):
             transaction.sessions.delete_of(person.id, but=session.id)
             self.throttle.succeeded(transaction, counted)
             self.throttle.reset(transaction, changed.login)
-            self._note(transaction, caller, "person.password_changed", person.id, request_id)
+            self._note(transaction, caller, "person.password_changed", person.id)
             transaction.commit()
 
     def _hashed(self, person: Person, password: str) -> str:
@@ -370,7 +331,7 @@ class Accounts(Recorded):
         password = readable_password(password)
         faults = list(password_faults(password, "/password", login=person.login))
         if faults:
-            raise InvalidRequest("The password is not allowed.", faults)
+            raise errors.InvalidRequest("The password is not allowed.", faults)
         return self.passwords.hash(password)
 
     # Sessions
@@ -380,9 +341,8 @@ class Accounts(Recorded):
         login: str,
         password: str,
         *,
-        address: str | None = None,
+        visitor: Caller = ANONYMOUS,
         device: Device | None = None,
-        request_id: str | None = None,
     ) -> tuple[SignedIn, str]:
         """Start a session with a password; return it with its token.
 
@@ -391,30 +351,26 @@ class Accounts(Recorded):
         Raises `WrongPassword` if the name or the password is wrong, or the account is disabled;
         `TooManyRequests` if too many attempts have failed; the password is not checked.
 
-        Parameters
-        ----------
-        device : Device or None
-            The browser, if somebody signed in there before.
+        ``device``: The browser, if somebody signed in there before.
         """
         with self.passwords.place():
-            return self._sign_in(login_of(login), password, address, device, request_id)
+            return self._sign_in(login_of(login), password, visitor, device)
 
     def _sign_in(
-        self,
-        login: str,
-        password: str,
-        address: str | None,
-        device: Device | None,
-        request_id: str | None,
+        self, login: str, password: str, visitor: Caller, device: Device | None
     ) -> tuple[SignedIn, str]:
         password = readable_password(password)
-        counted = self.throttle.sign_in(login, address, device)
+        counted = self.throttle.sign_in(login, visitor.address, device)
         with self.begin(read_only=True) as transaction:
             person = transaction.people.by_login(login)
         stored = person.password if person is not None and not person.disabled else None
         if not self._verified(counted, stored, password) or person is None or stored is None:
-            self._note_refusal(person, address, request_id)
-            raise WrongPassword("The name or the password is wrong.")
+            # An unknown login name is not stored: people type passwords into the wrong field.
+            subject = "unknown" if person is None else person.id
+            with self.begin() as transaction:
+                self._note(transaction, visitor, "session.refused", subject)
+                transaction.commit()
+            raise errors.WrongPassword("The name or the password is wrong.")
         better = self.passwords.hash(password) if self.passwords.outdated(stored) else stored
         with self.begin() as transaction:
             # Hashing is slow, so the account may have changed.
@@ -422,38 +378,24 @@ class Accounts(Recorded):
             kept = person.password == stored
             # A parallel sign-in may have stored another hash of the same password.
             if person.disabled or not (kept or self.passwords.verify(person.password, password)):
-                raise WrongPassword("The name or the password is wrong.")
+                raise errors.WrongPassword("The name or the password is wrong.")
             if kept and better != stored:
                 person = replace(person, password=better)
                 transaction.people.save(person)
             self.throttle.succeeded(transaction, counted)
-            entered = self._begin_session(transaction, person, address, request_id)
+            entered = self._begin_session(transaction, person, visitor)
             transaction.commit()
         return entered
 
     def _verified(self, counted: Counted, stored: str | None, password: str) -> bool:
         try:
             return self.passwords.verify(stored, password)
-        except TooManyRequests:
+        except errors.TooManyRequests:
             self.throttle.unchecked(counted)
             raise
 
-    def _note_refusal(
-        self, person: Person | None, address: str | None, request_id: str | None
-    ) -> None:
-        stranger = Caller("anonymous", "anonymous", Role.CLIENT, address)
-        # An unknown login name is not stored: people type passwords into the wrong field.
-        subject = "unknown" if person is None else person.id
-        with self.begin() as transaction:
-            self._note(transaction, stranger, "session.refused", subject, request_id)
-            transaction.commit()
-
     def sign_in_externally(
-        self,
-        identity: ExternalIdentity,
-        *,
-        address: str | None = None,
-        request_id: str | None = None,
+        self, identity: ExternalIdentity, *, visitor: Caller = ANONYMOUS
     ) -> tuple[SignedIn, str]:
         """Start a session for an external identity; return it with its token.
 
@@ -462,23 +404,24 @@ class Accounts(Recorded):
         role or the account is disabled.
         """
         if identity.role is None:
-            raise Forbidden("None of your groups has a role here; ask an administrator.")
+            raise errors.Forbidden("None of your groups has a role here; ask an administrator.")
+        service = SYSTEM.calling_from(None, visitor.request_id)
         name = identity.name.replace("\x00", "").strip()[:LONGEST_NAME] or "unnamed"
         with self.begin() as transaction:
             person = transaction.people.by_external_id(identity.id)
             if person is None:
                 person = self._newcomer(transaction, identity, name, identity.role)
-                self._add_person(transaction, SYSTEM, person, request_id)
+                self._add_person(transaction, service, person)
             elif person.disabled:
-                raise Forbidden("This account is disabled; ask an administrator.")
+                raise errors.Forbidden("This account is disabled; ask an administrator.")
             elif (person.name, person.role) != (name, identity.role):
                 if person.role is not identity.role:
                     transaction.sessions.delete_of(person.id)
                 person = replace(person, name=name, role=identity.role)
                 transaction.people.save(person)
                 detail = {"name": name, "role": identity.role.value}
-                self._note(transaction, SYSTEM, "person.changed", person.id, request_id, **detail)
-            entered = self._begin_session(transaction, person, address, request_id)
+                self._note(transaction, service, "person.changed", person.id, **detail)
+            entered = self._begin_session(transaction, person, visitor)
             transaction.commit()
         return entered
 
@@ -493,7 +436,7 @@ class Accounts(Recorded):
         return Person(person_id, login, name, role, created_at=self.now(), external_id=identity.id)
 
     def _begin_session(
-        self, transaction: Transaction, person: Person, address: str | None, request_id: str | None
+        self, transaction: Transaction, person: Person, visitor: Caller
     ) -> tuple[SignedIn, str]:
         now, token = self.now(), self.new_secret()
         session = Session(
@@ -503,32 +446,31 @@ class Accounts(Recorded):
             created_at=now,
             seen_at=now,
             expires_at=now + self.session_rule.longest,
-            address=address,
+            address=visitor.address,
         )
         transaction.sessions.delete_ended(now, self.session_rule.last_seen_by(now))
         transaction.sessions.add(session)
-        caller = person.calling(address)
-        self._note(transaction, caller, "session.begun", person.id, request_id)
+        caller = person.calling().calling_from(visitor.address, visitor.request_id)
+        self._note(transaction, caller, "session.begun", person.id)
         return SignedIn(session, person, caller), token
 
-    def open_session(self, token: str, *, address: str | None = None) -> SignedIn:
+    def open_session(self, token: str, visitor: Caller = ANONYMOUS) -> SignedIn:
         """Return the session of a token with its person; raises `Unauthenticated`."""
         digest = self.session_digest(token)
         now = self.now()
         with self.begin(read_only=True) as transaction:
             stored = transaction.sessions.by_digest(digest)
         if stored is None or not self.session_rule.live(stored[0], now) or stored[1].disabled:
-            raise Unauthenticated("You are signed out; sign in again.")
+            raise errors.Unauthenticated("You are signed out; sign in again.")
         session, person = stored
         if now - session.seen_at >= SEEN_EVERY:
             with self.begin() as transaction:
                 transaction.sessions.see(session.id, now)
                 transaction.commit()
-        return SignedIn(session, person, person.calling(address))
+        caller = person.calling().calling_from(visitor.address, visitor.request_id)
+        return SignedIn(session, person, caller)
 
-    def sign_out(
-        self, token: str, *, address: str | None = None, request_id: str | None = None
-    ) -> None:
+    def sign_out(self, token: str, visitor: Caller = ANONYMOUS) -> None:
         """End a session, if it has not ended yet."""
         with self.begin() as transaction:
             stored = transaction.sessions.by_digest(self.session_digest(token))
@@ -536,7 +478,8 @@ class Accounts(Recorded):
                 return
             session, person = stored
             transaction.sessions.delete(session.id)
-            self._note(transaction, person.calling(address), "session.ended", person.id, request_id)
+            caller = person.calling().calling_from(visitor.address, visitor.request_id)
+            self._note(transaction, caller, "session.ended", person.id)
             transaction.commit()
 
 
@@ -548,7 +491,7 @@ def _known(transaction: Transaction, who: str, *, for_update: bool = False) -> P
         else transaction.people.by_login(login_of(who), for_update=for_update)
     )
     if person is None:
-        raise PersonNotFound(f"No person has the id or login name {who!r}.")
+        raise errors.PersonNotFound(f"No person has the id or login name {who!r}.")
     return person
 
 
@@ -560,6 +503,6 @@ def _refuse_last_admin(transaction: Transaction, *, leaving: str) -> None:
         person.administers() and person.id != leaving for person in people
     ):
         return
-    raise LastAdmin(
+    raise errors.LastAdmin(
         "This is the last admin; create another admin key, or make another person an admin, first."
     )

@@ -9,7 +9,6 @@ from setwise.service.domain.annotators import (
     Answers,
     Group,
     GroupChange,
-    Rates,
 )
 from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.errors import (
@@ -173,6 +172,7 @@ class Annotators(Recorded):
                 id=group_id,
                 name=change.name,
                 fixed=change.fixed,
+                fixed_with_suggestion=change.fixed_with_suggestion,
                 version=version + 1,
                 changed_at=self.now(),
                 changed_by=caller.id,
@@ -185,14 +185,20 @@ class Annotators(Recorded):
                 group_id,
                 request_id,
                 name=group.name,
-                **_shown(group.fixed),
+                **_shown(group),
             )
             transaction.commit()
             return report_noise(transaction).groups[group_id]
 
 
-def _shown(fixed: Rates | None) -> dict[str, object]:
-    return {"noise": "estimated"} if fixed is None else {"noise": "fixed", **fixed._asdict()}
+def _shown(group: Group) -> dict[str, object]:
+    """Return where a group's noise rates come from, for the audit trail."""
+    shown: dict[str, object] = {"noise": "estimated"}
+    if group.fixed is not None:
+        shown = {"noise": "fixed", **group.fixed._asdict()}
+    if group.fixed_with_suggestion is not None:
+        shown["with_suggestion"] = group.fixed_with_suggestion._asdict()
+    return shown
 
 
 def _check_version(there: int, expected: int | None) -> None:

@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
-from setwise.models.guarantees.certificates import Certificate
-from setwise.models.guarantees.thresholds import certify_adjudicated, risk_of_attempt
+from setwise.models.guarantees.certificates import Certificate, risk_of_attempt
 from setwise.service.domain.audits import READING_TIME, Lottery
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import (
@@ -20,6 +19,7 @@ from setwise.service.domain.errors import CertificationNotFound, ModelUnavailabl
 from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.services.policy import adopt
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
@@ -52,13 +52,19 @@ class Schedule:
     room: float = 12.0
     growth: float = 1.5
 
-    def first(self, policy: RoutingPolicy) -> int:
-        """Return the number of audits for the first attempt."""
-        fewest = math.log(risk_of_attempt(policy.risk, 1)) / math.log(policy.target_accuracy)
+    def first(self, policy: RoutingPolicy, attempt: int = 1) -> int:
+        """Return the number of audits for the first attempt with a calibrator."""
+        share = risk_of_attempt(policy.risk, attempt)
+        fewest = math.log(share) / math.log(policy.target_accuracy)
         return math.ceil(self.room * math.ceil(fewest))
 
     def missing(
-        self, policy: RoutingPolicy, before: Certification | None, n_audits: int
+        self,
+        policy: RoutingPolicy,
+        before: Certification | None,
+        n_audits: int,
+        *,
+        attempt: int = 1,
     ) -> int | None:
         """Return how many more audits the next attempt needs.
 
@@ -70,9 +76,11 @@ class Schedule:
             The last attempt.
         n_audits : int
             Audits so far.
+        attempt : int
+            Place of the next attempt among those for the model.
         """
         if before is None:
-            return max(0, self.first(policy) - n_audits)
+            return max(0, self.first(policy, attempt) - n_audits)
         if before.covers(policy.target_accuracy, policy.risk):
             return None
         return max(0, math.ceil(self.growth * (before.n_drawn or 1)) - n_audits)
@@ -94,11 +102,21 @@ class _Question:
 
 
 @dataclass(frozen=True)
-class Certifications(Recorded):
-    """Attempts to prove a threshold for the serving model, from adjudicated audits.
+class Attempt:
+    """An attempt that is not stored yet."""
 
-    All attempts for one model share the policy's risk, because each uses the audits of the earlier
-    ones. However many attempts there are, the probability of a wrong certificate stays below it.
+    id: str
+    question: _Question
+    evidence: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Certifications(Recorded):
+    """Attempts to prove a threshold for a model and calibrator, from adjudicated audits.
+
+    All attempts for one model share the policy's risk, with any of its calibrators, because each
+    uses the audits of the earlier ones. However many attempts there are, the probability of a wrong
+    certificate stays below it.
 
     Attributes
     ----------
@@ -169,9 +187,12 @@ class Certifications(Recorded):
             If the policy has changed in the meantime; try again.
         """
         with self.begin(read_only=True) as transaction:
-            question = self._question(transaction)
+            question = self._question(transaction, _serving(transaction))
             predicted = _predicted(transaction, question)
-        return self._store(question, _answer(question, predicted, self.lottery), requested_by)
+        return self._store(
+            Attempt(self.new_id(), question, _answer(question, predicted, self.lottery)),
+            requested_by,
+        )
 
     def certify_if_due(self) -> Certification | None:
         """Certify if the policy needs a certificate and enough audits are new."""
@@ -180,24 +201,58 @@ class Certifications(Recorded):
             if policy.threshold_mode is not ThresholdMode.CERTIFIED:
                 return None
             try:
-                question = self._question(transaction)
+                question = self._question(transaction, _serving(transaction))
             except ModelUnavailable:
                 return None
-            before = last_attempt(transaction, policy, question.scorer)
-            # A number that depends on results would choose the moment by them.
-            n_audits = question.gathered.drawn
-            if self.schedule.missing(policy, before, n_audits) != 0:
+            if not self._due(transaction, question):
                 return None
             predicted = _predicted(transaction, question)
-        return self._store(question, _answer(question, predicted, self.lottery), SYSTEM.id)
+        return self._store(
+            Attempt(self.new_id(), question, _answer(question, predicted, self.lottery)), SYSTEM.id
+        )
 
-    def _question(self, transaction: Transaction) -> _Question:
+    def before_activation(self, scorer: Scorer) -> Attempt | None:
+        """Return an attempt for what is about to serve, or None.
+
+        It is made at once if a certificate is in force, so that sending goes on if the audits of
+        the same documents prove a threshold of the new scorer, too; otherwise by the schedule.
+        """
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            if policy.threshold_mode is not ThresholdMode.CERTIFIED:
+                return None
+            question = self._question(transaction, scorer)
+            new = last_attempt(transaction, policy, scorer) is None
+            sends = policy.sends and policy.certified_for != scorer
+            if not (new and sends) and not self._due(transaction, question):
+                return None
+            if not question.gathered.audits:
+                return None
+            predicted = _predicted(transaction, question)
+        return Attempt(self.new_id(), question, _answer(question, predicted, self.lottery))
+
+    def activated(
+        self, transaction: Transaction, scorer: Scorer, attempt: Attempt | None, requested_by: str
+    ) -> RoutingPolicy:
+        """Store the attempt for what serves from now on; put its certificate into force.
+
+        Raises `StaleVersion` if the policy has changed since the attempt.
+        """
+        transaction.policies.lock()
+        if attempt is not None:
+            self._add(transaction, attempt, requested_by)
+        return adopt(transaction, scorer, version=self.new_id(), now=self.now())
+
+    def _due(self, transaction: Transaction, question: _Question) -> bool:
+        before = last_attempt(transaction, question.policy, question.scorer)
+        # A number that depends on results would choose the moment by them.
+        missing = self.schedule.missing(
+            question.policy, before, question.gathered.drawn, attempt=question.attempt
+        )
+        return missing == 0
+
+    def _question(self, transaction: Transaction, scorer: Scorer) -> _Question:
         policy = transaction.policies.current()
-        scorer = transaction.certifications.serving()
-        if scorer is None:
-            raise ModelUnavailable(
-                "Nothing has been predicted yet, so there is nothing to certify."
-            )
         every = transaction.certifications.audited(scorer)
         alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
         found = [one for one in every if alarm is None or one.id > alarm.id]
@@ -207,7 +262,7 @@ class Certifications(Recorded):
         return _Question(
             policy=policy,
             scorer=scorer,
-            attempt=transaction.certifications.attempts(scorer) + 1,
+            attempt=transaction.certifications.attempts(scorer.model_version) + 1,
             gathered=gather(
                 found,
                 {one.version: Terms(one.audits.certification_rate, one.rules) for one in drawn_by},
@@ -220,13 +275,29 @@ class Certifications(Recorded):
             set_aside=len(every) - len(found),
         )
 
-    def _store(
-        self, question: _Question, evidence: Mapping[str, object], requested_by: str
-    ) -> Certification:
+    def _store(self, attempt: Attempt, requested_by: str) -> Certification:
+        with self.begin() as transaction:
+            transaction.policies.lock()
+            made = self._add(transaction, attempt, requested_by)
+            if made.threshold is not None:
+                adopt(transaction, made.scorer, version=self.new_id(), now=made.created_at)
+            transaction.commit()
+        return made
+
+    def _add(self, transaction: Transaction, attempt: Attempt, requested_by: str) -> Certification:
+        """Store an attempt while the policy is locked."""
+        question, evidence = attempt.question, attempt.evidence
         policy, proved = question.policy, evidence["certified"] is True
+        if transaction.policies.current().version != policy.version:
+            raise StaleVersion(
+                "The policy changed while its threshold was being certified; certify again."
+            )
+        scorer = question.scorer
+        if transaction.certifications.attempts(scorer.model_version) >= question.attempt:
+            raise StaleVersion("Another attempt has just spent this share of the risk; try again.")
         made = Certification(
-            id=self.new_id(),
-            scorer=question.scorer,
+            id=attempt.id,
+            scorer=scorer,
             policy_version=policy.version,
             target_accuracy=policy.target_accuracy,
             risk=policy.risk,
@@ -238,50 +309,29 @@ class Certifications(Recorded):
             requested_by=requested_by,
             created_at=self.now(),
         )
-        with self.begin() as transaction:
-            transaction.policies.lock()
-            if transaction.policies.current().version != policy.version:
-                raise StaleVersion(
-                    "The policy changed while its threshold was being certified; certify again."
-                )
-            transaction.certifications.add(made)
-            threshold = made.at_least(policy.confidence_floor)
-            if threshold is not None and policy.threshold_mode is ThresholdMode.CERTIFIED:
-                self._put_into_force(transaction, policy, made, threshold)
-            self._note(
-                transaction,
-                SYSTEM,
-                "policy.certified" if proved else "policy.not_certified",
-                made.id,
-                None,
-                requested_by=requested_by,
-                threshold=made.threshold,
-                reason=made.reason,
-                further_audits=made.further_audits,
-                attempt=made.attempt,
-                model_version=made.scorer.model_version,
-                calibrator_version=made.scorer.calibrator_version,
-            )
-            transaction.commit()
+        transaction.certifications.add(made)
+        self._note(
+            transaction,
+            SYSTEM,
+            "policy.certified" if proved else "policy.not_certified",
+            made.id,
+            None,
+            requested_by=requested_by,
+            threshold=made.threshold,
+            reason=made.reason,
+            further_audits=made.further_audits,
+            attempt=made.attempt,
+            model_version=scorer.model_version,
+            calibrator_version=scorer.calibrator_version,
+        )
         return made
 
-    def _put_into_force(
-        self,
-        transaction: Transaction,
-        policy: RoutingPolicy,
-        made: Certification,
-        threshold: float,
-    ) -> None:
-        certified = replace(
-            policy,
-            version=self.new_id(),
-            threshold=threshold,
-            certificate_id=made.id,
-            certified_for=made.scorer,
-            created_at=made.created_at,
-            created_by=SYSTEM.id,
-        )
-        transaction.policies.add(certified, replacing=policy.version)
+
+def _serving(transaction: Transaction) -> Scorer:
+    scorer = transaction.certifications.serving()
+    if scorer is None:
+        raise ModelUnavailable("Nothing has been predicted yet, so there is nothing to certify.")
+    return scorer
 
 
 def last_attempt(
@@ -305,6 +355,8 @@ def _answer(
     question: _Question, predicted: Sequence[float], lottery: Lottery
 ) -> Mapping[str, object]:
     """Return the evidence of `guarantees.certificates` and its inputs."""
+    from setwise.models.guarantees.thresholds import certify_adjudicated  # noqa: PLC0415 -- loads slowly
+
     policy, gathered = question.policy, question.gathered
     risk = risk_of_attempt(policy.risk, question.attempt)
     # The proof covers only sets above the policy's floor.

@@ -16,17 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import Any, Self, cast
 
+from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Permission, Role
-from setwise.service.domain.errors import (
-    FieldFault,
-    Forbidden,
-    IdempotencyMismatch,
-    InvalidRequest,
-    ModelUnavailable,
-    ServiceError,
-    StorageUnavailable,
-    UploadTooLarge,
-)
 from setwise.service.domain.files import (
     BadLine,
     Exported,
@@ -50,7 +41,7 @@ from setwise.service.services.ports import FileStore, Progress, Sink
 from setwise.service.services.predictions import (
     LONGEST_IDEMPOTENCY_KEY,
     Outcome,
-    refuse_all_hidden,
+    disclose_all,
     visible_to,
 )
 from setwise.service.services.recording import Recorded
@@ -112,7 +103,9 @@ class Upload:
             raise RuntimeError("the upload is not open")
         self.size += len(content)
         if self.size > self._max_bytes:
-            raise UploadTooLarge(f"The file has more than the {self._max_bytes} bytes allowed.")
+            raise errors.UploadTooLarge(
+                f"The file has more than the {self._max_bytes} bytes allowed."
+            )
         self._digest.update(content)
         self._sink.write(content)
 
@@ -151,12 +144,7 @@ class Files(Recorded):
         return Upload(self.new_id(), self.store, self.max_upload_bytes)
 
     def submit_scoring(
-        self,
-        caller: Caller,
-        upload: Upload,
-        *,
-        request_key: str | None = None,
-        request_id: str | None = None,
+        self, caller: Caller, upload: Upload, *, request_key: str | None = None
     ) -> tuple[Job, bool]:
         """Queue a job that predicts the documents of an upload.
 
@@ -182,7 +170,7 @@ class Files(Recorded):
                     "client_name": caller.name,
                     "bytes": upload.size,
                     "sha256": upload.digest,
-                    "request_id": request_id,
+                    "request_id": caller.request_id,
                 },
             )
             with self.begin() as transaction:
@@ -193,7 +181,6 @@ class Files(Recorded):
                         caller,
                         "job.requested",
                         job.id,
-                        request_id,
                         kind=SCORING,
                         bytes=upload.size,
                         sha256=upload.digest,
@@ -205,7 +192,7 @@ class Files(Recorded):
             if not kept:
                 self.store.remove(job_folder(upload.job_id))
         if before is None or before.payload.get("sha256") != upload.digest:
-            raise IdempotencyMismatch(
+            raise errors.IdempotencyMismatch(
                 "This Idempotency-Key was used before for another file; use a new key."
             )
         return before, False
@@ -245,16 +232,21 @@ class Files(Recorded):
                         place = self._score(job, place, block)
                         progress.checkpoint(asdict(place))
         except FileNotFoundError as error:
-            raise InvalidRequest("The uploaded file is no longer there.") from error
+            raise errors.InvalidRequest("The uploaded file is no longer there.") from error
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise InvalidRequest(
+            raise errors.InvalidRequest(
                 f"The gzip data is cut off or damaged after line {place.line}; what came before "
                 "is predicted."
             ) from error
         return place
 
     def _score(self, job: Job, place: _Place, block: Sequence[Line]) -> _Place:
-        caller = Caller(cast("str", job.owner_id), str(job.payload["client_name"]), Role.CLIENT)
+        caller = Caller(
+            cast("str", job.owner_id),
+            str(job.payload["client_name"]),
+            Role.CLIENT,
+            request_id=cast("str | None", job.payload.get("request_id")),
+        )
         read = [(line, line.document()) for line in block]
         submissions = [
             Submission(
@@ -262,7 +254,6 @@ class Files(Recorded):
                 document,
                 # No client can send this key, because a header cannot contain a line break.
                 IdempotencyKey(f"{job.id}\n{line.number}", line.digest()),
-                cast("str | None", job.payload.get("request_id")),
             )
             for line, document in read
             if not isinstance(document, BadLine)
@@ -290,9 +281,7 @@ class Files(Recorded):
 
     # Exports
 
-    def export(
-        self, caller: Caller, wanted: ExportRequest, *, request_id: str | None = None
-    ) -> Iterator[bytes]:
+    def export(self, caller: Caller, wanted: ExportRequest) -> Iterator[bytes]:
         """Return the parts of an export; raise errors before the first part.
 
         Clients get their own predictions and outcomes. Leads and administrators get those of all
@@ -304,21 +293,12 @@ class Files(Recorded):
         client_id = _exported_client(caller, wanted)
         with self.begin() as transaction:
             if wanted.what is not Exported.AUDIT_EVENTS:
-                refuse_all_hidden(transaction, caller)
-            self._note(
-                transaction,
-                caller,
-                "export.read",
-                wanted.what.value,
-                request_id,
-                **wanted.as_json(),
-            )
+                disclose_all(transaction, self.now, caller)
+            self._note(transaction, caller, "export.read", wanted.what.value, **wanted.as_json())
             transaction.commit()
         return self._parts(wanted, client_id)
 
-    def submit_export(
-        self, caller: Caller, wanted: ExportRequest, *, request_id: str | None = None
-    ) -> Job:
+    def submit_export(self, caller: Caller, wanted: ExportRequest) -> Job:
         """Queue an export job; raises the errors of `export`."""
         caller.require(Permission.RUN_JOBS)
         client_id = _exported_client(caller, wanted)
@@ -341,13 +321,7 @@ class Files(Recorded):
         with self.begin() as transaction:
             transaction.jobs.enqueue(job)
             self._note(
-                transaction,
-                caller,
-                "job.requested",
-                job.id,
-                request_id,
-                kind=EXPORT,
-                **wanted.as_json(),
+                transaction, caller, "job.requested", job.id, kind=EXPORT, **wanted.as_json()
             )
             transaction.commit()
         return job
@@ -394,7 +368,7 @@ class Files(Recorded):
                     return
                 after = str(rows[-1]["id"])
                 if self.stopwatch() - started > LONGEST_EXPORT_S:
-                    raise StorageUnavailable(
+                    raise errors.StorageUnavailable(
                         f"The export took longer than {LONGEST_EXPORT_S:.0f} s and was cut off; "
                         "go on after the last row that you have."
                     )
@@ -407,22 +381,22 @@ def _upload_path(job_id: str) -> str:
 def _check(upload: Upload, request_key: str | None) -> None:
     faults = []
     if upload.size == 0:
-        faults.append(FieldFault("", "is empty; send one JSON object a line"))
+        faults.append(errors.FieldFault("", "is empty; send one JSON object a line"))
     if request_key is not None:
         pointer = "/header/Idempotency-Key"
         faults += text_faults(request_key, pointer, longest=LONGEST_IDEMPOTENCY_KEY)
     if faults:
-        raise InvalidRequest("This file cannot be scored.", faults)
+        raise errors.InvalidRequest("This file cannot be scored.", faults)
 
 
 def _row(outcome: Outcome) -> dict[str, object]:
     if isinstance(outcome, Prediction):
         return {"prediction": prediction_row(outcome)}
-    if isinstance(outcome, ModelUnavailable | StorageUnavailable):
+    if isinstance(outcome, errors.ModelUnavailable | errors.StorageUnavailable):
         raise outcome  # not the document's fault: retry the job
-    if isinstance(outcome, ServiceError):
-        faults = outcome.faults if isinstance(outcome, InvalidRequest) else ()
-        placed = [FieldFault(f.pointer.removeprefix("/document"), f.detail) for f in faults]
+    if isinstance(outcome, errors.ServiceError):
+        faults = outcome.faults if isinstance(outcome, errors.InvalidRequest) else ()
+        placed = [errors.FieldFault(f.pointer.removeprefix("/document"), f.detail) for f in faults]
         return _problem(BadLine(outcome.detail, tuple(placed)))
     raise outcome
 
@@ -458,7 +432,7 @@ def check_result(caller: Caller, job: Job) -> None:
     else:
         return
     if readable not in {None, of}:
-        raise Forbidden("This job holds predictions of others, which you may not read.")
+        raise errors.Forbidden("This job holds predictions of others, which you may not read.")
 
 
 def _page(

@@ -9,15 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from setwise.service.domain import errors
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.errors import (
-    INTERNAL_ERROR,
-    Forbidden,
-    JobNotFound,
-    JobUnfinished,
-    LeaseLost,
-    ResultNotFound,
-)
 from setwise.service.domain.jobs import (
     WORKERS_LOST,
     Job,
@@ -30,7 +23,7 @@ from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.text import is_id
 from setwise.service.services import files
 from setwise.service.services.ports import FileStore
-from setwise.service.services.predictions import refuse_all_hidden
+from setwise.service.services.predictions import disclose_all
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -93,7 +86,7 @@ class Jobs(Recorded):
         with self.begin(read_only=True) as transaction:
             return transaction.jobs.page(wanted, after=after, limit=limit)
 
-    def cancel(self, caller: Caller, job_id: str, *, request_id: str | None = None) -> Job:
+    def cancel(self, caller: Caller, job_id: str) -> Job:
         """Cancel a job and return it; its finished work stays.
 
         Its worker stops at the next safe point. Until then its writes are rejected, as after a
@@ -101,37 +94,24 @@ class Jobs(Recorded):
 
         Raises `JobNotFound` or `JobFinished` if the job does not exist or has finished.
         """
-        return self._change(caller, job_id, Job.cancelled, "job.cancelled", request_id)
+        return self._change(caller, job_id, Job.cancelled, "job.cancelled")
 
-    def retry(self, caller: Caller, job_id: str, *, request_id: str | None = None) -> Job:
+    def retry(self, caller: Caller, job_id: str) -> Job:
         """Queue a failed or cancelled job again, from its last checkpoint.
 
         Raises `JobNotFound`, `JobFinished` or `JobUnfinished` if there is nothing to retry, or this
         job or another with its key is unfinished.
         """
-        return self._change(caller, job_id, Job.retried, "job.retried", request_id)
+        return self._change(caller, job_id, Job.retried, "job.retried")
 
     def _change(
-        self,
-        caller: Caller,
-        job_id: str,
-        change: Callable[[Job, datetime], Job],
-        action: str,
-        request_id: str | None,
+        self, caller: Caller, job_id: str, change: Callable[[Job, datetime], Job], action: str
     ) -> Job:
         with self.begin() as transaction:
             job = _visible(transaction, caller, job_id, for_update=True)
             changed = change(job, self.now())
             transaction.jobs.change(changed)
-            self._note(
-                transaction,
-                caller,
-                action,
-                job.id,
-                request_id,
-                kind=job.kind,
-                progress=job.progress,
-            )
+            self._note(transaction, caller, action, job.id, kind=job.kind, progress=job.progress)
             transaction.commit()
         return changed
 
@@ -145,16 +125,19 @@ class Jobs(Recorded):
         exist or belongs to another caller; `JobUnfinished` if the job has not finished;
         `ResultNotFound` if the job has no result file, or the file has expired.
         """
-        with self.begin(read_only=True) as transaction:
+        with self.begin() as transaction:
             job = _visible(transaction, caller, job_id)
             files.check_result(caller, job)
-            refuse_all_hidden(transaction, caller)
+            disclose_all(transaction, self.now, caller)
+            transaction.commit()
         if not job.finished:
-            raise JobUnfinished(f"The job is {job.state}; wait until it has ended.")
+            raise errors.JobUnfinished(f"The job is {job.state}; wait until it has ended.")
         folder = result_folder(job.id)
         parts = [f"{folder}/{name}" for name in self.files.names(folder)]
         if not parts:
-            raise ResultNotFound(f"Job {job.id} ({job.kind}) has no result file, or no longer.")
+            raise errors.ResultNotFound(
+                f"Job {job.id} ({job.kind}) has no result file, or no longer."
+            )
         return Result(f"{job.kind}-{job.id}.{parts[0].rsplit('.', 1)[1]}", self._read(parts))
 
     def _read(self, parts: list[str]) -> Iterator[bytes]:
@@ -276,7 +259,7 @@ class Jobs(Recorded):
         return self._save(job.repeated(self.now(), interval))
 
     def fail(
-        self, job: Job, error: str, *, code: str = INTERNAL_ERROR, hopeless: bool = False
+        self, job: Job, error: str, *, code: str = errors.INTERNAL_ERROR, hopeless: bool = False
     ) -> Job:
         """Record a failed attempt and return the job, queued again or failed.
 
@@ -306,7 +289,7 @@ def _visible(
         caller.require(Permission.RUN_JOBS)
     job = transaction.jobs.get(job_id, for_update=for_update)
     if job is None or not (caller.may(everything) or job.owner_id == caller.id):
-        raise JobNotFound(f"No job of yours has the id {job_id!r}.")
+        raise errors.JobNotFound(f"No job of yours has the id {job_id!r}.")
     return job
 
 
@@ -319,11 +302,11 @@ def _owner(transaction: Transaction, owner_id: str, now: datetime) -> Caller:
         return key.calling()
     if person is not None and not person.disabled:
         return person.calling()
-    raise Forbidden("The key or person that requested this job has no access any more.")
+    raise errors.Forbidden("The key or person that requested this job has no access any more.")
 
 
-def _lost(job: Job) -> LeaseLost:
-    return LeaseLost(
+def _lost(job: Job) -> errors.LeaseLost:
+    return errors.LeaseLost(
         f"Job {job.id} ({job.kind}) passed to another worker or ended while this one held it."
     )
 

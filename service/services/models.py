@@ -4,24 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO, cast
 
+from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.errors import (
-    FieldFault,
-    InvalidRequest,
-    ModelNotFound,
-    NothingToRollBack,
-    ServiceError,
-    ShadowNotFound,
-    ShadowTaken,
-    StaleVersion,
-    VersionRequired,
-)
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally, compared
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
 from setwise.service.services.ports import ArtifactStore, ModelLoader, Predictor, Progress
-from setwise.service.services.predictions import hidden_from
+from setwise.service.services.predictions import disclose
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
@@ -58,18 +48,13 @@ class Models(Recorded):
         """Raise `Forbidden`, before the upload, if the caller may not add models."""
         caller.require(Permission.ADMINISTER)
 
-    def add(
-        self, caller: Caller, source: str | BinaryIO, *, request_id: str | None = None
-    ) -> ModelVersion:
+    def add(self, caller: Caller, source: str | BinaryIO) -> ModelVersion:
         """Verify and register an artifact without activating it.
 
         Raises `InvalidRequest` if ``source`` is not a valid artifact; `DuplicateModel` if the same
         content is already registered.
 
-        Parameters
-        ----------
-        source : str or file
-            An artifact folder, or a ZIP file of one.
+        ``source``: An artifact folder, or a ZIP file of one.
         """
         caller.require(Permission.ADMINISTER)
         if isinstance(source, str):
@@ -79,9 +64,7 @@ class Models(Recorded):
         model = replace(added, active=False)
         with self.begin() as transaction:
             transaction.models.add(model)
-            self._note(
-                transaction, caller, "model.added", model.id, request_id, version=model.version
-            )
+            self._note(transaction, caller, "model.added", model.id, version=model.version)
             transaction.commit()
         return model
 
@@ -102,22 +85,18 @@ class Models(Recorded):
         self.loader.load(model)
         return model
 
-    def activate(
-        self, caller: Caller, model_id: str, *, request_id: str | None = None
-    ) -> ModelVersion:
+    def activate(self, caller: Caller, model_id: str) -> ModelVersion:
         """Activate a model; other processes follow within seconds.
 
         Raises `ModelNotFound` if the model does not exist; `ModelDamaged` if it does not load here;
         nothing changes then.
         """
         model = self.verify(caller, model_id)
-        activated = self._activate(caller, model.id, request_id, leaving=None)
+        activated = self._activate(caller, model.id, leaving=None)
         self.loader.follow()
         return activated
 
-    def _activate(
-        self, caller: Caller, model_id: str, request_id: str | None, *, leaving: str | None
-    ) -> ModelVersion:
+    def _activate(self, caller: Caller, model_id: str, *, leaving: str | None) -> ModelVersion:
         with self.begin() as transaction:
             model, before = _known(transaction, model_id), transaction.models.active()
             if leaving is not None:
@@ -130,43 +109,35 @@ class Models(Recorded):
                 caller,
                 "model.activated",
                 model.id,
-                request_id,
                 version=model.version,
                 replaced=before.id if before else None,
             )
             transaction.commit()
         return replace(model, active=True)
 
-    def roll_back(
-        self, caller: Caller, leaving: str | None, *, request_id: str | None = None
-    ) -> ModelVersion:
+    def roll_back(self, caller: Caller, leaving: str | None) -> ModelVersion:
         """Activate the previous model, unless another one serves than the caller means to leave.
 
         Raises `VersionRequired` or `StaleVersion` if the version is missing, or is not the one that
         serves; `NothingToRollBack` if no other model has served; `ModelDamaged` if that model no
         longer loads; the current one stays active.
 
-        Parameters
-        ----------
-        leaving : str or None
-            The version to leave. Repeating a rollback does not undo it.
+        ``leaving``: The version to leave. Repeating a rollback does not undo it.
         """
         caller.require(Permission.ADMINISTER)
         if leaving is None:
-            raise VersionRequired("Name the version of the model to leave in If-Match.")
+            raise errors.VersionRequired("Name the version of the model to leave in If-Match.")
         with self.begin(read_only=True) as transaction:
             _check_leaving(transaction.models.active(), leaving)
             before = transaction.models.previous()
         if before is None:
-            raise NothingToRollBack("No other model has served before the present one.")
+            raise errors.NothingToRollBack("No other model has served before the present one.")
         self.loader.load(before)
-        activated = self._activate(caller, before.id, request_id, leaving=leaving)
+        activated = self._activate(caller, before.id, leaving=leaving)
         self.loader.follow()
         return activated
 
-    def begin_shadow(
-        self, caller: Caller, model_id: str, *, request_id: str | None = None
-    ) -> Shadow:
+    def begin_shadow(self, caller: Caller, model_id: str) -> Shadow:
         """Score live traffic with a model without using its decisions.
 
         All processes follow.
@@ -177,24 +148,26 @@ class Models(Recorded):
         model = self.verify(caller, model_id)
         with self.begin() as transaction:
             if _known(transaction, model.id).active:
-                raise ShadowTaken("This model already serves, so it cannot be its own shadow.")
+                raise errors.ShadowTaken(
+                    "This model already serves, so it cannot be its own shadow."
+                )
             present = transaction.comparisons.shadow()
             if present is not None and present.model_id == model.id:
                 return present
             shadow = Shadow(self.new_id(), model.id, self.now(), caller.id)
             transaction.comparisons.begin_shadow(shadow)
-            self._note(transaction, caller, "model.shadow_begun", model.id, request_id)
+            self._note(transaction, caller, "model.shadow_begun", model.id)
             transaction.commit()
         self.loader.follow()
         return shadow
 
-    def end_shadow(self, caller: Caller, model_id: str, *, request_id: str | None = None) -> None:
+    def end_shadow(self, caller: Caller, model_id: str) -> None:
         """Stop a shadow and keep its comparisons; raises `ShadowNotFound`."""
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
             if not transaction.comparisons.end_shadow(model_id, self.now()):
-                raise ShadowNotFound(f"Model {model_id!r} is not shadowing.")
-            self._note(transaction, caller, "model.shadow_ended", model_id, request_id)
+                raise errors.ShadowNotFound(f"Model {model_id!r} is not shadowing.")
+            self._note(transaction, caller, "model.shadow_ended", model_id)
             transaction.commit()
         self.loader.follow()
 
@@ -216,23 +189,29 @@ class Models(Recorded):
             differing = transaction.comparisons.differing(
                 model.id, routes_only=routes_only, after=after, limit=limit
             )
-            hidden = hidden_from(transaction, caller)
-            shown = tuple(one for one in differing.items if one[1].id not in hidden)
-            return ComparisonReport(
-                model=model,
-                shadow=shadow if shadow is not None and shadow.model_id == model.id else None,
-                tally=transaction.comparisons.tally(model.id),
-                differing=replace(differing, items=shown),
-            )
+            tally = transaction.comparisons.tally(model.id)
+        read = [prediction.id for _, prediction in differing.items]
+        hidden = disclose(self.begin, self.now, caller, read)
+        shown = tuple(one for one in differing.items if one[1].id not in hidden)
+        return ComparisonReport(
+            model=model,
+            shadow=shadow if shadow is not None and shadow.model_id == model.id else None,
+            tally=tally,
+            differing=replace(differing, items=shown),
+        )
 
-    def submit_compare(
-        self, caller: Caller, model_id: str, documents: int, *, request_id: str | None = None
-    ) -> Job:
+    def tally(self, caller: Caller, model_id: str) -> Tally:
+        """Return a candidate's counts."""
+        caller.require(Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.comparisons.tally(_known(transaction, model_id).id)
+
+    def submit_compare(self, caller: Caller, model_id: str, documents: int) -> Job:
         """Queue a job that compares recent documents, or return the unfinished one."""
         caller.require(Permission.ADMINISTER)
         if not 1 <= documents <= MOST_COMPARED:
-            fault = FieldFault("/documents", f"must lie between 1 and {MOST_COMPARED}")
-            raise InvalidRequest("That many documents cannot be compared.", [fault])
+            fault = errors.FieldFault("/documents", f"must lie between 1 and {MOST_COMPARED}")
+            raise errors.InvalidRequest("That many documents cannot be compared.", [fault])
         now = self.lease_clock()
         with self.begin() as transaction:
             model = _known(transaction, model_id)
@@ -249,11 +228,9 @@ class Models(Recorded):
                 present = transaction.jobs.unfinished(f"{COMPARE}/{model.id}")
                 if present is not None:
                     return present
-                raise InvalidRequest("The previous job has just ended; try again.")
-            self._note(
-                transaction, caller, "job.requested", job.id, request_id, kind=COMPARE,
-                model_id=model.id, documents=documents,
-            )  # fmt: skip
+                raise errors.InvalidRequest("The previous job has just ended; try again.")
+            self._note(transaction, caller, "job.requested", job.id, kind=COMPARE,
+                model_id=model.id, documents=documents)  # fmt: skip
             transaction.commit()
         return job
 
@@ -324,7 +301,7 @@ def _scored(
         return []
     try:
         scores = candidate.score([one.document for one in predictions])
-    except ServiceError:
+    except errors.ServiceError:
         if len(predictions) == 1:
             return []
         return [pair for one in predictions for pair in _scored(candidate, [one])]
@@ -337,7 +314,7 @@ def _has_content(prediction: Prediction) -> bool:
 
 def _check_leaving(active: ModelVersion | None, leaving: str) -> None:
     if active is not None and active.version != leaving:
-        raise StaleVersion(
+        raise errors.StaleVersion(
             f"Version {active.version} serves, not {leaving}; nothing was rolled back."
         )
 
@@ -345,5 +322,5 @@ def _check_leaving(active: ModelVersion | None, leaving: str) -> None:
 def _known(transaction: Transaction, model_id: str) -> ModelVersion:
     model = transaction.models.get(model_id)
     if model is None:
-        raise ModelNotFound(f"No registered model has the id {model_id!r}.")
+        raise errors.ModelNotFound(f"No registered model has the id {model_id!r}.")
     return model

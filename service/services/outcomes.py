@@ -8,7 +8,7 @@ from setwise.service.domain.errors import InvalidRequest, PredictionNotFound
 from setwise.service.domain.outcomes import Outcome, outcome_faults, sent_labels
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.webhooks import document_corrected
-from setwise.service.services.predictions import refuse_hidden, visible_to
+from setwise.service.services.predictions import disclose_one, visible_to
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.outcomes import OutcomeRaced
 from setwise.service.stores.transaction import Transaction
@@ -22,13 +22,7 @@ class Outcomes(Recorded):
     """Outcomes, which other programs report: the label sets that were right."""
 
     def report(
-        self,
-        caller: Caller,
-        prediction_id: str,
-        labels: Sequence[str],
-        source: str,
-        *,
-        request_id: str | None = None,
+        self, caller: Caller, prediction_id: str, labels: Sequence[str], source: str
     ) -> tuple[Outcome, bool]:
         """Store an outcome; return it and whether it is new.
 
@@ -47,12 +41,7 @@ class Outcomes(Recorded):
             try:
                 with self.begin() as transaction:
                     return self._report(
-                        transaction,
-                        caller,
-                        prediction_id,
-                        labels=labels,
-                        source=source,
-                        request_id=request_id,
+                        transaction, caller, prediction_id, labels=labels, source=source
                     )
             except OutcomeRaced:
                 continue
@@ -66,7 +55,6 @@ class Outcomes(Recorded):
         *,
         labels: Sequence[str],
         source: str,
-        request_id: str | None,
     ) -> tuple[Outcome, bool]:
         prediction = _visible(transaction, caller, prediction_id)
         # A concurrent review and this report must each see the labels that the other sent.
@@ -95,7 +83,6 @@ class Outcomes(Recorded):
             caller,
             "outcome.reported",
             prediction.id,
-            request_id,
             outcome_id=outcome.id,
             source=source,
             agreed=outcome.agreed,
@@ -108,8 +95,9 @@ class Outcomes(Recorded):
         """Return a prediction's outcomes, oldest first; raises `PredictionNotFound`."""
         with self.begin(read_only=True) as transaction:
             prediction = _visible(transaction, caller, prediction_id)
-            refuse_hidden(transaction, caller, prediction.id)
-            return transaction.outcomes.of(prediction.id)
+            found = transaction.outcomes.of(prediction.id)
+        disclose_one(self.begin, self.now, caller, prediction.id)
+        return found
 
 
 def _visible(transaction: Transaction, caller: Caller, prediction_id: str) -> Prediction:

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
 from setwise.service.domain.policy import (
@@ -78,22 +79,14 @@ class Policies(Recorded):
             return transaction.policies.current()
 
     def change(
-        self,
-        caller: Caller,
-        change: PolicyChange,
-        expected_version: str | None,
-        *,
-        request_id: str | None = None,
+        self, caller: Caller, change: PolicyChange, expected_version: str | None
     ) -> RoutingPolicy:
         """Replace the policy; return the new version.
 
         Raises `InvalidRequest` if the change is not valid, or checks contradict its target and it
         gives no reason; `StaleVersion` if the version in force is not the expected one.
 
-        Parameters
-        ----------
-        expected_version : str or None
-            The version that the caller read; None accepts any.
+        ``expected_version``: The version that the caller read; None accepts any.
         """
         caller.require(Permission.ADMINISTER)
         _check(change)
@@ -117,7 +110,6 @@ class Policies(Recorded):
                 caller,
                 "policy.changed",
                 new.version,
-                request_id,
                 replaced=old.version,
                 target_accuracy=new.target_accuracy,
                 risk=new.risk,
@@ -145,13 +137,9 @@ class Policies(Recorded):
 
         Raises `InvalidRequest` if both are given, or a value or rule is invalid.
 
-        Parameters
-        ----------
-        threshold, target_accuracy : float or None
-            At most one of them; without either, only the rules change. A target uses the threshold
-            that `advise` gives, if there is one.
-        rules : sequence or None
-            Declared rules; None keeps those in force.
+        ``threshold``, ``target_accuracy``: At most one of them; without either, only the rules
+        change. A target uses the threshold that `advise` gives, if there is one.
+        ``rules``: Declared rules; None keeps those in force.
         """
         caller.require(Permission.REPORT)
         faults = list(_preview_faults(threshold, target_accuracy))
@@ -230,10 +218,7 @@ def certified(
     A certificate holds for the documents that it was proved for: see `RoutingPolicy.is_covered_by`.
     Without such a certificate, the policy is returned unchanged.
 
-    Parameters
-    ----------
-    scorer : Scorer or None
-        The model and calibrator that serve now; None before the first prediction.
+    ``scorer``: The model and calibrator that serve now; None before the first prediction.
     """
     if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
         return policy
@@ -251,6 +236,25 @@ def certified(
                 policy, threshold=threshold, certificate_id=proof.id, certified_for=scorer
             )
     return policy
+
+
+def adopt(
+    transaction: Transaction, scorer: Scorer, *, version: str, now: datetime
+) -> RoutingPolicy:
+    """Put a scorer's newest certificate into force, if it has one; return the policy in force.
+
+    Parameters
+    ----------
+    version : str
+        Id of the policy's new version, if there is one.
+    """
+    policy = transaction.policies.current()
+    found = certified(transaction, policy, scorer)
+    if found.certificate_id == policy.certificate_id and found.threshold == policy.threshold:
+        return policy
+    new = replace(found, version=version, created_at=now, created_by=SYSTEM.id)
+    transaction.policies.add(new, replacing=policy.version)
+    return new
 
 
 def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> None:

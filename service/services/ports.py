@@ -93,8 +93,8 @@ class CalibratorStore(Protocol):
 class CalibratorLoader(Protocol):
     """Loads calibrators in this process."""
 
-    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
-        """Try a calibrator beside the active one; raises `CalibrationDamaged`."""
+    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> Predictor:
+        """Return the model with a calibrator, once it predicts; raises `CalibrationDamaged`."""
 
 
 class Sink(Protocol):

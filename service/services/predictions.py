@@ -1,22 +1,13 @@
 """Predict, route and store documents; read and derive stored predictions."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from setwise.service.domain import errors
 from setwise.service.domain.audits import AuditRole, Lottery
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.errors import (
-    BlindReviewHeld,
-    DocumentTooLarge,
-    FieldFault,
-    Forbidden,
-    IdempotencyMismatch,
-    InvalidRequest,
-    PredictionNotFound,
-    StorageUnavailable,
-)
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.policy import Derivation, RoutingPolicy
 from setwise.service.domain.predictions import (
@@ -148,9 +139,9 @@ class Predictions:
         visible = visible_to(caller)
         with self.begin(read_only=True) as transaction:
             prediction = transaction.predictions.get(prediction_id)
-            refuse_hidden(transaction, caller, prediction_id)
         if prediction is None or visible not in {None, prediction.client_id}:
-            raise PredictionNotFound(f"No prediction of yours has the id {prediction_id!r}.")
+            raise errors.PredictionNotFound(f"No prediction of yours has the id {prediction_id!r}.")
+        disclose_one(self.begin, self.now, caller, prediction.id)
         return prediction
 
     def page(
@@ -169,13 +160,13 @@ class Predictions:
         visible = visible_to(caller)
         if visible is not None:
             if wanted.client_id not in {None, visible}:
-                raise Forbidden("A client key lists its own predictions only.")
+                raise errors.Forbidden("A client key lists its own predictions only.")
             wanted = replace(wanted, client_id=visible)
         check_page(after, limit)
         _check_range(wanted)
         with self.begin(read_only=True) as transaction:
             page = transaction.predictions.page(wanted, after=after, limit=limit)
-            hidden = hidden_from(transaction, caller)
+        hidden = disclose(self.begin, self.now, caller, [one.id for one in page.items])
         return replace(page, items=tuple(one for one in page.items if one.id not in hidden))
 
     def derive(self, caller: Caller, prediction_id: str) -> Derivation:
@@ -187,9 +178,9 @@ class Predictions:
         with self.begin(read_only=True) as transaction:
             prediction = transaction.predictions.get(prediction_id)
             if prediction is None:
-                raise PredictionNotFound(f"No prediction has the id {prediction_id!r}.")
-            refuse_hidden(transaction, caller, prediction.id)
+                raise errors.PredictionNotFound(f"No prediction has the id {prediction_id!r}.")
             policy = transaction.policies.get(prediction.policy_version)
+        disclose_one(self.begin, self.now, caller, prediction.id)
         return Derivation.of(prediction, policy, self.lottery)
 
     def _fault(self, submission: Submission) -> Exception | None:
@@ -206,7 +197,7 @@ class Predictions:
         if document.text is not None:
             size = len(document.text.encode("utf-8", "surrogatepass"))
             if size > self.max_text_bytes:
-                raise DocumentTooLarge(
+                raise errors.DocumentTooLarge(
                     f"The text takes {size} bytes of UTF-8; at most {self.max_text_bytes} are "
                     "scored. Send its parts as documents of their own."
                 )
@@ -218,7 +209,7 @@ class Predictions:
                 longest=LONGEST_IDEMPOTENCY_KEY,
             )
         if faults:
-            raise InvalidRequest("The document cannot be predicted as it stands.", faults)
+            raise errors.InvalidRequest("The document cannot be predicted as it stands.", faults)
 
     def _replayed(self, submissions: Mapping[int, Submission]) -> dict[int, Outcome]:
         """Return outcomes, by position, of submissions with known idempotency keys."""
@@ -260,7 +251,7 @@ class Predictions:
             with self.begin() as transaction:
                 try:
                     made = self._add(transaction, scored)
-                except StorageUnavailable:
+                except errors.StorageUnavailable:
                     raise
                 except Exception as error:  # noqa: BLE001 -- as above; nothing was committed
                     made, spoiled = [], error
@@ -294,6 +285,10 @@ class Predictions:
             ]
         )
         transaction.reviews.add_all([task for one in made for task in one.tasks])
+        for one, answered in zip(made, scored, strict=True):
+            reader = answered.submission.caller  # gets the prediction as the response
+            if reader.may(Permission.REVIEW) and any(task.blind for task in one.tasks):
+                transaction.reviews.note_reader(reader.id, [one.prediction.id], now)
         transaction.outbox.add_all([message for one in made for message in one.messages])
         return [one.prediction for one in made]
 
@@ -337,29 +332,45 @@ def _kinds(prediction: Prediction, *, overlaps: bool) -> Iterator[ReviewKind]:
             yield ReviewKind.OVERLAP
 
 
-def _mismatch() -> IdempotencyMismatch:
-    return IdempotencyMismatch(
+def _mismatch() -> errors.IdempotencyMismatch:
+    return errors.IdempotencyMismatch(
         "This Idempotency-Key was used before with another body; use a new key for a new document."
     )
 
 
-def hidden_from(transaction: Transaction, caller: Caller) -> frozenset[str]:
-    """Return the predictions that the caller must answer blindly before seeing them."""
-    if not caller.may(Permission.REVIEW):
+def disclose(
+    begin: Transactions, now: Clock, caller: Caller, prediction_ids: Collection[str]
+) -> frozenset[str]:
+    """Return the predictions that the caller must answer blindly before seeing them.
+
+    The caller reads the others, and so is never given a blind review of them. Call it outside a
+    transaction, before the predictions leave the service.
+    """
+    if not caller.may(Permission.REVIEW) or not prediction_ids:
         return frozenset()
-    return transaction.reviews.held_blind(caller.id)
+    with begin(read_only=True) as transaction:
+        if not transaction.reviews.open_blind(caller.id, prediction_ids):
+            return frozenset()
+    with begin() as transaction:
+        transaction.reviews.note_reader(caller.id, prediction_ids, now())
+        hidden = transaction.reviews.held_blind(caller.id).intersection(prediction_ids)
+        transaction.commit()
+    return hidden
 
 
-def refuse_hidden(transaction: Transaction, caller: Caller, prediction_id: object) -> None:
-    """Raise `BlindReviewHeld` if the caller must not see the prediction yet."""
-    if prediction_id in hidden_from(transaction, caller):
-        raise BlindReviewHeld("You hold a blind review of this document; answer it first.")
+def disclose_one(begin: Transactions, now: Clock, caller: Caller, prediction_id: str) -> None:
+    """Raise `BlindReviewHeld` if the caller must not see the prediction yet; see `disclose`."""
+    if disclose(begin, now, caller, [prediction_id]):
+        raise errors.BlindReviewHeld("You hold a blind review of this document; answer it first.")
 
 
-def refuse_all_hidden(transaction: Transaction, caller: Caller) -> None:
-    """Raise `BlindReviewHeld` if the caller must not see some prediction yet."""
-    if hidden_from(transaction, caller):
-        raise BlindReviewHeld("You hold blind reviews; answer them before you read this.")
+def disclose_all(transaction: Transaction, now: Clock, caller: Caller) -> None:
+    """Raise `BlindReviewHeld` if the caller must not see all predictions; see `disclose`."""
+    if not caller.may(Permission.REVIEW):
+        return
+    transaction.reviews.note_reader(caller.id, None, now())
+    if transaction.reviews.held_blind(caller.id):
+        raise errors.BlindReviewHeld("You hold blind reviews; answer them before you read this.")
 
 
 def visible_to(caller: Caller) -> str | None:
@@ -373,5 +384,5 @@ def visible_to(caller: Caller) -> str | None:
 def _check_range(wanted: PredictionFilter) -> None:
     first, last = wanted.created_from, wanted.created_before
     if first is not None and last is not None and first >= last:
-        fault = FieldFault("/created_before", "must be later than created_from")
-        raise InvalidRequest("The range of time is empty.", [fault])
+        fault = errors.FieldFault("/created_before", "must be later than created_from")
+        raise errors.InvalidRequest("The range of time is empty.", [fault])

@@ -1,10 +1,11 @@
 """Learn calibrators from reviews, and activate one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.certification import Scorer
+from setwise.service.domain.certification import Score, Scorer
 from setwise.service.domain.errors import (
     CalibrationNotFound,
     CalibrationOfAnotherModel,
@@ -17,7 +18,6 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.paging import Page, check_page
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.recalibration import (
     EXACT,
     Activate,
@@ -38,7 +38,7 @@ from setwise.service.domain.recalibration import (
 )
 from setwise.service.domain.reviews import Annotation
 from setwise.service.services.analysis.rates import ReportedRates
-from setwise.service.services.policy import certified
+from setwise.service.services.certification import Attempt, Certifications
 from setwise.service.services.ports import CalibratorLoader, CalibratorStore, ModelLoader
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.database import Clock
@@ -52,6 +52,9 @@ MOST_REVIEWED = 100_000
 
 MOST_ROUTED = 5_000
 """Most predictions whose change of route is reported, the newest."""
+
+MOST_RESCORED = 5_000
+"""Most unaudited predictions that a new calibrator scores: they set the thresholds to prove."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class Recalibration(Recorded):
         Stores learnt calibrators.
     group_rates : ReportedRates
         Noise rates of annotator groups.
+    certifications : Certifications
+        Proves a threshold for a calibrator before it serves.
     lease_clock : callable
         The clock that all servers share; it determines when jobs are due.
     """
@@ -76,6 +81,7 @@ class Recalibration(Recorded):
     calibrator_loader: CalibratorLoader
     calibrators: CalibratorStore
     group_rates: ReportedRates
+    certifications: Certifications
     lease_clock: Clock
 
     def request(self, caller: Caller, options: Options, *, request_id: str | None = None) -> Job:
@@ -148,7 +154,8 @@ class Recalibration(Recorded):
         lacking = shortage(question.lessons)
         if lacking is not None:
             raise NotEnoughReviews(lacking)
-        learnt = learn(question, self.loader.load(question.model), self.calibrators, report)
+        model = self.loader.load(question.model)
+        learnt = learn(question, model, self.calibrators, report)
         report(0.95, "storing the calibrator")
         location = self.calibrators.add_calibrator(learnt.kept)
         made = Calibration(
@@ -163,7 +170,12 @@ class Recalibration(Recorded):
             requested_by=requested_by,
             created_at=self.now(),
         )
-        made, why = self._store(made, options, better=learnt.better, blind_spot=learnt.blind_spot)
+        attempt = None
+        if options.activate is Activate.IF_BETTER and learnt.better and learnt.blind_spot is None:
+            attempt = self._attempt(question.model, made, model.labels)
+        made, why = self._store(
+            made, options, attempt, better=learnt.better, blind_spot=learnt.blind_spot
+        )
         if made.active:
             self.loader.follow()
         return made, why
@@ -267,10 +279,41 @@ class Recalibration(Recorded):
             options=options,
         )
 
+    def _attempt(
+        self, model: ModelVersion, calibration: Calibration | None, labels: Sequence[str]
+    ) -> Attempt | None:
+        """Score what the model's other calibrators answered, and try to prove a threshold on it.
+
+        A calibrator changes confidences, never label sets, and learns nothing from certification
+        audits. So the audits of a model speak of each of its calibrators.
+        """
+        from setwise.service.services.analysis.lessons import rescored  # noqa: PLC0415 -- scipy loads slowly
+
+        scorer = Scorer(model.version, calibrator_version(model, calibration))
+        with self.begin(read_only=True) as transaction:
+            stored = transaction.certifications.unscored(scorer, limit=MOST_RESCORED)
+        learnt = None
+        if stored and calibration is not None:
+            learnt = self.calibrators.load_calibrator(calibration.location).recalibration
+        found = zip(stored, rescored(stored, learnt, labels), strict=True)
+        with self.begin() as transaction:
+            transaction.certifications.add_scores(
+                [Score(one.id, scorer, one.scored.labels, sure, self.now()) for one, sure in found]
+            )
+            transaction.commit()
+        return self.certifications.before_activation(scorer)
+
     def _store(
-        self, made: Calibration, options: Options, *, better: bool, blind_spot: str | None
+        self,
+        made: Calibration,
+        options: Options,
+        attempt: Attempt | None,
+        *,
+        better: bool,
+        blind_spot: str | None,
     ) -> tuple[Calibration, str]:
         with self.begin() as transaction:
+            transaction.policies.lock()
             active = transaction.calibrations.active(made.model_id)
             if active is not None and active.version == made.version:
                 return active, "it serves already: nothing has been reviewed since it was made"
@@ -303,6 +346,8 @@ class Recalibration(Recorded):
                     replaced=kept.replaces,
                 )
                 kept = replace(kept, active=True)
+                scorer = Scorer(kept.model_version, kept.version)
+                self.certifications.activated(transaction, scorer, attempt, made.requested_by)
             notice = sending_notice(
                 transaction.policies.current(), Scorer(kept.model_version, kept.version)
             )
@@ -318,9 +363,12 @@ class Recalibration(Recorded):
         *,
         leaving: str | None = None,
     ) -> ServingCalibrator:
+        labels: Sequence[str] = ()
         if calibration is not None:
-            self.calibrator_loader.load_calibration(model, calibration)
+            labels = self.calibrator_loader.load_calibration(model, calibration).labels
+        attempt = self._attempt(model, calibration, labels)
         with self.begin() as transaction:
+            transaction.policies.lock()
             if _active_model(transaction).id != model.id:
                 raise CalibrationOfAnotherModel(
                     "Another model has started to serve; choose one of its calibrators."
@@ -341,30 +389,11 @@ class Recalibration(Recorded):
                     replaced=calibrator_version(model, before),
                 )
             serving = replace(calibration, active=True) if calibration else None
-            policy = self._adapt_policy(transaction, model, serving)
+            scorer = Scorer(model.version, calibrator_version(model, calibration))
+            policy = self.certifications.activated(transaction, scorer, attempt, caller.id)
             transaction.commit()
         self.loader.follow()
         return ServingCalibrator(model, serving, policy)
-
-    def _adapt_policy(
-        self, transaction: Transaction, model: ModelVersion, calibration: Calibration | None
-    ) -> RoutingPolicy:
-        """Activate the calibrator's newest certificate, if it has one."""
-        policy = transaction.policies.current()
-        scorer = Scorer(model.version, calibrator_version(model, calibration))
-        if policy.threshold_mode is not ThresholdMode.CERTIFIED or policy.certified_for == scorer:
-            return policy
-        found = certified(transaction, policy, scorer)
-        if found.certified_for != scorer:
-            return policy
-        new = replace(found, version=self.new_id(), created_at=self.now(), created_by="system")
-        try:
-            transaction.policies.add(new, replacing=policy.version)
-        except StaleVersion as error:
-            raise StaleVersion(
-                "The policy changed while the calibrator was being activated; try again."
-            ) from error
-        return new
 
 
 def _active_model(transaction: Transaction) -> ModelVersion:

@@ -1,6 +1,6 @@
 """Base of services that change data: transactions, clock, ids, audit trail."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.callers import Caller
@@ -22,9 +22,12 @@ class Recorded:
         caller: Caller,
         action: str,
         subject: str,
-        request_id: str | None,
+        request_id: str | None = None,
+        /,
         **detail: object,
     ) -> None:
+        if request_id is not None:
+            caller = replace(caller, request_id=request_id)
         transaction.audit_trail.add(
             Event.by(
                 caller,
@@ -32,7 +35,6 @@ class Recorded:
                 subject,
                 id=self.new_id(),
                 at=self.now(),
-                request_id=request_id,
                 **detail,
             )
         )

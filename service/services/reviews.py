@@ -9,16 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from setwise.service.domain import errors
 from setwise.service.domain.audits import Lottery
 from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
-from setwise.service.domain.errors import (
-    Forbidden,
-    InvalidRequest,
-    ModelUnavailable,
-    ReviewNotFound,
-    TooManyLeases,
-    VersionRequired,
-)
 from setwise.service.domain.outcomes import sent_labels
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.predictions import Prediction, Reason, TermWeight
@@ -39,7 +32,7 @@ from setwise.service.domain.reviews import (
 from setwise.service.domain.rules import constraints_broken
 from setwise.service.domain.webhooks import document_corrected, review_completed
 from setwise.service.services.ports import PredictorSource
-from setwise.service.services.predictions import hidden_from, refuse_hidden
+from setwise.service.services.predictions import disclose, disclose_one
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -92,9 +85,9 @@ class Reviews(Recorded):
         with self.begin(read_only=True) as transaction:
             task = transaction.reviews.get(task_id)
             if task is None:
-                raise ReviewNotFound(f"No review task has the id {task_id!r}.")
-            if not task.blind:
-                refuse_hidden(transaction, caller, task.prediction.id)
+                raise errors.ReviewNotFound(f"No review task has the id {task_id!r}.")
+        if not task.blind:
+            disclose_one(self.begin, self.now, caller, task.prediction.id)
         return task
 
     def page(
@@ -111,16 +104,14 @@ class Reviews(Recorded):
         A task that would show the suggestion for a document whose blind review the caller holds is
         left out.
 
-        Parameters
-        ----------
-        reason : Reason or None
-            The prediction's reason.
+        ``reason``: The prediction's reason.
         """
         caller.require(Permission.READ_QUEUE)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
             page = transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)
-            hidden = hidden_from(transaction, caller)
+        read = [one.prediction.id for one in page.items if not one.blind]
+        hidden = disclose(self.begin, self.now, caller, read)
         shown = (one for one in page.items if one.blind or one.prediction.id not in hidden)
         return replace(page, items=tuple(shown))
 
@@ -135,7 +126,7 @@ class Reviews(Recorded):
         for task in self.mine(caller):
             if task.id == task_id:
                 return task
-        raise ReviewNotFound(f"You hold no review task with the id {task_id!r}.")
+        raise errors.ReviewNotFound(f"You hold no review task with the id {task_id!r}.")
 
     def lease_left_s(self, task: ReviewTask) -> float:
         """Return the remaining time of a task's lease, in seconds."""
@@ -150,27 +141,23 @@ class Reviews(Recorded):
             completed = transaction.reviews.settled_by(caller.id, self.now() - within)
             return completed + len(transaction.reviews.decided(reviewer=caller.id, limit=10))
 
-    def claim(
-        self, caller: Caller, *, only: str | None = None, request_id: str | None = None
-    ) -> ReviewTask | None:
+    def claim(self, caller: Caller, *, only: str | None = None) -> ReviewTask | None:
         """Lease the oldest task that the caller may claim, or return None.
 
         Leads and administrators first get adjudications and tasks that were skipped twice; other
-        reviewers never get those. A reviewer gets at most one task of each prediction.
+        reviewers never get those. A reviewer gets at most one task of each prediction, and no blind
+        one after reading its suggestion.
 
         Raises `TooManyLeases` if the caller already holds as many tasks as allowed.
 
-        Parameters
-        ----------
-        only : str, optional
-            Id of a task; no other task is claimed then.
+        ``only``: Id of a task; no other task is claimed then.
         """
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
             now = self.now()
             held = transaction.reviews.held_by(caller.id, now)
             if held >= self.most_leases:
-                raise TooManyLeases(
+                raise errors.TooManyLeases(
                     f"You hold {held} tasks, the most that one person may; "
                     "complete, skip or release one first."
                 )
@@ -182,9 +169,9 @@ class Reviews(Recorded):
             claimed = task.claimed(caller.id, now, self.lease)
             taken_from = task.lease.holder if task.lease else None
             transaction.reviews.save(claimed)
-            self._log(
-                transaction, caller, "review.claimed", claimed, request_id, taken_from=taken_from
-            )
+            if not claimed.blind:
+                transaction.reviews.note_reader(caller.id, [claimed.prediction.id], now)
+            self._log(transaction, caller, "review.claimed", claimed, taken_from=taken_from)
             transaction.commit()
         return claimed
 
@@ -197,35 +184,26 @@ class Reviews(Recorded):
             transaction.commit()
         return extended
 
-    def release(self, caller: Caller, task_id: str, *, request_id: str | None = None) -> ReviewTask:
+    def release(self, caller: Caller, task_id: str) -> ReviewTask:
         """Return a claimed task to the queue."""
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
             released = _locked(transaction, task_id).released(caller.id)
             transaction.reviews.save(released)
-            self._log(transaction, caller, "review.released", released, request_id)
+            self._log(transaction, caller, "review.released", released)
             transaction.commit()
         return released
 
-    def skip(
-        self, caller: Caller, task_id: str, reason: str, *, request_id: str | None = None
-    ) -> ReviewTask:
+    def skip(self, caller: Caller, task_id: str, reason: str) -> ReviewTask:
         """Pass a task to another reviewer; after two skips, to a lead."""
         caller.require(Permission.REVIEW)
         faults = skip_reason_faults(reason)
         if faults:
-            raise InvalidRequest("A skip needs a reason that can be kept.", faults)
+            raise errors.InvalidRequest("A skip needs a reason that can be kept.", faults)
         with self.begin() as transaction:
             skipped = _locked(transaction, task_id).skipped(caller.id, reason, self.now())
             transaction.reviews.save(skipped)
-            self._log(
-                transaction,
-                caller,
-                "review.skipped",
-                skipped,
-                request_id,
-                escalated=skipped.escalated,
-            )
+            self._log(transaction, caller, "review.skipped", skipped, escalated=skipped.escalated)
             transaction.commit()
         return skipped
 
@@ -251,8 +229,6 @@ class Reviews(Recorded):
         labels: Sequence[str],
         comment: str | None,
         expected_version: int | None,
-        *,
-        request_id: str | None = None,
     ) -> Annotation:
         """Complete a claimed task with the right label set.
 
@@ -264,17 +240,13 @@ class Reviews(Recorded):
         cannot be completed by the caller in that version; `InvalidRequest` if a label is unknown or
         repeated, or the comment cannot be stored.
 
-        Parameters
-        ----------
-        labels : sequence of str
-            Distinct labels of the active model or of the task's prediction; empty for the empty
-            set.
-        expected_version : int or None
-            The version of the task that the caller read; required.
+        ``labels``: Distinct labels of the active model or of the task's prediction; empty for the
+        empty set.
+        ``expected_version``: The version of the task that the caller read; required.
         """
         caller.require(Permission.REVIEW)
         if expected_version is None:
-            raise VersionRequired("Name the version that you decided on in If-Match.")
+            raise errors.VersionRequired("Name the version that you decided on in If-Match.")
         with self.begin() as transaction:
             task = _locked(transaction, task_id)
             before = transaction.reviews.annotation_of(task.id)
@@ -282,9 +254,7 @@ class Reviews(Recorded):
                 return before
             task.completed(caller.id, expected_version)
             labels = self._checked(task, labels, comment)
-            annotation = self._complete(
-                transaction, task, caller, labels, comment, request_id=request_id
-            )
+            annotation = self._complete(transaction, task, caller, labels, comment)
             transaction.commit()
         return annotation
 
@@ -295,8 +265,6 @@ class Reviews(Recorded):
         labels: Sequence[str],
         comment: str | None,
         expected_version: int | None,
-        *,
-        request_id: str | None = None,
     ) -> Decided:
         """Decide a claimed task; the caller's previous decision becomes final.
 
@@ -304,19 +272,19 @@ class Reviews(Recorded):
         """
         caller.require(Permission.REVIEW)
         if expected_version is None:
-            raise VersionRequired("Name the version that you decided on.")
+            raise errors.VersionRequired("Name the version that you decided on.")
         with self.begin() as transaction:
             task = _locked(transaction, task_id)
             if not _said_before(transaction, task, caller, labels, comment):
                 task = self._decided(task, caller, labels, comment, expected_version)
                 transaction.reviews.save(task)
-                self._log(transaction, caller, "review.decided", task, request_id)
+                self._log(transaction, caller, "review.decided", task)
                 transaction.commit()
         no_undo = self.undo_window <= timedelta(0)
         self.submit_decisions_of(caller.id, but=None if no_undo else task.id)
         return Decided(task, self._undo_left_s(task))
 
-    def undo(self, caller: Caller, task_id: str, *, request_id: str | None = None) -> ReviewTask:
+    def undo(self, caller: Caller, task_id: str) -> ReviewTask:
         """Undo the caller's decision; the task is leased to them again.
 
         Raises `ReviewAlreadyDecided` if the decision is final; `LeaseLost` if the caller has not
@@ -327,7 +295,7 @@ class Reviews(Recorded):
             task = _locked(transaction, task_id)
             reopened = task.reopened(caller.id, self.now(), self.lease)
             transaction.reviews.save(reopened)
-            self._log(transaction, caller, "review.undone", reopened, request_id)
+            self._log(transaction, caller, "review.undone", reopened)
             transaction.commit()
         return reopened
 
@@ -358,7 +326,7 @@ class Reviews(Recorded):
             rules = transaction.policies.current().rules
         try:
             seen = self.predictors.active().seen(sets)
-        except ModelUnavailable:  # without a model every set counts as seen
+        except errors.ModelUnavailable:  # without a model every set counts as seen
             seen = [True] * len(sets)
         metadata = task.prediction.document.metadata
         return [
@@ -378,7 +346,7 @@ class Reviews(Recorded):
         """
         caller.require(Permission.REVIEW)
         if task.blind:
-            raise Forbidden("This document must be read without the model's opinion.")
+            raise errors.Forbidden("This document must be read without the model's opinion.")
         document = task.prediction.document
         return self.predictors.active().explain(document, labels[:MOST_EXPLAINED_LABELS])
 
@@ -413,8 +381,6 @@ class Reviews(Recorded):
         caller: Caller,
         labels: Sequence[str],
         comment: str | None,
-        *,
-        request_id: str | None = None,
     ) -> Annotation:
         """Complete a locked task with checked labels on behalf of its holder."""
         completed = task.finished()
@@ -441,7 +407,6 @@ class Reviews(Recorded):
             caller,
             "review.completed",
             completed,
-            request_id,
             annotation_id=annotation.id,
             kind=annotation.kind.value,
             agreed=annotation.agreed,
@@ -508,16 +473,15 @@ class Reviews(Recorded):
         caller: Caller,
         action: str,
         task: ReviewTask,
-        request_id: str | None = None,
         **detail: object,
     ) -> None:
-        self._note(transaction, caller, action, task.id, request_id, version=task.version, **detail)
+        self._note(transaction, caller, action, task.id, version=task.version, **detail)
 
 
 def _locked(transaction: Transaction, task_id: str) -> ReviewTask:
     task = transaction.reviews.get(task_id, for_update=True)
     if task is None:
-        raise ReviewNotFound(f"No review task has the id {task_id!r}.")
+        raise errors.ReviewNotFound(f"No review task has the id {task_id!r}.")
     return task
 
 

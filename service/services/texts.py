@@ -97,12 +97,7 @@ class Texts(Recorded):
     # On request
 
     def erase(
-        self,
-        caller: Caller,
-        *,
-        document_id: str | None = None,
-        prediction_id: str | None = None,
-        request_id: str | None = None,
+        self, caller: Caller, *, document_id: str | None = None, prediction_id: str | None = None
     ) -> int:
         """Erase a document at once; return the number of its predictions.
 
@@ -112,12 +107,9 @@ class Texts(Recorded):
         waits for review. The predictions stay as numbers without a name. A job removes it from
         the files of jobs.
 
-        Parameters
-        ----------
-        document_id : str or None
-            The id that its sender gave the document; erases all its predictions, by any client.
-        prediction_id : str or None
-            Instead, one prediction, such as one whose document has no id.
+        ``document_id``: The id that its sender gave the document; erases all its predictions, by
+        any client.
+        ``prediction_id``: Instead, one prediction, such as one whose document has no id.
         """
         caller.require(Permission.ADMINISTER)
         _check(document_id, prediction_id)
@@ -135,14 +127,7 @@ class Texts(Recorded):
             # The audit trail names the predictions, not the document.
             transaction.audit_trail.add_all(
                 [
-                    Event.by(
-                        caller,
-                        "document.erased",
-                        one,
-                        id=self.new_id(),
-                        at=self.now(),
-                        request_id=request_id,
-                    )
+                    Event.by(caller, "document.erased", one, id=self.new_id(), at=self.now())
                     for one in ids
                 ]
             )

@@ -11,15 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from setwise.service.domain import errors
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.errors import (
-    DeliveryCancelled,
-    DeliveryNotFound,
-    FieldFault,
-    InvalidRequest,
-    StaleVersion,
-    WebhookNotFound,
-)
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.text import is_id
 from setwise.service.domain.webhooks import (
@@ -37,7 +30,7 @@ from setwise.service.domain.webhooks import (
     SigningSecret,
     signing_secret,
 )
-from setwise.service.services.predictions import refuse_hidden
+from setwise.service.services.predictions import disclose_one
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -79,9 +72,7 @@ class Webhooks(Recorded):
 
     # Endpoints
 
-    def add(
-        self, caller: Caller, wanted: EndpointChange, *, request_id: str | None = None
-    ) -> tuple[Endpoint, str]:
+    def add(self, caller: Caller, wanted: EndpointChange) -> tuple[Endpoint, str]:
         """Add an endpoint; return it with its secret.
 
         The secret is not shown again.
@@ -103,9 +94,7 @@ class Webhooks(Recorded):
         endpoint = blank.changed(wanted)
         with self.begin() as transaction:
             transaction.endpoints.add(endpoint)
-            self._note(
-                transaction, caller, "webhook.added", endpoint.id, request_id, **_shown(endpoint)
-            )
+            self._note(transaction, caller, "webhook.added", endpoint.id, **_shown(endpoint))
             transaction.commit()
         return endpoint, secret
 
@@ -115,8 +104,6 @@ class Webhooks(Recorded):
         endpoint_id: str,
         change: EndpointChange,
         expected_version: int | None = None,
-        *,
-        request_id: str | None = None,
     ) -> Endpoint:
         """Replace an endpoint's URL, description, events or state, and return it.
 
@@ -129,9 +116,7 @@ class Webhooks(Recorded):
         with self.begin() as transaction:
             endpoint = _load(transaction, endpoint_id, expected_version).changed(change)
             transaction.endpoints.save(endpoint)
-            self._note(
-                transaction, caller, "webhook.changed", endpoint.id, request_id, **_shown(endpoint)
-            )
+            self._note(transaction, caller, "webhook.changed", endpoint.id, **_shown(endpoint))
             transaction.commit()
         return endpoint
 
@@ -139,16 +124,9 @@ class Webhooks(Recorded):
         faults = list(change.faults(allow_private=self.allow_private))
         if faults:
             first = f"{faults[0].pointer.removeprefix('/')} {faults[0].detail}"
-            raise InvalidRequest(f"Nothing can be delivered like this: {first}.", faults)
+            raise errors.InvalidRequest(f"Nothing can be delivered like this: {first}.", faults)
 
-    def delete(
-        self,
-        caller: Caller,
-        endpoint_id: str,
-        expected_version: int | None = None,
-        *,
-        request_id: str | None = None,
-    ) -> None:
+    def delete(self, caller: Caller, endpoint_id: str, expected_version: int | None = None) -> None:
         """Delete an endpoint and its secrets, and cancel deliveries; keep the log."""
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
@@ -160,15 +138,12 @@ class Webhooks(Recorded):
                 caller,
                 "webhook.deleted",
                 endpoint.id,
-                request_id,
                 url=endpoint.url,
                 cancelled=cancelled,
             )
             transaction.commit()
 
-    def rotate_secret(
-        self, caller: Caller, endpoint_id: str, *, request_id: str | None = None
-    ) -> tuple[Endpoint, str]:
+    def rotate_secret(self, caller: Caller, endpoint_id: str) -> tuple[Endpoint, str]:
         """Replace the secret; return the endpoint and the new secret.
 
         The secret is not shown again. The replaced one signs beside it for a while.
@@ -179,19 +154,12 @@ class Webhooks(Recorded):
             endpoint = _load(transaction, endpoint_id).rotated(secret, self.now(), self.grace)
             transaction.endpoints.save(endpoint)
             self._note(
-                transaction,
-                caller,
-                "webhook.secret_rotated",
-                endpoint.id,
-                request_id,
-                version=endpoint.version,
+                transaction, caller, "webhook.secret_rotated", endpoint.id, version=endpoint.version
             )
             transaction.commit()
         return endpoint, secret
 
-    def try_out(
-        self, caller: Caller, endpoint_id: str, *, request_id: str | None = None
-    ) -> Delivery:
+    def try_out(self, caller: Caller, endpoint_id: str) -> Delivery:
         """Queue a test message to an endpoint; return its delivery."""
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
@@ -211,7 +179,7 @@ class Webhooks(Recorded):
             transaction.outbox.mark_routed([message.id], now)
             transaction.outbox.acknowledge(caller.id, [message.id], now)
             transaction.deliveries.add([delivery])
-            self._note(transaction, caller, "webhook.tested", endpoint.id, request_id)
+            self._note(transaction, caller, "webhook.tested", endpoint.id)
             transaction.commit()
         return delivery
 
@@ -221,7 +189,7 @@ class Webhooks(Recorded):
         with self.begin(read_only=True) as transaction:
             endpoint = transaction.endpoints.get(endpoint_id)
         if endpoint is None:
-            raise WebhookNotFound(f"No webhook has the id {endpoint_id!r}.")
+            raise errors.WebhookNotFound(f"No webhook has the id {endpoint_id!r}.")
         return endpoint
 
     def page(self, caller: Caller) -> list[Endpoint]:
@@ -265,13 +233,14 @@ class Webhooks(Recorded):
         with self.begin(read_only=True) as transaction:
             delivery = transaction.deliveries.get(delivery_id)
             if delivery is None:
-                raise DeliveryNotFound(f"No delivery has the id {delivery_id!r}.")
-            refuse_hidden(transaction, caller, delivery.message.data.get("prediction_id"))
-            return delivery, transaction.deliveries.attempts(delivery.id)
+                raise errors.DeliveryNotFound(f"No delivery has the id {delivery_id!r}.")
+            attempts = transaction.deliveries.attempts(delivery.id)
+        about = delivery.message.data.get("prediction_id")
+        if isinstance(about, str):
+            disclose_one(self.begin, self.now, caller, about)
+        return delivery, attempts
 
-    def replay(
-        self, caller: Caller, delivery_id: str, *, request_id: str | None = None
-    ) -> Delivery:
+    def replay(self, caller: Caller, delivery_id: str) -> Delivery:
         """Send a message again, whatever its delivery's state; return the delivery.
 
         Raises `DeliveryNotFound` if the delivery does not exist; `DeliveryCancelled` if its
@@ -281,25 +250,20 @@ class Webhooks(Recorded):
         with self.begin() as transaction:
             delivery = transaction.deliveries.get(delivery_id, for_update=True)
             if delivery is None:
-                raise DeliveryNotFound(f"No delivery has the id {delivery_id!r}.")
+                raise errors.DeliveryNotFound(f"No delivery has the id {delivery_id!r}.")
             if transaction.endpoints.get(delivery.endpoint_id) is None:
-                raise DeliveryCancelled("The webhook was deleted; add it again to send to it.")
+                raise errors.DeliveryCancelled(
+                    "The webhook was deleted; add it again to send to it."
+                )
             replayed = delivery.replayed(self.now())
             transaction.deliveries.save(replayed, token=delivery.token)
             self._note(
-                transaction,
-                caller,
-                "delivery.replayed",
-                delivery.id,
-                request_id,
-                state=delivery.state.value,
+                transaction, caller, "delivery.replayed", delivery.id, state=delivery.state.value
             )
             transaction.commit()
         return replayed
 
-    def replay_dead(
-        self, caller: Caller, endpoint_id: str, *, request_id: str | None = None
-    ) -> int:
+    def replay_dead(self, caller: Caller, endpoint_id: str) -> int:
         """Send an endpoint's dead deliveries again; return their number."""
         caller.require(Permission.ADMINISTER)
         total = 0
@@ -309,9 +273,7 @@ class Webhooks(Recorded):
                 for delivery in dead:
                     transaction.deliveries.save(delivery.replayed(self.now()), token=delivery.token)
                 total += len(dead)
-            self._note(
-                transaction, caller, "webhook.replayed", endpoint.id, request_id, deliveries=total
-            )
+            self._note(transaction, caller, "webhook.replayed", endpoint.id, deliveries=total)
             transaction.commit()
         return total
 
@@ -335,14 +297,16 @@ class Webhooks(Recorded):
         """
         caller.require(Permission.PREDICT)
         faults = [
-            FieldFault(f"/ids/{place}", "is not the id of a message")
+            errors.FieldFault(f"/ids/{place}", "is not the id of a message")
             for place, given in enumerate(message_ids)
             if not is_id(given)
         ]
         if len(message_ids) > MOST_ACKNOWLEDGED:
-            faults = [FieldFault("/ids", f"has more than {MOST_ACKNOWLEDGED} ids; send them apart")]
+            faults = [
+                errors.FieldFault("/ids", f"has more than {MOST_ACKNOWLEDGED} ids; send them apart")
+            ]
         if faults:
-            raise InvalidRequest("These messages cannot be acknowledged.", faults)
+            raise errors.InvalidRequest("These messages cannot be acknowledged.", faults)
         with self.begin() as transaction:
             new = transaction.outbox.acknowledge(caller.id, message_ids, self.now())
             transaction.commit()
@@ -403,14 +367,10 @@ class Webhooks(Recorded):
     def claim(self, busy: Mapping[str, int], *, room: int, share: int) -> list[Parcel]:
         """Lease and return due deliveries.
 
-        Parameters
-        ----------
-        busy : mapping
-            Number of attempts in progress, by endpoint.
-        room : int
-            Most deliveries to claim.
-        share : int
-            Most attempts in progress to one endpoint, so that a slow one leaves room for others.
+        ``busy``: Number of attempts in progress, by endpoint.
+        ``room``: Most deliveries to claim.
+        ``share``: Most attempts in progress to one endpoint, so that a slow one leaves room for
+        others.
         """
         claimed: list[Parcel] = []
         # Couriers ask every second. Reading first does not block writers.
@@ -480,9 +440,9 @@ def _load(
 ) -> Endpoint:
     endpoint = transaction.endpoints.get(endpoint_id, for_update=True)
     if endpoint is None:
-        raise WebhookNotFound(f"No webhook has the id {endpoint_id!r}.")
+        raise errors.WebhookNotFound(f"No webhook has the id {endpoint_id!r}.")
     if expected_version not in {None, endpoint.version}:
-        raise StaleVersion(
+        raise errors.StaleVersion(
             f"The webhook is at version {endpoint.version}, not {expected_version}; "
             "read it again and repeat the change."
         )

@@ -72,10 +72,7 @@ class Provider:
 class OpenIdConnect:
     """Client of an OpenID Connect provider.
 
-    Parameters
-    ----------
-    provider : Provider
-        Settings of the provider.
+    ``provider``: Settings of the provider.
     """
 
     def __init__(self, provider: Provider) -> None:

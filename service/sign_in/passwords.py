@@ -24,10 +24,7 @@ PATIENCE_S = 5.0
 class Argon2Passwords:
     """Hashes and verifies passwords.
 
-    Parameters
-    ----------
-    time_cost, memory_kib : int
-        Passes, and memory in KiB; only tests use less.
+    ``time_cost``, ``memory_kib``: Passes, and memory in KiB; only tests use less.
     """
 
     def __init__(self, *, time_cost: int = TIME_COST, memory_kib: int = MEMORY_KIB) -> None:

@@ -9,14 +9,14 @@ import base64
 import hashlib
 import hmac
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from setwise.service.domain.accounts import Device, Session, SignedIn
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.callers import ANONYMOUS, Caller
 from setwise.service.domain.errors import ForgedRequest, Unauthenticated
 
 CSRF_HEADER = "X-CSRF-Token"
@@ -31,10 +31,6 @@ _DEVICE = "setwise-device"
 _DEVICE_LIFE_S = 365 * 86_400
 _AWAY = "setwise-away"
 _AWAY_LIFE_S = 600
-
-
-class _OpenSession(Protocol):
-    def __call__(self, token: str, *, address: str | None = None) -> SignedIn: ...
 
 
 @dataclass(frozen=True)
@@ -53,21 +49,20 @@ class Visit:
 class SessionCookies:
     """Reads and writes session cookies, and creates and checks form tokens.
 
-    Parameters
-    ----------
-    open_session : callable
-        Returns the session of a token, or raises `Unauthenticated`.
-    secret : bytes
-        Key of form tokens, shared by all processes of a service.
-    public_url : str
-        URL of the service for browsers, such as ``https://setwise.example``; if empty, the URL of
-        each request.
-    longest_s : float
-        Lifetime of the cookie, in seconds.
+    ``open_session``: Returns the session of a token, or raises `Unauthenticated`.
+    ``secret``: Key of form tokens, shared by all processes of a service.
+    ``public_url``: URL of the service for browsers, such as ``https://setwise.example``; if empty,
+    the URL of each request.
+    ``longest_s``: Lifetime of the cookie, in seconds.
     """
 
     def __init__(
-        self, open_session: _OpenSession, *, secret: bytes, public_url: str, longest_s: float
+        self,
+        open_session: Callable[[str, Caller], SignedIn],
+        *,
+        secret: bytes,
+        public_url: str,
+        longest_s: float,
     ) -> None:
         self._open_session = open_session
         self._secret = secret
@@ -83,7 +78,7 @@ class SessionCookies:
         token = self.token(request)
         if not token:
             raise Unauthenticated("You are not signed in.")
-        found = self._open_session(token, address=address_of(request))
+        found = self._open_session(token, from_request(ANONYMOUS, request))
         return Visit(found.caller, found.session, token, _masked(self._proof("session", token)))
 
     def begin(self, request: HTTPConnection, response: Response, token: str) -> None:
@@ -200,9 +195,13 @@ class SessionCookies:
         )
 
 
-def address_of(request: HTTPConnection) -> str | None:
-    """Return the network address of a request, as reported by trusted proxies."""
-    return request.client.host if request.client else None
+def from_request(caller: Caller, request: HTTPConnection) -> Caller:
+    """Return the caller with the address and the id of a request.
+
+    Trusted proxies report the address.
+    """
+    address = request.client.host if request.client else None
+    return caller.calling_from(address, request.scope.get("state", {}).get("request_id"))
 
 
 def _masked(proof: str) -> str:

@@ -194,7 +194,7 @@ def _staffed(services: Services, clock: SimulatedClock, plan: Plan) -> Office:
     for name, group in places:
         fixed = Rates(group.noise, plan.miss_rate) if plan.noise is Noise.KNOWN else None
         services.annotators.change_group(
-            owner, name, GroupChange(f"errs at {group.noise:g}", fixed), None
+            owner, name, GroupChange(f"errs at {group.noise:g}", fixed, fixed), None
         )
     for annotator, (name, _) in zip(office.annotators, noises, strict=True):
         services.annotators.place(owner, annotator.caller.id, name, None)

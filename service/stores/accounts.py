@@ -4,22 +4,20 @@ from datetime import datetime
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     RowMapping,
-    Select,
     delete,
     insert,
     or_,
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.accounts import ApiKey, Attempts, Person, Session
-from setwise.service.domain.callers import Permission, Role
+from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import LoginTaken
 from setwise.service.domain.text import is_id
+from setwise.service.stores.store import Store, of_row, row_of
 from setwise.service.stores.tables import api_keys, people, sessions, sign_in_attempts
 
 _KNOWN_PERMISSIONS = frozenset(Permission)
@@ -28,21 +26,15 @@ _SESSION = sessions.c
 _ATTEMPTS = sign_in_attempts.c
 
 
-class PersonStore:
+class PersonStore(Store):
     """People who sign in."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, person: Person) -> None:
         """Store an account; raises `LoginTaken` if the login name is taken."""
         if self.by_login(person.login) is not None:
             raise LoginTaken(f"The login name {person.login!r} is taken.")
         try:
-            self._connection.execute(
-                insert(people),
-                {"id": person.id, "created_at": person.created_at, **_changing(person)},
-            )
+            self._connection.execute(insert(people), row_of(person, people))
         except IntegrityError as error:
             if "login" in str(error.orig):  # taken by a concurrent transaction
                 raise LoginTaken("This login name is taken.") from error
@@ -64,42 +56,31 @@ class PersonStore:
         query = select(people).order_by(_PERSON.login)
         if for_update:
             query = query.with_for_update()
-        return [_to_person(row) for row in self._connection.execute(query).mappings()]
+        return self._every(query, _to_person)
 
     def save(self, person: Person) -> None:
         """Store a changed account."""
         self._connection.execute(
-            update(people).where(_PERSON.id == person.id).values(_changing(person))
+            update(people).where(_PERSON.id == person.id).values(row_of(person, people))
         )
 
     def _one(self, condition: ColumnElement[bool], for_update: bool) -> Person | None:
-        query: Select[tuple[object, ...]] = select(people).where(condition)
-        if for_update:
-            query = query.with_for_update()
-        row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else _to_person(row)
+        query = select(people).where(condition)
+        return self._first(query.with_for_update() if for_update else query, _to_person)
 
 
-class SessionStore:
+class SessionStore(Store):
     """Browser sessions of people."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, session: Session) -> None:
         self._connection.execute(insert(sessions), vars(session))
 
     def by_digest(self, digest: bytes) -> tuple[Session, Person] | None:
-        row = (
-            self._connection.execute(
-                select(sessions, people)
-                .join(people, _PERSON.id == _SESSION.person_id)
-                .where(_SESSION.digest == digest)
-            )
-            .mappings()
-            .one_or_none()
+        query = select(sessions, people).join(people, _PERSON.id == _SESSION.person_id)
+        return self._first(
+            query.where(_SESSION.digest == digest),
+            lambda row: (of_row(Session, sessions, row), _to_person(row)),
         )
-        return None if row is None else (_to_session(row), _to_person(row))
 
     def see(self, session_id: str, now: datetime) -> None:
         """Store the time of the session's latest use."""
@@ -125,19 +106,14 @@ class SessionStore:
         return self._connection.execute(delete(sessions).where(ended)).rowcount
 
 
-class SignInAttemptStore:
+class SignInAttemptStore(Store):
     """Counts of failed sign-ins."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def lock(self, key: bytes, now: datetime) -> Attempts:
         """Return and lock the count of a key; create it if missing."""
         # Only an existing row can be locked.
-        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
         self._connection.execute(
-            dialect.insert(sign_in_attempts).on_conflict_do_nothing(),
-            {"key": key, "count": 0, "last_at": now},
+            self._missing(sign_in_attempts), {"key": key, "count": 0, "last_at": now}
         )
         row = self._connection.execute(
             select(sign_in_attempts).where(_ATTEMPTS.key == key).with_for_update()
@@ -166,27 +142,13 @@ class SignInAttemptStore:
         )
 
 
-class KeyStore:
+class KeyStore(Store):
     """API keys."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, key: ApiKey) -> None:
         self._connection.execute(
             insert(api_keys),
-            {
-                "id": key.id,
-                "name": key.name,
-                "role": key.role.value,
-                "prefix": key.prefix,
-                "digest": key.digest,
-                "created_at": key.created_at,
-                "revoked_at": key.revoked_at,
-                "scopes": None if key.scopes is None else sorted(key.scopes),
-                "expires_at": key.expires_at,
-                "per_minute": key.per_minute,
-            },
+            {**vars(key), "scopes": None if key.scopes is None else sorted(key.scopes)},
         )
 
     def get(self, key_id: str) -> ApiKey | None:
@@ -200,7 +162,7 @@ class KeyStore:
         query = select(api_keys).order_by(api_keys.c.id.desc())
         if for_update:
             query = query.with_for_update()
-        return [_to_key(row) for row in self._connection.execute(query).mappings()]
+        return self._every(query, _to_key)
 
     def revoke(self, key_id: str, now: datetime) -> None:
         self._connection.execute(
@@ -210,55 +172,15 @@ class KeyStore:
         )
 
     def _one(self, condition: ColumnElement[bool]) -> ApiKey | None:
-        row = self._connection.execute(select(api_keys).where(condition)).mappings().one_or_none()
-        return None if row is None else _to_key(row)
-
-
-def _changing(person: Person) -> dict[str, object]:
-    return {
-        "login": person.login,
-        "name": person.name,
-        "role": person.role.value,
-        "password": person.password,
-        "external_id": person.external_id,
-        "disabled_at": person.disabled_at,
-    }
+        return self._first(select(api_keys).where(condition), _to_key)
 
 
 def _to_person(row: RowMapping) -> Person:
-    return Person(
-        id=row[_PERSON.id],
-        login=row[_PERSON.login],
-        name=row[_PERSON.name],
-        role=Role(row[_PERSON.role]),
-        created_at=row[_PERSON.created_at],
-        password=row[_PERSON.password],
-        external_id=row[_PERSON.external_id],
-        disabled_at=row[_PERSON.disabled_at],
-    )
-
-
-def _to_session(row: RowMapping) -> Session:
-    return Session(
-        id=row[_SESSION.id],
-        person_id=row[_SESSION.person_id],
-        digest=row[_SESSION.digest],
-        created_at=row[_SESSION.created_at],
-        seen_at=row[_SESSION.seen_at],
-        expires_at=row[_SESSION.expires_at],
-        address=row[_SESSION.address],
-    )
+    return of_row(Person, people, row)
 
 
 def _to_key(row: RowMapping) -> ApiKey:
     scopes = row["scopes"]
-    return ApiKey(
-        **{
-            **row,
-            "role": Role(row["role"]),
-            # A newer release may have stored scopes that this one does not know.
-            "scopes": None
-            if scopes is None
-            else frozenset(_KNOWN_PERMISSIONS.intersection(scopes)),
-        }
-    )
+    # A newer release may have stored scopes that this one does not know.
+    known = None if scopes is None else frozenset(_KNOWN_PERMISSIONS.intersection(scopes))
+    return ApiKey(**{**row, "scopes": known})

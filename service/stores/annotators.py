@@ -44,6 +44,9 @@ from setwise.service.stores.tables import (
 
 _BLIND = annotations.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
 
+WITH_SUGGESTION = "_with_suggestion"
+"""Ends the names of columns about answers given with the suggestion in view."""
+
 
 class AnnotatorStore:
     """Annotators, their groups, and statistics of their answers."""
@@ -85,8 +88,10 @@ class AnnotatorStore:
 
         Versions start at 1.
         """
-        values = {name: value for name, value in vars(group).items() if name != "fixed"}
-        values |= dict.fromkeys(Rates._fields) if group.fixed is None else group.fixed._asdict()
+        values = vars(group).copy()
+        for suffix in ("", WITH_SUGGESTION):
+            rates = values.pop(f"fixed{suffix}") or (None, None)
+            values |= zip((f"{name}{suffix}" for name in Rates._fields), rates, strict=True)
         self._write(annotator_groups, "group", values)
 
     def _write(self, table: Table, kind: str, values: Mapping[str, Any]) -> None:  # Any: a row
@@ -266,8 +271,10 @@ def _unusual(alias: str) -> ColumnElement[bool]:
 
 def _to_group(row: RowMapping) -> Group:
     own = dict(row)
-    alpha, beta = own.pop("alpha"), own.pop("beta")
-    return Group(fixed=None if alpha is None else Rates(alpha, beta), **own)
+    for suffix in ("", WITH_SUGGESTION):
+        alpha, beta = (own.pop(f"{name}{suffix}") for name in Rates._fields)
+        own[f"fixed{suffix}"] = None if alpha is None else Rates(alpha, beta)
+    return Group(**own)
 
 
 def _stale(kind: str, name: str) -> StaleVersion:

@@ -18,6 +18,7 @@ from setwise.service.domain.audit_trail import (
 )
 from setwise.service.domain.paging import Page
 from setwise.service.domain.text import is_id
+from setwise.service.stores.store import Store, page_of, row_of
 from setwise.service.stores.tables import audit_events, predictions
 
 _EVENT = audit_events.c
@@ -37,11 +38,8 @@ _DETAIL = [
 ]
 
 
-class AuditTrailStore:
+class AuditTrailStore(Store):
     """The append-only audit trail."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, event: Event) -> None:
         self.add_all([event])
@@ -50,21 +48,7 @@ class AuditTrailStore:
         if not events:
             return
         self._connection.execute(
-            insert(audit_events),
-            [
-                {
-                    "id": event.id,
-                    "at": event.at,
-                    "actor_id": event.actor_id,
-                    "actor_name": event.actor_name,
-                    "action": event.action,
-                    "subject": event.subject,
-                    "request_id": event.request_id,
-                    "detail": dict(event.detail),
-                    "address": event.address,
-                }
-                for event in events
-            ],
+            insert(audit_events), [row_of(event, audit_events) for event in events]
         )
 
     def page(
@@ -78,8 +62,7 @@ class AuditTrailStore:
             limit=limit + 1,
             newest_first=True,
         )
-        items = tuple(found[:limit])
-        return Page(items, items[-1].id if len(found) > limit else None)
+        return page_of(found, limit)
 
 
 def read_events(

@@ -1,22 +1,38 @@
 """Attempts to certify a threshold, and the audits behind them."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, insert, or_, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.certification import (
     MOST_PROVING,
     AuditedPrediction,
     Certification,
+    Score,
     Scorer,
 )
 from setwise.service.domain.paging import Page
-from setwise.service.domain.predictions import Reason
+from setwise.service.domain.predictions import Prediction, Reason
+from setwise.service.domain.recalibration import calibrator_version
 from setwise.service.domain.text import is_id
-from setwise.service.stores.recalibration import made_by
+from setwise.service.stores.models import ModelStore
+from setwise.service.stores.predictions import to_prediction
+from setwise.service.stores.recalibration import CalibrationStore, made_by, made_by_model
 from setwise.service.stores.reviews import to_annotation
-from setwise.service.stores.tables import AUDITED, annotations, certifications, predictions
+from setwise.service.stores.tables import (
+    AUDITED,
+    annotations,
+    certifications,
+    other_scores,
+    predictions,
+)
+
+_SENDABLE = predictions.c.reason.not_in([Reason.OUT_OF_DOMAIN.value, Reason.RULE.value])
+_PROVES = predictions.c.audit_role == AuditRole.CERTIFICATION.value
+_SETS_THRESHOLDS = and_(or_(~_PROVES, predictions.c.draw >= MOST_PROVING), _SENDABLE)
 
 
 class CertificationStore:
@@ -65,27 +81,74 @@ class CertificationStore:
         rows = self._connection.execute(query.order_by(certifications.c.attempt.desc())).mappings()
         return [_to_certification(row) for row in rows]
 
-    def attempts(self, scorer: Scorer) -> int:
-        query = select(func.coalesce(func.max(certifications.c.attempt), 0))
-        return int(self._connection.execute(query.where(_attempted_for(scorer))).scalar_one())
+    def attempts(self, model_version: str) -> int:
+        """Count the attempts for a model, with any calibrator: they share the risk."""
+        # Releases up to 0.1.0 counted by calibrator, so that numbers repeat.
+        query = select(func.count()).where(certifications.c.model_version == model_version)
+        return int(self._connection.execute(query).scalar_one())
 
     def serving(self) -> Scorer | None:
-        """Return the scorer of the newest prediction; None without predictions."""
+        """Return the active model and calibrator; None before the first prediction.
+
+        Without a registered model it is the scorer of the newest prediction.
+        """
         newest = select(predictions.c.model_version, predictions.c.calibrator_version)
         row = self._connection.execute(
             newest.order_by(predictions.c.id.desc()).limit(1)
         ).one_or_none()
-        return None if row is None else Scorer(*row)
+        if row is None:
+            return None
+        model = ModelStore(self._connection).active()
+        if model is None:
+            return Scorer(*row)
+        learnt = CalibrationStore(self._connection).active(model.id)
+        version = calibrator_version(model, learnt)
+        return Scorer(model.version, version) if version else Scorer(*row)
+
+    def unscored(self, scorer: Scorer, *, limit: int) -> list[Prediction]:
+        """Return a model's predictions that a new calibrator has yet to score, newest first.
+
+        These are all that were drawn to certify and, of the others, the newest ones.
+        """
+        column = predictions.c
+        scored = select(other_scores.c.prediction_id).where(_scored_by(scorer))
+        other = and_(
+            column.model_version == scorer.model_version,
+            column.calibrator_version != scorer.calibrator_version,
+            column.id.not_in(scored),
+        )
+        audits = select(predictions).where(AUDITED, _PROVES, other)
+        recent = select(predictions).where(
+            made_by_model(self._connection, scorer.model_version), other, ~_PROVES, _SENDABLE
+        )
+        return [
+            to_prediction(row)
+            for query in (audits, recent.limit(limit))
+            for row in self._connection.execute(query.order_by(column.id.desc())).mappings()
+        ]
+
+    def add_scores(self, scores: Sequence[Score]) -> None:
+        """Store what a scorer says; what is stored already stays."""
+        if not scores:
+            return
+        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
+        self._connection.execute(
+            dialect.insert(other_scores).on_conflict_do_nothing(),
+            [
+                {
+                    "prediction_id": one.prediction_id,
+                    **one.scorer._asdict(),
+                    "labels": list(one.labels),
+                    "confidence": one.confidence,
+                    "created_at": one.created_at,
+                }
+                for one in scores
+            ],
+        )
 
     def audited(self, scorer: Scorer) -> list[AuditedPrediction]:
-        """Return the predictions drawn for certification, oldest first."""
-        column = predictions.c
-        chosen = and_(
-            AUDITED,
-            column.audit_role == AuditRole.CERTIFICATION.value,
-            column.model_version == scorer.model_version,
-            column.calibrator_version == scorer.calibrator_version,
-        )
+        """Return the certification audits that a scorer answered or scored, oldest first."""
+        column, chosen = predictions.c, audits_of(scorer)
         said = select(annotations).join(predictions, column.id == annotations.c.prediction_id)
         given = defaultdict(list)
         for row in self._connection.execute(
@@ -98,13 +161,17 @@ class CertificationStore:
                 column.id,
                 column.client_id,
                 column.document_id,
-                column.confidence,
+                func.coalesce(other_scores.c.confidence, column.confidence).label("confidence"),
                 column.draw,
                 column.policy_version,
                 column.created_at,
                 column.metadata,
                 column.purged_at,
                 column.candidates[0].label("first"),
+                other_scores.c.labels,
+            )
+            .outerjoin(
+                other_scores, and_(other_scores.c.prediction_id == column.id, _scored_by(scorer))
             )
             .where(chosen)
             .order_by(column.id)
@@ -118,7 +185,7 @@ class CertificationStore:
                 draw=row["draw"],
                 policy_version=row["policy_version"],
                 created_at=row["created_at"],
-                labels=tuple(row["first"]["labels"]),
+                labels=tuple(row["first"]["labels"] if row["labels"] is None else row["labels"]),
                 annotations=tuple(given[row["id"]]),
                 metadata=row["metadata"] if row["purged_at"] is None else None,
             )
@@ -126,31 +193,50 @@ class CertificationStore:
         ]
 
     def unaudited(self, scorer: Scorer, *, limit: int) -> list[float]:
-        """Return confidences of the newest sendable predictions that prove nothing.
+        """Return a scorer's confidences in the newest sendable sets that prove nothing.
 
-        They were not drawn to certify or, at rates near 1, are left out of the proof.
+        They were not drawn to certify or, at rates near 1, are left out of the proof. The scorer
+        answered them itself, or scored them later.
         """
-        column = predictions.c
-        query = (
-            select(column.confidence)
-            .where(
-                made_by(self._connection, scorer),
-                or_(
-                    column.audit_role != AuditRole.CERTIFICATION.value,
-                    column.draw >= MOST_PROVING,
-                ),
-                column.reason.not_in([Reason.OUT_OF_DOMAIN.value, Reason.RULE.value]),
-            )
-            .order_by(column.id.desc())
+        own = (
+            select(predictions.c.confidence)
+            .where(made_by(self._connection, scorer), _SETS_THRESHOLDS)
+            .order_by(predictions.c.id.desc())
             .limit(limit)
         )
-        return [*self._connection.execute(query).scalars()]
+        later = (
+            select(other_scores.c.confidence)
+            .join(predictions, predictions.c.id == other_scores.c.prediction_id)
+            .where(_scored_by(scorer), _SETS_THRESHOLDS)
+            .order_by(other_scores.c.prediction_id.desc())
+            .limit(limit)
+        )
+        found = (self._connection.execute(query).scalars() for query in (own, later))
+        return [confidence for part in found for confidence in part][:limit]
+
+
+def audits_of(scorer: Scorer) -> ColumnElement[bool]:
+    """Return the condition that a prediction's audit is evidence about a scorer."""
+    column = predictions.c
+    answered = and_(
+        column.model_version == scorer.model_version,
+        column.calibrator_version == scorer.calibrator_version,
+    )
+    scored = select(other_scores.c.prediction_id).where(_scored_by(scorer))
+    return and_(AUDITED, _PROVES, or_(answered, column.id.in_(scored)))
 
 
 def _attempted_for(scorer: Scorer) -> ColumnElement[bool]:
     return and_(
         certifications.c.model_version == scorer.model_version,
         certifications.c.calibrator_version == scorer.calibrator_version,
+    )
+
+
+def _scored_by(scorer: Scorer) -> ColumnElement[bool]:
+    return and_(
+        other_scores.c.model_version == scorer.model_version,
+        other_scores.c.calibrator_version == scorer.calibrator_version,
     )
 
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, NamedTuple, cast
 
 from cryptography.exceptions import InvalidTag
@@ -53,12 +54,9 @@ class TextCipher:
     A sealed text is bound to its table, column and row, so an attacker who can write to the
     database cannot move it to a place where others would see it.
 
-    Parameters
-    ----------
-    keys : sequence of bytes
-        32 bytes each. The first one seals; all of them open.
-    transition : bool
-        Also read plain values, and those of release 0.1.0, until all are encrypted again.
+    ``keys``: 32 bytes each. The first one seals; all of them open.
+    ``transition``: Also read plain values, and those of release 0.1.0, until all are encrypted
+    again.
     """
 
     def __init__(self, keys: Sequence[bytes], *, transition: bool = False) -> None:
@@ -169,6 +167,25 @@ Json = JSON(none_as_null=True)
 lose the order of names, and is slower to write. Queries that need its operators can cast."""
 
 
+class Choice(TypeDecorator[StrEnum]):
+    """A member of an enumeration, stored as its text."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, kind: type[StrEnum]) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 -- the method of a type
+        """Return the text of a member, or a text as it is."""
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:  # noqa: ARG002 -- as above
+        """Return the member of a stored text."""
+        return None if value is None else self.kind(value)
+
+
 class Instant(TypeDecorator[datetime]):
     """A point in time, aware and in UTC in Python.
 
@@ -257,12 +274,8 @@ def opened(stored: Stored | None, *row: str) -> Any:  # noqa: ANN401 -- text or 
     Raises `StorageUnavailable` if its key is missing, it was changed or moved, or it is plain
     beside sealed ones.
 
-    Parameters
-    ----------
-    stored : Stored or None
-        As selected from the database.
-    *row : str
-        The row's `Sealed.row`.
+    ``stored``: As selected from the database.
+    ``row``: The row's `Sealed.row`.
     """
     return None if stored is None else stored.open(row)
 
@@ -272,12 +285,8 @@ class Sealed(TypeDecorator[Any]):  # Any: written as `InRow`, read as `Stored`
 
     Write `InRow`, and read with `opened`: a sealed text opens only in its own column and row.
 
-    Parameters
-    ----------
-    place : str
-        Table and column.
-    *row : str
-        The columns that identify the row: the primary key, and the owner where there is one.
+    ``place``: Table and column.
+    ``row``: The columns that identify the row: the primary key, and the owner where there is one.
     """
 
     impl = Text

@@ -127,18 +127,12 @@ def create(
 
     Raises `ValueError` if the address is of another kind. The message contains no password.
 
-    Parameters
-    ----------
-    url : str
-        ``sqlite:///path/to/file.db`` or ``postgresql+psycopg://user:password@host/database``.
-    patience_s : float
-        How long to wait for a connection, or for SQLite's write lock, in seconds.
-    cipher : TextCipher or None
-        Encrypts texts, metadata and secrets in the database; None stores them in plain text.
-    pool_size : int
-        Most connections at a time.
-    application_name : str
-        Names the connections in PostgreSQL's ``pg_stat_activity``.
+    ``url``: ``sqlite:///path/to/file.db`` or ``postgresql+psycopg://user:password@host/database``.
+    ``patience_s``: How long to wait for a connection, or for SQLite's write lock, in seconds.
+    ``cipher``: Encrypts texts, metadata and secrets in the database; None stores them in plain
+    text.
+    ``pool_size``: Most connections at a time.
+    ``application_name``: Names the connections in PostgreSQL's ``pg_stat_activity``.
     """
     try:
         address = make_url(url)

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import RequestUnfinished
+from setwise.service.stores.store import Store
 from setwise.service.stores.tables import idempotent_requests
 
 
@@ -48,11 +49,8 @@ class StoredRequest:
     response: bytes | None
 
 
-class IdempotencyStore:
+class IdempotencyStore(Store):
     """Keys of requests, with their responses."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def get(self, owner_id: str, key: str) -> StoredRequest | None:
         """Return the request that the owner made with this key, or None."""

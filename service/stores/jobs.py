@@ -3,43 +3,26 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, RowMapping, Select, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import RowMapping, Select, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import JobUnfinished
 from setwise.service.domain.jobs import Job, JobFilter, JobState
 from setwise.service.domain.paging import Page
 from setwise.service.domain.text import is_id
+from setwise.service.stores.store import Store, page_of
 from setwise.service.stores.tables import QUEUED, REQUESTED, RUNNING, UNFINISHED, jobs
 
 
-class JobStore:
+class JobStore(Store):
     """Durable jobs, which workers lease."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def enqueue(self, job: Job) -> bool:
         """Store a job; return False if its key is queued or running.
 
         Also return False if its owner has already requested a job with the same request key.
         """
-        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
-        stored = self._connection.execute(
-            dialect.insert(jobs).on_conflict_do_nothing().returning(jobs.c.id),
-            {
-                "id": job.id,
-                "kind": job.kind,
-                "key": job.key,
-                "payload": dict(job.payload),
-                "created_at": job.created_at,
-                "owner_id": job.owner_id,
-                "request_key": job.request_key,
-                "checkpoint": None if job.checkpoint is None else dict(job.checkpoint),
-                **_changing(job),
-            },
-        )
+        stored = self._connection.execute(self._missing(jobs).returning(jobs.c.id), vars(job))
         return stored.first() is not None
 
     def get(self, job_id: str, *, for_update: bool = False) -> Job | None:
@@ -73,9 +56,7 @@ class JobStore:
             query = query.where(column.state == wanted.state.value)
         if after is not None:
             query = query.where(column.id < after)
-        rows = self._connection.execute(query).mappings().all()
-        items = tuple(_to_job(row) for row in rows[:limit])
-        return Page(items, items[-1].id if len(rows) > limit else None)
+        return page_of(self._every(query, _to_job), limit)
 
     def any_due(self, kinds: Sequence[str], now: datetime) -> bool:
         """Return whether there is a job to claim, without locking."""
@@ -133,8 +114,7 @@ class JobStore:
         return self._one(query.with_for_update(skip_locked=True))
 
     def _one(self, query: Select[tuple[object, ...]]) -> Job | None:
-        row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else _to_job(row)
+        return self._first(query, _to_job)
 
 
 def _claimable(kinds: Sequence[str], now: datetime) -> list[Select[tuple[object, ...]]]:
@@ -150,22 +130,13 @@ def _claimable(kinds: Sequence[str], now: datetime) -> list[Select[tuple[object,
     ]
 
 
+_CONSTANT = {"id", "kind", "key", "payload", "created_at", "owner_id", "request_key", "checkpoint"}
+"""What does not change with a job's state; `JobStore.checkpoint` stores its checkpoint."""
+
+
 def _changing(job: Job) -> dict[str, object]:
-    return {
-        "state": job.state.value,
-        "progress": job.progress,
-        "message": job.message,
-        "attempt": job.attempt,
-        "token": job.token,
-        "due_at": job.due_at,
-        "started_at": job.started_at,
-        "finished_at": job.finished_at,
-        "lease_expires_at": job.lease_expires_at,
-        "result": None if job.result is None else dict(job.result),
-        "error": job.error,
-        "error_code": job.error_code,
-    }
+    return {name: value for name, value in vars(job).items() if name not in _CONSTANT}
 
 
 def _to_job(row: RowMapping) -> Job:
-    return Job(**{**row, "state": JobState(row["state"])})
+    return Job(**row)

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, RowMapping, Select, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import RowMapping, Select, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import DuplicateModel, ShadowTaken
 from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally
 from setwise.service.domain.paging import Page
-from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.text import is_id
 from setwise.service.stores.predictions import to_prediction
+from setwise.service.stores.store import Store, of_row, row_of
 from setwise.service.stores.tables import (
     SHADOWING,
     model_activations,
@@ -30,11 +30,8 @@ _ACTIVE = (
 )
 
 
-class ModelStore:
+class ModelStore(Store):
     """Registered models, their activations, and the active one."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, model: ModelVersion) -> None:
         """Store a model; raises `DuplicateModel` if its content is registered."""
@@ -44,16 +41,7 @@ class ModelStore:
         if known is not None:
             raise DuplicateModel(f"The artifact is already registered as model {known}.")
         try:
-            self._connection.execute(
-                insert(models),
-                {
-                    "id": model.id,
-                    "version": model.version,
-                    "location": model.location,
-                    "summary": dict(model.summary),
-                    "created_at": model.created_at,
-                },
-            )
+            self._connection.execute(insert(models), row_of(model, models))
         except IntegrityError as error:
             if "version" in str(error.orig):  # added by a concurrent transaction
                 raise DuplicateModel("The artifact is already registered.") from error
@@ -81,8 +69,7 @@ class ModelStore:
 
     def all(self) -> list[ModelVersion]:
         """Return all models, newest first."""
-        rows = self._connection.execute(_query().order_by(models.c.id.desc())).mappings()
-        return [_to_model(row) for row in rows]
+        return self._every(_query().order_by(models.c.id.desc()), _to_model)
 
     def activate(self, model_id: str, now: datetime, activation_id: str) -> None:
         self._connection.execute(
@@ -91,15 +78,11 @@ class ModelStore:
         )
 
     def _one(self, query: Select[tuple[object, ...]]) -> ModelVersion | None:
-        row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else _to_model(row)
+        return self._first(query, _to_model)
 
 
-class ComparisonStore:
+class ComparisonStore(Store):
     """Shadows, and comparisons of candidates with stored predictions."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def begin_shadow(self, shadow: Shadow) -> None:
         """Store a shadow; raises `ShadowTaken` if another model is shadowing."""
@@ -110,10 +93,8 @@ class ComparisonStore:
 
     def shadow(self) -> Shadow | None:
         """Return the current shadow, or None."""
-        columns = [column for column in model_shadows.columns if column.name != "place"]
-        row = self._connection.execute(select(*columns).where(SHADOWING)).mappings()
-        found = row.one_or_none()
-        return None if found is None else Shadow(**found)
+        query = select(model_shadows).where(SHADOWING)
+        return self._first(query, lambda row: of_row(Shadow, model_shadows, row))
 
     def end_shadow(self, model_id: str, now: datetime) -> bool:
         """End the model's shadow; return False if it is not shadowing."""
@@ -129,18 +110,9 @@ class ComparisonStore:
         """Store new comparisons and leave existing ones unchanged."""
         if not comparisons:
             return
-        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
         self._connection.execute(
-            dialect.insert(model_comparisons).on_conflict_do_nothing(),
-            [
-                {
-                    **vars(one),
-                    "labels": list(one.labels),
-                    "decision": one.decision.value,
-                    "reason": one.reason.value,
-                }
-                for one in comparisons
-            ],
+            self._missing(model_comparisons),
+            [row_of(one, model_comparisons) for one in comparisons],
         )
 
     def tally(self, model_id: str) -> Tally:
@@ -194,23 +166,10 @@ def _query() -> Select[tuple[object, ...]]:
 
 
 def _to_model(row: RowMapping) -> ModelVersion:
-    return ModelVersion(
-        id=row["id"],
-        version=row["version"],
-        location=row["location"],
-        summary=row["summary"],
-        active=bool(row["active"]),  # NULL before the first activation
-        created_at=row["created_at"],
-    )
+    active = bool(row["active"])  # NULL before the first activation
+    return of_row(ModelVersion, models, row, active=active)
 
 
 def _to_comparison(row: RowMapping) -> Comparison:
-    values = {column.name: row[column] for column in model_comparisons.columns}
-    return Comparison(
-        **{
-            **values,
-            "labels": tuple(values["labels"]),
-            "decision": Decision(values["decision"]),
-            "reason": Reason(values["reason"]),
-        }
-    )
+    labels = tuple(row[model_comparisons.c.labels])
+    return of_row(Comparison, model_comparisons, row, labels=labels)

@@ -1,9 +1,10 @@
 """Stored outcomes."""
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import RowMapping, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.outcomes import Outcome
+from setwise.service.stores.store import Store, of_row, row_of
 from setwise.service.stores.tables import outcomes
 
 
@@ -11,18 +12,13 @@ class OutcomeRaced(Exception):
     """A concurrent outcome took the same number; retry the transaction."""
 
 
-class OutcomeStore:
+class OutcomeStore(Store):
     """Outcomes: the label sets that turned out to be right."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, outcome: Outcome) -> None:
         """Store an outcome; raises `OutcomeRaced` if its number is taken."""
         try:
-            self._connection.execute(
-                insert(outcomes), {**vars(outcome), "labels": list(outcome.labels)}
-            )
+            self._connection.execute(insert(outcomes), row_of(outcome, outcomes))
         except IntegrityError as error:
             if "number" in str(error.orig):
                 raise OutcomeRaced(outcome.prediction_id) from error
@@ -30,9 +26,9 @@ class OutcomeStore:
 
     def of(self, prediction_id: str) -> list[Outcome]:
         """Return the outcomes of a prediction, ordered by number."""
-        rows = self._connection.execute(
-            select(outcomes)
-            .where(outcomes.c.prediction_id == prediction_id)
-            .order_by(outcomes.c.number)
-        ).mappings()
-        return [Outcome(**{**row, "labels": tuple(row["labels"])}) for row in rows]
+        query = select(outcomes).where(outcomes.c.prediction_id == prediction_id)
+        return self._every(query.order_by(outcomes.c.number), _to_outcome)
+
+
+def _to_outcome(row: RowMapping) -> Outcome:
+    return of_row(Outcome, outcomes, row, labels=tuple(row["labels"]))

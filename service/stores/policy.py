@@ -2,15 +2,16 @@
 
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Engine, RowMapping, func, insert, select
+from sqlalchemy import Engine, RowMapping, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from setwise.service.domain.audits import AuditMode, AuditPlan
+from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import StaleVersion, StorageUnavailable
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.rules import read_rules
 from setwise.service.stores.database import as_sqlalchemy_raises
+from setwise.service.stores.store import Store, of_row, row_of
 from setwise.service.stores.tables import routing_policies
 
 _NEWEST = select(routing_policies).order_by(routing_policies.c.ordinal.desc()).limit(1)
@@ -22,11 +23,8 @@ _SEEN: WeakKeyDictionary[Engine, RoutingPolicy] = WeakKeyDictionary()
 """The last known policy in force of each database. A version never changes."""
 
 
-class PolicyStore:
+class PolicyStore(Store):
     """Versions of the routing policy; the newest is in force."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def lock(self) -> None:
         """Lock the policy until this transaction ends.
@@ -69,24 +67,11 @@ class PolicyStore:
             self._connection.execute(
                 insert(routing_policies),
                 {
-                    "version": policy.version,
+                    **row_of(policy, routing_policies),
+                    **row_of(policy.audits, routing_policies),
                     "ordinal": newest["ordinal"] + 1,
-                    "target_accuracy": policy.target_accuracy,
-                    "risk": policy.risk,
-                    "auto_send": policy.auto_send,
-                    "threshold_mode": policy.threshold_mode.value,
-                    "threshold": policy.threshold,
-                    "created_at": policy.created_at,
-                    "created_by": policy.created_by,
-                    "confidence_floor": policy.confidence_floor,
-                    "certification_rate": policy.audits.certification_rate,
-                    "training_rate": policy.audits.training_rate,
-                    "audit_mode": policy.audits.mode.value,
-                    "overlap_rate": policy.audits.overlap_rate,
-                    "gold_reread_rate": policy.audits.gold_reread_rate,
+                    "audit_mode": policy.audits.mode,
                     "rules": [rule.declared() for rule in policy.rules],
-                    "certificate_id": policy.certificate_id,
-                    "trip_id": policy.trip_id,
                     "certified_model": scorer.model_version if scorer else None,
                     "certified_calibrator": scorer.calibrator_version if scorer else None,
                 },
@@ -102,26 +87,12 @@ _LOCK = 0x5E7_0B01  # arbitrary, but used for no other lock
 
 def _to_policy(row: RowMapping) -> RoutingPolicy:
     certificate = row["certificate_id"]
-    return RoutingPolicy(
-        version=row["version"],
-        target_accuracy=row["target_accuracy"],
-        risk=row["risk"],
-        auto_send=row["auto_send"],
-        threshold_mode=ThresholdMode(row["threshold_mode"]),
-        threshold=row["threshold"],
-        created_at=row["created_at"],
-        created_by=row["created_by"],
-        confidence_floor=row["confidence_floor"],
-        audits=AuditPlan(
-            certification_rate=row["certification_rate"],
-            training_rate=row["training_rate"],
-            mode=AuditMode(row["audit_mode"]),
-            overlap_rate=row["overlap_rate"],
-            gold_reread_rate=row["gold_reread_rate"],
-        ),
+    return of_row(
+        RoutingPolicy,
+        routing_policies,
+        row,
+        audits=of_row(AuditPlan, routing_policies, row, mode=row["audit_mode"]),
         rules=read_rules(row["rules"] or [])[0],
-        certificate_id=certificate,
-        trip_id=row["trip_id"],
         certified_for=None
         if certificate is None
         else Scorer(row["certified_model"], row["certified_calibrator"]),

@@ -5,7 +5,6 @@ from datetime import datetime
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     RowMapping,
     bindparam,
     delete,
@@ -34,6 +33,7 @@ from setwise.service.domain.predictions import (
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.text import first_id_at, is_id
 from setwise.service.stores.column_types import InRow, opened
+from setwise.service.stores.store import Store, page_of
 from setwise.service.stores.tables import (
     annotations,
     deliveries,
@@ -56,11 +56,8 @@ class IdempotencyKeyTaken(Exception):
     """Another request used the same key first; the transaction has failed."""
 
 
-class PredictionStore:
+class PredictionStore(Store):
     """Stored predictions."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add_all(self, new: Sequence[NewPrediction]) -> None:
         """Store predictions and their idempotency keys.
@@ -92,19 +89,13 @@ class PredictionStore:
     def get(self, prediction_id: str) -> Prediction | None:
         if not is_id(prediction_id):
             return None
-        row = self._connection.execute(
-            select(predictions).where(predictions.c.id == prediction_id)
-        ).mappings()
-        found = row.one_or_none()
-        return None if found is None else to_prediction(found)
+        query = select(predictions).where(predictions.c.id == prediction_id)
+        return self._first(query, to_prediction)
 
     def replayed(self, names: Collection[_KeyName]) -> dict[_KeyName, tuple[Prediction, str]]:
         """Return stored predictions by idempotency key, each with its request digest.
 
-        Parameters
-        ----------
-        names : collection of pairs
-            Client ids and their keys.
+        ``names``: Client ids and their keys.
         """
         key = idempotency_keys.c
         rows = self._connection.execute(
@@ -146,9 +137,7 @@ class PredictionStore:
             query = query.where(column.id.in_(select(named.c.id)))
         elif after is not None:
             query = query.where(column.id < after)
-        rows = self._connection.execute(query).mappings().all()
-        items = tuple(to_prediction(row) for row in rows[:limit])
-        return Page(items, items[-1].id if len(rows) > limit else None)
+        return page_of(self._every(query, to_prediction), limit)
 
     def counts(self) -> Mapping[tuple[Decision, Reason], int]:
         decision: ColumnElement[str] = predictions.c.decision
@@ -193,7 +182,7 @@ def _row(made: Prediction, answering: Submission) -> dict[str, object]:
         "inclusion_probability": made.selection.inclusion_probability,
         "rule": made.rule,
         "actor_name": caller.name,
-        "request_id": answering.request_id,
+        "request_id": caller.request_id,
         "address": caller.address,
     }
 
@@ -228,8 +217,8 @@ def to_prediction(row: RowMapping) -> Prediction:
             calibrator_version=row[column.calibrator_version],
             replaced=_tuple(row[column.own_confidences]),
         ),
-        decision=Decision(row[column.decision]),
-        reason=Reason(row[column.reason]),
+        decision=row[column.decision],
+        reason=row[column.reason],
         threshold=row[column.threshold],
         policy_version=row[column.policy_version],
         created_at=row[column.created_at],
@@ -248,11 +237,8 @@ PURGED = "purged"
 _MOST_PARAMETERS = 500
 
 
-class TextStore:
+class TextStore(Store):
     """Documents, metadata and comments, which can be purged. Numbers and labels stay."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def purgeable(
         self, decision: Decision, *, before: datetime, after: str | None, limit: int

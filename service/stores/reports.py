@@ -32,7 +32,6 @@ from sqlalchemy import (
     union_all,
 )
 
-from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import (
@@ -46,9 +45,9 @@ from setwise.service.domain.reports import (
     ReviewDay,
 )
 from setwise.service.domain.reviews import ReviewKind
+from setwise.service.stores.certification import audits_of
 from setwise.service.stores.column_types import opened
 from setwise.service.stores.tables import (
-    AUDITED,
     DEAD,
     FAILED_ONCE,
     LEASED,
@@ -300,18 +299,12 @@ class ReportStore:
         return int(self._connection.execute(query).scalar_one())
 
     def certification_audits(self, scorer: Scorer) -> int:
-        """Count the audited documents that were drawn for certification."""
+        """Count the audits drawn for certification that are read."""
         column, said = predictions.c, annotations.c
         read = select(said.id).where(
             said.prediction_id == column.id, said.kind == ReviewKind.AUDIT.value
         )
-        query = select(func.count()).where(
-            AUDITED,
-            column.audit_role == AuditRole.CERTIFICATION.value,
-            column.model_version == scorer.model_version,
-            column.calibrator_version == scorer.calibrator_version,
-            read.exists(),
-        )
+        query = select(func.count()).where(audits_of(scorer), read.exists())
         return int(self._connection.execute(query).scalar_one())
 
     def _day(self, at: Column[datetime]) -> ColumnElement[Any]:  # Any: a date, or text

@@ -1,14 +1,14 @@
 """The review queue."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     RowMapping,
+    Select,
     and_,
     exists,
     func,
@@ -18,7 +18,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.paging import Page
@@ -36,6 +35,7 @@ from setwise.service.domain.reviews import (
 from setwise.service.domain.text import is_id
 from setwise.service.stores.column_types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
+from setwise.service.stores.store import Store, of_row, page_of, row_of
 from setwise.service.stores.tables import (
     DECIDED,
     LEASED,
@@ -44,6 +44,7 @@ from setwise.service.stores.tables import (
     predictions,
     review_skips,
     review_tasks,
+    suggestion_readers,
 )
 
 _audit = annotations.alias("audit")
@@ -67,11 +68,8 @@ _WITH_PREDICTION = select(review_tasks, predictions).join(
 )
 
 
-class ReviewStore:
+class ReviewStore(Store):
     """The review queue."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, task: ReviewTask) -> None:
         self.add_all([task])
@@ -131,7 +129,8 @@ class ReviewStore:
         """Lock and return the oldest task that ``reviewer`` may claim now.
 
         The task waits or its lease has expired, ``reviewer`` has not skipped it, and ``reviewer``
-        neither holds nor has settled another task of the same prediction. With ``escalated``, tasks
+        neither holds nor has settled another task of the same prediction. Who has read a suggestion
+        gets no blind task of it. With ``escalated``, tasks
         for leads come first. Tasks locked by a concurrent claim are skipped, so no task is claimed
         twice. With ``only``, an id, no other task is returned.
         """
@@ -159,6 +158,7 @@ class ReviewStore:
                 ~exists().where(
                     review_skips.c.task_id == column.id, review_skips.c.reviewer == reviewer
                 ),
+                or_(~_BLIND, ~_read_by(reviewer)),
                 ~exists().where(
                     annotations.c.prediction_id == column.prediction_id,
                     annotations.c.reviewer == reviewer,
@@ -207,11 +207,7 @@ class ReviewStore:
 
     def held_by(self, reviewer: str, now: datetime) -> int:
         """Count the live leases of ``reviewer`` and block the reviewer's other claims."""
-        if self._connection.dialect.name == "postgresql":
-            # Without the lock, two concurrent claims by one reviewer would miss each other.
-            self._connection.execute(
-                select(func.pg_advisory_xact_lock(func.hashtextextended(reviewer, 0)))
-            )
+        self._block_claims(reviewer)
         query = select(func.count()).where(
             LEASED,
             review_tasks.c.lease_holder == reviewer,
@@ -220,12 +216,42 @@ class ReviewStore:
         )
         return self._connection.execute(query.select_from(review_tasks)).scalar_one()
 
+    def _block_claims(self, reviewer: str) -> None:
+        """Let the other claims of ``reviewer`` wait until this transaction ends."""
+        if self._connection.dialect.name == "postgresql":
+            # Without the lock, two concurrent claims by one reviewer would miss each other.
+            self._connection.execute(
+                select(func.pg_advisory_xact_lock(func.hashtextextended(reviewer, 0)))
+            )
+
     def held_blind(self, reviewer: str) -> frozenset[str]:
         """Return the predictions of which ``reviewer`` holds an unfinished blind task."""
         query = select(review_tasks.c.prediction_id).where(
             LEASED, _BLIND, review_tasks.c.lease_holder == reviewer
         )
         return frozenset(self._connection.execute(query).scalars())
+
+    def open_blind(self, reader: str, among: Collection[str] | None) -> bool:
+        """Return whether a blind task is open whose suggestion ``reader`` has not read yet.
+
+        ``among`` limits this to the tasks of some predictions.
+        """
+        return bool(self._connection.execute(select(_unread(reader, among).exists())).scalar_one())
+
+    def note_reader(self, reader: str, among: Collection[str] | None, at: datetime) -> None:
+        """Keep the open blind tasks of predictions, None for all, from who reads their suggestion.
+
+        Blocks the reader's claims. Tasks that the reader holds are left out.
+        """
+        self._block_claims(reader)
+        held = and_(LEASED, review_tasks.c.lease_holder == reader)
+        rows = _unread(reader, among).where(~held)
+        rows = rows.add_columns(literal(reader), literal(at, suggestion_readers.c.read_at.type))
+        self._connection.execute(
+            insert(suggestion_readers).from_select(
+                ["prediction_id", "reader", "read_at"], rows.distinct()
+            )
+        )
 
     def page(
         self,
@@ -243,9 +269,7 @@ class ReviewStore:
             query = query.where(predictions.c.reason == reason.value, ~_BLIND)
         if after is not None:
             query = query.where(review_tasks.c.id > after)
-        tasks = self._load(self._connection.execute(query).mappings().all())
-        items = tuple(tasks[:limit])
-        return Page(items, items[-1].id if len(tasks) > limit else None)
+        return page_of(self._load(self._connection.execute(query).mappings().all()), limit)
 
     def counts(self) -> Mapping[ReviewState, int]:
         state = review_tasks.c.state
@@ -253,43 +277,20 @@ class ReviewStore:
         return {ReviewState(name): count for name, count in rows}
 
     def annotate(self, annotation: Annotation) -> None:
-        self._connection.execute(
-            insert(annotations),
-            {
-                "id": annotation.id,
-                "task_id": annotation.task_id,
-                "prediction_id": annotation.prediction_id,
-                "reviewer": annotation.reviewer,
-                "labels": list(annotation.labels),
-                "comment": InRow(annotation.comment, (annotation.id, annotation.prediction_id)),
-                "agreed": annotation.agreed,
-                "chosen_rank": annotation.chosen_rank,
-                "suggestion_shown": annotation.suggestion_shown,
-                "seconds": annotation.seconds,
-                "created_at": annotation.created_at,
-                "kind": annotation.kind.value,
-                "settles": annotation.settles,
-                "group": annotation.group,
-                "version": annotation.version,
-            },
-        )
+        comment = InRow(annotation.comment, (annotation.id, annotation.prediction_id))
+        row = {**row_of(annotation, annotations), "comment": comment}
+        self._connection.execute(insert(annotations), row)
 
     def annotation_of(self, task_id: str) -> Annotation | None:
         if not is_id(task_id):
             return None
-        row = (
-            self._connection.execute(select(annotations).where(annotations.c.task_id == task_id))
-            .mappings()
-            .one_or_none()
-        )
-        return None if row is None else to_annotation(row)
+        query = select(annotations).where(annotations.c.task_id == task_id)
+        return self._first(query, to_annotation)
 
     def annotations_of(self, prediction_id: str) -> list[Annotation]:
         """Return the annotations of a prediction, oldest first."""
-        rows = self._connection.execute(
-            select(annotations).where(annotations.c.prediction_id == prediction_id)
-        ).mappings()
-        return sorted(map(to_annotation, rows), key=lambda annotation: annotation.id)
+        query = select(annotations).where(annotations.c.prediction_id == prediction_id)
+        return sorted(self._every(query, to_annotation), key=lambda annotation: annotation.id)
 
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
         """Return up to ``limit`` tasks with expired leases to the queue.
@@ -341,10 +342,8 @@ class ReviewStore:
     def _add_skips(self, task: ReviewTask) -> None:
         if not task.skips:
             return
-        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
-        # Skips that are stored already stay unchanged.
         self._connection.execute(
-            dialect.insert(review_skips).on_conflict_do_nothing(),
+            self._missing(review_skips),
             [
                 {
                     "task_id": task.id,
@@ -385,6 +384,20 @@ class ReviewStore:
         return skips
 
 
+def _read_by(reader: str) -> ColumnElement[bool]:
+    """Return the condition that ``reader`` has read the suggestion of a task's document."""
+    return exists().where(
+        suggestion_readers.c.prediction_id == review_tasks.c.prediction_id,
+        suggestion_readers.c.reader == reader,
+    )
+
+
+def _unread(reader: str, among: Collection[str] | None) -> Select[tuple[str]]:
+    """Select the predictions of open blind tasks whose suggestion ``reader`` has not read."""
+    query = select(review_tasks.c.prediction_id).where(OPEN, _BLIND, ~_read_by(reader))
+    return query if among is None else query.where(review_tasks.c.prediction_id.in_(among))
+
+
 def _expired(now: datetime) -> ColumnElement[bool]:
     return review_tasks.c.lease_expires_at <= now
 
@@ -410,13 +423,10 @@ def _changing(task: ReviewTask) -> dict[str, object]:
 
 def to_annotation(row: RowMapping) -> Annotation:
     """Return the annotation in a row with the columns of its table."""
-    own = {column.name: row[column] for column in annotations.c}
-    changed = {
-        "labels": tuple(own["labels"]),
-        "kind": ReviewKind(own["kind"]),
-        "comment": opened(own["comment"], own["id"], own["prediction_id"]),
-    }
-    return Annotation(**{**own, **changed})
+    column = annotations.c
+    comment = opened(row[column.comment], row[column.id], row[column.prediction_id])
+    labels = tuple(row[column.labels])
+    return of_row(Annotation, annotations, row, labels=labels, comment=comment)
 
 
 def _to_task(row: RowMapping, skips: Iterable[Skip]) -> ReviewTask:
@@ -426,7 +436,7 @@ def _to_task(row: RowMapping, skips: Iterable[Skip]) -> ReviewTask:
         id=row[column.id],
         prediction=to_prediction(row),
         kind=ReviewKind(row[column.kind]),
-        state=ReviewState(row[column.state]),
+        state=row[column.state],
         version=row[column.version],
         created_at=row[column.created_at],
         lease=None

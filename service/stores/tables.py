@@ -1,9 +1,9 @@
 """Tables, constraints and indexes, which `migrations/` creates together with triggers.
 
-The triggers keep rows of predictions, annotations, outcomes, certifications, breaker trips and
-resets, audit events, policies and activations from being changed or deleted, and completed review
-tasks from being changed. In predictions and annotations, only text that people wrote may be purged
-or encrypted.
+The triggers keep rows of predictions, other scores, annotations, outcomes, certifications, breaker
+trips and resets, audit events, policies and activations from being changed or deleted, and
+completed review tasks from being changed. In predictions and annotations, only text that people
+wrote may be purged or encrypted.
 """
 
 from enum import StrEnum
@@ -36,11 +36,11 @@ from setwise.service.domain.breaker import TripCause
 from setwise.service.domain.callers import Role
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.policy import ThresholdMode
-from setwise.service.domain.predictions import Decision
+from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.reviews import ReviewKind, ReviewState
-from setwise.service.domain.webhooks import DeliveryState
-from setwise.service.stores.column_types import Id, Instant, Json, Sealed, SealedJson
+from setwise.service.domain.webhooks import DeliveryState, MessageType
+from setwise.service.stores.column_types import Choice, Id, Instant, Json, Sealed, SealedJson
 
 metadata = MetaData(
     naming_convention={
@@ -107,10 +107,15 @@ def _share(name: str, *, given: bool = False) -> Column[float]:
     return Column(name, Double, share, nullable=not given, server_default=default)
 
 
-def _word(name: str, values: type[StrEnum]) -> Column[str]:
+def _choice(name: str, values: type[StrEnum]) -> Column[StrEnum]:
+    """Return a column for one of ``values``."""
+    return Column(name, Choice(values), _one_of(name, values), nullable=False)
+
+
+def _word(name: str, values: type[StrEnum]) -> Column[StrEnum]:
     """Return a column for one of ``values``, by default the first."""
     first = next(iter(values)).value
-    return Column(name, Text, _one_of(name, values), nullable=False, server_default=first)
+    return Column(name, Choice(values), _one_of(name, values), nullable=False, server_default=first)
 
 
 def _partial(name: str, *columns: str, where: object, unique: bool = False) -> Index:
@@ -122,7 +127,7 @@ api_keys = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("name", Text, nullable=False),
-    Column("role", Text, nullable=False),
+    _choice("role", Role),
     Column("prefix", Text, nullable=False),
     Column("digest", LargeBinary, nullable=False),
     Column("created_at", Instant, nullable=False),
@@ -130,7 +135,6 @@ api_keys = Table(
     Column("scopes", Json),
     Column("expires_at", Instant),
     Column("per_minute", Integer),
-    _one_of("role", Role),
     _check("digest_is_sha256", "length(digest) = 32"),
     UniqueConstraint("digest"),
 )
@@ -141,12 +145,11 @@ people = Table(
     Column("id", Id, primary_key=True),
     Column("login", Text, nullable=False),
     Column("name", Text, nullable=False),
-    Column("role", Text, nullable=False),
+    _choice("role", Role),
     Column("password", Text),
     Column("external_id", Text),
     Column("created_at", Instant, nullable=False),
     Column("disabled_at", Instant),
-    _one_of("role", Role),
     UniqueConstraint("login"),
     UniqueConstraint("external_id"),
 )
@@ -194,7 +197,7 @@ routing_policies = Table(
     Column("target_accuracy", Double, nullable=False),
     Column("risk", Double, nullable=False),
     Column("auto_send", Boolean, nullable=False),
-    Column("threshold_mode", Text, nullable=False),
+    _choice("threshold_mode", ThresholdMode),
     Column("threshold", Double),
     Column("created_at", Instant, nullable=False),
     Column("created_by", Text, nullable=False),
@@ -209,7 +212,6 @@ routing_policies = Table(
     Column("certified_model", Text),
     Column("certified_calibrator", Text),
     Column("trip_id", Id),
-    _one_of("threshold_mode", ThresholdMode),
     _check("target_is_share", "target_accuracy > 0 AND target_accuracy < 1"),
     _check("risk_is_probability", "risk > 0 AND risk < 1"),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
@@ -267,8 +269,8 @@ predictions = Table(
     Column("marginals", Json, nullable=False),
     Column("confidence", Double, nullable=False),
     Column("out_of_domain", Boolean, nullable=False),
-    Column("decision", Text, nullable=False),
-    Column("reason", Text, nullable=False),
+    _choice("decision", Decision),
+    Column("reason", Choice(Reason), nullable=False),
     Column("threshold", Double),
     Column("model_version", Text, nullable=False),
     Column("calibrator_version", Text, nullable=False),
@@ -287,7 +289,6 @@ predictions = Table(
     Column("actor_name", Text),
     Column("request_id", Text),
     Column("address", Text),
-    _one_of("decision", Decision),
     _one_of("reason", REASONS),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
@@ -331,12 +332,11 @@ model_comparisons = Table(
     Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
     Column("labels", Json, nullable=False),
     Column("confidence", Double, nullable=False),
-    Column("decision", Text, nullable=False),
-    Column("reason", Text, nullable=False),
+    _choice("decision", Decision),
+    Column("reason", Choice(Reason), nullable=False),
     Column("same_labels", Boolean, nullable=False),
     Column("same_decision", Boolean, nullable=False),
     Column("created_at", Instant, nullable=False),
-    _one_of("decision", Decision),
     _one_of("reason", REASONS),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
     UniqueConstraint("model_id", "prediction_id"),
@@ -375,7 +375,7 @@ review_tasks = Table(
     Column("id", Id, primary_key=True),
     Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
     Column("kind", Text, nullable=False),
-    Column("state", Text, nullable=False),
+    _choice("state", ReviewState),
     Column("version", Integer, nullable=False),
     # Derived from the skips; stored so that the queue can be read in order.
     Column("escalated", Boolean, nullable=False),
@@ -390,7 +390,6 @@ review_tasks = Table(
     Column("decided_at", Instant),
     Column("settles_at", Instant),
     _one_of("kind", KINDS),
-    _one_of("state", ReviewState),
     _check("version_counts", "version >= 1"),
     _check(
         "leased_has_lease",
@@ -416,6 +415,15 @@ review_skips = Table(
     Column("reason", Sealed("review_skips.reason", "task_id", "reviewer"), nullable=False),
     Column("skipped_at", Instant, nullable=False),
     UniqueConstraint("task_id", "place"),
+)
+
+suggestion_readers = Table(
+    "suggestion_readers",
+    metadata,
+    # Who read a suggestion while a blind task of its document was open, and so may not claim it.
+    Column("prediction_id", Id, ForeignKey("predictions.id"), primary_key=True),
+    Column("reader", Text, primary_key=True),
+    Column("read_at", Instant, nullable=False),
 )
 
 annotations = Table(
@@ -466,6 +474,9 @@ annotator_groups = Table(
     Column("version", Integer, nullable=False),
     Column("changed_at", Instant, nullable=False),
     Column("changed_by", Text, nullable=False),
+    # The same of answers given with the suggestion in view.
+    Column("alpha_with_suggestion", Double),
+    Column("beta_with_suggestion", Double),
     _check("both_rates", "(alpha IS NULL) = (beta IS NULL)"),
     _check("answers_tell", "alpha >= 0 AND beta >= 0 AND alpha + beta < 1"),
     _check("version_counts", "version >= 1"),
@@ -519,6 +530,21 @@ certifications = Table(
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     # Concurrent attempts must conflict: they would spend the same share of the risk.
     UniqueConstraint("model_version", "calibrator_version", "attempt"),
+)
+
+# What a scorer says of a document that another one answered: audits speak of documents, so they
+# also prove what a later calibrator or model says of them.
+other_scores = Table(
+    "other_scores",
+    metadata,
+    Column("prediction_id", Id, ForeignKey("predictions.id"), primary_key=True),
+    Column("model_version", Text, primary_key=True),
+    Column("calibrator_version", Text, primary_key=True),
+    Column("labels", Json, nullable=False),
+    Column("confidence", Double, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
+    Index(None, "model_version", "calibrator_version", "prediction_id"),
 )
 
 breaker_trips = Table(
@@ -603,7 +629,7 @@ jobs = Table(
     Column("kind", Text, nullable=False),
     Column("key", Text),
     Column("payload", Json, nullable=False),
-    Column("state", Text, nullable=False),
+    _choice("state", JobState),
     Column("progress", Double, nullable=False),
     Column("message", Text, nullable=False),
     Column("attempt", Integer, nullable=False),
@@ -619,7 +645,6 @@ jobs = Table(
     Column("owner_id", Text),
     Column("request_key", Text),
     Column("checkpoint", Json),
-    _one_of("state", JobState),
     _check("progress_is_share", "progress >= 0 AND progress <= 1"),
     _check("counts", "attempt >= 0 AND token >= 0"),
     _check("running_has_lease", "(state = 'running') = (lease_expires_at IS NOT NULL)"),
@@ -642,7 +667,7 @@ outbox_messages = Table(
     # all messages that were committed before it was written.
     Column("ordinal", Counter, primary_key=True, autoincrement=True),
     Column("id", Id, nullable=False),
-    Column("type", Text, nullable=False),
+    Column("type", Choice(MessageType), nullable=False),
     Column("client_id", Text, nullable=False),
     Column("document_key", Text, nullable=False),
     Column("data", Json, nullable=False),
@@ -678,14 +703,13 @@ deliveries = Table(
     Column("endpoint_id", Id, ForeignKey("webhook_endpoints.id"), nullable=False),
     # Copied from the message, so that one index finds a document's first delivery.
     Column("document_key", Text, nullable=False),
-    Column("state", Text, nullable=False),
+    _choice("state", DeliveryState),
     Column("attempt", Integer, nullable=False),
     Column("token", Integer, nullable=False),
     Column("due_at", Instant, nullable=False),
     Column("lease_expires_at", Instant),
     Column("created_at", Instant, nullable=False),
     Column("finished_at", Instant),
-    _one_of("state", DeliveryState),
     _check("counts", "attempt >= 0 AND token >= 0"),
     _check("pending_has_no_end", "(state = 'pending') = (finished_at IS NULL)"),
     _check("leased_is_pending", "lease_expires_at IS NULL OR state = 'pending'"),

@@ -37,12 +37,8 @@ class Transactions:
     SQLite allows one writer at a time, and waiting writers poll for its lock, so some could wait
     for long. Writers of this process therefore first queue at a lock.
 
-    Parameters
-    ----------
-    engine : Engine
-        Connects to the database.
-    patience_s : float
-        How long a writer waits in the queue, in seconds.
+    ``engine``: Connects to the database.
+    ``patience_s``: How long a writer waits in the queue, in seconds.
     """
 
     def __init__(self, engine: Engine, *, patience_s: float = 10.0) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     RowMapping,
     Select,
     exists,
@@ -32,6 +31,7 @@ from setwise.service.domain.webhooks import (
     SigningSecret,
 )
 from setwise.service.stores.column_types import InRow, opened
+from setwise.service.stores.store import Store, of_row, page_of, row_of
 from setwise.service.stores.tables import (
     DEAD,
     FAILED_ONCE,
@@ -49,11 +49,8 @@ from setwise.service.stores.tables import (
 _OLDEST_UNROUTED = select(outbox_messages).where(UNROUTED).order_by(outbox_messages.c.ordinal)
 
 
-class OutboxStore:
+class OutboxStore(Store):
     """Outgoing messages in the order of their creation."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, message: Message) -> None:
         self.add_all([message])
@@ -62,23 +59,12 @@ class OutboxStore:
         """Insert messages in this order."""
         if not messages:
             return
-        rows = [
-            {
-                "id": message.id,
-                "type": message.type.value,
-                "client_id": message.client_id,
-                "document_key": message.document_key,
-                "data": dict(message.data),
-                "created_at": message.created_at,
-            }
-            for message in messages
-        ]
+        rows = [row_of(message, outbox_messages) for message in messages]
         self._connection.execute(insert(outbox_messages), rows)
 
     def unrouted(self, limit: int) -> list[Message]:
         """Return the oldest messages without deliveries, in order."""
-        rows = self._connection.execute(_OLDEST_UNROUTED.limit(limit))
-        return [_to_message(row) for row in rows.mappings()]
+        return self._every(_OLDEST_UNROUTED.limit(limit), _to_message)
 
     def mark_routed(self, message_ids: Sequence[str], now: datetime) -> bool:
         """Mark messages as routed; return False if one already was.
@@ -114,9 +100,7 @@ class OutboxStore:
         if after is not None:
             last = select(column.ordinal).where(column.id == after).scalar_subquery()
             query = query.where(column.ordinal > last)
-        rows = self._connection.execute(query).mappings().all()
-        items = tuple(_to_message(row) for row in rows[:limit])
-        return Page(items, items[-1].id if len(rows) > limit else None)
+        return page_of(self._every(query, _to_message), limit)
 
     def acknowledge(self, client_id: str, message_ids: Sequence[str], now: datetime) -> int:
         """Mark a client's messages as acknowledged; return how many were new."""
@@ -133,32 +117,17 @@ class OutboxStore:
 
 
 def _to_message(row: RowMapping) -> Message:
-    # The row may also have columns of other tables.
-    column = outbox_messages.c
-    return Message(
-        id=row[column.id],
-        type=MessageType(row[column.type]),
-        client_id=row[column.client_id],
-        document_key=row[column.document_key],
-        data=row[column.data],
-        created_at=row[column.created_at],
-    )
+    return of_row(Message, outbox_messages, row)
 
 
 # Endpoints
 
 
-class EndpointStore:
+class EndpointStore(Store):
     """Webhook endpoints, except deleted ones."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
     def add(self, endpoint: Endpoint) -> None:
-        self._connection.execute(
-            insert(webhook_endpoints),
-            {"id": endpoint.id, "created_at": endpoint.created_at, **_endpoint_row(endpoint)},
-        )
+        self._connection.execute(insert(webhook_endpoints), _endpoint_row(endpoint))
 
     def get(self, endpoint_id: str, *, for_update: bool = False) -> Endpoint | None:
         if not is_id(endpoint_id):
@@ -168,17 +137,13 @@ class EndpointStore:
         )
         if for_update:
             query = query.with_for_update()
-        row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else _to_endpoint(row)
+        return self._first(query, _to_endpoint)
 
     def all(self) -> list[Endpoint]:
         """Return all endpoints, oldest first."""
-        rows = self._connection.execute(
-            select(webhook_endpoints)
-            .where(webhook_endpoints.c.deleted_at.is_(None))
-            .order_by(webhook_endpoints.c.id)
-        )
-        return [_to_endpoint(row) for row in rows.mappings()]
+        column = webhook_endpoints.c
+        query = select(webhook_endpoints).where(column.deleted_at.is_(None)).order_by(column.id)
+        return self._every(query, _to_endpoint)
 
     def save(self, endpoint: Endpoint) -> None:
         """Store a changed endpoint; raises `StaleVersion` unless it is the next version."""
@@ -204,43 +169,28 @@ class EndpointStore:
 
 
 def _endpoint_row(endpoint: Endpoint) -> dict[str, object]:
+    secrets = [
+        {"value": secret.value, "expires_at": secret.expires_at and secret.expires_at.isoformat()}
+        for secret in endpoint.secrets
+    ]
+    events = [kind.value for kind in endpoint.events]
     return {
-        "url": endpoint.url,
-        "description": endpoint.description,
-        "events": [kind.value for kind in endpoint.events],
-        "secrets": InRow(
-            [
-                {
-                    "value": secret.value,
-                    "expires_at": secret.expires_at and secret.expires_at.isoformat(),
-                }
-                for secret in endpoint.secrets
-            ],
-            (endpoint.id,),
-        ),
-        "version": endpoint.version,
-        "disabled_because": endpoint.disabled_because,
+        **row_of(endpoint, webhook_endpoints),
+        "events": events,
+        "secrets": InRow(secrets, (endpoint.id,)),
     }
 
 
 def _to_endpoint(row: RowMapping) -> Endpoint:
-    return Endpoint(
-        id=row["id"],
-        url=row["url"],
-        description=row["description"],
-        events=tuple(MessageType(kind) for kind in row["events"]),
-        secrets=tuple(
-            SigningSecret(
-                secret["value"],
-                secret["expires_at"]
-                and datetime.fromisoformat(secret["expires_at"]).astimezone(UTC),
-            )
-            for secret in opened(row["secrets"], row["id"])
-        ),
-        version=row["version"],
-        created_at=row["created_at"],
-        disabled_because=row["disabled_because"],
+    secrets = tuple(
+        SigningSecret(
+            secret["value"],
+            secret["expires_at"] and datetime.fromisoformat(secret["expires_at"]).astimezone(UTC),
+        )
+        for secret in opened(row["secrets"], row["id"])
     )
+    events = tuple(MessageType(kind) for kind in row["events"])
+    return of_row(Endpoint, webhook_endpoints, row, events=events, secrets=secrets)
 
 
 # Deliveries
@@ -262,11 +212,8 @@ _IS_FIRST = ~exists().where(
 )
 
 
-class DeliveryStore:
+class DeliveryStore(Store):
     """Deliveries of messages to endpoints, and the log of attempts."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, new: Sequence[Delivery]) -> None:
         if not new:
@@ -280,12 +227,9 @@ class DeliveryStore:
         ordinals = {row.id: row.ordinal for row in found}
         rows = [
             {
-                "id": delivery.id,
+                **row_of(delivery, deliveries),
                 "message_ordinal": ordinals[delivery.message.id],
-                "endpoint_id": delivery.endpoint_id,
                 "document_key": delivery.message.document_key,
-                "created_at": delivery.created_at,
-                **_delivery_row(delivery),
             }
             for delivery in new
         ]
@@ -380,9 +324,7 @@ class DeliveryStore:
             query = query.where(_DELIVERY.endpoint_id == endpoint_id)
         if after is not None:
             query = query.where(_DELIVERY.id < after)
-        found = self._all(query)
-        items = tuple(found[:limit])
-        return Page(items, items[-1].id if len(found) > limit else None)
+        return page_of(self._all(query), limit)
 
     def counts(self) -> Mapping[DeliveryState, int]:
         """Count pending and dead deliveries; the others are too many to count."""
@@ -395,38 +337,26 @@ class DeliveryStore:
 
     def log(self, attempts: Sequence[Attempt]) -> None:
         rows = [
-            {
-                "id": attempt.id,
-                "delivery_id": attempt.delivery_id,
-                "number": attempt.number,
-                "started_at": attempt.answer.started_at,
-                "seconds": attempt.answer.seconds,
-                "status": attempt.answer.status,
-                "excerpt": attempt.answer.excerpt,
-                "error": attempt.answer.error,
-            }
-            for attempt in attempts
+            {**row_of(one, delivery_attempts), **row_of(one.answer, delivery_attempts)}
+            for one in attempts
         ]
         if rows:
             self._connection.execute(insert(delivery_attempts), rows)
 
     def attempts(self, delivery_id: str) -> list[Attempt]:
         """Return the attempts of a delivery, oldest first."""
-        rows = self._connection.execute(
-            select(delivery_attempts)
-            .where(delivery_attempts.c.delivery_id == delivery_id)
-            .order_by(delivery_attempts.c.id)
-        )
-        return [_to_attempt(row) for row in rows.mappings()]
+        column = delivery_attempts.c
+        query = select(delivery_attempts).where(column.delivery_id == delivery_id)
+        return self._every(query.order_by(column.id), _to_attempt)
 
     def _store(self, delivery: Delivery, *, token: int | None = None) -> bool:
         query = update(deliveries).where(_DELIVERY.id == delivery.id)
         if token is not None:
             query = query.where(_DELIVERY.token == token)
-        return self._connection.execute(query.values(_delivery_row(delivery))).rowcount == 1
+        return self._connection.execute(query.values(row_of(delivery, deliveries))).rowcount == 1
 
     def _all(self, query: Select[tuple[object, ...]]) -> list[Delivery]:
-        return [_to_delivery(row) for row in self._connection.execute(query).mappings()]
+        return self._every(query, _to_delivery)
 
 
 def _claimable(now: datetime) -> tuple[ColumnElement[bool], ...]:
@@ -434,42 +364,10 @@ def _claimable(now: datetime) -> tuple[ColumnElement[bool], ...]:
     return _IS_PENDING, _DELIVERY.due_at <= now, unleased, _IS_FIRST
 
 
-def _delivery_row(delivery: Delivery) -> dict[str, object]:
-    return {
-        "state": delivery.state.value,
-        "attempt": delivery.attempt,
-        "token": delivery.token,
-        "due_at": delivery.due_at,
-        "lease_expires_at": delivery.lease_expires_at,
-        "finished_at": delivery.finished_at,
-    }
-
-
 def _to_delivery(row: RowMapping) -> Delivery:
-    return Delivery(
-        id=row[_DELIVERY.id],
-        message=_to_message(row),
-        endpoint_id=row[_DELIVERY.endpoint_id],
-        due_at=row[_DELIVERY.due_at],
-        created_at=row[_DELIVERY.created_at],
-        state=DeliveryState(row[_DELIVERY.state]),
-        attempt=row[_DELIVERY.attempt],
-        token=row[_DELIVERY.token],
-        lease_expires_at=row[_DELIVERY.lease_expires_at],
-        finished_at=row[_DELIVERY.finished_at],
-    )
+    return of_row(Delivery, deliveries, row, message=_to_message(row))
 
 
 def _to_attempt(row: RowMapping) -> Attempt:
-    return Attempt(
-        id=row["id"],
-        delivery_id=row["delivery_id"],
-        number=row["number"],
-        answer=Answer(
-            started_at=row["started_at"],
-            seconds=row["seconds"],
-            status=row["status"],
-            excerpt=row["excerpt"],
-            error=row["error"],
-        ),
-    )
+    answer = of_row(Answer, delivery_attempts, row)
+    return of_row(Attempt, delivery_attempts, row, answer=answer)

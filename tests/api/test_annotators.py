@@ -9,7 +9,13 @@ from setwise.service.domain.callers import Role
 from tests.edge import Service, assert_problem
 from tests.samples import CLIENT
 
-FIXED = {"mode": "fixed", "alpha": 0.2, "beta": 0.05}
+FIXED = {
+    "mode": "fixed",
+    "alpha": 0.2,
+    "beta": 0.05,
+    "with_suggestion": {"alpha": 0.05, "beta": 0.3},
+}
+SEEN_BADLY = {"with_suggestion": {"alpha": 0.7, "beta": 0.4}}
 
 
 def _put(service: Service, path: str, body: Any, by: str = "admin", **headers: str) -> Any:
@@ -26,7 +32,7 @@ def test_a_group_is_made_changed_and_read(service: Service) -> None:
     assert (body["usable"], body["estimate"], body["findings"]) == (True, None, [])
     assert service.get("/v1/admin/groups/coders", by="lead").json() == body
     changed = _put(service, "groups/coders", {"name": "All coders"}, If_Match='"1"').json()
-    assert changed["noise"] == {"mode": "estimated", "alpha": None, "beta": None}
+    assert changed["noise"] == dict.fromkeys(FIXED) | {"mode": "estimated"}
     assert (changed["version"], changed["usable"]) == (2, False)
     assert [one["kind"] for one in changed["findings"]] == [
         "too-few-gold-right",
@@ -81,6 +87,11 @@ def test_an_annotator_is_shown_with_what_they_did(service: Service) -> None:
         ("groups/x", {"name": "x", "noise": {"mode": "fixed", "alpha": 0.1}}, ["/noise/beta"]),
         ("groups/x", {"name": "x", "noise": {**FIXED, "alpha": 0.95}}, ["/noise/alpha"]),
         ("groups/x", {"name": "x", "noise": {**FIXED, "beta": -0.1}}, ["/noise/beta"]),
+        (
+            "groups/x",
+            {"name": "x", "noise": {**FIXED, **SEEN_BADLY}},
+            ["/noise/with_suggestion/alpha"],
+        ),
         ("groups/x", {"name": "x", "noise": {**FIXED, "alpha": 1.0}}, ["/noise/alpha"]),
         (
             "groups/x",

@@ -6,9 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.models import Comparison
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Candidate, Decision, Prediction, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.webhooks import auto_sent
@@ -31,13 +33,13 @@ def suggesting() -> Prediction:
 class Held:
     """A prediction whose blind task somebody holds, known by all the ids that lead to it."""
 
-    def __init__(self, service: Service, holder: str) -> None:
+    def __init__(self, service: Service, holder: str | None) -> None:
         self.service = service
         self.prediction = made = suggesting()
         other = prediction()
-        self.task: ReviewTask = replace(task(made), kind=ReviewKind.OVERLAP).claimed(
-            holder, START, timedelta(minutes=15)
-        )
+        self.task: ReviewTask = replace(task(made), kind=ReviewKind.OVERLAP)
+        if holder is not None:
+            self.task = self.task.claimed(holder, START, timedelta(minutes=15))
         first = replace(task(made), state=ReviewState.WAITING)
         hook, of_model = endpoint(), model()
         message = auto_sent(made, "019b7a0b-0000-7000-9000-0000000000dd")
@@ -54,7 +56,6 @@ class Held:
             add_predictions(transaction, made, other)
             transaction.reviews.add_all([first, replace(task(other), kind=ReviewKind.AUDIT)])
             transaction.reviews.add(self.task)
-            transaction.reviews.save(self.task)
             transaction.outcomes.add(outcome(made, SUGGESTED))
             transaction.models.add(of_model)
             transaction.comparisons.add_all([compared])
@@ -120,6 +121,61 @@ def test_a_refusal_says_what_to_do_and_a_list_leaves_the_document_out(service: S
     queue = {one["id"] for one in service.get("/v1/reviews", by="lead").json()["items"]}
     assert held.task.id in queue
     assert held.ids["task_id"] not in queue
+
+
+def claimed(service: Service, by: str) -> set[str]:
+    """Claim and release tasks until none is left; return their ids."""
+    found: set[str] = set()
+    while (response := service.post("/v1/reviews/claim", by=by)).status_code == 200:
+        found.add(response.json()["id"])
+    return found
+
+
+def test_who_has_read_a_suggestion_is_not_given_its_blind_review(service: Service) -> None:
+    held = Held(service, None)
+    service.key("admin", Role.ADMIN)
+    shown = [path for path in held.addresses() if SUGGESTED in service.get(path, by="auditor").text]
+    shown += [f"/v1/jobs/{held.ids['job_id']}/result", "/v1/predictions?limit=200"]
+    assert len(shown) >= 10
+    for number, path in enumerate(shown):
+        reader = f"reader {number}"
+        service.key(reader, Role.ADMIN)
+        before = service.get(path, by=reader)
+        assert SUGGESTED in before.text, path
+        given = claimed(service, reader)
+        assert held.task.id not in given, path
+        for one in given:
+            service.post(f"/v1/reviews/{one}/release", by=reader)
+    service.key("new", Role.REVIEWER)
+    assert held.task.id in claimed(service, "new")
+
+
+def test_who_gave_a_task_with_a_suggestion_back_is_not_given_the_blind_one(
+    service: Service,
+) -> None:
+    made = suggesting()
+    first, second = task(made), replace(task(made), kind=ReviewKind.OVERLAP)
+    with service.database() as transaction:
+        add_predictions(transaction, made)
+        transaction.reviews.add_all([first, second])
+        transaction.commit()
+    for name in ("ann", "ben"):
+        service.key(name, Role.REVIEWER)
+    assert service.post("/v1/reviews/claim", by="ann").json()["id"] == first.id
+    service.post(f"/v1/reviews/{first.id}/release", by="ann")
+    assert service.post("/v1/reviews/claim", by="ben").json()["id"] == first.id
+    assert service.post("/v1/reviews/claim", by="ann").status_code == 204
+
+
+def test_who_sent_a_document_is_not_given_its_blind_review(service: Service) -> None:
+    wanted = PolicyChange(
+        0.95, 0.1, True, ThresholdMode.FIXED, 0.2, audits=AuditPlan(certification_rate=1.0)
+    )
+    service.services.policy.change(SYSTEM, wanted, None)
+    sent = service.post("/v1/predictions", by="admin", json={"document": {"text": "0.5"}})
+    assert sent.json()["labels"]
+    assert service.post("/v1/reviews/claim", by="admin").status_code == 204
+    assert service.post("/v1/reviews/claim", by="reviewer").status_code == 200
 
 
 def test_no_page_shows_a_holder_the_suggestion(service: Service) -> None:

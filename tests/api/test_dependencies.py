@@ -5,14 +5,13 @@ import re
 import pytest
 
 from setwise.service.api.http.dependencies import Callers
-from setwise.service.app import create_app
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.errors import Unauthenticated
-from tests.edge import Service, assert_problem
+from tests.edge import Service, assert_problem, described
 
 CALLS = sorted(
     (method.upper(), re.sub(r"\{\w+\}", "x", path))
-    for path, operations in create_app().openapi()["paths"].items()
+    for path, operations in described()["paths"].items()
     for method in operations
     if path.startswith("/v1")
 )

@@ -7,14 +7,11 @@ NUL, times at the ends of the calendar with offsets, and headers that are no tex
 import json
 from collections.abc import Iterator
 from typing import Any
-from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
 
-from setwise.service.api.http import problems
 from setwise.service.domain.callers import Role
-from setwise.service.pages import routes
 from setwise.service.pages.board.sections import PAGES
 from setwise.service.settings import Settings
 from setwise.service.stores.transaction import Transactions
@@ -89,13 +86,6 @@ def requests(service: Service) -> Iterator[tuple[str, str, dict[str, Any]]]:
                     yield method, f"{address(path)}?{query}", usual
             for changed in variants(usual.get("json", {}), text):
                 yield method, address(path), {"json": changed}
-
-
-@pytest.fixture(autouse=True)
-def short_traces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep faults short: a trace with all values takes a second."""
-    for module in (problems, routes):
-        monkeypatch.setattr(module, "log", Mock())
 
 
 def faults(service: Service, sent: Iterator[tuple[str, str, dict[str, Any]]]) -> set[str]:

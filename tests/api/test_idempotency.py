@@ -9,15 +9,14 @@ import pytest
 from sqlalchemy import func, select
 
 from setwise.service.api.http.limits import KeyLimits
-from setwise.service.app import create_app
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.stores import tables
-from tests.edge import Service, assert_problem
+from tests.edge import Service, assert_problem, described
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, calibration, change, job, model
 
 ADMIN_ = "/v1/admin"
-DOCUMENT: dict[str, Any] = create_app().openapi()
+DOCUMENT = described()
 HOOKS = f"{ADMIN_}/webhooks"
 Request = dict[str, Any]
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.predictions import Document, Submission
 from setwise.service.domain.recalibration import Options
+from setwise.service.services.predictions import all_predicted
 from tests.edge import Service, assert_problem
 from tests.samples import CLIENT, calibration, model
 
@@ -101,13 +103,12 @@ def test_neither_clients_nor_reviewers_see_calibrators(served: Service, by: str)
 
 def test_a_learnt_calibrator_shows_what_it_is_worth(served: Service) -> None:
     draw = random.Random(1)
-    for number in range(220):
-        confidence = draw.uniform(0.1, 0.99)
-        made = served.predict(f"{confidence:.6f}").json()
-        labels = made["labels"] if draw.random() < 0.3 + 0.3 * confidence else ["c"]
-        body = {"labels": labels, "source": "billing"}
-        told = served.post(f"/v1/predictions/{made['id']}/outcome", by="client", json=body)
-        assert told.status_code == 201, number
+    predictions, outcomes = served.services.predictions, served.services.outcomes
+    texts = [f"{draw.uniform(0.1, 0.99):.6f}" for _ in range(220)]
+    sent = [Submission(CLIENT, Document(id=text, text=text)) for text in texts]
+    for one in all_predicted(predictions.predict(sent)):
+        right = draw.random() < 0.3 + 0.3 * one.scored.confidence
+        outcomes.report(CLIENT, one.id, one.scored.labels if right else ["c"], "billing")
     made, _ = served.services.recalibration.run(Options(), lambda *_: None, requested_by=SYSTEM.id)
     shown = served.get(f"{PATH}/{made.id}", by="lead").json()["report"]
     assert set(shown) == {

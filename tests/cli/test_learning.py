@@ -355,6 +355,7 @@ def run(*arguments, **options):
     return subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_S, **options)
 
 
+@pytest.mark.slow
 def test_documents_stream_through_pipes(folder):
     lines = "".join(json.dumps(record) + "\n" for record in notes(5)).encode()
     done = run("predict", folder / "texts-model", "-", input=gzip.compress(lines))
@@ -365,6 +366,7 @@ def test_documents_stream_through_pipes(folder):
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_hears_nothing_more(folder, tmp_path):
     path = write_lines(tmp_path / "in.jsonl", notes(2000))
     setwise = Path(sys.executable).with_name("setwise")
@@ -398,6 +400,14 @@ def test_help_lists_every_command_at_once():
     imported = set(done.stderr.split())
     assert "typer" in imported
     assert not imported & set(HEAVY), "a command module imports something heavy at its top"
+
+
+def test_commands_on_the_database_load_no_learner():
+    program = "import sys, setwise.service.build; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not {"numba", "scipy.stats", "sklearn", "xgboost"} & set(done.stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ def answer_of(url: str) -> str:
         return answer.read().decode()
 
 
+@pytest.mark.system
 def test_processes_share_the_port_and_their_counts_and_end_together(
     tmp_path: Path, sqlite_url: str
 ) -> None:
@@ -129,6 +130,7 @@ def test_processes_share_the_port_and_their_counts_and_end_together(
     assert (process.returncode, "setwise: " in err) == (0, False)
 
 
+@pytest.mark.system
 def test_a_server_process_that_dies_ends_the_others(tmp_path: Path, sqlite_url: str) -> None:
     process = subprocess.Popen(
         [SETWISE, "serve", "--port", "0", "--workers", "2"],
@@ -147,6 +149,7 @@ def test_a_server_process_that_dies_ends_the_others(tmp_path: Path, sqlite_url: 
     assert "setwise: a server process ended by itself" in err
 
 
+@pytest.mark.system
 def test_a_worker_answers_probes_where_it_is_asked_to(tmp_path: Path, sqlite_url: str) -> None:
     process = subprocess.Popen(
         [SETWISE, "worker", "--port", "0"],
@@ -169,6 +172,7 @@ def test_a_worker_answers_probes_where_it_is_asked_to(tmp_path: Path, sqlite_url
     assert process.returncode == 0
 
 
+@pytest.mark.system
 def test_a_worker_runs_jobs_and_stops_when_told(tmp_path: Path, sqlite_url: str) -> None:
     process = subprocess.Popen(
         [SETWISE, "worker"],

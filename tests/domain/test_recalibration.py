@@ -136,6 +136,15 @@ def test_what_is_not_learnt_from_is_counted_by_reason() -> None:
     assert learn(newest, noise=Noise.KNOWN).excluded[NO_RATES] == 1
 
 
+def test_copies_of_a_document_that_proves_the_threshold_teach_nothing() -> None:
+    audit = reviewed_as("1", selection=Selection(AuditRole.CERTIFICATION, 0.1, 1.0))
+    copy = reviewed_as("1")
+    assert learn(copy).rows
+    found = learn(copy, audit)
+    assert found.rows == ()
+    assert found.excluded[TO_CERTIFY] == 2
+
+
 def test_what_was_said_before_the_present_calibrator_was_learnt_is_known_to_it() -> None:
     early = reviewed_as("1")
     late = early._replace(

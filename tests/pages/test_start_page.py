@@ -16,7 +16,7 @@ from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, Reason
-from setwise.service.pages.start import WHY, pages
+from setwise.service.pages.start import WHY, router
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
@@ -44,7 +44,7 @@ class Service:
                 self.begin, self.now, self.new_id, store=FakeStore(self.now, self.new_id)
             ),
         )
-        self.app = FastAPI(routes=pages().routes)
+        self.app = FastAPI(routes=router.routes)
         self.app.state.edge = SimpleNamespace(
             services=self.services, sessions=self.cookies(), now=self.now
         )

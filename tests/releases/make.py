@@ -28,7 +28,7 @@ from setwise.service import build
 from setwise.service.cli import main
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.audits import AuditPlan
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Role
 from setwise.service.domain.errors import WrongPassword
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction, Submission
@@ -78,9 +78,11 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     services.accounts.create_person(
         admin, login="ann", name="Ann", role=Role.REVIEWER, password=PASSWORD
     )
-    services.accounts.sign_in("ann", PASSWORD, address="192.0.2.7")
+    services.accounts.sign_in("ann", PASSWORD, visitor=ANONYMOUS.calling_from("192.0.2.7"))
     with suppress(WrongPassword):
-        services.accounts.sign_in("ben", "wrong password", address="192.0.2.8")
+        services.accounts.sign_in(
+            "ben", "wrong password", visitor=ANONYMOUS.calling_from("192.0.2.8")
+        )
     services.annotators.change_group(
         admin, "careful", GroupChange("careful", Rates(0.1, 0.1)), None
     )

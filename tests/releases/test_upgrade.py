@@ -3,62 +3,52 @@
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
 from setwise.service import build
-from setwise.service.cli import main
 from setwise.service.domain.callers import Role
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.stores import tables
 from setwise.service.stores.upkeep import migrate
-from tests.releases.make import ANSWERS, ENCRYPTION_KEY, HERE, PASSWORD, settings
+from tests.releases.make import ANSWERS, HERE, PASSWORD, settings
+from tests.releases.restoring import RELEASES, restore
 
 pytestmark = pytest.mark.slow
 
-RELEASES = sorted(folder.name for folder in HERE.iterdir() if (folder / ANSWERS).is_file())
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def database(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, str]]:
+    """Return a kind of database, and the URL of an empty one."""
+    if request.param == "sqlite":
+        yield request.param, f"sqlite:///{tmp_path_factory.mktemp('empty') / 'setwise.db'}"
+        return
+    server = request.getfixturevalue("postgres_server")
+    made = server.make()
+    yield request.param, made.render_as_string(hide_password=False)
+    server.drop(made)
 
 
 @pytest.fixture(scope="module", params=RELEASES)
-def release(request: pytest.FixtureRequest) -> Path:
-    return Path(HERE, request.param)
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def upgraded(
-    request: pytest.FixtureRequest, release: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    database: tuple[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[build.Application, dict[str, Any]]]:
-    """Restore a backup by the commands, upgrade it, and start the service on it."""
+    """Restore a backup, upgrade it, and start the service on it."""
+    kind, url = database
     folder = tmp_path_factory.mktemp("upgraded")
-    with pytest.MonkeyPatch.context() as environment:
-        if request.param == "sqlite":
-            url = f"sqlite:///{folder / 'setwise.db'}"
-        else:
-            server = request.getfixturevalue("postgres_server")
-            database = server.make()
-            request.addfinalizer(lambda: server.drop(database))  # noqa: PT021 -- only if made
-            url = database.render_as_string(hide_password=False)
-        environment.setenv("SETWISE_DATA_DIR", str(folder))
-        environment.setenv("SETWISE_DATABASE_URL", url)
-        environment.setenv("SETWISE_ENCRYPTION_KEYS", ENCRYPTION_KEY)
-        for command in (
-            ["restore", str(release / f"{request.param}.zip")],
-            ["db", "upgrade"],
-            ["db", "reencrypt", "--transition"],
-            ["doctor"],
-        ):
-            with pytest.raises(SystemExit) as ended:
-                main(command)
-            assert ended.value.code == 0, command
+    restore(request.param, kind, folder, url)
     application = build.build(settings(folder, url))
     with closing(application):
         application.unseal()
         application.registry.start()
-        yield application, json.loads((release / ANSWERS).read_text())[request.param]
+        yield application, json.loads((HERE / request.param / ANSWERS).read_text())[kind]
         application.registry.stop()
 
 

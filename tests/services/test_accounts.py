@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Role
 from setwise.service.domain.errors import (
     Forbidden,
     InvalidRequest,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PASSWORD = "correct horse battery"
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 HERE, THERE = "192.0.2.1", "198.51.100.9"
+FROM_HERE = ANONYMOUS.calling_from(HERE)
 
 
 @dataclass
@@ -51,7 +52,7 @@ class House:
         return person.id
 
     def enter(self, password: str = PASSWORD, *, address: str = HERE) -> str:
-        return self.accounts.sign_in("Ann", password, address=address)[1]
+        return self.accounts.sign_in("Ann", password, visitor=ANONYMOUS.calling_from(address))[1]
 
     def events(self) -> list[tuple[str, str, str | None]]:
         with self.begin(read_only=True) as transaction:
@@ -67,9 +68,9 @@ def house() -> House:
 def test_a_session_stands_for_the_person_until_they_sign_out(house: House) -> None:
     ann = house.ann()
     token = house.enter()
-    opened = house.accounts.open_session(token, address=THERE)
+    opened = house.accounts.open_session(token, ANONYMOUS.calling_from(THERE))
     assert opened.caller == Caller(ann, "Ann", Role.REVIEWER, THERE)
-    house.accounts.sign_out(token, address=THERE)
+    house.accounts.sign_out(token, ANONYMOUS.calling_from(THERE))
     house.accounts.sign_out(token)
     with pytest.raises(Unauthenticated):
         house.accounts.open_session(token)
@@ -119,7 +120,7 @@ def test_a_wrong_name_and_a_wrong_password_look_alike(
 ) -> None:
     house.ann()
     with pytest.raises(WrongPassword, match="name or the password"):
-        house.accounts.sign_in(login, password, address=HERE)
+        house.accounts.sign_in(login, password, visitor=FROM_HERE)
     assert len(house.passwords.checked) == 1
     assert house.events()[-1][0::2] == ("session.refused", HERE)
     assert not house.begin.contents.sessions
@@ -127,7 +128,7 @@ def test_a_wrong_name_and_a_wrong_password_look_alike(
 
 def test_what_a_stranger_typed_is_not_kept(house: House) -> None:
     with pytest.raises(WrongPassword):
-        house.accounts.sign_in("my secret by mistake", "another secret", address=HERE)
+        house.accounts.sign_in("my secret by mistake", "another secret", visitor=FROM_HERE)
     kept = repr(house.begin.contents)
     assert "secret" not in kept
 
@@ -232,7 +233,7 @@ def test_accents_may_be_composed_in_either_way(house: House) -> None:
     house.accounts.create_person(
         SYSTEM, login="zoe", name="Zoé", role=Role.LEAD, password="un re\u0301sume\u0301 long"
     )
-    house.accounts.sign_in("zoe", "un r\u00e9sum\u00e9 long", address=HERE)
+    house.accounts.sign_in("zoe", "un r\u00e9sum\u00e9 long", visitor=FROM_HERE)
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def everywhere(world: World, name: str | None = f"{MARK}-17") -> Prediction:
     again = held.claimed("ben", NOW, timedelta(0))
     decision = HeldDecision(("a",), f"draft about {MARK}", "Ben", NOW, NOW)
     with world.begin() as transaction:
-        transaction.predictions.add_all([(made, Submission(CLIENT, document, key, None))])
+        transaction.predictions.add_all([(made, Submission(CLIENT, document, key))])
         transaction.reviews.add(waiting)
         transaction.reviews.save(held)
         transaction.reviews.save(again.decided("ben", again.version, decision, timedelta(0)))
@@ -183,7 +183,7 @@ def test_an_upload_that_failed_loses_the_line(world: World, packed: bool) -> Non
     made = prediction(document=document)
     key = IdempotencyKey(f"{failed.id}\n2", "digest")
     with world.begin() as transaction:
-        transaction.predictions.add_all([(made, Submission(CLIENT, document, key, None))])
+        transaction.predictions.add_all([(made, Submission(CLIENT, document, key))])
         transaction.commit()
     world.texts.erase(SYSTEM, prediction_id=made.id)
     assert world.run_traces() == 1

@@ -158,7 +158,7 @@ def lines(n: int) -> bytes:
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzipped"])
 def test_every_document_of_a_file_is_predicted_and_queued(desk: Desk, pack: Any) -> None:
-    job, new = desk.submit(pack(lines(10)), request_id="r-1")
+    job, new = desk.submit(pack(lines(10)), CLIENT.calling_from(None, "r-1"))
     assert new
     worker = Worker()
     assert desk.score(job, worker) == {
@@ -384,7 +384,9 @@ def annotate(begin: Transactions) -> Prediction:
 
 
 def test_the_audit_trail_names_the_export_itself(begin: Transactions, service: Files) -> None:
-    found = rows(service.export(ADMIN, ExportRequest(Exported.AUDIT_EVENTS), request_id="r-1"))
+    found = rows(
+        service.export(ADMIN.calling_from(None, "r-1"), ExportRequest(Exported.AUDIT_EVENTS))
+    )
     assert tuple(found[-1]) == COLUMNS[Exported.AUDIT_EVENTS]
     assert (found[-1]["action"], found[-1]["subject"]) == ("export.read", "audit-events")
     assert (found[-1]["actor_id"], found[-1]["request_id"]) == (ADMIN.id, "r-1")

@@ -27,7 +27,10 @@ _DECIDED = replace(_SAID, kind=ReviewKind.ADJUDICATION, settles=True)
 
 def read(*, right: bool) -> tuple[Annotation, ...]:
     """Return the answers of an auditor and of a lead, who find the truth."""
-    return replace(_SAID, agreed=right), replace(_DECIDED, agreed=right)
+    labels = ("a",) if right else ("b",)
+    return replace(_SAID, labels=labels, agreed=right), replace(
+        _DECIDED, labels=labels, agreed=right
+    )
 
 
 RIGHT, WRONG = read(right=True), read(right=False)

@@ -159,7 +159,7 @@ def test_of_two_concurrent_roll_backs_of_a_model_one_counts(office: Office) -> N
 def test_one_model_at_a_time_shadows_the_serving_one(office: Office) -> None:
     serving, candidate, other = office.add("sha256:1", "sha256:2", "sha256:3")
     office.models.activate(ADMIN, serving.id)
-    shadow = office.models.begin_shadow(ADMIN, candidate.id, request_id="r-1")
+    shadow = office.models.begin_shadow(ADMIN.calling_from(None, "r-1"), candidate.id)
     assert office.models.begin_shadow(ADMIN, candidate.id) == shadow
     assert office.models.comparison(ADMIN, candidate.id).shadow == shadow
     assert office.models.comparison(ADMIN, serving.id).shadow is None

@@ -11,7 +11,7 @@ from setwise.service.domain.annotators import Annotator, Group, Rates
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
-from setwise.service.domain.recalibration import NO_RATES_WITH_SUGGESTION, Noise
+from setwise.service.domain.recalibration import NO_RATES, NO_RATES_WITH_SUGGESTION, Noise
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.services.analysis.noise import GroupReport, NoiseReport, report_noise
 from setwise.service.services.analysis.rates import ReportedRates
@@ -40,9 +40,11 @@ class Readers:
             what(transaction)
             transaction.commit()
 
-    def group(self, name: str, *people: Caller, fixed: Rates | None = None) -> None:
+    def group(
+        self, name: str, *people: Caller, fixed: Rates | None = None, seen: Rates | None = None
+    ) -> None:
         def store(transaction: Transaction) -> None:
-            transaction.annotators.save_group(Group(name, name, fixed, 1, START, "x"))
+            transaction.annotators.save_group(Group(name, name, fixed, 1, START, "x", seen))
             for who in people:
                 transaction.annotators.place(Annotator(who.id, name, 1))
 
@@ -204,6 +206,34 @@ def test_blind_gold_labels_say_nothing_of_answers_with_the_suggestion_in_view(
     with readers.database(read_only=True) as transaction:
         of = ReportedRates().rates(transaction, Noise.ESTIMATED)
     assert of(annotation(task()), 0.5) == NO_RATES_WITH_SUGGESTION
+
+
+@pytest.mark.parametrize("noise", [Noise.KNOWN, Noise.ESTIMATED])
+def test_rates_set_by_hand_hold_for_the_kind_of_answer_that_they_were_set_for(
+    readers: Readers, noise: Noise
+) -> None:
+    blind, shown = Rates(0.2, 0.05), Rates(0.05, 0.3)
+    readers.group("both", fixed=blind, seen=shown)
+    readers.group("blind", fixed=blind)
+    readers.group("shown", seen=shown)
+    readers.group("noisy", fixed=blind, seen=Rates(0.5, 0.3))
+    with readers.database(read_only=True) as transaction:
+        of = ReportedRates().rates(transaction, noise)
+    said = annotation(task())
+    found = {
+        (name, seen): of(replace(said, group=name, suggestion_shown=seen), 0.5)
+        for name in ("both", "blind", "shown", "noisy")
+        for seen in (False, True)
+    }
+    assert found == {
+        ("both", False): blind, ("both", True): shown,
+        ("blind", False): blind, ("blind", True): NO_RATES_WITH_SUGGESTION,
+        ("shown", False): NO_RATES, ("shown", True): shown,
+        ("noisy", False): blind, ("noisy", True): NO_RATES_WITH_SUGGESTION,
+    }  # fmt: skip
+    report = readers.report.groups["noisy"]
+    assert report.usable
+    assert [one.fault for one in report.findings] == [NoiseFault.TOO_NOISY]
 
 
 def test_the_report_is_the_same_every_time(readers: Readers) -> None:

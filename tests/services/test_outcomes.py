@@ -36,7 +36,7 @@ def messages(begin: Transactions) -> list[Message]:
 
 def test_a_sent_set_found_wrong_is_corrected_once(begin: Transactions, outcomes: Outcomes) -> None:
     made = stored(begin, sent=True)
-    outcome, new = outcomes.report(CLIENT, made.id, ["c", "a"], "billing", request_id="r-1")
+    outcome, new = outcomes.report(CLIENT.calling_from(None, "r-1"), made.id, ["c", "a"], "billing")
     assert new
     assert (outcome.labels, outcome.agreed, outcome.number) == (("a", "c"), False, 1)
     assert outcomes.report(CLIENT, made.id, ["a", "c"], "billing") == (outcome, False)

@@ -104,7 +104,7 @@ def test_a_prediction_carries_what_its_decision_rests_on(world: World) -> None:
 def test_the_audit_trail_gets_numbers_and_versions_but_no_content(world: World) -> None:
     secret = "0.75"  # the text itself
     document = Document(id="name of patient", text=secret, metadata={"ward": "hush"})
-    made = predict_one(world.predictions, CLIENT, document, request_id="req-9")
+    made = predict_one(world.predictions, CLIENT.calling_from(None, "req-9"), document)
     (event,) = world.events()
     assert (event.action, event.subject, event.request_id) == (
         "prediction.created",

@@ -21,7 +21,7 @@ from setwise.service.domain.recalibration import Calibration
 from setwise.service.services.policy import Policies
 from setwise.service.stores.transaction import Transactions
 from tests import building
-from tests.fakes import FakeCalibrators, FakeClock, FakeIds, FakeLoader
+from tests.fakes import FakeCalibrators, FakeClock, FakeIds, FakeLoader, FakePredictor
 from tests.samples import ADMIN, ANN, LEAD, calibration, certification, change, model
 
 OWN = "sha256:own"
@@ -125,8 +125,9 @@ def test_a_damaged_calibrator_leaves_the_present_one(desk: Desk) -> None:
 
 def test_a_model_that_changes_meanwhile_keeps_its_own(desk: Desk) -> None:
     class Slow(FakeCalibrators):
-        def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
+        def load_calibration(self, model: ModelVersion, calibration: Calibration) -> FakePredictor:
             desk.serve(desk.other)
+            return super().load_calibration(model, calibration)
 
     slow = replace(desk.recalibration, calibrator_loader=Slow())
     with pytest.raises(CalibrationOfAnotherModel, match="started to serve"):

@@ -120,7 +120,7 @@ def test_one_reviewer_holds_only_so_many_tasks(desk: Desk) -> None:
 
 def test_a_released_task_is_the_next_one_again(desk: Desk) -> None:
     first, _ = desk.fill(2)
-    desk.release(ANN, desk.claimed(ANN).id, request_id="r-1")
+    desk.release(ANN.calling_from(None, "r-1"), desk.claimed(ANN).id)
     assert desk.claimed(BEN).id == first.id
     assert desk.actions()[1] == ("Ann", "review.released")
 

@@ -12,9 +12,10 @@ from setwise.service.domain.accounts import (
     NETWORK_BACKOFF,
     Device,
 )
+from setwise.service.domain.callers import ANONYMOUS
 from setwise.service.domain.errors import InvalidRequest, TooManyRequests, WrongPassword
 from tests.samples import ADMIN
-from tests.services.test_accounts import HERE, PASSWORD, THERE, House
+from tests.services.test_accounts import FROM_HERE, HERE, PASSWORD, THERE, House
 
 KNOWN = Device("ann", "nonce")
 
@@ -32,7 +33,7 @@ def guess(house: House, n: int, *, login: str = "ann", address: str = "198.51.{}
     for number in range(n):
         where = address.format(number // 250, number % 250)
         try:
-            house.accounts.sign_in(login, f"wrong {number}", address=where)
+            house.accounts.sign_in(login, f"wrong {number}", visitor=ANONYMOUS.calling_from(where))
         except WrongPassword:
             checked += 1
         except TooManyRequests as refused:
@@ -62,7 +63,7 @@ def test_an_account_is_guessed_at_no_more_than_a_hundred_times(
     assert guess(house, 400, login=login, address=address) == ACCOUNT_BACKOFF.most == 100
     house.now.advance(hours=24 * 30)
     with pytest.raises(TooManyRequests, match="ask an administrator"):
-        house.accounts.sign_in(login, PASSWORD, address=HERE)
+        house.accounts.sign_in(login, PASSWORD, visitor=FROM_HERE)
 
 
 def test_a_hundred_failures_take_a_day(house: House) -> None:
@@ -75,8 +76,8 @@ def test_whoever_signed_in_before_gets_in_past_the_guesses_of_strangers(house: H
     guess(house, 400)
     for number in range(NETWORK_BACKOFF.free + 1):
         with suppress(WrongPassword, TooManyRequests):
-            house.accounts.sign_in(f"name{number}", "wrong", address=HERE)
-    house.accounts.sign_in("Ann", PASSWORD, address=HERE, device=KNOWN)
+            house.accounts.sign_in(f"name{number}", "wrong", visitor=FROM_HERE)
+    house.accounts.sign_in("Ann", PASSWORD, visitor=FROM_HERE, device=KNOWN)
     # Success there gives strangers no further guesses.
     assert guess(house, 5) == 0
 
@@ -86,7 +87,7 @@ def test_a_device_that_guesses_is_slowed_and_then_counts_as_a_stranger(house: Ho
     checked = 0
     for _ in range(200):
         try:
-            house.accounts.sign_in("ann", "wrong", address=HERE, device=KNOWN)
+            house.accounts.sign_in("ann", "wrong", visitor=FROM_HERE, device=KNOWN)
         except WrongPassword:
             checked += 1
         except TooManyRequests as refused:
@@ -97,7 +98,7 @@ def test_a_device_that_guesses_is_slowed_and_then_counts_as_a_stranger(house: Ho
 def test_the_device_of_one_person_opens_no_way_to_another(house: House) -> None:
     guess(house, 400)
     with pytest.raises(TooManyRequests):
-        house.accounts.sign_in("ann", PASSWORD, address=HERE, device=Device("ben", "nonce"))
+        house.accounts.sign_in("ann", PASSWORD, visitor=FROM_HERE, device=Device("ben", "nonce"))
 
 
 def test_a_new_password_from_an_administrator_lets_the_owner_in(house: House) -> None:
@@ -110,7 +111,7 @@ def test_a_network_that_tries_many_names_is_slowed_too(house: House) -> None:
     assert guess(house, 0) == 0
     for number in range(NETWORK_BACKOFF.free):
         with pytest.raises(WrongPassword):
-            house.accounts.sign_in(f"name{number}", "wrong", address=THERE)
+            house.accounts.sign_in(f"name{number}", "wrong", visitor=ANONYMOUS.calling_from(THERE))
     with pytest.raises(TooManyRequests):
         house.enter(address=THERE)
     house.enter(address=HERE)

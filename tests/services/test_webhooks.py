@@ -54,13 +54,13 @@ def service(parts: Parts, **options: object) -> Webhooks:
 def test_every_change_is_in_the_audit_trail_without_a_secret(parts: Parts) -> None:
     database = parts[0]
     hooks = service(parts)
-    hook, secret = hooks.add(ADMIN, WANTED, request_id="r-1")
+    hook, secret = hooks.add(ADMIN.calling_from(None, "r-1"), WANTED)
     hooks.change(ADMIN, hook.id, WANTED, hook.version)
     hooks.rotate_secret(ADMIN, hook.id)
     delivery = hooks.try_out(ADMIN, hook.id)
     hooks.replay(ADMIN, delivery.id)
     hooks.replay_dead(ADMIN, hook.id)
-    hooks.delete(ADMIN, hook.id, request_id="r-2")
+    hooks.delete(ADMIN.calling_from(None, "r-2"), hook.id)
     events = list(database.contents.events.values())
     assert [event.action for event in events] == [
         "webhook.added",

@@ -23,7 +23,7 @@ from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
 from tests.samples import ANN, BEN, LEAD, add_predictions, annotation, change, prediction, task
 
-CODERS = Group("coders", "Coders", Rates(0.1, 0.1 + 0.2), 1, START, "x")
+CODERS = Group("coders", "Coders", Rates(0.1, 0.1 + 0.2), 1, START, "x", Rates(0.1 + 0.2, 0.1))
 
 
 def test_everybody_is_in_the_default_group_at_first(begin: Transactions) -> None:
@@ -37,7 +37,7 @@ def test_everybody_is_in_the_default_group_at_first(begin: Transactions) -> None
 
 
 def test_groups_come_back_as_they_were_stored_and_by_id(begin: Transactions) -> None:
-    later = replace(CODERS, name="Coders, new", fixed=None, version=2)
+    later = replace(CODERS, name="Coders, new", fixed=None, fixed_with_suggestion=None, version=2)
     other = replace(CODERS, id="b-team")
     with begin() as transaction:
         for group in (CODERS, other, later):

@@ -193,9 +193,15 @@ def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
         else:
             rule = "own" if number == 4 else None
             one = one._replace(rule=rule, selection=Selection(AuditRole.NONE, number / 9, 0.5))
-            name, request_id = f"name {number}", f"r-{number}"
-            caller = Caller(client.id, name, Role.CLIENT, None if number % 2 else "::1")
-            made.append((one, Submission(caller, one.document, None, request_id)))
+            name = f"name {number}"
+            caller = Caller(
+                client.id,
+                name,
+                Role.CLIENT,
+                None if number % 2 else "::1",
+                request_id=f"r-{number}",
+            )
+            made.append((one, Submission(caller, one.document)))
             detail = {
                 "decision": "review", "reason": "below_threshold", "confidence": 0.4,
                 "threshold": 0.75, "model_version": one.scored.model_version,
@@ -204,7 +210,7 @@ def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
             } | ({"rule": "own"} if rule else {})  # fmt: skip
             event = Event(
                 one.id, one.created_at, client.id, name, "prediction.created", one.id,
-                request_id, detail, caller.address,
+                caller.request_id, detail, caller.address,
             )  # fmt: skip
         expected.insert(0, event)
     with begin() as transaction:

@@ -315,6 +315,41 @@ def test_nobody_is_given_two_tasks_of_one_prediction(begin: Transactions) -> Non
     assert next_for(begin, BEN) == second
 
 
+def test_who_has_read_a_suggestion_is_offered_no_blind_task_of_it(begin: Transactions) -> None:
+    made = prediction()
+    shown, blind, other = task(made), task(made), task()
+    blind, other = (replace(one, kind=ReviewKind.OVERLAP) for one in (blind, other))
+    with begin() as transaction:
+        add_predictions(transaction, made, other.prediction)
+        transaction.reviews.add_all([blind, shown, other])
+        assert transaction.reviews.open_blind(ANN.id, [made.id])
+        transaction.reviews.note_reader(ANN.id, [made.id], START)
+        transaction.reviews.note_reader(ANN.id, [made.id], START)
+        assert not transaction.reviews.open_blind(ANN.id, [made.id])
+        assert transaction.reviews.open_blind(ANN.id, None)
+        transaction.commit()
+    assert next_for(begin, ANN, only=blind.id) is None
+    assert next_for(begin, ANN) == shown
+    assert next_for(begin, ANN, only=other.id) == other
+    assert next_for(begin, BEN, only=blind.id) == blind
+    with begin() as transaction:
+        transaction.reviews.note_reader(BEN.id, None, START)
+        transaction.commit()
+    assert next_for(begin, BEN) == shown
+    assert next_for(begin, BEN, only=other.id) is None
+
+
+def test_who_holds_a_blind_task_keeps_it_whatever_they_read(begin: Transactions) -> None:
+    held = replace(task(), kind=ReviewKind.AUDIT)
+    store(begin, held)
+    held = save(begin, held.claimed(ANN.id, START, QUARTER))
+    with begin() as transaction:
+        transaction.reviews.note_reader(ANN.id, None, START)
+        transaction.commit()
+    save(begin, held.released(ANN.id))
+    assert next_for(begin, ANN) is not None
+
+
 def test_an_adjudication_comes_with_the_answers_that_differ_and_goes_to_leads(
     begin: Transactions,
 ) -> None:

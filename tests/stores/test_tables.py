@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 
 from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.certification import Score
 from setwise.service.domain.reviews import Annotation
 from setwise.service.stores import tables
 from setwise.service.stores.column_types import InRow
@@ -80,6 +81,9 @@ def _fill(engine: Engine) -> None:
         )
         transaction.outcomes.add(outcome(done.prediction))
         transaction.certifications.add(certification())
+        transaction.certifications.add_scores(
+            [Score(done.prediction.id, certification().scorer, ("a",), 0.5, START)]
+        )
         learnt = calibration(registered)
         transaction.calibrations.add(learnt)
         transaction.calibrations.activate(registered.id, learnt.id, START, MISSING)
@@ -93,6 +97,7 @@ def _fill(engine: Engine) -> None:
 
 HISTORY = [
     "predictions",
+    "other_scores",
     "annotations",
     "outcomes",
     "certifications",
@@ -167,6 +172,10 @@ ROWS: dict[str, dict[str, object]] = {
         "calibrator_version": "c", "policy_version": "00000000-0000-7000-8000-000000000000",
         "created_at": START,
     },
+    "other_scores": {
+        "prediction_id": None, "model_version": "m", "calibrator_version": "c", "labels": [],
+        "confidence": 0.5, "created_at": START,
+    },
     "review_tasks": {
         "id": MISSING, "prediction_id": None, "kind": "review", "state": "leased", "version": 1,
         "escalated": False, "lease_holder": "x", "lease_claimed_at": START,
@@ -240,7 +249,7 @@ NO_LEASE = dict.fromkeys(("lease_holder", "lease_claimed_at", "lease_expires_at"
 
 def _insert(connection: Connection, table: str, changes: dict[str, object]) -> None:
     row = dict(ROWS[table])
-    if table in {"review_tasks", "annotations", "outcomes", "model_comparisons"}:
+    if table in {"other_scores", "review_tasks", "annotations", "outcomes", "model_comparisons"}:
         made = prediction()
         transaction = tables.predictions
         connection.execute(insert(transaction).values({**ROWS["predictions"], "id": made.id}))
@@ -296,6 +305,7 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("people", {"role": "king"}, "role"),
         ("sessions", {"digest": bytes(33)}, "digest_is_sha256"),
         ("sign_in_attempts", {"count": -1}, "count_counts"),
+        ("other_scores", {"confidence": 1.5}, "confidence_is_probability"),
         ("routing_policies", {"threshold_mode": "guessed"}, "threshold_mode"),
         ("routing_policies", {"target_accuracy": 1.0}, "target_is_share"),
         ("routing_policies", {"target_accuracy": 0.0}, "target_is_share"),

@@ -55,6 +55,8 @@ class Installation:
     def environment(self) -> dict[str, str]:
         """Return the environment of the processes."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith("SETWISE_")}
+        if self.settings.encryption_keys is not None:
+            kept["SETWISE_ENCRYPTION_KEYS"] = self.settings.encryption_keys.get_secret_value()
         return kept | {
             "SETWISE_DATA_DIR": str(self.settings.data_dir),
             "SETWISE_DATABASE_URL": self.settings.database_url,

@@ -1,4 +1,4 @@
-"""What an integrator does with the OpenAPI document alone: generate a client, try every call."""
+"""What an integrator does with the OpenAPI document alone: generate a client and use it."""
 
 import importlib
 import json
@@ -11,31 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
-from setwise.service.app import create_app
-from tests.system.conftest import ON_POSTGRES, PATIENCE_S, SETWISE, Installation, Server
+from tests.system.conftest import ON_POSTGRES, PATIENCE_S, SETWISE, Installation
+from tests.system.drawing import BINARY
 from tests.trained import documents
 
 pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow]
-
-BINARY = ("x-ndjson", "jsonl", "gzip", "zip")
-EXAMPLES = 15
-"""Requests drawn for each call."""
-
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-]
 
 
 @pytest.fixture
@@ -171,44 +152,3 @@ def test_a_second_generated_client_lives_through_a_document(
     assert people.next_cursor is None
     with pytest.raises(sdk.exceptions.NotFoundException, match="prediction-not-found"):
         predictions.get_prediction("nonsense")
-
-
-@schemathesis.serializer(*(f"application/{name}" for name in BINARY))
-def as_it_is(_: Any, value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()
-
-
-SCHEMA = schemathesis.openapi.from_dict(create_app().openapi())
-
-
-def fuzz(server: Server, secret: str, operation: Any) -> None:
-    """Draw requests for one call, good and bad ones, and check every answer."""
-
-    @given(case=operation.as_strategy())
-    @settings(
-        max_examples=EXAMPLES,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    def check(case: Any) -> None:
-        headers = {"Authorization": f"Bearer {secret}"}
-        response = case.call(base_url=server.url, headers=headers, timeout=PATIENCE_S)
-        case.validate_response(response, checks=CHECKS)
-
-    check()
-
-
-def test_no_drawn_request_ends_in_a_fault_or_an_undocumented_answer(
-    installation: Installation,
-) -> None:
-    server = installation.serve()
-    names = set()
-    for result in SCHEMA.get_all_operations():
-        operation = result.ok()
-        names.add(operation.label)
-        fuzz(server, installation.secrets["admin"], operation)
-    assert len(names) == sum(map(len, create_app().openapi()["paths"].values()))
-    assert "request.failed" not in server.log.read_text()

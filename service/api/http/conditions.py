@@ -25,10 +25,7 @@ def version_in(if_match: str | None, current: Callable[[], object] | None = None
     Raises `InvalidRequest` if the header names no single version, and ``current`` is None;
     `StaleVersion` if no tag of a list is current, or nothing is there. A weak tag never matches.
 
-    Parameters
-    ----------
-    current : callable or None
-        Returns the current version, for ``*`` and for lists; None refuses them.
+    ``current``: Returns the current version, for ``*`` and for lists; None refuses them.
     """
     if if_match is None:
         return None

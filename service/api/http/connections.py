@@ -68,10 +68,7 @@ class ConnectionLimits:
 class LimitedProtocol(HttpToolsProtocol):
     """HTTP/1.1 that closes connections beyond the limits.
 
-    Parameters
-    ----------
-    limits : ConnectionLimits
-        Shared by all connections of the process.
+    ``limits``: Shared by all connections of the process.
     """
 
     def __init__(

@@ -3,11 +3,11 @@
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -21,12 +21,19 @@ from setwise.service.api.gather import PredictionQueue
 from setwise.service.api.http.cursors import Cursors
 from setwise.service.api.http.headers import RATE_HEADERS
 from setwise.service.api.http.limits import KeyLimitReached, KeyLimits
+from setwise.service.api.schemas import Paged
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import Unauthenticated
+from setwise.service.domain.paging import Page
 from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
 from setwise.service.sign_in.oidc import OpenIdConnect
-from setwise.service.sign_in.sessions import CSRF_HEADER, SAFE_METHODS, SessionCookies, address_of
+from setwise.service.sign_in.sessions import (
+    CSRF_HEADER,
+    SAFE_METHODS,
+    SessionCookies,
+    from_request,
+)
 from setwise.service.telemetry import Metrics
 from setwise.service.tracing import Tracing
 
@@ -46,12 +53,8 @@ class Callers:
     A revoked key can therefore work for up to ``trusted_s`` longer in a process that has just seen
     it. Refusals are not cached, so a new key works at once.
 
-    Parameters
-    ----------
-    authenticate : callable
-        Finds the holder of a secret, or raises `Unauthenticated`.
-    trusted_s : float
-        How long an answer is cached, in seconds.
+    ``authenticate``: Finds the holder of a secret, or raises `Unauthenticated`.
+    ``trusted_s``: How long an answer is cached, in seconds.
     """
 
     def __init__(
@@ -182,7 +185,7 @@ class _KeyOrSession(SecurityBase):
             raise
         if limits:
             state[RATE_HEADERS] = limits
-        return caller.calling_from(address_of(request))
+        return from_request(caller, request)
 
 
 async def _visitor(request: Request, sessions: SessionCookies) -> Caller:
@@ -200,17 +203,44 @@ caller_of = _KeyOrSession()
 CallerOf = Annotated[Caller, Depends(caller_of)]
 
 
-def request_id_of(request: Request) -> str | None:
-    """Return the id under which the request is logged."""
+async def _request_id(request: Request) -> str | None:
     request_id: str | None = request.scope.get("state", {}).get("request_id")
     return request_id
 
 
-async def _request_id(request: Request) -> str | None:
-    return request_id_of(request)
-
-
 RequestId = Annotated[str | None, Depends(_request_id)]
+
+
+_Item = TypeVar("_Item")
+
+
+def listed(
+    edge: Edge,
+    wanted: Paged,
+    scope: str,
+    read: Callable[..., Page[_Item]],
+    body: Callable[[_Item], object],
+) -> Response:
+    """Return one page of a list.
+
+    ``scope``: The list with its filters, which a cursor is bound to.
+    ``read``: Reads the page from ``after`` and ``limit``.
+    ``body``: Returns the body of an item.
+    """
+    page = read(after=edge.cursors.read(wanted.cursor, scope), limit=wanted.limit)
+    return answer(
+        {
+            "items": [body(item) for item in page.items],
+            "next_cursor": edge.cursors.write(page.next_after, scope),
+            "limit": wanted.limit,
+        }
+    )
+
+
+def listed_wholly(bodies: Iterable[object]) -> Response:
+    """Return a list that has only one page."""
+    items = list(bodies)
+    return answer({"items": items, "next_cursor": None, "limit": len(items)})
 
 
 def answer(
@@ -226,13 +256,9 @@ def answer(
     A finished response saves a `def` endpoint the second trip through the thread pool that
     FastAPI's serialisation takes.
 
-    Parameters
-    ----------
-    etag : str or int or None
-        The version.
-    counts : bool
-        Whether the body also counts what changes without a new version; then the tag has a digest
-        of the body after the version.
+    ``etag``: The version.
+    ``counts``: Whether the body also counts what changes without a new version; then the tag has a
+    digest of the body after the version.
     """
     content = to_json(body)
     digest = f".{hashlib.sha256(content).hexdigest()[:8]}" if counts else ""

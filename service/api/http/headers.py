@@ -29,10 +29,7 @@ _TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 class SecurityHeaders:
     """ASGI middleware that adds the security headers missing from a response.
 
-    Parameters
-    ----------
-    https : bool
-        Whether browsers reach the service by TLS, even if this process receives plain HTTP.
+    ``https``: Whether browsers reach the service by TLS, even if this process receives plain HTTP.
     """
 
     def __init__(self, app: ASGIApp, *, https: bool = False) -> None:

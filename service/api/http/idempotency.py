@@ -27,10 +27,7 @@ def once(handle: Handler, *, reads_body: bool) -> Handler:
     The key is committed in the same transaction as the request's effect, so a crash between the
     two is impossible. The response is stored after it.
 
-    Parameters
-    ----------
-    reads_body : bool
-        Whether the handler reads the body, which is then part of what a key stands for.
+    ``reads_body``: Whether the handler reads the body, which is then part of what a key stands for.
     """
 
     async def handle_once(received: Request) -> Response:

@@ -24,12 +24,8 @@ Headers = list[tuple[bytes, bytes]]
 class KeyLimitReached(TooManyRequests):
     """The key has to wait, with the headers that say so.
 
-    Parameters
-    ----------
-    limit : int
-        Requests a minute.
-    wait_s : float
-        Seconds until the key may send the next one.
+    ``limit``: Requests a minute.
+    ``wait_s``: Seconds until the key may send the next one.
     """
 
     def __init__(self, limit: int, wait_s: float) -> None:
@@ -49,10 +45,7 @@ class _Bucket:
 class KeyLimits:
     """Counts the requests of each key.
 
-    Parameters
-    ----------
-    per_minute : int
-        Limit of a key that has none set; 0 for no limit.
+    ``per_minute``: Limit of a key that has none set; 0 for no limit.
     """
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -66,10 +59,7 @@ class KeyLimits:
 
         Raises `KeyLimitReached` if the key has to wait.
 
-        Parameters
-        ----------
-        own : int or None
-            Requests a minute that this key may send; 0 for any number, None for the usual one.
+        ``own``: Requests a minute that this key may send; 0 for any number, None for the usual one.
         """
         limit = self._per_minute if own is None else own
         if not limit:

@@ -12,7 +12,13 @@ from fastapi.openapi.utils import get_openapi
 
 from setwise.service.api import schemas
 from setwise.service.api.http.idempotency import HEADER
-from setwise.service.api.http.openapi_answers import HEADERS, add_rate_limit, open_answers
+from setwise.service.api.http.openapi_answers import (
+    HEADERS,
+    add_condition,
+    add_rate_limit,
+    add_replays,
+    open_answers,
+)
 from setwise.service.api.http.problem_kinds import (
     BODY_TOO_LARGE,
     BODY_TOO_SLOW,
@@ -23,32 +29,27 @@ from setwise.service.api.http.problem_kinds import (
     ProblemKind,
 )
 from setwise.service.api.http.problems import MEDIA_TYPE, Problem
-from setwise.service.domain.errors import (
-    Forbidden,
-    ForgedRequest,
-    IdempotencyMismatch,
-    InvalidRequest,
-    KeyExpired,
-    RequestUnfinished,
-    ServiceError,
-    StorageUnavailable,
-    TooManyRequests,
-    Unauthenticated,
-)
+from setwise.service.domain import errors
 from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY
 
 Json = dict[str, Any]
 """A part of the document (Any: JSON values of every shape)."""
 
-Fault = type[ServiceError] | ProblemKind
+Fault = type[errors.ServiceError] | ProblemKind
 
-_WITH_KEY = (Unauthenticated, KeyExpired, Forbidden, TooManyRequests, StorageUnavailable)
+_WITH_KEY = (
+    errors.Unauthenticated,
+    errors.KeyExpired,
+    errors.Forbidden,
+    errors.TooManyRequests,
+    errors.StorageUnavailable,
+)
 _WITH_BODY = (
     BODY_TOO_LARGE,
     BODY_TOO_SLOW,
     UNSUPPORTED_MEDIA_TYPE,
     MALFORMED_JSON,
-    InvalidRequest,
+    errors.InvalidRequest,
 )
 _FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")
 
@@ -116,12 +117,17 @@ def _complete(operation: Json, method: str) -> None:
     for fault in _of_form(operation, changes=method != "get"):
         _add(responses, fault)
     if method == "post":
-        _add(responses, IdempotencyMismatch)
+        _add(responses, errors.IdempotencyMismatch)
         if not own_key:
-            _add(responses, RequestUnfinished)
+            _add(responses, errors.RequestUnfinished)
+            add_replays(responses)
+    operation["responses"] = {str(status): response for status, response in responses.items()}
+    if method == "get":
+        add_condition(operation)
+    responses = operation["responses"]
     if "security" in operation:
         add_rate_limit(responses)
-    operation["responses"] = {str(status): responses[status] for status in sorted(responses)}
+    operation["responses"] = {status: responses[status] for status in sorted(responses)}
 
 
 def _require(parameters: list[Json], name: str) -> None:
@@ -135,11 +141,11 @@ def _of_form(operation: Json, *, changes: bool) -> Iterator[Fault]:
     if "security" in operation:
         yield from _WITH_KEY
         if changes:
-            yield ForgedRequest
+            yield errors.ForgedRequest
     if "application/json" in operation.get("requestBody", {}).get("content", {}):
         yield from _WITH_BODY
     elif "parameters" in operation:
-        yield InvalidRequest
+        yield errors.InvalidRequest
     yield INTERNAL_ERROR
 
 

@@ -14,8 +14,17 @@ Json = dict[str, Any]
 _REF = "#/components/schemas/"
 
 HEADERS: Json = {
+    "Content-Disposition": {
+        "description": "A name for the file.",
+        "schema": {"type": "string"},
+    },
     "ETag": {
         "description": "The version of what was answered, for `If-Match` and `If-None-Match`.",
+        "schema": {"type": "string"},
+    },
+    "Idempotent-Replayed": {
+        "description": "`true` if this is the response to an earlier request with the same "
+        "`Idempotency-Key`; absent otherwise.",
         "schema": {"type": "string"},
     },
     "Location": {
@@ -50,6 +59,31 @@ def add_rate_limit(responses: Json) -> None:
         if str(status) != "401":
             given = headers("RateLimit", "RateLimit-Policy")
             response["headers"] = {**response.get("headers", {}), **given}
+
+
+def add_replays(responses: Json) -> None:
+    """Add the mark of a repeated response to those that a key repeats."""
+    for status, response in responses.items():
+        if str(status).startswith("2"):
+            response["headers"] = {**response.get("headers", {}), **headers("Idempotent-Replayed")}
+
+
+def add_condition(operation: Json) -> None:
+    """Add ``If-None-Match``, and what it gets, to an operation that gives an ETag."""
+    if "ETag" in operation["responses"]["200"].get("headers", {}):
+        operation.setdefault("parameters", []).append(
+            {
+                "name": "if-none-match",
+                "in": "header",
+                "required": False,
+                "schema": {"type": "string"},
+                "description": "An `ETag`, a list of them, or `*`: what you have already.",
+            }
+        )
+        operation["responses"]["304"] = {
+            "description": "You have the current version.",
+            "headers": headers("ETag"),
+        }
 
 
 def open_answers(document: Json) -> None:

@@ -105,10 +105,7 @@ def problem_of(
 
     The other parts may have succeeded.
 
-    Parameters
-    ----------
-    place : callable
-        Converts a pointer into the part to a pointer into the whole request.
+    ``place``: Converts a pointer into the part to a pointer into the whole request.
     """
     if isinstance(error, ServiceError):
         faults = error.faults if isinstance(error, InvalidRequest) else ()

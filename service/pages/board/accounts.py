@@ -8,14 +8,9 @@ from typing import Annotated
 from markupsafe import Markup
 from pydantic import BaseModel
 
+from setwise.service.domain import errors
 from setwise.service.domain.accounts import MOST_PER_MINUTE, ApiKey, Person
 from setwise.service.domain.callers import PERMISSIONS, Permission, Role
-from setwise.service.domain.errors import (
-    Conflict,
-    KeyNotFound,
-    LoginTaken,
-    PersonNotFound,
-)
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
 from setwise.service.pages.figures.numerals import plural
@@ -103,7 +98,6 @@ def _create_key(call: Call, form: NewKey) -> ui.View:
         scopes=frozenset(form.scope) or None,
         expires_at=form.expires,
         per_minute=form.per_minute,
-        request_id=call.request_id,
     )
     until = f", until {key.expires_at:%-d %B %Y, %H:%M} UTC" if key.expires_at else ""
     shown = ui.Secret(
@@ -119,7 +113,7 @@ def _create_key(call: Call, form: NewKey) -> ui.View:
 def _revoke_question(call: Call) -> ui.Question:
     key = next((key for key in call.services.accounts.keys(call.caller) if key.id == call.id), None)
     if key is None:
-        raise KeyNotFound(f"No key has the id {call.id!r}.")
+        raise errors.KeyNotFound(f"No key has the id {call.id!r}.")
     return ui.Question(
         f"Revoke the key “{key.name}”?",
         (
@@ -135,9 +129,7 @@ def _revoke_question(call: Call) -> ui.Question:
 CREATE_KEY = Action(KEYS, _create_key, NewKey, heading="Create a key", label="Create")
 REVOKE_KEY = Action(
     f"{KEYS}/{{key_id}}/revoke",
-    lambda call, _: call.services.accounts.revoke_key(
-        call.caller, call.id, request_id=call.request_id
-    ),
+    lambda call, _: call.services.accounts.revoke_key(call.caller, call.id),
     ask=_revoke_question,
     then=KEYS,
     notices={"key-revoked": "The key is revoked; every process refuses it within seconds."},
@@ -247,47 +239,34 @@ def _person(call: Call) -> Person:
     people = call.services.accounts.people(call.caller)
     found = next((person for person in people if person.id == call.id), None)
     if found is None:
-        raise PersonNotFound(f"No account has the id {call.id!r}.")
+        raise errors.PersonNotFound(f"No account has the id {call.id!r}.")
     return found
 
 
 def _create_person(call: Call, form: NewPerson) -> None:
     call.services.accounts.create_person(
-        call.caller,
-        login=form.login,
-        name=form.name,
-        role=form.role,
-        password=form.password,
-        request_id=call.request_id,
+        call.caller, login=form.login, name=form.name, role=form.role, password=form.password
     )
 
 
 def _change_person(call: Call, form: ChangedPerson) -> None:
     person = _person(call)
-    call.services.accounts.change_person(
-        call.caller, person.id, name=form.name, role=form.role, request_id=call.request_id
-    )
+    call.services.accounts.change_person(call.caller, person.id, name=form.name, role=form.role)
 
 
 def _set_password(call: Call, form: NewPassword) -> None:
     person = _person(call)
-    call.services.accounts.set_password(
-        call.caller, person.id, form.password, request_id=call.request_id
-    )
+    call.services.accounts.set_password(call.caller, person.id, form.password)
 
 
 def _disable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.services.accounts.change_person(
-        call.caller, person.id, disabled=True, request_id=call.request_id
-    )
+    call.services.accounts.change_person(call.caller, person.id, disabled=True)
 
 
 def _enable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.services.accounts.change_person(
-        call.caller, person.id, disabled=False, request_id=call.request_id
-    )
+    call.services.accounts.change_person(call.caller, person.id, disabled=False)
 
 
 def _disable_question(call: Call) -> ui.Question:
@@ -313,7 +292,7 @@ CREATE_PERSON = Action(
     label="Create",
     then=PEOPLE,
     notices={"person-created": "The account is created."},
-    blames={LoginTaken: "login"},
+    blames={errors.LoginTaken: "login"},
 )
 CHANGE_PERSON = Action(
     _ONE,
@@ -323,7 +302,7 @@ CHANGE_PERSON = Action(
     label="Save changes",
     then=_ONE,
     notices={"person-changed": "Your changes are saved."},
-    blames={Conflict: "role"},
+    blames={errors.Conflict: "role"},
 )
 SET_PASSWORD = Action(
     f"{_ONE}/password",

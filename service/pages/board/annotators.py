@@ -23,7 +23,12 @@ _SOURCES = (
     ("estimated", "Estimated", "From audits that a lead decided, with intervals."),
     ("fixed", "Set by hand", "You vouch for them."),
 )
+_SOURCES_SEEN = (
+    ("estimated", "Estimated", "From blind second readings, with intervals."),
+    _SOURCES[1],
+)
 _ONLY_FIXED = "Only used when rates are set by hand."
+_SEEN = "/noise/with_suggestion"
 
 
 class NewGroup(BaseModel):
@@ -43,13 +48,39 @@ class ChangedGroup(BaseModel):
 
     version: Annotated[Version, Input(widget="hidden")]
     name: Annotated[str, Input("Name")]
-    source: Annotated[str, Input("Error rates", widget="radio", choices=_SOURCES)] = "estimated"
+    source: Annotated[
+        str, Input("Error rates of blind answers", widget="radio", choices=_SOURCES)
+    ] = "estimated"
     alpha: Annotated[
         Share | None,
         Input("Right sets rejected, in %", _ONLY_FIXED, pointers=("/noise/alpha",)),
     ] = None
     beta: Annotated[
         Share | None, Input("Wrong sets accepted, in %", _ONLY_FIXED, pointers=("/noise/beta",))
+    ] = None
+    source_seen: Annotated[
+        str,
+        Input(
+            "Error rates of answers given with the suggestion in view",
+            widget="radio",
+            choices=_SOURCES_SEEN,
+        ),
+    ] = "estimated"
+    alpha_seen: Annotated[
+        Share | None,
+        Input(
+            "Right sets rejected with the suggestion in view, in %",
+            _ONLY_FIXED,
+            pointers=(f"{_SEEN}/alpha",),
+        ),
+    ] = None
+    beta_seen: Annotated[
+        Share | None,
+        Input(
+            "Wrong sets accepted with the suggestion in view, in %",
+            _ONLY_FIXED,
+            pointers=(f"{_SEEN}/beta",),
+        ),
     ] = None
 
 
@@ -72,15 +103,24 @@ def _create(call: Call, form: NewGroup) -> str:
     return f"{GROUPS}/{form.group}?done=group-made"
 
 
+def _rates(source: str, alpha: float | None, beta: float | None, pointer: str) -> Rates | None:
+    """Return the rates that a form sets by hand; raises `InvalidRequest` if one is missing."""
+    if source != "fixed":
+        return None
+    if alpha is None or beta is None:
+        given = {"alpha": alpha, "beta": beta}
+        missing = [name for name, rate in given.items() if rate is None]
+        faults = [FieldFault(f"{pointer}/{name}", "is missing") for name in missing]
+        raise InvalidRequest("Enter both rates.", faults)
+    return Rates(alpha, beta)
+
+
 def _change(call: Call, form: ChangedGroup) -> None:
-    rates = None
-    if form.source == "fixed":
-        missing = [name for name in ("alpha", "beta") if getattr(form, name) is None]
-        if form.alpha is None or form.beta is None:
-            faults = [FieldFault(f"/noise/{name}", "is missing") for name in missing]
-            raise InvalidRequest("Enter both rates.", faults)
-        rates = Rates(form.alpha, form.beta)
-    change = GroupChange(form.name, rates)
+    change = GroupChange(
+        form.name,
+        _rates(form.source, form.alpha, form.beta, "/noise"),
+        _rates(form.source_seen, form.alpha_seen, form.beta_seen, _SEEN),
+    )
     call.services.annotators.change_group(
         call.caller, call.id, change, form.version, request_id=call.request_id
     )
@@ -248,18 +288,27 @@ def _groups(call: Call) -> ui.View:
     )
 
 
+def _in_force(report: GroupReport, *, suggestion_shown: bool) -> str:
+    """Return the rates that calibrators correct for."""
+    fixed, estimated = report.group.fixed, report.estimate
+    if suggestion_shown:
+        fixed = report.group.fixed_with_suggestion
+        estimated = report.with_suggestion if report.usable_with_suggestion else None
+    if fixed is None and estimated is None:
+        return "none, so calibrators that correct for errors leave such answers out"
+    how, rates = "set by hand", fixed
+    if rates is None and estimated is not None:
+        rates, how = Rates(estimated.rates.alpha, estimated.rates.beta), "estimated"
+        if len(estimated.pooled) > 1:
+            how = f"estimated of {', '.join(estimated.pooled)} together"
+    alpha, beta = (f"{100 * round(rate, 4):.10g} %" for rate in rates or ())
+    return f"{alpha} of right sets rejected, {beta} of wrong sets accepted, {how}"
+
+
 def _group(call: Call) -> ui.View:
     report = call.services.annotators.get_group(call.caller, call.id)
     group, fixed, shown = report.group, report.group.fixed, report.shown()
-    rates = "none, so calibrators that correct for errors leave its answers out"
-    if report.rates:
-        alpha, beta = (
-            f"{100 * round(rate, 4):.10g} %" for rate in (report.rates.alpha, report.rates.beta)
-        )
-        how = "set by hand" if fixed else "estimated"
-        if not fixed and report.estimate is not None and len(report.estimate.pooled) > 1:
-            how = f"estimated of {', '.join(report.estimate.pooled)} together"
-        rates = f"{alpha} of right sets rejected, {beta} of wrong sets accepted, {how}"
+    fixed_seen = group.fixed_with_suggestion
     found = shown["estimate"]
     known: list[ui.Piece] = [
         ui.Facts(
@@ -286,7 +335,7 @@ def _group(call: Call) -> ui.View:
             ui.text(
                 "Calibrators that correct for errors leave out answers given with the suggestion "
                 "in view: too few second readings show their error rates. Raise the overlap in "
-                "the policy.",
+                "the policy, or set the rates by hand.",
                 "note",
             )
         )
@@ -297,7 +346,11 @@ def _group(call: Call) -> ui.View:
             ui.Facts(
                 (
                     ("Id", ui.code(group.id)),
-                    ("Rates in force", rates),
+                    ("Rates of blind answers in force", _in_force(report, suggestion_shown=False)),
+                    (
+                        "Rates with the suggestion in view in force",
+                        _in_force(report, suggestion_shown=True),
+                    ),
                     ("Changed", ui.instant(group.changed_at, zone=True)),
                 )
             ),
@@ -309,6 +362,9 @@ def _group(call: Call) -> ui.View:
                 source="fixed" if fixed else "estimated",
                 alpha=f"{100 * fixed.alpha:.10g}" if fixed else "",
                 beta=f"{100 * fixed.beta:.10g}" if fixed else "",
+                source_seen="fixed" if fixed_seen else "estimated",
+                alpha_seen=f"{100 * fixed_seen.alpha:.10g}" if fixed_seen else "",
+                beta_seen=f"{100 * fixed_seen.beta:.10g}" if fixed_seen else "",
             ),
         ),
         badge=ui.badge("usable", "good") if report.usable else ui.badge("not usable yet", "warn"),

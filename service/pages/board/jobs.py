@@ -74,14 +74,14 @@ def _cancel_question(call: Call) -> ui.Question:
 _ONE = f"{JOBS}/{{job_id}}"
 CANCEL = Action(
     f"{_ONE}/cancel",
-    lambda call, _: call.services.jobs.cancel(call.caller, call.id, request_id=call.request_id),
+    lambda call, _: call.services.jobs.cancel(call.caller, call.id),
     ask=_cancel_question,
     then=_ONE,
     notices={"job-cancelled": "The job is cancelled; what it has done stays."},
 )
 RETRY = Action(
     f"{_ONE}/retry",
-    lambda call, _: call.services.jobs.retry(call.caller, call.id, request_id=call.request_id),
+    lambda call, _: call.services.jobs.retry(call.caller, call.id),
     then=_ONE,
     notices={"job-retried": "The job is queued again and continues where it stopped."},
 )

@@ -47,17 +47,15 @@ class Shadow(BaseModel):
 
 
 def _compare(call: Call, form: Compared) -> str:
-    job = call.services.models.submit_compare(
-        call.caller, call.id, form.documents, request_id=call.request_id
-    )
+    job = call.services.models.submit_compare(call.caller, call.id, form.documents)
     return f"{JOBS}/{job.id}"
 
 
 def _shadow(call: Call, form: Shadow) -> str:
     if form.end:
-        call.services.models.end_shadow(call.caller, call.id, request_id=call.request_id)
+        call.services.models.end_shadow(call.caller, call.id)
     else:
-        call.services.models.begin_shadow(call.caller, call.id, request_id=call.request_id)
+        call.services.models.begin_shadow(call.caller, call.id)
     return f"{MODELS}/{call.id}?done={'shadow-ended' if form.end else 'shadow-begun'}"
 
 
@@ -79,7 +77,7 @@ def _activate_question(call: Call) -> ui.Question:
     model = next((one for one in models if one.id == call.id), None)
     if model is None:
         raise ModelNotFound(f"No registered model has the id {call.id!r}.")
-    tally = call.services.models.comparison(call.caller, call.id, limit=1).tally
+    tally = call.services.models.tally(call.caller, call.id)
     active = next((one for one in models if one.active), None)
     return ui.Question(
         f"Activate {short(model.version)}?",
@@ -119,16 +117,14 @@ def flips(tally: Tally) -> str:
 _ONE = f"{MODELS}/{{model_id}}"
 ROLL_BACK = Action(
     f"{MODELS}/rollback",
-    lambda call, _: call.services.models.roll_back(
-        call.caller, call.query.get("leaving"), request_id=call.request_id
-    ),
+    lambda call, _: call.services.models.roll_back(call.caller, call.query.get("leaving")),
     ask=_roll_back_question,
     then=MODELS,
     notices={"model-rolled-back": "The previous model is active again."},
 )
 ACTIVATE = Action(
     f"{_ONE}/activate",
-    lambda call, _: call.services.models.activate(call.caller, call.id, request_id=call.request_id),
+    lambda call, _: call.services.models.activate(call.caller, call.id),
     ask=_activate_question,
     then=MODELS,
     notices={"model-activated": "The model is active; other processes follow within seconds."},

@@ -108,9 +108,7 @@ def _save(call: Call, _: Sent) -> ui.View | None:
     if change is None:
         return _view(call, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     try:
-        call.services.policy.change(
-            call.caller, change, form.text("version"), request_id=call.request_id
-        )
+        call.services.policy.change(call.caller, change, form.text("version"))
     except InvalidRequest:
         # The form is sound, so what is missing is a reason.
         effect = call.services.policy.preview_change(call.caller, change)
@@ -194,10 +192,7 @@ def name_of(services: Services, actor_id: str) -> str:
 def typed(policy: RoutingPolicy, before: Filled | None = None) -> Filled:
     """Return the form that would make a policy.
 
-    Parameters
-    ----------
-    before : Filled or None
-        The form that was sent; a threshold in it survives while the mode does not use it.
+    ``before``: The form that was sent; a threshold in it survives while the mode does not use it.
     """
     fixed = policy.threshold_mode is ThresholdMode.FIXED
     unused = before.text("threshold") if before else ""

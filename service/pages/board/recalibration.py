@@ -69,7 +69,8 @@ class Retraining(BaseModel):
         Share | None,
         Input(
             "Right sets that reviewers reject, in %",
-            "Alpha, the same for everyone; only for known error rates.",
+            "Alpha, the same for everyone, with and without the suggestion in view; groups can "
+            "have rates of each. Only for known error rates.",
             pointers=("/rates", "/rates/alpha"),
         ),
     ] = None
@@ -332,20 +333,16 @@ def part(report: Mapping[str, object], *names: str) -> Mapping[str, object]:
 
 @dataclass(frozen=True)
 class Measure:
-    """One line of the comparison: a number before and after, each with its bounds.
-
-    Attributes
-    ----------
-    better : bool or None
-        Whether the paired test proves it better or worse; None where it proves neither, and for
-        every measure that it does not test.
-    """
+    """One line of the comparison: a number before and after, each with its bounds."""
 
     name: str
     meaning: str
     before: str
     after: str
     better: bool | None
+    """Whether the paired test proves it better or worse; None where it proves neither, and for
+    every measure that it does not test.
+    """
 
     def shown_after(self) -> object:
         """Return the number after, coloured by whether it is better."""

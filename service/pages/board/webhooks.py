@@ -69,31 +69,27 @@ class ChangedWebhook(BaseModel):
 
 def _add(call: Call, form: NewWebhook) -> ui.View:
     change = EndpointChange(form.url, form.description, form.event, enabled=True)
-    endpoint, secret = call.services.webhooks.add(call.caller, change, request_id=call.request_id)
+    endpoint, secret = call.services.webhooks.add(call.caller, change)
     return _secret(endpoint, secret, HTTPStatus.CREATED)
 
 
 def _change(call: Call, form: ChangedWebhook) -> None:
     change = EndpointChange(form.url, form.description, form.event, form.enabled)
-    call.services.webhooks.change(
-        call.caller, call.id, change, form.version, request_id=call.request_id
-    )
+    call.services.webhooks.change(call.caller, call.id, change, form.version)
 
 
 def _test(call: Call, _: Nothing) -> str:
-    sent = call.services.webhooks.try_out(call.caller, call.id, request_id=call.request_id)
+    sent = call.services.webhooks.try_out(call.caller, call.id)
     return f"{DELIVERIES}/{sent.id}"
 
 
 def _rotate(call: Call, _: Nothing) -> ui.View:
-    endpoint, secret = call.services.webhooks.rotate_secret(
-        call.caller, call.id, request_id=call.request_id
-    )
+    endpoint, secret = call.services.webhooks.rotate_secret(call.caller, call.id)
     return _secret(endpoint, secret)
 
 
 def _resend_failed(call: Call, _: Nothing) -> None:
-    call.services.webhooks.replay_dead(call.caller, call.id, request_id=call.request_id)
+    call.services.webhooks.replay_dead(call.caller, call.id)
 
 
 def _secret(endpoint: Endpoint, secret: str, status: HTTPStatus = HTTPStatus.OK) -> ui.View:
@@ -168,7 +164,7 @@ TEST = Action(f"{_ONE}/test", _test)
 ROTATE = Action(f"{_ONE}/rotate", _rotate, ask=_rotate_question)
 DELETE = Action(
     f"{_ONE}/delete",
-    lambda call, _: call.services.webhooks.delete(call.caller, call.id, request_id=call.request_id),
+    lambda call, _: call.services.webhooks.delete(call.caller, call.id),
     ask=_delete_question,
     then=WEBHOOKS,
     notices={"webhook-deleted": "The webhook is deleted; its deliveries stay on record."},
@@ -325,7 +321,7 @@ def _resend_one_question(call: Call) -> ui.Question:
 _DELIVERY = f"{DELIVERIES}/{{delivery_id}}"
 RESEND = Action(
     f"{_DELIVERY}/replay",
-    lambda call, _: call.services.webhooks.replay(call.caller, call.id, request_id=call.request_id),
+    lambda call, _: call.services.webhooks.replay(call.caller, call.id),
     ask=_resend_one_question,
     then=_DELIVERY,
     notices={"delivery-replayed": "The message is due again now."},

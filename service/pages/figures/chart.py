@@ -68,14 +68,9 @@ def chart(
 ) -> Markup:
     """Return a chart.
 
-    Parameters
-    ----------
-    name : str
-        Distinct on its page; ids begin with it.
-    title, description : str
-        For screen readers.
-    on_right : sequence of Mark
-        Marks whose heights are measured on the right axis.
+    ``name``: Distinct on its page; ids begin with it.
+    ``title``, ``description``: For screen readers.
+    ``on_right``: Marks whose heights are measured on the right axis.
     """
     right = 52 if frame.right else 14
     bottom = 44 if frame.x.title else 26

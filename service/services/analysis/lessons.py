@@ -140,6 +140,25 @@ def announced(predictions: Sequence[Prediction], index: Mapping[str, int]) -> An
     return AnnouncedSets(confidence, score, runner_up, rest, sets, len(index))
 
 
+def rescored(
+    predictions: Sequence[Prediction], calibrator: Recalibration | None, labels: Sequence[str]
+) -> list[float]:
+    """Return a calibrator's confidences in stored predictions.
+
+    Parameters
+    ----------
+    calibrator : Recalibration or None
+        None is the model's own.
+    labels : sequence of str
+        All labels of the model, in its order.
+    """
+    if calibrator is None:
+        return [one.scored.own_confidences[0] for one in predictions]
+    index = {label: column for column, label in enumerate(labels)}
+    found: list[float] = calibrator.predict(announced(predictions, index)).tolist()
+    return found
+
+
 def _answers(rows: Sequence[Row]) -> Answers:
     return Answers.of(
         [float(row.answer.agreed) for row in rows],

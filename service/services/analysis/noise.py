@@ -26,7 +26,7 @@ from setwise.models.guarantees.noise import (
     estimate_noise,
 )
 from setwise.models.guarantees.proportions import Proportion
-from setwise.service.domain.annotators import AnswerPair, GoldAnswer, Group
+from setwise.service.domain.annotators import AnswerPair, GoldAnswer, Group, Rates
 from setwise.service.stores.transaction import Transaction
 
 Floats = NDArray[np.float64]
@@ -80,8 +80,9 @@ class GroupReport:
     @property
     def usable_with_suggestion(self) -> bool:
         """Return whether they may learn from answers given with the suggestion in view."""
-        if self.group.fixed is not None:
-            return self.usable
+        fixed = self.group.fixed_with_suggestion
+        if fixed is not None:
+            return sum(fixed) < MOST_NOISE
         return self.with_suggestion is not None and self.with_suggestion.usable
 
     def training_rates(
@@ -92,8 +93,7 @@ class GroupReport:
         Parameters
         ----------
         suggestion_shown : bool
-            Whether the answers were given with the suggestion in view. Rates that an owner set
-            hold for both kinds.
+            Whether the answers were given with the suggestion in view.
 
         Raises
         ------
@@ -101,8 +101,9 @@ class GroupReport:
             If no rates are in force.
         """
         shape = np.shape(confidence)
-        if self.group.fixed is not None:
-            return np.full(shape, self.group.fixed.alpha), np.full(shape, self.group.fixed.beta)
+        fixed = self.group.fixed_with_suggestion if suggestion_shown else self.group.fixed
+        if fixed is not None:
+            return np.full(shape, fixed.alpha), np.full(shape, fixed.beta)
         found = self.with_suggestion if suggestion_shown else self.estimate
         if found is None:
             raise ValueError(f"group {self.group.id!r} has no noise rates")
@@ -249,11 +250,17 @@ def _report(
     undecided: tuple[NoiseFinding, ...],
 ) -> GroupReport:
     if group.fixed is not None:
-        findings = _about_fixed(group)
+        findings = _about_fixed(group, group.fixed, "blind answers", blocking=True)
     elif estimate is None:
         findings = _without_gold(group)
     else:
         findings = estimate.findings + undecided
+    findings += _about_fixed(
+        group,
+        group.fixed_with_suggestion,
+        "answers given with the suggestion in view",
+        blocking=False,  # blind answers stay usable
+    )
     if estimate is not None and overlap is not None:
         # The first answer of a pair is not blind, so the comparison warns but never blocks.
         findings += tuple(
@@ -280,15 +287,18 @@ def _undecided(group: Group, n: int, decided: int) -> tuple[NoiseFinding, ...]:
     )
 
 
-def _about_fixed(group: Group) -> tuple[NoiseFinding, ...]:
-    if group.fixed is None or sum(group.fixed) < MOST_NOISE:
+def _about_fixed(
+    group: Group, fixed: Rates | None, what: str, *, blocking: bool
+) -> tuple[NoiseFinding, ...]:
+    if fixed is None or sum(fixed) < MOST_NOISE:
         return ()
     return (
         NoiseFinding(
             NoiseFault.TOO_NOISY,
             group.id,
-            f"alpha and beta of {group.id!r} were set to add up to {sum(group.fixed):.2f}; "
+            f"alpha and beta of {what} by {group.id!r} were set to add up to {sum(fixed):.2f}; "
             f"together they must stay below {MOST_NOISE} for answers to be worth learning from",
+            blocking=blocking,
         ),
     )
 

@@ -23,9 +23,9 @@ class ReportedRates:
     """The noise rates of groups.
 
     With noise ``known``, these are the rates set by the owner; with ``estimated``, also those
-    estimated from gold labels, apart for blind answers and for those given with the suggestion in
-    view. Groups with too few gold labels or too many errors are left out, and so are annotators who
-    agree with everything.
+    estimated from gold labels. Blind answers and those given with the suggestion in view have rates
+    of their own. Groups with too few gold labels or too many errors are left out, and so are
+    annotators who agree with everything.
     """
 
     def rates(self, transaction: Transaction, noise: Noise) -> RatesOf:
@@ -36,19 +36,26 @@ class ReportedRates:
         RatesUnknown
             If no group has usable rates; the detail says how to get some.
         """
-        from setwise.service.services.analysis.noise import report_noise  # noqa: PLC0415 -- scipy loads slowly
+        from setwise.service.services.analysis.noise import (  # noqa: PLC0415 -- scipy loads slowly
+            GroupReport,
+            report_noise,
+        )
 
         found = report_noise(transaction)
-        known = {
-            name: group
-            for name, group in found.groups.items()
-            if (group.usable or group.usable_with_suggestion)
-            and (noise is Noise.ESTIMATED or group.group.fixed is not None)
+
+        def usable(report: GroupReport, *, shown: bool) -> bool:
+            fixed = report.group.fixed_with_suggestion if shown else report.group.fixed
+            known = noise is Noise.ESTIMATED or fixed is not None
+            return known and (report.usable_with_suggestion if shown else report.usable)
+
+        groups = found.groups.values()
+        some = {
+            one.group.id for one in groups if usable(one, shown=False) or usable(one, shown=True)
         }
-        if not known:
+        if not some:
             reasons = [
                 finding.message
-                for group in found.groups.values()
+                for group in groups
                 for finding in group.findings
                 if finding.blocking
             ]
@@ -61,11 +68,10 @@ class ReportedRates:
         def of(said: Annotation, confidence: float) -> Rates | str:
             if said.reviewer in found.stamps:
                 return RUBBER_STAMP
-            group = known.get(said.group)
-            if group is None:
+            if said.group not in some:
                 return NO_RATES
-            shown = said.suggestion_shown
-            if not (group.usable_with_suggestion if shown else group.usable):
+            group, shown = found.groups[said.group], said.suggestion_shown
+            if not usable(group, shown=shown):
                 return NO_RATES_WITH_SUGGESTION if shown else NO_RATES
             alpha, beta = group.training_rates([confidence], suggestion_shown=shown)
             return Rates(float(alpha[0]), float(beta[0]))

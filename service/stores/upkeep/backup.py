@@ -50,12 +50,8 @@ def load(
 
     Raises `ValueError` if the archive is damaged; the database is then unchanged or empty.
 
-    Parameters
-    ----------
-    revision : str
-        Revision of the tables when the archive was made.
-    app_user : str
-        As in `migrate.upgrade`. Roles that had the service's rights before keep them.
+    ``revision``: Revision of the tables when the archive was made.
+    ``app_user``: As in `migrate.upgrade`. Roles that had the service's rights before keep them.
     """
     if engine.dialect.name == "sqlite":
         _load_sqlite(engine, archive, counts)

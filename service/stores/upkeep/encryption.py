@@ -221,11 +221,8 @@ def reseal(engine: Engine, report: Report, *, transition: bool = False) -> int:
     Raises `ValueError` if there is no key; `NotDone` if values are damaged, or servers keep writing
     under another key.
 
-    Parameters
-    ----------
-    transition : bool
-        Accept values that are plain, or sealed by release 0.1.0. Otherwise somebody with access to
-        the database could have planted them.
+    ``transition``: Accept values that are plain, or sealed by release 0.1.0. Otherwise somebody
+    with access to the database could have planted them.
     """
     cipher = cipher_of(engine.dialect)
     if cipher is None:

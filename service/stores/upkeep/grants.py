@@ -14,6 +14,7 @@ HISTORY = {
     # Tables and their mutable columns, which the triggers allow to change too.
     "predictions": ("text", "features", "metadata", "document_id", "purged_at"),
     "annotations": ("comment",),
+    "other_scores": (),
     "outcomes": (),
     "certifications": (),
     "breaker_trips": (),
@@ -32,12 +33,8 @@ def grant(connection: Connection, user: str) -> None:
 
     Raises `ValueError` if the role does not exist, or the database is not PostgreSQL.
 
-    Parameters
-    ----------
-    connection : Connection
-        A connection of the tables' owner, in a transaction.
-    user : str
-        An existing PostgreSQL role.
+    ``connection``: A connection of the tables' owner, in a transaction.
+    ``user``: An existing PostgreSQL role.
     """
     if connection.dialect.name != "postgresql":
         raise ValueError("SQLite has no users; triggers alone protect what is history there")

@@ -66,11 +66,8 @@ def upgrade(engine: Engine, revision: str = "head", *, app_user: str = "") -> St
     release, or the role does not exist; `StorageUnavailable` if the database does not answer or
     another process is still migrating it.
 
-    Parameters
-    ----------
-    app_user : str
-        PostgreSQL role of the service, if another role migrates. It gets the rights that it needs
-        on the newest tables, and loses all others.
+    ``app_user``: PostgreSQL role of the service, if another role migrates. It gets the rights that
+    it needs on the newest tables, and loses all others.
     """
     if engine.dialect.name == "sqlite":
         _make_file(sqlite_path(engine))

@@ -6,12 +6,17 @@ from itertools import product
 import numpy as np
 import pytest
 
-from setwise.models.guarantees.certificates import Certificate, Method, Refusal, RefusalReason
+from setwise.models.guarantees.certificates import (
+    Certificate,
+    Method,
+    Refusal,
+    RefusalReason,
+    risk_of_attempt,
+)
 from setwise.models.guarantees.sequence import plan_sequence
 from setwise.models.guarantees.thresholds import (
     certify,
     certify_adjudicated,
-    risk_of_attempt,
 )
 from setwise.models.research.rival_thresholds import plugin_threshold, sgr_threshold
 

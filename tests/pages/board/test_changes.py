@@ -290,13 +290,18 @@ def test_a_group_is_made_given_rates_and_members(service: Service, admin: Browse
     assert "already" in send(admin, "/board/groups", name="More", group="coders").text
     here = "/board/groups/coders"
     rates = {"source": "fixed", "alpha": "5", "beta": "12.5"}
+    rates |= {"source_seen": "fixed", "alpha_seen": "2.5", "beta_seen": "30"}
     wrong = send(admin, here, name="Coders", version="1", **(rates | {"alpha": "99"}))
     assert wrong.status_code == 422
     assert 'id="alpha-fault"' in wrong.text
+    wrong = send(admin, here, name="Coders", version="1", **(rates | {"beta_seen": ""}))
+    assert 'id="beta_seen-fault"' in wrong.text
     assert send(admin, here, name="Coders", version="1", **rates).status_code == 303
     late = send(admin, here, name="Coders", version="1", **rates)
     assert late.status_code == 412
-    assert service.services.annotators.get_group(SYSTEM, "coders").group.fixed == (0.05, 0.125)
+    group = service.services.annotators.get_group(SYSTEM, "coders").group
+    assert (group.fixed, group.fixed_with_suggestion) == ((0.05, 0.125), (0.025, 0.3))
+    assert "2.5 % of right sets rejected" in admin.get(here).text
     someone = next(one for one in service.services.annotators.page(SYSTEM)).annotator
     place = {"annotator": someone.id, "version": str(someone.version)}
     assert send(admin, "/board/groups/place", **place, group="coders").status_code == 303

@@ -15,15 +15,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from setwise.service.domain.annotators import Rates
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.database import create, sqlite_path
 from setwise.service.stores.tables import metadata
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import migrate
 from tests.fakes import START
-from tests.samples import add_predictions, model, prediction
+from tests.samples import add_predictions, calibration, model, prediction
 
 HEAD = migrate.head()
 
@@ -111,6 +112,42 @@ def test_migrations_build_checks_and_partial_indexes_too(empty_engine: Engine) -
     migrate.downgrade(empty_engine, "base")
     metadata.create_all(empty_engine)
     assert migrated == structure(empty_engine)
+
+
+def test_rates_that_were_set_go_on_holding_for_all_answers(empty_engine: Engine) -> None:
+    migrate.upgrade(empty_engine, "0007")
+    with empty_engine.begin() as connection:
+        connection.execute(text("UPDATE annotator_groups SET alpha = 0.2, beta = 0.05"))
+    migrate.upgrade(empty_engine)
+    with Transactions(empty_engine)(read_only=True) as transaction:
+        (group,) = transaction.annotators.groups()
+    assert group.fixed == group.fixed_with_suggestion == Rates(0.2, 0.05)
+
+
+def test_stored_reports_of_calibrators_lose_the_ids_of_documents(empty_engine: Engine) -> None:
+    migrate.upgrade(empty_engine, "0006")
+    learnt_of, named = model(), {"prediction_id": "x", "document_id": "quuxword-17", "after": 0.5}
+    made = replace(
+        calibration(learnt_of), report={"routes": {"to_auto": {"count": 1, "items": [named]}}}
+    )
+    plain = calibration(learnt_of, "sha256:other")
+    with Transactions(empty_engine)() as transaction:
+        transaction.models.add(learnt_of)
+        for one in (made, plain):
+            transaction.calibrations.add(one)
+        transaction.commit()
+    migrate.upgrade(empty_engine)
+    with Transactions(empty_engine)(read_only=True) as transaction:
+        found, other = (transaction.calibrations.get(one.id) for one in (made, plain))
+    assert found is not None
+    items = [{"prediction_id": "x", "after": 0.5}]
+    assert found.report == {"routes": {"to_auto": {"count": 1, "items": items}}}
+    assert other == plain
+    if empty_engine.dialect.name == "sqlite":
+        for file in sqlite_path(empty_engine).parent.glob(sqlite_path(empty_engine).name + "*"):
+            assert b"quuxword" not in file.read_bytes() or file.name.endswith(".at-0006")
+    with empty_engine.connect() as connection, pytest.raises(DBAPIError, match="history"):
+        connection.execute(text("UPDATE calibrations SET noise = 'none'"))
 
 
 def test_one_chain_of_migrations_leads_to_the_head() -> None:

@@ -1,0 +1,67 @@
+"""What stores share: a connection, single rows, pages, and values with the columns of a table."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import fields
+from functools import cache
+from typing import Any, Protocol, TypeVar, cast
+
+from sqlalchemy import Connection, RowMapping, Select, Table
+from sqlalchemy.dialects import postgresql, sqlite
+
+from setwise.service.domain.paging import Page
+
+Value = TypeVar("Value")
+
+
+class _Listed(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+_Item = TypeVar("_Item", bound=_Listed)
+
+
+class Store:
+    """Base of the stores, which share the connection of a transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def _first(self, query: Select[Any], make: Callable[[RowMapping], Value]) -> Value | None:
+        """Return what ``make`` makes of the only row, or None."""
+        row = self._connection.execute(query).mappings().one_or_none()
+        return None if row is None else make(row)
+
+    def _every(self, query: Select[Any], make: Callable[[RowMapping], Value]) -> list[Value]:
+        """Return what ``make`` makes of each row."""
+        return [make(row) for row in self._connection.execute(query).mappings()]
+
+    def _missing(self, table: Table) -> postgresql.Insert | sqlite.Insert:
+        """Return an insert that leaves existing rows unchanged."""
+        if self._connection.dialect.name == "postgresql":
+            return postgresql.insert(table).on_conflict_do_nothing()
+        return sqlite.insert(table).on_conflict_do_nothing()
+
+
+def page_of(found: Sequence[_Item], limit: int) -> Page[_Item]:
+    """Return a page of what was read with one item more, which shows whether the list goes on."""
+    items = tuple(found[:limit])
+    return Page(items, items[-1].id if len(found) > limit else None)
+
+
+def of_row(kind: type[Value], table: Table, row: RowMapping, **rest: object) -> Value:
+    """Return a dataclass or named tuple from the columns of its table and from ``rest``."""
+    return kind(
+        **{name: row[table.c[name]] for name in _shared(cast("Hashable", kind), table)} | rest
+    )
+
+
+def row_of(value: object, table: Table) -> dict[str, object]:
+    """Return the columns of a table that a dataclass or named tuple has."""
+    return {name: getattr(value, name) for name in _shared(cast("Hashable", type(value)), table)}
+
+
+@cache
+def _shared(kind: Any, table: Table) -> tuple[str, ...]:  # noqa: ANN401 -- a class, to be hashed
+    named = getattr(kind, "_fields", None) or [one.name for one in fields(kind)]
+    return tuple(name for name in named if name in table.c)

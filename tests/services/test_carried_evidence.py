@@ -1,0 +1,297 @@
+"""Audits speak of documents: what they prove goes with a new calibrator."""
+
+import random
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from setwise.models.calibration.recalibration import COLUMNS, Recalibration
+from setwise.models.storage.recalibrations import KeptRecalibration
+from setwise.service.domain.audits import AuditRole, Selection
+from setwise.service.domain.certification import AuditedPrediction, Score, Scorer
+from setwise.service.domain.errors import StaleVersion
+from setwise.service.domain.predictions import Decision, ScoredSet
+from setwise.service.domain.recalibration import Activate, Calibration, Options
+from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.services import recalibration
+from setwise.service.services.analysis import lessons
+from setwise.service.stores.transaction import Transactions
+from tests import building
+from tests.fakes import START, FakeCalibrators, FakePredictor, scored_set
+from tests.loop import Loop
+from tests.samples import ADMIN, add_predictions, annotation, calibration, model, prediction, task
+from tests.sqlite import Database
+
+OWN = "sha256:calibrator"
+MODEL = replace(model("sha256:model"), summary={"calibrator_version": OWN})
+
+
+class Office(Loop):
+    """The loop with a registered model and calibrators that raise or lower its confidences."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.calibrators = FakeCalibrators()
+        self.recalibration = building.recalibration(
+            self.begin,
+            self.now,
+            self.new_id,
+            calibrators=self.calibrators,
+            certifications=self.certifications,
+        )
+        with self.begin() as transaction:
+            transaction.models.add(MODEL)
+            transaction.models.activate(MODEL.id, self.now(), self.new_id())
+            transaction.commit()
+
+    def learnt(self, shift: float) -> Calibration:
+        """Return a registered calibrator that moves the log-odds."""
+        made = Recalibration(shift, np.zeros(len(COLUMNS)), np.zeros(4))
+        kept = KeptRecalibration(MODEL.version, OWN, made)
+        location = self.calibrators.add_calibrator(kept)
+        added = replace(
+            calibration(MODEL, kept.version), id=self.new_id(), location=location, replaces=OWN
+        )
+        with self.begin() as transaction:
+            transaction.calibrations.add(added)
+            transaction.commit()
+        return added
+
+    def serve(self, shift: float, version: str) -> None:
+        """Answer with the calibrator's confidences from now on."""
+
+        class Shifted(FakePredictor):
+            @staticmethod
+            def _score(text: str) -> ScoredSet:
+                return moved(scored_set(float(text)), shift, version)
+
+        self.predictors.predictor = Shifted()
+
+    def certified(self) -> None:
+        """Prove a threshold of 0.9 for the model's own calibrator."""
+        self.plan()
+        self.predict(*["0.9"] * 60, *["0.3"] * 20)
+        self.read(wrong_below=0.5)
+        assert self.certify(ADMIN.id).threshold == 0.9
+
+
+def moved(scored: ScoredSet, shift: float, version: str) -> ScoredSet:
+    one = prediction()._replace(scored=scored)
+    learnt = Recalibration(shift, np.zeros(len(COLUMNS)), np.zeros(4))
+    (confidence,) = lessons.rescored([one], learnt, FakePredictor.labels)
+    first, *rest = scored.candidates
+    return scored._replace(
+        candidates=(first._replace(confidence=confidence), *rest),
+        calibrator_version=version,
+        replaced=scored.own_confidences,
+    )
+
+
+@pytest.fixture
+def office(begin: Transactions) -> Office:
+    return Office(begin)
+
+
+def test_a_new_calibrator_sends_at_once_what_the_audits_of_the_old_one_prove(
+    office: Office,
+) -> None:
+    office.certified()
+    new = office.learnt(-1.0)
+    serving = office.recalibration.activate(ADMIN, new.id)
+    odds = 9.0 * np.exp(-1.0)
+    assert serving.threshold == pytest.approx(odds / (1.0 + odds))
+    assert "A certificate holds for this calibrator" in serving.notice
+    with office.begin(read_only=True) as transaction:
+        (proof, first) = transaction.certifications.page(after=None, limit=9).items
+    assert (proof.attempt, proof.scorer) == (2, Scorer(MODEL.version, new.version))
+    assert proof.evidence["n_audits"] == first.evidence["n_audits"]
+    assert proof.evidence["risk"] == pytest.approx(0.2 / 6), "the count of attempts goes on"
+    office.serve(-1.0, new.version)
+    assert Decision.AUTO in {one.decision for one in office.predict(*["0.9"] * 8)}
+
+
+def test_a_calibrator_that_proved_better_serves_with_its_certificate(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.certified()
+    made = Recalibration(-1.0, np.zeros(len(COLUMNS)), np.zeros(4))
+    kept = KeptRecalibration(MODEL.version, OWN, made)
+    found = lessons.Learnt(kept, OWN, {}, better=True, blind_spot=None)
+    monkeypatch.setattr(lessons, "learn", lambda *_: found)
+    monkeypatch.setattr(recalibration, "shortage", lambda _: None)
+    active, why = office.recalibration.run(Options(activate=Activate.IF_BETTER), lambda *_: None)
+    assert active.active
+    assert "A certificate holds for this calibrator; its threshold is in force" in why
+    assert office.policy.certified_for == Scorer(MODEL.version, kept.version)
+
+
+def test_back_at_the_old_calibrator_no_second_attempt_is_spent(office: Office) -> None:
+    office.certified()
+    new = office.learnt(0.5)
+    office.recalibration.activate(ADMIN, new.id)
+    back = office.recalibration.roll_back(ADMIN, new.version)
+    assert back.threshold == 0.9
+    office.recalibration.activate(ADMIN, new.id)
+    with office.begin(read_only=True) as transaction:
+        assert len(transaction.certifications.page(after=None, limit=9).items) == 2
+
+
+def test_audits_since_a_change_count_with_those_before_it(office: Office) -> None:
+    office.certified()
+    new = office.learnt(-1.0)
+    office.recalibration.activate(ADMIN, new.id)
+    office.serve(-1.0, new.version)
+    made = office.predict(*["0.9"] * 40)
+    office.read()
+    before = sum(one.selection.role is AuditRole.CERTIFICATION for one in made)
+    with office.begin(read_only=True) as transaction:
+        (proof, _) = transaction.certifications.page(after=None, limit=9).items
+    assert office.certify(ADMIN.id).evidence["n_audits"] == proof.evidence["n_audits"] + before
+
+
+def test_without_a_certificate_in_force_the_schedule_decides_on_an_attempt(
+    office: Office,
+) -> None:
+    office.plan()
+    office.predict(*["0.9"] * 10)
+    office.read()
+    serving = office.recalibration.activate(ADMIN, office.learnt(0.5).id)
+    assert serving.threshold is None
+    with office.begin(read_only=True) as transaction:
+        assert transaction.certifications.page(after=None, limit=9).items == ()
+
+
+def test_after_an_alarm_audits_from_before_it_prove_nothing_for_a_new_calibrator() -> None:
+    office = Office(Database())
+    office.certified()
+    office.predict(*["0.9"] * 300)
+    office.read(wrong_below=0.95)
+    assert office.policy.trip_id is not None
+    office.recalibration.activate(ADMIN, office.learnt(-1.0).id)
+    office.predict(*["0.9"] * 100)
+    office.read()
+    found = office.certify(ADMIN.id).evidence
+    excluded = found["excluded"]
+    assert isinstance(excluded, dict)
+    assert excluded["before the alarm"] > 0
+    assert found["n_drawn"] < 80
+
+
+def test_a_change_of_policy_before_the_next_prediction_keeps_the_new_certificate(
+    office: Office,
+) -> None:
+    office.certified()
+    new = office.learnt(-1.0)
+    office.recalibration.activate(ADMIN, new.id)
+    office.plan(target=0.75)
+    assert office.policy.certified_for == Scorer(MODEL.version, new.version)
+
+
+def test_two_attempts_at_once_do_not_spend_the_same_share_of_the_risk(office: Office) -> None:
+    office.certified()
+    scorers = [Scorer(MODEL.version, office.learnt(shift).version) for shift in (0.5, 1.0)]
+    for shift, scorer in zip((0.5, 1.0), scorers, strict=True):
+        office.recalibration._attempt(
+            MODEL, replace(office.learnt(shift), version=scorer.calibrator_version), "abcd"
+        )
+    first, second = (office.certifications.before_activation(one) for one in scorers)
+    with office.begin() as transaction:
+        office.certifications.activated(transaction, scorers[0], first, ADMIN.id)
+        transaction.commit()
+    with pytest.raises(StaleVersion), office.begin() as transaction:
+        office.certifications.activated(transaction, scorers[1], second, ADMIN.id)
+
+
+# What a stored audit says of a scorer's set
+
+SETS = (("a",), ("b",), ("a", "b"))
+_SAID = replace(annotation(task()), kind=ReviewKind.AUDIT)
+
+
+def read(
+    served: tuple[str, ...], auditor: tuple[str, ...], lead: tuple[str, ...] | None, *, again: bool
+) -> tuple[Annotation, ...]:
+    """Return the annotations of an audit; without a lead's labels the lead is still to read it."""
+    agreed = auditor == served
+    waits = again or not agreed
+    said = replace(_SAID, labels=auditor, agreed=agreed, settles=not waits)
+    if lead is None or not waits:
+        return (said,)
+    decided = replace(_SAID, kind=ReviewKind.ADJUDICATION, labels=lead, agreed=lead == served)
+    return (said, decided)
+
+
+def audit(labels: tuple[str, ...], said: tuple[Annotation, ...]) -> AuditedPrediction:
+    return AuditedPrediction("1", "c", "n", 0.9, 0.1, "p", START, labels, said)
+
+
+@pytest.mark.parametrize("labels", SETS)
+@pytest.mark.parametrize("served", SETS)
+def test_a_set_is_wrong_unless_everybody_who_has_to_read_it_says_that_set(
+    labels: tuple[str, ...], served: tuple[str, ...]
+) -> None:
+    for auditor, lead, again in product(SETS, (*SETS, None), (False, True)):
+        said = read(served, auditor, lead, again=again)
+        found = audit(labels, said).wrong
+        waits = (again or auditor != served) and lead is None
+        if len(said) == 2:
+            assert found is (lead != labels)
+        elif auditor != labels:
+            assert found is True, "a contradiction that nobody has decided counts"
+        else:
+            assert found is (None if waits else False)
+    assert audit(labels, ()).wrong is None
+
+
+def test_for_the_served_set_it_is_what_was_stored_as_agreement() -> None:
+    for served, auditor, again in product(SETS, SETS, (False, True)):
+        for lead in (*SETS, None):
+            said = read(served, auditor, lead, again=again)
+            last = said[-1]
+            waits = last.kind is ReviewKind.AUDIT and last.agreed and not last.settles
+            assert audit(served, said).wrong is (None if waits else not last.agreed)
+
+
+# The query, against brute force
+
+SCORERS = [Scorer(m, c) for m in ("m1", "m2") for c in ("c1", "c2")]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_evidence_is_what_a_scorer_answered_or_scored_later(begin: Transactions, seed: int) -> None:
+    draw = random.Random(seed)
+    expected: dict[Scorer, list[tuple[str, tuple[str, ...], float]]] = {s: [] for s in SCORERS}
+    free: dict[Scorer, list[tuple[str, float]]] = {s: [] for s in SCORERS}
+    with begin() as transaction:
+        for _ in range(40):
+            by, role = draw.choice(SCORERS), draw.choice(list(AuditRole))
+            made = prediction(confidence=draw.random())
+            made = made._replace(
+                scored=made.scored._replace(
+                    model_version=by.model_version, calibrator_version=by.calibrator_version
+                ),
+                selection=Selection(role, draw.random() * 0.9, 1.0),
+            )
+            add_predictions(transaction, made)
+            said = [Score(made.id, by, made.scored.labels, made.scored.confidence, START)]
+            later = [
+                Score(made.id, other, draw.choice(SETS), draw.random(), START)
+                for other in SCORERS
+                if other != by and draw.random() < 0.5
+            ]
+            transaction.certifications.add_scores(later)
+            transaction.certifications.add_scores([one._replace(confidence=0.0) for one in later])
+            for one in (*said, *later):
+                if role is AuditRole.CERTIFICATION:
+                    expected[one.scorer].append((made.id, one.labels, one.confidence))
+                else:
+                    free[one.scorer].append((made.id, one.confidence))
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        store = transaction.certifications
+        for scorer in SCORERS:
+            found = [(one.id, one.labels, one.confidence) for one in store.audited(scorer)]
+            assert found == expected[scorer]
+            assert sorted(store.unaudited(scorer, limit=99)) == sorted(c for _, c in free[scorer])
