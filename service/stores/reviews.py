@@ -63,6 +63,7 @@ _BLIND = or_(
     # A lead's second reading of an audit that agreed: see `ReviewTask.blind`.
     and_(review_tasks.c.kind == ReviewKind.ADJUDICATION.value, _AGREED),
 )
+_SIBLINGS = review_tasks.alias()
 _WITH_PREDICTION = select(review_tasks, predictions).join(
     predictions, predictions.c.id == review_tasks.c.prediction_id
 )
@@ -103,8 +104,7 @@ class ReviewStore(Store):
         return tasks[0] if tasks else None
 
     def _lock_with_siblings(self, task_id: str) -> None:
-        siblings = review_tasks.alias()
-        of_task = select(siblings.c.prediction_id).where(siblings.c.id == task_id)
+        of_task = select(_SIBLINGS.c.prediction_id).where(_SIBLINGS.c.id == task_id)
         self._lock_all(of_task.scalar_subquery())
 
     def lock(self, prediction_id: str) -> None:
@@ -145,7 +145,7 @@ class ReviewStore(Store):
     def _next(
         self, reviewer: str, now: datetime, *, among_escalated: bool, only: str | None
     ) -> ReviewTask | None:
-        column, siblings = review_tasks.c, review_tasks.alias()
+        column = review_tasks.c
         query = (
             select(column.id)
             .where(
@@ -164,9 +164,9 @@ class ReviewStore(Store):
                     annotations.c.reviewer == reviewer,
                 ),
                 ~exists().where(
-                    siblings.c.prediction_id == column.prediction_id,
-                    siblings.c.lease_holder == reviewer,
-                    or_(siblings.c.lease_expires_at > now, siblings.c.decided_at.is_not(None)),
+                    _SIBLINGS.c.prediction_id == column.prediction_id,
+                    _SIBLINGS.c.lease_holder == reviewer,
+                    or_(_SIBLINGS.c.lease_expires_at > now, _SIBLINGS.c.decided_at.is_not(None)),
                 ),
             )
             .order_by(column.id)
