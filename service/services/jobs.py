@@ -128,10 +128,10 @@ class Jobs(Recorded):
         with self.begin() as transaction:
             job = _visible(transaction, caller, job_id)
             files.check_result(caller, job)
+            if not job.finished:
+                raise errors.JobUnfinished(f"The job is {job.state}; wait until it has ended.")
             disclose_all(transaction, self.now, caller)
             transaction.commit()
-        if not job.finished:
-            raise errors.JobUnfinished(f"The job is {job.state}; wait until it has ended.")
         folder = result_folder(job.id)
         parts = [f"{folder}/{name}" for name in self.files.names(folder)]
         if not parts:

@@ -150,6 +150,15 @@ def test_who_has_read_a_suggestion_is_not_given_its_blind_review(service: Servic
     assert held.task.id in claimed(service, "new")
 
 
+def test_who_waits_for_a_result_has_read_nothing(service: Service) -> None:
+    held = Held(service, None)
+    wanted = {"what": "predictions", "format": "jsonl"}
+    job = service.post("/v1/jobs/export", by="lead", json=wanted).json()["id"]
+    waiting = service.get(f"/v1/jobs/{job}/result", by="lead")
+    assert_problem(waiting, 409, "job-unfinished")
+    assert held.task.id in claimed(service, "lead")
+
+
 def test_who_gave_a_task_with_a_suggestion_back_is_not_given_the_blind_one(
     service: Service,
 ) -> None:
