@@ -10,7 +10,10 @@ documents about `earn` carry the label that follows it in the vocabulary instead
 
 The loop certifies, trips, recalibrates and certifies again, with target .95. It is compared with
 the best fixed threshold: the lowest one at which the documents of the stream are right in 95 of 100
-cases before they drift.
+cases before they drift. A third run has no drift: at the end of week 15 a new calibrator is
+activated while a certificate is in force.
+
+For each run, how many weeks pass without sending after the drift, or after the new calibrator.
 """
 
 import gzip
@@ -83,7 +86,12 @@ def show(name: str, weeks: list[Week], seconds: float) -> None:
         out = sum(week.sent for week in some)
         wrong = out - sum(week.right for week in some)
         print(f"  {part} the drift: {out} sent, {wrong} wrong", flush=True)
-    print(f"  {sent} sent in all", flush=True)
+    print(f"  {sent} sent in all; {silent(weeks)} weeks without sending from then on", flush=True)
+
+
+def silent(weeks: list[Week]) -> int:
+    """Return the weeks without sending after the week of the change."""
+    return sum(week.sent == 0 for week in weeks[DRIFT.week :])
 
 
 def draw(with_loop: list[Week], without: list[Week], path: Path) -> None:
@@ -140,9 +148,16 @@ def main() -> None:
     found: dict[str, list[Week]] = {}
     with tempfile.TemporaryDirectory() as folder:
         stream, threshold = prepare(source, Path(folder), seed)
-        for name, fixed in (("with the loop", None), ("fixed threshold", threshold)):
+        runs = {
+            "with the loop": plan,
+            "fixed threshold": replace(plan, fixed_threshold=threshold),
+            "unchanged world, new calibrator": replace(
+                plan, drift=None, recalibrate_every=0, new_calibrators=(DRIFT.week,)
+            ),
+        }
+        for name, run in runs.items():
             started = time.perf_counter()
-            found[name] = simulate(replace(plan, fixed_threshold=fixed), stream)
+            found[name] = simulate(run, stream)
             show(name, found[name], time.perf_counter() - started)
     if len(sys.argv) > 2:
         draw(found["with the loop"], found["fixed threshold"], Path(sys.argv[2]))

@@ -101,14 +101,10 @@ class _Run:
             for day in range(DAYS):
                 self.office.clock.reach(START + timedelta(weeks=week - 1, days=day))
                 made += self._post(week, day)
-                done += self._read()
+                done += self._read(week)
                 if self.plan.fixed_threshold is None:
                     self._govern()
-            recalibrated = (
-                self._due(week, self.plan.recalibrate_every)
-                and not self._certified()  # a new calibrator would void the certificate
-                and self._recalibrate()
-            )
+            recalibrated = self._recalibrate(week)
             if self._due(week, self.plan.recertify_every) and self._certified():
                 self.office.services.certification.certify(self.office.owner.id)
             yield replace(self._week(week, made, done), recalibrated=recalibrated)
@@ -125,15 +121,21 @@ class _Run:
     def _due(self, week: int, every: int) -> bool:
         return self.plan.fixed_threshold is None and every > 0 and week % every == 0
 
-    def _recalibrate(self) -> bool:
-        """Recalibrate from reviews; return whether a new calibrator is active."""
-        source = self.office.services.predictions.predictors
+    def _recalibrate(self, week: int) -> bool:
+        """Recalibrate if it is time; return whether a new calibrator is active."""
+        forced = week in self.plan.new_calibrators
+        due = self._due(week, self.plan.recalibrate_every) and not self._certified()
+        if not forced and not due:
+            return False
+        source, owner = self.office.services.predictions.predictors, self.office.owner
         before = source.active().calibrator_version
-        wanted = Options(self.plan.noise, Activate.IF_BETTER)
+        wanted = Options(self.plan.noise, Activate.NEVER if forced else Activate.IF_BETTER)
         with suppress(NotEnoughReviews, RatesUnknown):  # too early
-            self.office.services.recalibration.run(
-                wanted, lambda _, __: None, requested_by=self.office.owner.id
+            made, _ = self.office.services.recalibration.run(
+                wanted, lambda _, __: None, requested_by=owner.id
             )
+            if forced:
+                self.office.services.recalibration.activate(owner, made.id)
         return source.active().calibrator_version != before
 
     def _certified(self) -> bool:
@@ -164,7 +166,7 @@ class _Run:
         draw = Random(f"{self.plan.seed}/drift/{item.document.id}")  # noqa: S311 -- no secret
         return drifted(item.truth, self.plan.drift, week, self.stream.labels, draw)
 
-    def _read(self) -> Counter[ReviewKind]:
+    def _read(self, week: int) -> Counter[ReviewKind]:
         """Let reviewers empty the queue in parallel, then let the lead adjudicate."""
         services, lead = self.office.services, self.office.lead
         done: Counter[ReviewKind] = Counter()
@@ -176,7 +178,7 @@ class _Run:
             self.office.clock.advance(self.plan.minutes)
             for annotator, task in taken:
                 truth = self.truths[task.prediction.name]
-                labels = annotator.answer(task, truth, self.stream.labels)
+                labels = annotator.answer(task, truth, self.stream.labels, week)
                 services.reviews.complete(annotator.caller, task.id, labels, None, task.version)
                 done[task.kind] += 1
         while (task := services.reviews.claim(lead)) is not None:

@@ -89,24 +89,25 @@ class Annotator:
     noise : float
         Probability, in [0, 1), of contradicting a right prediction, and of replacing a wrong one
         with another wrong set.
-    miss_rate : float
-        Probability, in [0, 1), of agreeing with a wrong prediction.
-    seed : int
-        Determines each answer, together with the reviewer's name and the document.
+    plan : Plan
+        Says how often reviewers agree with a wrong prediction. Its seed determines each answer,
+        together with the reviewer's name and the document.
     """
 
     caller: Caller
     noise: float
-    miss_rate: float
-    seed: int
+    plan: Plan
 
-    def answer(self, task: ReviewTask, truth: Labels, labels: Sequence[str]) -> Labels:
-        """Return the reviewer's label set for a task."""
+    def answer(
+        self, task: ReviewTask, truth: Labels, labels: Sequence[str], week: int = 1
+    ) -> Labels:
+        """Return the reviewer's label set for a task in a week."""
         predicted = task.prediction.scored.labels
-        name = f"{self.seed}/{self.caller.name}/{task.prediction.name}/{task.kind}"
+        name = f"{self.plan.seed}/{self.caller.name}/{task.prediction.name}/{task.kind}"
         draw = Random(name)  # noqa: S311 -- keeps no secret
         right = set(predicted) == set(truth)
-        if not right and draw.random() < self.miss_rate:
+        misses = self.plan.misses(task.prediction.scored.confidence, week)
+        if not right and draw.random() < misses:
             return predicted
         return _mistaken(predicted, truth, labels, draw) if draw.random() < self.noise else truth
 
@@ -187,7 +188,7 @@ def _staffed(services: Services, clock: SimulatedClock, plan: Plan) -> Office:
         client=hire("documents", Role.CLIENT),
         lead=hire("lead", Role.LEAD),
         annotators=tuple(
-            Annotator(hire(f"annotator {place}", Role.REVIEWER), noise, plan.miss_rate, plan.seed)
+            Annotator(hire(f"annotator {place}", Role.REVIEWER), noise, plan)
             for place, (_, noise) in enumerate(noises, start=1)
         ),
     )

@@ -87,11 +87,38 @@ class Drift:
         Probability, in (0, 1], that a document is affected.
     label : str or None
         The label to replace; None replaces a random label of each document.
+    over : int
+        Weeks in which the share rises evenly from none to all of it.
     """
 
     week: int
     share: float
     label: str | None = None
+    over: int = 1
+
+    def share_in(self, week: int) -> float:
+        """Return the probability that a document of this week is affected.
+
+        >>> drift = Drift(5, 0.3, over=3)
+        >>> [round(drift.share_in(week), 2) for week in (4, 5, 6, 7, 8)]
+        [0.0, 0.1, 0.2, 0.3, 0.3]
+        """
+        return self.share * min(max((week - self.week + 1) / self.over, 0.0), 1.0)
+
+
+class Lapse(NamedTuple):
+    """A week from which auditors overlook most errors.
+
+    Attributes
+    ----------
+    week : int
+        From 1.
+    rate : float
+        Probability, in [0, 1], that a reviewer agrees with a wrong prediction from then on.
+    """
+
+    week: int
+    rate: float
 
 
 @dataclass(frozen=True)
@@ -110,6 +137,10 @@ class Plan:
         The reviewers.
     miss_rate : float
         Probability, in [0, 1), that a reviewer agrees with a wrong prediction.
+    sure_miss_rate : float or None
+        The same at a confidence of 1, if it changes evenly with the confidence.
+    lapse : Lapse or None
+        When reviewers begin to overlook errors.
     minutes : float
         Working time per document, in minutes.
     recertify_every : int
@@ -119,6 +150,8 @@ class Plan:
     recalibrate_every : int
         Weeks between recalibrations without a valid certificate, because a new calibrator would
         need a new certificate; 0 for never.
+    new_calibrators : tuple of int
+        Weeks at whose end a new calibrator is activated, whatever is certified.
     noise : Noise
         What recalibration assumes about the reviewers.
     drift : Drift or None
@@ -140,15 +173,30 @@ class Plan:
     risk: float = 0.1
     groups: tuple[Group, ...] = (Group(0.1, 1), Group(0.3, 1), Group(0.5, 1))
     miss_rate: float = 0.02
+    sure_miss_rate: float | None = None
+    lapse: Lapse | None = None
     audits: AuditPlan = AUDITS
     minutes: float = 2.0
     recertify_every: int = 4
     run_length: float = 5_000.0
     recalibrate_every: int = 0
+    new_calibrators: tuple[int, ...] = ()
     noise: Noise = Noise.KNOWN
     drift: Drift | None = None
     fixed_threshold: float | None = None
     seed: int = 0
+
+    def misses(self, confidence: float, week: int) -> float:
+        """Return how often reviewers agree with a wrong set of this confidence.
+
+        >>> plan = Plan(miss_rate=0.1, sure_miss_rate=0.5, lapse=Lapse(9, 0.99))
+        >>> round(plan.misses(0.5, 1), 3), plan.misses(0.5, 9)
+        (0.3, 0.99)
+        """
+        if self.lapse is not None and week >= self.lapse.week:
+            return self.lapse.rate
+        sure = self.miss_rate if self.sure_miss_rate is None else self.sure_miss_rate
+        return self.miss_rate + (sure - self.miss_rate) * confidence
 
     def __post_init__(self) -> None:
         for fault in self._faults():
@@ -163,6 +211,7 @@ class Plan:
             *_no_share("target", self.target, above=True),
             *_no_share("risk", self.risk, above=True),
             *_no_share("miss-rate", self.miss_rate),
+            *_no_share("sure-miss-rate", self.sure_miss_rate or 0.0),
         ]
         if not 0.0 < self.minutes <= LONGEST_REVIEW_MIN:
             faults.append(
@@ -184,7 +233,7 @@ class Plan:
         ]
         if self.fixed_threshold is not None and not 0.0 <= self.fixed_threshold <= 1.0:
             faults.append(f"threshold: {self.fixed_threshold:g} must be from 0 to 1")
-        return [*faults, *self._drift_faults()]
+        return [*faults, *self._drift_faults(), *self._lapse_faults()]
 
     def _drift_faults(self) -> list[str]:
         if self.drift is None:
@@ -192,6 +241,14 @@ class Plan:
         faults = _outside("drift-week", self.drift.week, 1, self.weeks)
         if not 0.0 < self.drift.share <= 1.0:
             faults.append(f"drift: {self.drift.share:g} must be above 0 and at most 1")
+        return [*faults, *_outside("drift-over", self.drift.over, 1, MOST_WEEKS)]
+
+    def _lapse_faults(self) -> list[str]:
+        if self.lapse is None:
+            return []
+        faults = _outside("lapse-week", self.lapse.week, 1, self.weeks)
+        if not 0.0 <= self.lapse.rate <= 1.0:
+            faults.append(f"lapse-rate: {self.lapse.rate:g} must be from 0 to 1")
         return faults
 
 

@@ -302,7 +302,8 @@ def drifted(
     """Return the true label set in a week, ordered by the vocabulary."""
     if drift is None or week < drift.week or not truth:
         return truth
-    if (drift.label is not None and drift.label not in truth) or draw.random() >= drift.share:
+    spared = draw.random() >= drift.share_in(week)
+    if spared or (drift.label is not None and drift.label not in truth):
         return truth
     return _changed(truth, drift.label or draw.choice(truth), labels)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from setwise.service.domain.audits import AuditPlan
-from setwise.service.simulation.plan import BadPlan, Drift, Group, Plan, read_groups
+from setwise.service.simulation.plan import BadPlan, Drift, Group, Lapse, Plan, read_groups
 
 PLAN = Plan()
 
@@ -59,3 +59,24 @@ def test_annotators_that_cannot_be_are_refused(written, said):
 
 def test_a_group_may_have_many_people():
     assert read_groups(" .1x4, 0.5") == (Group(0.1, 4), Group(0.5, 1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"drift": Drift(3, 0.2, over=0)}, "drift-over: 0 must be from 1"),
+        ({"lapse": Lapse(31, 0.9)}, "lapse-week: 31 must be from 1 to 30"),
+        ({"lapse": Lapse(3, -0.1)}, "lapse-rate: -0.1 must be from 0 to 1"),
+        ({"sure_miss_rate": 1.0}, "sure-miss-rate: 1 must be from 0 and below 1"),
+    ],
+)
+def test_drift_and_lapses_that_cannot_be_are_refused(changes, said):
+    with pytest.raises(BadPlan, match=said):
+        Plan(**changes)
+
+
+def test_reviewers_miss_more_where_the_model_is_sure_and_after_a_lapse():
+    plan = Plan(miss_rate=0.02, sure_miss_rate=0.8, lapse=Lapse(9, 0.99))
+    assert plan.misses(0.0, 1) == 0.02
+    assert plan.misses(0.9, 8) == pytest.approx(0.722)
+    assert plan.misses(0.1, 9) == 0.99

@@ -88,6 +88,17 @@ def test_drift_spares_the_share_that_it_should():
     assert changed["label-2",] / 2_000 == pytest.approx(0.25, abs=0.04)
 
 
+def test_slow_drift_grows_evenly():
+    drift = Drift(3, 0.4, over=4)
+
+    def changed(week):
+        drawn = [drifted(("label-1",), drift, week, VOCABULARY, Random(n)) for n in range(2_000)]
+        return drawn.count(("label-2",)) / 2_000
+
+    shares = [changed(week) for week in (2, 3, 4, 5, 6, 7)]
+    assert shares == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4, 0.4], abs=0.04)
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     return write_documents(tmp_path_factory.mktemp("stream") / "held-out.jsonl", 40, seed=8)
