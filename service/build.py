@@ -265,7 +265,11 @@ def assemble(
     lottery = Lottery(derived(pepper, "audits"))
     reading_time = timedelta(days=settings.audit_reading_days)
     certifications = Certifications(
-        lottery=lottery, lease_clock=lease_clock, reading_time=reading_time, **office
+        lottery=lottery,
+        lease_clock=lease_clock,
+        reading_time=reading_time,
+        run_length=settings.breaker_run_length,
+        **office,
     )
     rule = BreakerRule(
         settings.breaker_run_length,

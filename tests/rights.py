@@ -77,10 +77,11 @@ RIGHTS = (
         GET /v1/reports/reliability
         GET /v1/reports/automation
         POST /v1/admin/policy/preview
+        POST /v1/admin/certifications/plan
         GET /v1/predictions/{prediction_id}/decision
         GET /v1/exports/annotations
         """,
-        "/cockpit",
+        "/cockpit /board/certifications/plan",
     ),
     Right(
         "lead admin auditor",

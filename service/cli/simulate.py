@@ -23,6 +23,7 @@ commands = typer.Typer()
 
 @commands.command()
 def simulate(
+    context: typer.Context,
     artifact: Annotated[
         Path | None,
         typer.Option(help="A folder written by train; synthetic scores without it."),
@@ -54,6 +55,19 @@ def simulate(
     miss_rate: Annotated[
         float, typer.Option(help="How often reviewers agree with a wrong prediction.")
     ] = 0.02,
+    sure_miss_rate: Annotated[
+        float | None,
+        typer.Option(
+            help="The same where the model is surest, if it depends on the confidence: from "
+            "--miss-rate at 0 to this at 1."
+        ),
+    ] = None,
+    lapse_week: Annotated[
+        int | None, typer.Option(help="First week in which reviewers overlook most errors.")
+    ] = None,
+    lapse_rate: Annotated[
+        float, typer.Option(help="How often they agree with a wrong prediction from then on.")
+    ] = 0.99,
     certification_rate: Annotated[
         float, typer.Option(help="Share of documents audited to prove a threshold.")
     ] = 0.1,
@@ -96,6 +110,9 @@ def simulate(
         ),
     ] = None,
     drift: Annotated[float, typer.Option(help="Share of the documents that drift.")] = 0.2,
+    drift_over: Annotated[
+        int, typer.Option(help="Weeks over which the drift grows to that share.")
+    ] = 1,
     drift_label: Annotated[
         str | None,
         typer.Option(help="Only documents with this label drift; by default any."),
@@ -112,6 +129,27 @@ def simulate(
         typer.Option(help="The fixed threshold of --without-loop; by default the target."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal simulations.")] = 0,
+    plan_: Annotated[
+        bool,
+        typer.Option(
+            "--plan",
+            help="Compare rates of audits instead, by cost, for the confidences of the model, or "
+            "without --artifact for what the installation predicted lately. It reads --target, "
+            "--risk, --documents, --miss-rate and --run-length too.",
+        ),
+    ] = False,
+    find_drop: Annotated[
+        float, typer.Option(help="Plan: drop of the accuracy below the target to be found.")
+    ] = 0.05,
+    find_weeks: Annotated[
+        float | None, typer.Option(help="Plan: weeks in which it should be found.")
+    ] = None,
+    certificate_weeks: Annotated[
+        float | None, typer.Option(help="Plan: weeks in which a certificate should come.")
+    ] = None,
+    prices: Annotated[
+        str, typer.Option(help="Plan: prices of an audit, of a review and of an error sent.")
+    ] = "1,1,10",
     json_: Annotated[
         bool, typer.Option("--json", help="Print one JSON document on stdout.")
     ] = False,
@@ -119,13 +157,38 @@ def simulate(
     """Simulate weeks of documents, reviews, audits and drift.
 
     Documents with a known truth go through the service on a temporary database, and simulated
-    people review and audit them. Your own database is not used.
+    people review and audit them. Your own database is not used, except by --plan without a model.
     """
+    if plan_:
+        from setwise.service.cli.plans import print_plans
+
+        given = {
+            name: value
+            for name, value in (
+                ("target_accuracy", target),
+                ("risk", risk),
+                ("documents_a_week", documents),
+                ("miss_rate", miss_rate),
+            )
+            if artifact is not None or _is_given(context, name)
+        }
+        print_plans(
+            artifact,
+            data,
+            given,
+            run_length=run_length,
+            prices=prices,
+            drop=find_drop,
+            find_weeks=find_weeks,
+            certificate_weeks=certificate_weeks,
+            as_json=json_,
+        )
+        return
     from setwise.service.domain.audits import AuditMode, AuditPlan
     from setwise.service.domain.recalibration import Noise
     from setwise.service.simulation.loop import simulate as run
     from setwise.service.simulation.loop import summary
-    from setwise.service.simulation.plan import Drift, Plan, read_groups
+    from setwise.service.simulation.plan import Drift, Lapse, Plan, read_groups
 
     if audit_mode not in {mode.value for mode in AuditMode}:
         raise CommandError(f"audit-mode: {audit_mode!r} is none; write hold or send")
@@ -146,6 +209,8 @@ def simulate(
         risk=risk,
         groups=read_groups(annotators),
         miss_rate=miss_rate,
+        sure_miss_rate=sure_miss_rate,
+        lapse=None if lapse_week is None else Lapse(lapse_week, lapse_rate),
         audits=AuditPlan(
             certification_rate, training_rate, AuditMode(audit_mode), overlap_rate, reread_rate
         ),
@@ -154,7 +219,7 @@ def simulate(
         run_length=run_length,
         recalibrate_every=recalibrate_every,
         noise=Noise(noise),
-        drift=None if drift_week is None else Drift(drift_week, drift, drift_label),
+        drift=None if drift_week is None else Drift(drift_week, drift, drift_label, drift_over),
         fixed_threshold=None if not without_loop else target if threshold is None else threshold,
         seed=seed,
     )
@@ -166,6 +231,15 @@ def simulate(
     else:
         print_table(_table(done))
         say(_conclusion(plan, done))
+
+
+_OPTIONS = {"target_accuracy": "target", "documents_a_week": "documents"}
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Return whether an option was given, so that it outranks what the installation has."""
+    source = context.get_parameter_source(_OPTIONS.get(name, name))
+    return source is not None and source.name != "DEFAULT"
 
 
 def _stream(

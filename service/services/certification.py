@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from setwise.models.guarantees.certificates import Certificate, risk_of_attempt
 from setwise.service.domain.audits import READING_TIME, Lottery
+from setwise.service.domain.breaker import RUN_LENGTH
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import (
     Certification,
@@ -19,6 +20,7 @@ from setwise.service.domain.errors import CertificationNotFound, ModelUnavailabl
 from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.services.analysis.plans import Arrivals, Pace, Planned, PlanRequest, planned
 from setwise.service.services.policy import adopt
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.database import Clock
@@ -29,6 +31,11 @@ CERTIFICATION = "certification"
 
 MOST_CONFIDENCES = 200_000
 """Most predictions, the newest, whose confidences are candidate thresholds."""
+
+PLANNED_CONFIDENCES = 5_000
+"""Most predictions, the newest, whose confidences a plan rests on."""
+
+_LATELY = timedelta(weeks=4)  # whose documents say how many come a week
 
 
 @dataclass(frozen=True)
@@ -128,12 +135,15 @@ class Certifications(Recorded):
         When to try automatically.
     reading_time : timedelta
         After it, an audit that is not finished counts as wrong.
+    run_length : float
+        Of the breaker; plans say how soon it finds a drop.
     """
 
     lottery: Lottery
     lease_clock: Clock
     schedule: Schedule = SCHEDULE
     reading_time: timedelta = READING_TIME
+    run_length: float = RUN_LENGTH
 
     def get(self, caller: Caller, certification_id: str) -> Certification:
         """Return an attempt with its evidence; raises `CertificationNotFound`."""
@@ -152,6 +162,30 @@ class Certifications(Recorded):
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
             return transaction.certifications.page(after=after, limit=limit)
+
+    def plan(self, caller: Caller, wanted: PlanRequest) -> Planned:
+        """Return plans of audits for what arrived lately, or for what the request describes.
+
+        Raises `InvalidRequest` if a value is out of range, or nothing says what will arrive.
+        """
+        caller.require(Permission.REPORT)
+        now = self.now()
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            scorer = transaction.certifications.serving()
+            documents, held_back, first = transaction.certifications.arrivals(now - _LATELY)
+            found = (
+                []
+                if scorer is None
+                else transaction.certifications.unaudited(scorer, limit=PLANNED_CONFIDENCES)
+            )
+        weeks = 1.0 if first is None else max((now - first) / timedelta(weeks=1), 1.0)
+        arrivals = Arrivals(
+            found,
+            documents / weeks or None,
+            max(documents - held_back, 1) / documents if documents else 1.0,
+        )
+        return plan_audits(wanted, policy, arrivals, self.run_length, self.schedule)
 
     def request(self, caller: Caller, *, request_id: str | None = None) -> Job:
         """Queue a certification job; return the unfinished one if there is one."""
@@ -332,6 +366,23 @@ def _serving(transaction: Transaction) -> Scorer:
     if scorer is None:
         raise ModelUnavailable("Nothing has been predicted yet, so there is nothing to certify.")
     return scorer
+
+
+def plan_audits(
+    wanted: PlanRequest,
+    policy: RoutingPolicy,
+    arrivals: Arrivals,
+    run_length: float = RUN_LENGTH,
+    schedule: Schedule = SCHEDULE,
+) -> Planned:
+    """Return plans of audits for these arrivals.
+
+    Raises `InvalidRequest` if a value is out of range, or nothing says what will arrive.
+    """
+    policy = wanted.under(policy)
+    return planned(
+        wanted, policy, arrivals, Pace(schedule.first(policy), schedule.growth, run_length)
+    )
 
 
 def last_attempt(

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, insert, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -213,6 +214,16 @@ class CertificationStore:
         )
         found = (self._connection.execute(query).scalars() for query in (own, later))
         return [confidence for part in found for confidence in part][:limit]
+
+    def arrivals(self, since: datetime) -> tuple[int, int, datetime | None]:
+        """Return the documents since then, those that could not be sent, and when it began."""
+        column = predictions.c
+        held_back = column.reason.in_([Reason.OUT_OF_DOMAIN.value, Reason.RULE.value])
+        query = select(
+            func.count(), func.count().filter(held_back), func.min(column.created_at)
+        ).where(column.created_at >= since)
+        documents, unsendable, first = self._connection.execute(query).one()
+        return documents, unsendable, first
 
 
 def audits_of(scorer: Scorer) -> ColumnElement[bool]:

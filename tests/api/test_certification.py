@@ -40,3 +40,27 @@ def test_neither_clients_nor_reviewers_see_certificates(service: Service, by: st
 def test_an_unknown_certificate_is_told_as_such(service: Service) -> None:
     found = service.get(f"/v1/admin/certifications/{CLIENT.id}", by="lead")
     assert_problem(found, 404, "certification-not-found")
+
+
+def test_audits_are_planned_for_a_described_stream(service: Service) -> None:
+    body = {
+        "target_accuracy": 0.8,
+        "documents_a_week": 1000,
+        "distribution": [{"confidence": 0.95, "share": 2}, {"confidence": 0.6, "share": 1}],
+        "certification_rates": [0.05, 0.15],
+        "ramp_up_rates": [0.3],
+        "gold_reread_rates": [0.5],
+    }
+    planned = service.post("/v1/admin/certifications/plan", by="lead", json=body)
+    assert planned.status_code == 200
+    found = planned.json()
+    assert found["recommended"] == found["items"][0]
+    rates = [plan["rates"]["certification_rate"] for plan in found["items"]]
+    assert rates == [0.05, 0.15]
+    slow, fast = (plan["delay"]["weeks"] for plan in found["items"])
+    assert slow > fast
+
+
+def test_a_plan_without_predictions_says_what_to_send(service: Service) -> None:
+    refused = service.post("/v1/admin/certifications/plan", by="lead", json={})
+    assert_problem(refused, 422, "invalid-request", "/distribution", "/documents_a_week")

@@ -48,6 +48,12 @@ def test_the_table_says_what_the_owner_asks(capsys: pytest.CaptureFixture[str]) 
         (("--artifact", "nowhere", "--data", "nowhere.jsonl"), "nowhere"),
         (("--artifact", "a", "--data", "b", "--overconfident"), "overconfident: a model's"),
         (("--drift-week", "99"), "drift-week: 99 must be from 1 to 30"),
+        (("--drift-week", "3", "--drift-over", "0"), "drift-over: 0 must be from 1"),
+        (("--lapse-week", "99"), "lapse-week: 99 must be from 1 to 30"),
+        (("--lapse-week", "3", "--lapse-rate", "1.5"), "lapse-rate: 1.5 must be from 0 to 1"),
+        (("--sure-miss-rate", "1"), "sure-miss-rate: 1 must be from 0 and below 1"),
+        (("--plan", "--artifact", "model"), "name both a model with --artifact"),
+        (("--plan", "--prices", "1,2"), "prices: '1,2' is not three numbers"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_in_one_line(

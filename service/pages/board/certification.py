@@ -128,7 +128,11 @@ def _certifications(call: Call) -> ui.View:
             ui.Pager(CERTIFICATIONS, found.next_after, {}, started=call.after is None),
         ),
         buttons=(ui.Press("Certify now", CERTIFICATIONS, ""),),
-        lead="Attempts to prove from audits which threshold keeps the policy's target.",
+        lead=ui.joined(
+            "Attempts to prove from audits which threshold keeps the policy's target. ",
+            ui.link(f"{CERTIFICATIONS}/plan", "Plan audits"),
+            " to see how many it takes.",
+        ),
         terms=("certified", "audit", "risk"),
     )
 

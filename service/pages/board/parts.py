@@ -189,12 +189,13 @@ class Pager(Part):
 
 @dataclass(frozen=True)
 class Filters(Part):
-    """A form that narrows a list."""
+    """A form whose answers are in the address: it narrows a list, or asks for a figure."""
 
     macro = "filters"
     address: str
     inputs: Mapping[str, Input]
     filled: Filled
+    label: str = "Filter"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from setwise.service.pages.board import (
     certification,
     jobs,
     models,
+    plans,
     policy,
     recalibration,
     webhooks,
@@ -46,6 +47,7 @@ _SETTINGS: Sequence[ui.Column[ShownSetting]] = (
 PAGES: Sequence[BoardPage] = (
     *policy.PAGES,
     *certification.PAGES,
+    *plans.PAGES,
     *models.PAGES,
     *recalibration.PAGES,
     *jobs.PAGES,

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from setwise.models.guarantees.certificates import Certificate, risk_of_attempt
+from setwise.models.guarantees.thresholds import certify_adjudicated
 from setwise.models.guarantees.workload import NEVER, Workload, first_certificates
 
 TARGET, RISK, FIRST, GROWTH = 0.8, 0.1, 80, 1.5
@@ -21,6 +23,45 @@ def workload(**changed):
         "miss_rate": MISS,
     }
     return Workload(**{**usual, **changed})
+
+
+def by_hand(pool, rng):
+    """Certify drawn audits, attempt by attempt; return the audits needed and the coverage."""
+    confidence, wrong, overlooked, draw = np.zeros((4, 0))
+    for attempt in range(1, 9):
+        wanted = FIRST if attempt == 1 else int(np.ceil(GROWTH * len(confidence)))
+        new = rng.choice(pool, wanted - len(confidence))
+        confidence = np.append(confidence, new)
+        wrong = np.append(wrong, rng.random(len(new)) >= new).astype(bool)
+        overlooked = np.append(overlooked, rng.random(len(new)) < MISS).astype(bool)
+        draw = np.append(draw, rng.random(len(new)))
+        found = certify_adjudicated(
+            pool,
+            confidence,
+            wrong & ~overlooked,
+            wrong & overlooked & (draw < REREAD),
+            REREAD,
+            draw,
+            target=TARGET,
+            risk=risk_of_attempt(RISK, attempt),
+        )
+        if isinstance(found, Certificate):
+            return len(confidence), found.coverage
+    return NEVER, 0.0
+
+
+@pytest.mark.slow
+def test_first_certificates_come_as_those_of_certification_itself():
+    given = workload()
+    rng = np.random.default_rng(1)
+    needed, coverage = np.transpose([by_hand(given.confidences, rng) for _ in range(40)])
+    planned = first_certificates(given, REREAD)
+    for audits in (FIRST, 120, 180, 270):
+        # Four standard errors of the difference of two shares.
+        assert np.mean(planned.audits <= audits) == pytest.approx(
+            np.mean(needed <= audits), abs=4 * 0.5 * np.hypot(40**-0.5, 400**-0.5)
+        )
+    assert planned.share == pytest.approx(np.median(coverage), abs=0.06)
 
 
 def test_missed_errors_and_high_targets_delay_the_certificate():
