@@ -14,7 +14,7 @@ one of these, or ``all`` for the first three:
   validation rows of the training part.
 - ``means`` cross-validates more components, weaker penalties and the mean of several fits, on the
   training part.
-- ``scores`` does the same for label scores, ``modes`` for fitting to the modes.
+- ``scores`` does the same for label scores.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
+from scipy.special import expit
 from sklearn.base import clone
 
 from setwise.models.data.datasets import Dataset, fold_ids, read_dataset
@@ -40,13 +41,16 @@ from setwise.models.data.text import TextVectorizer
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.stacked_mixture import StackedMixture
+from setwise.models.mixtures.support.mixture_support import support_log_probabilities
 from setwise.models.mixtures.support.sized_calibration import (
     SizedMarginalCalibrator,
     SizedMarginals,
-    mixture_sized_marginals,
+    support_sized_marginals,
 )
+from setwise.models.mixtures.support.support_decider import SupportDecider
 from setwise.models.research.boosted_bernoulli_mixture import BoostedBernoulliMixture
 from setwise.models.sets.decisions import LabelThresholds, Posterior, SharedThreshold
+from setwise.models.sets.f_measure import maximise_expected_f1
 
 COMPONENTS = (5, 10, 20, 50, 100)
 EXPERTS = ["shared", "separate", "boosted", "mean"]  # the last: two fits with shared experts
@@ -105,8 +109,23 @@ def score(predicted: NDArray[np.uint8], Y: csr_array) -> dict[str, float]:
     }
 
 
-def _sized(model: Model, rows: csr_array, largest: int) -> SizedMarginals:
-    return mixture_sized_marginals(*model.parameters(rows), largest, allow_empty=model.allow_empty_)
+def exact_f1_sets(model: Model | StackedMixture, rows: csr_array) -> csr_array:
+    """Return the sets of highest expected F1 under the mixture itself."""
+    parts = [
+        maximise_expected_f1(
+            product_weights=np.exp(log_weights),
+            product_marginals=expit(logits),
+            allow_empty=model.allow_empty_,
+        ).sets
+        for log_weights, logits in model.batches(rows)
+    ]
+    return csr_array(vstack(parts))
+
+
+def on_support(model: Model, rows: csr_array, support: csr_array) -> SizedMarginals:
+    """Return the sized marginals of a mixture on label sets."""
+    parts = [support_log_probabilities(*batch, support) for batch in model.batches(rows)]
+    return support_sized_marginals(np.concatenate(parts), support)
 
 
 def compare_rules(folder: Path, kind: Kind, n_components: int, seed: int) -> None:
@@ -119,23 +138,18 @@ def compare_rules(folder: Path, kind: Kind, n_components: int, seed: int) -> Non
     other = make(kind, n_components, seed).fit(X[kept], Y[kept])
     found = other.most_probable_sets(X[aside]).candidates
     unseen = Posterior(other.predict_proba(X[aside]), found, np.exp(found.log_score))
-    largest = int(np.diff(Y.indptr).max())
-    curves = SizedMarginalCalibrator().fit(_sized(other, X[aside], largest), Y[aside])
+    of_other = on_support(other, X[aside], model.support_)
+    decider = SupportDecider(SizedMarginalCalibrator().fit(of_other, Y[aside]))
     modes = model.most_probable_sets(new)
     posterior = Posterior(
         model.predict_proba(new), modes.candidates, np.exp(modes.candidates.log_score)
     )
-    isotonic = [
-        curves.best_f1_sets(
-            _sized(model, new[i : i + 256], largest), allow_empty=model.allow_empty_
-        ).sets
-        for i in range(0, new.shape[0], 256)
-    ]
     choices: dict[str, csr_array] = {
         "mode": modes.candidates.first(),
-        "F1, support": model.best_f1_sets(new).sets,
-        "F1, exact": model.best_f1_sets(new, support=False).sets,
-        "F1, exact, isotonic": csr_array(vstack(isotonic)),
+        "F1, support": decider.decide(
+            on_support(model, new, model.support_), allow_empty=model.allow_empty_
+        ),
+        "F1, exact": exact_f1_sets(model, new),
         "marginals > 1/2": csr_array((posterior.marginals > 0.5).astype(np.uint8)),
         "one threshold": SharedThreshold().fit(unseen, Y[aside]).decide(posterior),
         "label thresholds": LabelThresholds().fit(unseen, Y[aside]).decide(posterior),
@@ -238,7 +252,7 @@ def _time_inference(model: Model, X: csr_array) -> dict[str, float]:
         "mode": seconds(lambda: model.most_probable_sets(X)),
         "ten sets": seconds(lambda: model.most_probable_sets(X, 10, limit=256)),
         "support": seconds(lambda: model.support_log_probability(X)),
-        "F1": seconds(lambda: model.best_f1_sets(X, support=False)),
+        "F1": seconds(lambda: exact_f1_sets(model, X)),
     }
 
 
@@ -313,16 +327,6 @@ def compare_scores(folder: Path, n_components: int, seed: int, n_folds: int) -> 
     cross_validate(folder, models, seed, n_folds)
 
 
-def compare_modes(folder: Path, n_components: int, seed: int, n_folds: int) -> None:
-    """Cross-validate mixtures fitted for the likelihood and for their most probable sets."""
-    plain = ConditionalBernoulliMixture(n_components, random_state=seed)
-    models = {
-        "for the likelihood": plain,
-        "for the modes": clone(plain).set_params(objective="mode"),
-    }
-    cross_validate(folder, models, seed, n_folds)
-
-
 def cross_validate(
     folder: Path,
     models: Mapping[str, ConditionalBernoulliMixture | StackedMixture],
@@ -338,7 +342,7 @@ def cross_validate(
         for fold in range(n_folds):
             inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
             fitted = clone(model).fit(X[outside], Y[outside])
-            ruled = np.asarray(fitted.best_f1_sets(X[inside], support=False).sets.toarray())
+            ruled = np.asarray(exact_f1_sets(fitted, X[inside]).toarray())
             likelihood = float(fitted.log_probability(X[inside], Y[inside]).mean())
             found = score(fitted.predict(X[inside]), Y[inside])
             by_rule = score(ruled.astype(np.uint8), Y[inside])["F1"]
@@ -352,14 +356,12 @@ def main() -> None:
     """Run the parts asked for."""
     parser = argparse.ArgumentParser(description="Conditional Bernoulli mixtures, measured.")
     parser.add_argument("folder", type=Path, nargs="?", default=default_folder())
-    parts = ["rules", "components", "sparsity", "means", "scores", "modes", "all"]
+    parts = ["rules", "components", "sparsity", "means", "scores", "all"]
     parser.add_argument("--part", choices=parts, default="all")
     parser.add_argument("--components", type=int, default=50)
     parser.add_argument("--experts", choices=EXPERTS, default="shared")
     parser.add_argument("--plot", type=Path, help="file for the plot of `components`")
-    parser.add_argument(
-        "--folds", type=int, default=5, help="folds of `means`, `scores`, `modes` to look at"
-    )
+    parser.add_argument("--folds", type=int, default=5, help="folds of `means`, `scores` to use")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     if not given.folder.is_dir():
@@ -378,8 +380,6 @@ def main() -> None:
         compare_means(given.folder, [50, 100, 200], given.seed, given.folds)
     if given.part == "scores":
         compare_scores(given.folder, given.components, given.seed, given.folds)
-    if given.part == "modes":
-        compare_modes(given.folder, given.components, given.seed, given.folds)
 
 
 if __name__ == "__main__":

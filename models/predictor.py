@@ -127,12 +127,6 @@ class SetPredictions:
             for i in range(last - first)
         ]
 
-    def likely_labels(self, row: int, limit: int = 20) -> list[tuple[str, float]]:
-        """Return one document's most probable labels with their probabilities."""
-        order = most_likely(self.marginals[row : row + 1], limit)[0].tolist()
-        probability = self.marginals[row].tolist()
-        return [(self.label_names[label], probability[label]) for label in order]
-
 
 @dataclass(frozen=True, eq=False)
 class SetPredictor:
@@ -283,9 +277,13 @@ class SetPredictor:
         ValueError
             If the model was trained on vectors.
         """
+        return self._predict(self.text_rows(texts))
+
+    def text_rows(self, texts: Sequence[str]) -> SparseRows:
+        """Return texts as rows for `predict`."""
         if self.vectorizer is None:
             raise ValueError("this model was trained on vectors: send features, not text")
-        return self._predict(self.vectorizer.rows(list(texts)))
+        return self.vectorizer.rows(list(texts))
 
     def predict_features(self, documents: Sequence[Mapping[str, float]]) -> SetPredictions:
         """Rank label sets for documents given as named numbers.
@@ -299,6 +297,10 @@ class SetPredictor:
         ValueError
             If the model was trained on texts, or a number is not finite.
         """
+        return self._predict(self.feature_rows(documents))
+
+    def feature_rows(self, documents: Sequence[Mapping[str, float]]) -> SparseRows:
+        """Return documents given as named numbers as rows for `predict`."""
         if self.vectorizer is not None:
             raise ValueError("this model was trained on texts: send text, not features")
         names: Iterable[str]
@@ -325,7 +327,7 @@ class SetPredictor:
             raise ValueError(f"feature {name!r} is {number}; it must be a number within ±3.4e38")
         if self.scaler is None:
             values = values.astype(np.float32)
-        return self._predict(SparseRows(indptr, columns, values, len(self.feature_names)))
+        return SparseRows(indptr, columns, values, len(self.feature_names))
 
     @cached_property
     def _column(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from setwise.models.data.documents import WORD, PredictionInput, iter_documents, read_documents
+from setwise.models.data.documents import WORD, PredictionInput, read_documents
 from setwise.models.data.lines import (
     ContentHash,
     DataError,
@@ -32,7 +32,6 @@ __all__ = [
     "check_trainable",
     "concatenate_datasets",
     "fold_ids",
-    "iter_documents",
     "read_dataset",
     "split_rows",
 ]

@@ -92,41 +92,12 @@ def read_documents(
     return documents
 
 
-def iter_documents(
-    path: str | Path, *, progress: Progress | None = None
-) -> Iterator[tuple[int, PredictionInput]]:
-    """Yield the documents of a JSON Lines file for prediction.
+def parse_document(path: str | Path, number: int, content: bytes) -> PredictionInput | None:
+    """Parse a line with one document for prediction; None if it is blank.
 
-    Memory use is constant.
     A line is ``{"id": str?, "text": str}`` or ``{"id": str?, "features": {name: number}}``.
     ``labels``, ``annotator`` and ``metadata`` are ignored, so that a file of labelled documents
     can be predicted as it is.
-
-    Parameters
-    ----------
-    path : str or Path
-        A plain or gzipped file, or ``-`` for standard input.
-    progress : callable, optional
-        Called with the share of the file read so far; never for standard input.
-
-    Yields
-    ------
-    (int, PredictionInput)
-        Line number from 1, and the document.
-
-    Raises
-    ------
-    DataError
-        At the first line that is not such a document.
-    """
-    for number, content in read_lines(path, progress=progress):
-        document = parse_document(path, number, content)
-        if document is not None:
-            yield number, document
-
-
-def parse_document(path: str | Path, number: int, content: bytes) -> PredictionInput | None:
-    """Parse one line as `iter_documents` does; None if it is blank.
 
     Parameters
     ----------

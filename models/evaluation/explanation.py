@@ -7,12 +7,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.special import expit
 
-from setwise.models.mixtures.mixture_candidates import MixtureCandidates
-from setwise.models.mixtures.mixture_explanation import LabelReason, SetExplanation
-from setwise.models.predictor import RankedSet, SetPredictions, SetPredictor, UnknownFeatures
+from setwise.models.mixtures.mixture_candidates import MixtureCandidates, SomeMixture
+from setwise.models.mixtures.mixture_em import responsibilities
+from setwise.models.mixtures.mixture_explanation import label_correlation
+from setwise.models.predictor import RankedSet, SetPredictions, SetPredictor
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.features import PriorFeatures
+
+# A correlation below this explains nothing.
+_LEAST_CORRELATION = 0.05
+
+# Maximum number of companions per label, and of components per set.
+_MAX_COMPANIONS = 3
+_MAX_COMPONENTS = 4
 
 
 class Term(NamedTuple):
@@ -30,151 +39,73 @@ class LabelRate(NamedTuple):
 
 
 class LearntLabel(NamedTuple):
-    """The features in favour of a label.
-
-    Attributes
-    ----------
-    label : str
-    terms : tuple of Term
-        Features with the largest positive coefficients of the label's classifier, per unit of the
-        feature as the classifier weights it; largest first.
-    """
+    """The features in favour of a label."""
 
     label: str
+    # The largest positive coefficients of its classifier, per unit of the weighted feature.
     terms: tuple[Term, ...]
 
 
 class LearntComponent(NamedTuple):
-    """Typical labels and features of a mixture component.
-
-    Attributes
-    ----------
-    component : int
-    share : float
-        Share of the training documents that belong to it.
-    labels : tuple of LabelRate
-        The labels that distinguish it from the others.
-    terms : tuple of Term
-        Features that favour it, with the gate's coefficients; with a kernel or label scores, the
-        deviations by which their means inside exceed those of all documents.
-    """
+    """Typical labels and features of a mixture component."""
 
     component: int
-    share: float
-    labels: tuple[LabelRate, ...]
+    share: float  # of the training documents
+    labels: tuple[LabelRate, ...]  # those that distinguish it from the others
+    # Features that favour it, with the gate's coefficients; with a kernel or label scores, the
+    # deviations by which their means inside exceed those of all documents.
     terms: tuple[Term, ...]
 
 
 @dataclass(frozen=True)
 class LearntModel:
-    """Description of a fitted predictor.
-
-    Attributes
-    ----------
-    method : str
-    components : tuple of LearntComponent
-        Largest first; empty if the method has no mixture.
-    labels : tuple of LearntLabel
-        In the order of the model.
-    """
+    """Description of a fitted predictor."""
 
     method: str
-    components: tuple[LearntComponent, ...]
-    labels: tuple[LearntLabel, ...]
+    components: tuple[LearntComponent, ...]  # largest first; empty if the method has no mixture
+    labels: tuple[LearntLabel, ...]  # in the order of the model
 
 
 class Companion(NamedTuple):
-    """A label of the set that makes another label more likely.
-
-    Attributes
-    ----------
-    label : str
-    probability : float
-        Marginal probability of this label.
-    correlation : float
-        Pearson correlation of the two labels given the document (thesis, eq. 3.3), positive.
-    """
+    """A label of the set that makes another label more likely."""
 
     label: str
-    probability: float
-    correlation: float
+    probability: float  # its own marginal
+    correlation: float  # of both labels given the document (thesis, eq. 3.3), positive
 
 
 @dataclass(frozen=True)
 class WhyLabel:
-    """Explanation of a label of the set.
-
-    Attributes
-    ----------
-    label : str
-    sentence : str
-        The reason in words.
-    probability : float
-        Probability of the label on its own, before label sets are compared.
-    given_others : float or None
-        Probability given all other labels, present and absent; None without a mixture.
-    confidence_without : float or None
-        Confidence of the best candidate without the label; None if all have it.
-    companions : tuple of Companion
-        Most correlated first; none without a mixture.
-    terms : tuple of Term
-        Contributions of the document's features to the label's log-odds, largest first.
-    """
+    """Explanation of a label of the set."""
 
     label: str
-    sentence: str
-    probability: float
-    given_others: float | None
-    confidence_without: float | None
-    companions: tuple[Companion, ...]
-    terms: tuple[Term, ...]
+    sentence: str  # the reason in words
+    probability: float  # of the label on its own, before label sets are compared
+    given_others: float | None  # given all other labels, present and absent; only of a mixture
+    confidence_without: float | None  # of the best candidate without the label, if there is one
+    companions: tuple[Companion, ...]  # most correlated first; only of a mixture
+    terms: tuple[Term, ...]  # the document's features with their log-odds, largest first
 
 
 class PartOfComponent(NamedTuple):
-    """A component's part in a set.
-
-    Attributes
-    ----------
-    component : int
-    weight : float
-        Its weight given the document.
-    share : float
-        Share of the set's probability that comes from it.
-    labels : tuple of LabelRate
-        The labels that distinguish it from the others, in training.
-    """
+    """A component's part in a set."""
 
     component: int
-    weight: float
-    share: float
-    labels: tuple[LabelRate, ...]
+    weight: float  # given the document
+    share: float  # of the set's probability
+    labels: tuple[LabelRate, ...]  # those that distinguish it in training
 
 
 @dataclass(frozen=True)
 class WhySet:
-    """Explanation of a document's label set.
-
-    Attributes
-    ----------
-    labels : tuple of str
-    confidence : float
-        Calibrated probability that the whole set is right.
-    reasons : tuple of WhyLabel
-        One per label of the set.
-    joint : float or None
-        Probability of the set under the mixture; None without one.
-    product : float or None
-        Probability of the set if the labels were independent.
-    components : tuple of PartOfComponent
-        Those behind the set; none without a mixture.
-    """
+    """Explanation of a document's label set; without a mixture, some of it is missing."""
 
     labels: tuple[str, ...]
     confidence: float
-    reasons: tuple[WhyLabel, ...]
-    joint: float | None
-    product: float | None
-    components: tuple[PartOfComponent, ...]
+    reasons: tuple[WhyLabel, ...]  # one per label of the set
+    joint: float | None  # probability of the set under the mixture
+    product: float | None  # the same if the labels were independent
+    components: tuple[PartOfComponent, ...]  # those behind the set
 
 
 def describe_model(predictor: SetPredictor, *, n_labels: int = 5, n_terms: int = 8) -> LearntModel:
@@ -248,8 +179,8 @@ def explain_rows(
         added = _contributions(coef, chosen, rows, i)
         terms = [_largest(predictor.feature_names, features, part, n_terms) for part in added]
         if isinstance(predictor.source, MixtureCandidates):
-            why = predictor.source.mixture_.explain(X[i : i + 1], chosen)
-            yield _by_mixture(predictor.label_names, ranked, why, terms, names)
+            mixture = predictor.source.mixture_
+            yield _by_mixture(mixture, X[i : i + 1], ranked, chosen, terms, component_labels=names)
         else:
             yield _by_candidates(predictions, i, ranked, chosen, terms)
 
@@ -337,20 +268,8 @@ def document_row(predictor: SetPredictor, document: str | Mapping[str, float]) -
         If the model takes the other kind of document.
     """
     if isinstance(document, str):
-        if predictor.vectorizer is None:
-            raise ValueError("this model was trained on vectors: give features, not text")
-        return predictor.vectorizer.transform([document])
-    if predictor.vectorizer is not None:
-        raise ValueError("this model was trained on texts: give text, not features")
-    column = {name: place for place, name in enumerate(predictor.feature_names)}
-    unknown = [name for name in document if name not in column]
-    if unknown:
-        raise UnknownFeatures(unknown)
-    given = sorted((column[name], value) for name, value in document.items())
-    values = np.array([value for _, value in given], dtype=np.float64)
-    places = np.array([place for place, _ in given], dtype=np.int32)
-    indptr = np.array([0, len(given)], dtype=np.int32)
-    return csr_array((values, places, indptr), shape=(1, len(column)))
+        return predictor.text_rows([document]).to_matrix()
+    return predictor.feature_rows([document]).to_matrix()
 
 
 def _largest(
@@ -381,50 +300,70 @@ def _confidence_without(ranked: Sequence[RankedSet], label: str) -> float | None
 
 
 def _by_mixture(
-    label_names: Sequence[str],
+    mixture: SomeMixture,
+    row: csr_array,
     ranked: Sequence[RankedSet],
-    why: SetExplanation,
+    chosen: Sequence[int],
     terms: Sequence[tuple[Term, ...]],
-    component_labels: dict[int, tuple[LabelRate, ...]],
+    *,
+    component_labels: Mapping[int, tuple[LabelRate, ...]],
 ) -> WhySet:
-    of_label = {
-        label_names[reason.label]: (reason, own)
-        # `explain` sorts the labels, which is also the order of candidates.
-        for reason, own in zip(why.reasons, terms, strict=True)
-    }
+    log_weights, logits = (part[0] for part in mixture.parameters(row))
+    weights, means = np.exp(log_weights), expit(logits)
+    marginals = weights @ means
+    joint = log_weights - np.logaddexp(0.0, logits).sum(axis=1) + logits[:, chosen].sum(axis=1)
+    shares, log_p = responsibilities(joint[None, :])
+    correlation = label_correlation(weights, means)
+    best = ranked[0]
+    reasons = []
+    for place, (label, name) in enumerate(zip(chosen, best.labels, strict=True)):
+        without = responsibilities((joint - logits[:, label])[None, :])[1][0]
+        companions = [
+            Companion(other, float(marginals[j]), float(correlation[label, j]))
+            for j, other in zip(chosen, best.labels, strict=True)
+            if j != label and correlation[label, j] > _LEAST_CORRELATION
+        ]
+        companions = sorted(companions, key=lambda one: -one.correlation)[:_MAX_COMPANIONS]
+        own, given_others = float(marginals[label]), float(expit(log_p[0] - without))
+        reasons.append(
+            WhyLabel(
+                name,
+                _brought(name, own, given_others, companions),
+                own,
+                given_others,
+                _confidence_without(ranked, name),
+                tuple(companions),
+                terms[place],
+            )
+        )
+    present = np.zeros(len(marginals), dtype=bool)
+    present[chosen] = True
+    top = np.argsort(-shares[0], kind="stable")[:_MAX_COMPONENTS].tolist()
     return WhySet(
-        ranked[0].labels,
-        ranked[0].confidence,
+        best.labels,
+        best.confidence,
+        tuple(reasons),
+        float(np.exp(log_p[0])),
+        float(np.prod(np.where(present, marginals, 1.0 - marginals))),
         tuple(
-            _why_label(label_names, *of_label[label], _confidence_without(ranked, label))
-            for label in ranked[0].labels
-        ),
-        why.probability,
-        why.product,
-        tuple(
-            PartOfComponent(c.component, c.weight, c.responsibility, component_labels[c.component])
-            for c in why.components
+            PartOfComponent(k, float(weights[k]), float(shares[0, k]), component_labels[k])
+            for k in top
         ),
     )
 
 
-def _why_label(
-    label_names: Sequence[str],
-    reason: LabelReason,
-    terms: tuple[Term, ...],
-    without: float | None,
-) -> WhyLabel:
-    return WhyLabel(
-        label_names[reason.label],
-        reason.describe(label_names),
-        reason.marginal,
-        reason.given_others,
-        without,
-        tuple(
-            Companion(label_names[s.label], s.marginal, s.correlation) for s in reason.supporters
-        ),
-        terms,
-    )
+def _brought(
+    name: str, marginal: float, given_others: float, companions: Sequence[Companion]
+) -> str:
+    """Return why a mixture's set holds a label, as a sentence."""
+    if not marginal <= 0.5 < given_others:
+        return f"`{name}` has probability {marginal:.2f} on its own"
+    likely = [f"`{one.label}`" for one in companions if one.probability > 0.5]
+    if not likely:
+        return f"`{name}` was added because the whole set is likelier with it"
+    verb = "is" if len(likely) == 1 else "are"
+    listed = " and ".join([", ".join(likely[:-1]), likely[-1]] if likely[1:] else likely)
+    return f"`{name}` was added because {listed} {verb} likely"
 
 
 def _by_candidates(

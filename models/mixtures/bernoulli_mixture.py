@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -27,7 +27,7 @@ class ComponentWarning(UserWarning):
     """A mixture has fewer components than asked for."""
 
 
-class BernoulliMixture(DensityMixin, BaseEstimator):
+class BernoulliMixture(BaseEstimator):
     r"""Mixture of products of Bernoulli distributions over label sets.
 
     .. math:: p(y) = \sum_k \pi_k \prod_l \mathrm{Ber}(y_l; \mu_{kl})
@@ -154,47 +154,11 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         self.objective_ = run.objective
         return self
 
-    def score_samples(self, Y: Matrix) -> NDArray[np.float64]:
-        """Return the log-probability of each label set, in nats, shape (n_samples,)."""
-        return _log_sum_exp(self._log_joint(Y))
-
-    def score(self, Y: Matrix, y: object = None) -> float:
-        """Return the mean log-probability of the label sets, in nats."""
-        del y
-        return float(self.score_samples(Y).mean())
-
     def predict_proba(self, Y: Matrix) -> NDArray[np.float64]:
         """Return the responsibilities of the components, shape (n_samples, n_components)."""
         log_joint = self._log_joint(Y)
         responsibilities: NDArray[np.float64] = np.exp(log_joint - _log_sum_exp(log_joint)[:, None])
         return responsibilities
-
-    def predict(self, Y: Matrix) -> NDArray[np.int64]:
-        """Return the most responsible component of each label set."""
-        best: NDArray[np.int64] = np.argmax(self._log_joint(Y), axis=1)
-        return best
-
-    def sample(
-        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Draw label sets.
-
-        Returns
-        -------
-        Y : uint8 ndarray of shape (n_samples, n_labels)
-        component : int64 ndarray of shape (n_samples,)
-            The component of each draw.
-        """
-        check_is_fitted(self)
-        rng = check_random_state(random_state)
-        component = rng.choice(len(self.weights_), size=n_samples, p=self.weights_)
-        Y = rng.uniform(size=(n_samples, self.means_.shape[1])) < self.means_[component]
-        return Y.astype(np.uint8), component.astype(np.int64)
-
-    def covariance(self) -> NDArray[np.float64]:
-        """Return the covariance matrix of the labels (thesis, eq. 3.3)."""
-        check_is_fitted(self)
-        return mixture_covariance(self.weights_, self.means_)
 
     def _log_joint(self, Y: Matrix) -> NDArray[np.float64]:
         check_is_fitted(self)

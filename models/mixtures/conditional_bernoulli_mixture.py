@@ -34,7 +34,6 @@ from setwise.models.mixtures.mixture_storage import (
     linear_mixture,
     stored_mixture,
 )
-from setwise.models.mixtures.mode_fitting import fit_for_modes
 from setwise.models.mixtures.support.mixture_support import distinct_sets
 from setwise.models.storage.checks import checked_array
 from setwise.models.storage.fields import (
@@ -60,7 +59,6 @@ _LEAST_LANDMARKS = 100
 
 
 _CHOICES = {
-    "objective": ("likelihood", "mode"),
     "experts": ("shared", "separate"),
     "features": ("auto", "linear", "kernel"),
 }
@@ -75,11 +73,6 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
     ----------
     n_components : int, default 50
         Fewer are fitted, with a warning, if there are fewer distinct label sets.
-    objective : {"likelihood", "mode"}, default "likelihood"
-        What is maximised: the probability of the label sets, or the accuracy of the most probable
-        set. ``"mode"`` continues after EM, see `mixtures.mode_fitting`, if that gains more than
-        two standard errors of set accuracy on rows set aside. Its probabilities
-        are flatter than the observed frequencies.
     experts : {"shared", "separate"}, default "shared"
         Whether components share one classifier per label, with a bias per component, or each have
         their own classifiers.
@@ -154,8 +147,6 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
     l1_ratio_ : float
     alpha_, gate_alpha_ : ndarray, float
         Penalty strengths used.
-    sharpness_ : float
-        Power of the probabilities in mode fitting; 1 is the likelihood.
     n_iter_ : int
         EM steps to the parameters.
     reports_ : tuple of StepReport
@@ -187,13 +178,12 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
     l1_ratio_: float
     alpha_: NDArray[np.float64]
     gate_alpha_: float
-    sharpness_: float
     n_iter_: int
     reports_: tuple[StepReport, ...]
     n_features_in_: int
     classes_: NDArray[np.int64]
     stored = (
-        StoredParameters("params"),
+        StoredParameters("params", retired=("objective",)),
         *STORED_WEIGHTING,
         StoredArray("share", "share_", np.float64, ("components",)),
         StoredArray("rates", "rates_", np.float64, ("components", "labels")),
@@ -216,7 +206,6 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
         StoredSetting("allow_empty", "allow_empty_", bool),
         StoredSetting("l1_ratio", "l1_ratio_", float),
         StoredSetting("gate_alpha", "gate_alpha_", float),
-        StoredSetting("sharpness", "sharpness_", float, default=1.0),
         StoredSetting("n_iter", "n_iter_", int),
         StoredSetting("reports", "step_reports_", list),
     )
@@ -225,7 +214,6 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
         self,
         n_components: int = 50,
         *,
-        objective: Literal["likelihood", "mode"] = "likelihood",
         experts: Literal["shared", "separate"] = "shared",
         alpha: Literal["auto"] | float | NDArray[np.float64] = "auto",
         gate_alpha: Literal["auto"] | float = "auto",
@@ -249,7 +237,6 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.n_components = n_components
-        self.objective = objective
         self.experts = experts
         self.alpha = alpha
         self.gate_alpha = gate_alpha
@@ -316,18 +303,12 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
             rows = self.weighting_.transform(validation[0])
             held_out = self._describe(Documents.of(rows, as_labels(validation[1])))
         params = {**self.get_params(deep=False), "l1_ratio": self.l1_ratio_}
-        for name in ("objective", "weighting", "features", "random_state"):
+        for name in ("weighting", "features", "random_state"):
             del params[name]
         with warnings.catch_warnings():
             # Each trial would warn; `_keep` warns once.
             warnings.simplefilter("ignore", ComponentWarning)
-            search = MixtureSearch(**params)
-            found = search.find(everything, held_out, seed, rng)
-            self.sharpness_ = 1.0
-            if self.objective == "mode":
-                found, self.sharpness_ = fit_for_modes(
-                    search, found, everything, held_out, seed=seed, rng=rng
-                )
+            found = MixtureSearch(**params).find(everything, held_out, seed, rng)
         if not found.run.converged and self.tol > 0.0:
             warnings.warn(
                 f"EM was still moving after {self.max_iter} steps: raise max_iter or tol",
@@ -396,14 +377,8 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
             raise ValueError(
                 f"validation_fraction must lie in (0, 1); it is {self.validation_fraction}"
             )
-        if self.experts == "separate":
-            self._check_separate()
-
-    def _check_separate(self) -> None:
-        if not self.smoothing > 0.0:
+        if self.experts == "separate" and not self.smoothing > 0.0:
             raise ValueError(f"smoothing must be positive; it is {self.smoothing}")
-        if self.objective == "mode" and self.per_component:
-            raise ValueError('per_component scales penalties by component: objective="mode" cannot')
 
     def describe_components(
         self, n_labels: int = 5, n_features: int = 10
@@ -472,7 +447,7 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
         model.gate_, model.experts_ = found["linear_"].gate, found["linear_"].expert
         model.support_ = found["linear_"].support
         model.mixture_ = as_mixture(model.gate_, model.experts_, model.n_jobs)
-        for name in ("share", "rates", "typical", "alpha", "l1_ratio", "gate_alpha", "sharpness"):
+        for name in ("share", "rates", "typical", "alpha", "l1_ratio", "gate_alpha"):
             setattr(model, f"{name}_", found[name])
         model.n_iter_, model.allow_empty_ = found["n_iter"], found["allow_empty"]
         model.reports_ = tuple(StepReport.from_json(stored) for stored in found["reports"])

@@ -4,36 +4,24 @@ For one document the mixture is a Bernoulli mixture with weights :math:`\pi_k(x)
 probabilities :math:`\mu_{kl}(x)`, from which everything here follows exactly.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
-from scipy.special import expit
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.labels.binary_relevance import as_labels
 from setwise.models.labels.scaling import FeatureWeighting
-from setwise.models.mixtures.bernoulli_mixture import mixture_covariance
 from setwise.models.mixtures.kernel_map import KernelMap
 from setwise.models.mixtures.mixture_em import responsibilities
-from setwise.models.mixtures.mixture_explanation import (
-    SetExplanation,
-    explain_set,
-    label_correlation,
-)
 from setwise.models.mixtures.mixture_measure import Logits
 from setwise.models.mixtures.mixture_mode import DEFAULT_LIMIT, MixtureSets, most_probable_sets
 from setwise.models.mixtures.mixture_scoring import Mixture
-from setwise.models.mixtures.support.mixture_support import (
-    SOURCE_SUPPORT,
-    support_log_probabilities,
-)
-from setwise.models.sets.candidates import CandidateSets, concatenate
-from setwise.models.sets.f_measure import ExpectedF1Sets, maximise_expected_f1
+from setwise.models.mixtures.support.mixture_support import support_log_probabilities
+from setwise.models.sets.candidates import concatenate
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -106,12 +94,6 @@ class MixtureInference:
         r"""Return the marginals :math:`\sum_k \pi_k \mu_{kl}`, shape (n_samples, n_labels)."""
         return np.concatenate([_marginals(*mixture) for mixture in self.batches(X)])
 
-    def decision_function(self, X: Matrix) -> NDArray[np.float64]:
-        """Return the log-odds of the marginals, in nats, shape (n_samples, n_labels)."""
-        p = np.clip(self.predict_proba(X), 1e-15, 1.0 - 1e-15)
-        logits: NDArray[np.float64] = np.log(p) - np.log1p(-p)
-        return logits
-
     def log_probability(self, X: Matrix, Y: Matrix) -> NDArray[np.float64]:
         r"""Return :math:`\log p(y_n \mid x_n)` in nats, shape (n_samples,)."""
         check_is_fitted(self)
@@ -123,114 +105,6 @@ class MixtureInference:
         return np.concatenate(
             [support_log_probabilities(*mixture, self.support_) for mixture in self.batches(X)]
         )
-
-    def best_f1_sets(self, X: Matrix, *, support: bool = True) -> ExpectedF1Sets:
-        """Return the sets of highest expected F1.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-        support : bool, default True
-            Whether to restrict the distribution to label sets seen in training, which
-            regularises it; the answer may still be an unseen set. Otherwise the exact mixture.
-        """
-        parts = []
-        for log_weights, logits in self.batches(X):
-            if support:
-                scores = support_log_probabilities(log_weights, logits, self.support_)
-                top = scores.max(axis=1, keepdims=True)
-                parts.append(self._best_in_support(np.exp(scores - top)))
-            else:
-                parts.append(
-                    maximise_expected_f1(
-                        product_weights=np.exp(log_weights),
-                        product_marginals=expit(logits),
-                        allow_empty=self.allow_empty_,
-                    )
-                )
-        return ExpectedF1Sets(
-            sp.csr_array(sp.vstack([part.sets for part in parts])),
-            np.concatenate([part.expected_f1 for part in parts]),
-        )
-
-    def _best_in_support(self, masses: NDArray[np.float64]) -> ExpectedF1Sets:
-        # Sets of negligible mass do not affect the result.
-        document, which = np.nonzero(masses > 1e-9)
-        sets = self.support_[which]
-        candidates = CandidateSets(
-            np.searchsorted(document, np.arange(len(masses) + 1)).astype(np.int64),
-            sets.indptr.astype(np.int64),
-            sets.indices.astype(np.int32),
-            np.zeros(len(which)),
-            np.full(len(which), SOURCE_SUPPORT, dtype=np.uint8),
-            sets.shape[1],
-        )
-        return maximise_expected_f1(
-            candidates=candidates,
-            masses=masses[document, which],
-            allow_empty=self.allow_empty_,
-        )
-
-    def sample(
-        self,
-        X: Matrix,
-        n_samples: int = 1,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> NDArray[np.uint8]:
-        """Return sampled label sets (n_documents, n_samples, n_labels).
-
-        A component is drawn first, then each label of it (thesis, section 3.6.1).
-        """
-        rng = check_random_state(random_state)
-        parts = []
-        for log_weights, logits in self.batches(X):
-            cumulative = np.cumsum(np.exp(log_weights), axis=1)
-            u = rng.uniform(size=(len(logits), n_samples, 1)) * cumulative[:, None, -1:]
-            component = (u > cumulative[:, None, :]).sum(axis=2)
-            p = expit(logits)[np.arange(len(logits))[:, None], component]
-            parts.append((rng.uniform(size=p.shape) < p).astype(np.uint8))
-        return np.concatenate(parts)
-
-    def covariance(self, x: Matrix) -> NDArray[np.float64]:
-        """Return the covariance of the labels of one document (thesis, eq. 3.3).
-
-        Parameters
-        ----------
-        x : array-like or sparse of shape (1, n_features)
-        """
-        log_weights, logits = self._one(x)
-        return mixture_covariance(np.exp(log_weights), expit(logits))
-
-    def correlation(self, x: Matrix) -> NDArray[np.float64]:
-        """Return the Pearson correlation of one document's labels."""
-        log_weights, logits = self._one(x)
-        return label_correlation(np.exp(log_weights), expit(logits))
-
-    def explain(self, x: Matrix, labels: Sequence[int] | None = None) -> SetExplanation:
-        """Explain a document's label set, by default the most probable one.
-
-        Parameters
-        ----------
-        x : array-like or sparse of shape (1, n_features)
-        labels : sequence of int, optional
-            Label columns of the set.
-        """
-        log_weights, logits = self._one(x)
-        if labels is None:
-            found = most_probable_sets([log_weights], [logits], allow_empty=self.allow_empty_)
-            labels = found.candidates.labels.tolist()
-        return explain_set(log_weights, logits, labels)
-
-    def score(self, X: Matrix, Y: Matrix) -> float:
-        """Return the set accuracy of `predict`, in [0, 1]."""
-        truth = as_labels(Y).toarray()
-        return float((self.predict(X) == truth).all(axis=1).mean())
-
-    def _one(self, x: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        log_weights, logits = self.parameters(x)
-        if len(logits) != 1:
-            raise ValueError(f"one document is described at a time; x has {len(logits)} rows")
-        return log_weights[0], logits[0]
 
     def batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """Yield the `parameters` of consecutive batches of documents."""

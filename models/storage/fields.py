@@ -119,10 +119,13 @@ class StoredParameters(NamedTuple):
         Name of the setting; if empty, the settings are the parameters.
     ranges : mapping from str to (low, high)
         Ranges of parameters that predictions use.
+    retired : tuple of str
+        Parameters of earlier releases, which did not change how a fitted part predicts; ignored.
     """
 
     name: str
     ranges: Mapping[str, tuple[float, float]] = {}
+    retired: tuple[str, ...] = ()
 
 
 class StoredPiece(NamedTuple):

@@ -185,7 +185,7 @@ def _read_fields(
         match one:
             case StoredParameters():
                 own = _setting(settings, one.name) if one.name else settings
-                found["parameters"] = _checked_parameters(part, own, one.ranges)
+                found["parameters"] = _checked_parameters(part, own, one)
             case StoredSetting():
                 found[one.name] = _checked_setting(settings, one)
                 if one.length:
@@ -344,20 +344,19 @@ def _parameters(part: Any) -> dict[str, Any]:  # noqa: ANN401  # an estimator
     return stored
 
 
-def _checked_parameters(
-    owner: type, stored: object, ranges: Mapping[str, tuple[float, float]]
-) -> dict[str, Any]:
+def _checked_parameters(owner: type, stored: object, one: StoredParameters) -> dict[str, Any]:
     declared = signature(owner).parameters
-    own = checked_value("parameters", stored, dict)
+    given = checked_value("parameters", stored, dict)
+    own = {name: value for name, value in given.items() if name not in one.retired}
     for name, value in own.items():
         if name not in declared:
             raise ValueError(f"parameter {shown(name)} is unknown")
         if not _suits(value, declared[name].annotation) or (name == "n_jobs" and value is not None):
             raise ValueError(f"parameter {name!r} is {shown(value)}, which it cannot be")
-        low, high = ranges.get(name, (-np.inf, np.inf))
-        if name in ranges and not low <= value <= high:
+        low, high = one.ranges.get(name, (-np.inf, np.inf))
+        if name in one.ranges and not low <= value <= high:
             raise ValueError(f"parameter {name!r} is {shown(value)}, not {low} to {high}")
-    return dict(own)
+    return own
 
 
 def _suits(value: object, annotation: Any) -> bool:  # noqa: ANN401  # any annotation

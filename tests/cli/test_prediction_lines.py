@@ -7,6 +7,7 @@ import multiprocessing
 import pytest
 
 from setwise.models.data.datasets import DataError
+from setwise.models.predictor import most_likely
 from setwise.models.training import TrainingOptions, train
 from setwise.service.cli import prediction_lines
 from setwise.service.cli.prediction_lines import LIKELY_LABELS, LinePredictor, predicted_lines
@@ -39,15 +40,15 @@ def stories(n):
 
 def record(predictor, predictions, row, id_, top):
     """A prediction by way of objects: what the lines are put together to equal."""
-    ranked = predictions.ranked(row)
+    ranked, chances = predictions.ranked(row), predictions.marginals[row].tolist()
     return {
         "id": id_,
         "labels": ranked[0].labels,
         "confidence": ranked[0].confidence,
         "candidates": [candidate._asdict() for candidate in ranked[:top]],
         "marginals": [
-            {"label": label, "probability": probability}
-            for label, probability in predictions.likely_labels(row, LIKELY_LABELS)
+            {"label": predictions.label_names[label], "probability": chances[label]}
+            for label in most_likely(predictions.marginals, LIKELY_LABELS)[row].tolist()
         ],
         "known_features": int(predictions.known_features[row]),
         "model_version": predictor.version,

@@ -53,13 +53,6 @@ class Gate:
     coef: sp.csr_array
     intercept: NDArray[np.float64]
 
-    def log_probabilities(self, X: sp.csr_array) -> NDArray[np.float64]:
-        r"""Return :math:`\log \pi_k(x)` in nats, shape (n, n_components)."""
-        z = np.asarray((X @ self.coef.T).toarray(), dtype=np.float64) + self.intercept
-        z -= z.max(axis=1, keepdims=True)
-        shifted: NDArray[np.float64] = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
-        return shifted
-
     def penalty(self, alpha: float, l1_ratio: float) -> float:
         """Return the elastic-net penalty of the coefficients."""
         values = self.coef.data

@@ -12,8 +12,6 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-SOURCE_SUPPORT = 4
-
 # Terms this much smaller than the largest, in nats, do not change a sum of doubles.
 _INVISIBLE = 40.0
 

@@ -11,13 +11,10 @@ from typing import Self
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from setwise.models.labels.isotonic import IsotonicCurve
-from setwise.models.mixtures.support.sized_marginals import Products, WeightedSets, tabulate
-from setwise.models.sets.f_measure import ExpectedF1Sets, maximise_from_sized_marginals
 from setwise.models.storage.fields import StoredArray
 from setwise.models.storage.state import StoredPart
 
@@ -77,32 +74,6 @@ def support_sized_marginals(log_p: NDArray[np.float64], support: sp.csr_array) -
     p /= p.sum(axis=1, keepdims=True)
     labels, sizes = np.divmod(pairs, support.shape[1] + 1)
     return SizedMarginals(np.asarray(p @ incidence), labels, sizes, support.shape[1])
-
-
-def mixture_sized_marginals(
-    log_weights: ArrayLike, logits: ArrayLike, max_size: int, *, allow_empty: bool
-) -> SizedMarginals:
-    """Return exact sized marginals of mixtures, up to a size.
-
-    Parameters
-    ----------
-    log_weights : array-like of shape (n_documents, n_components)
-        Log-weights, in nats; normalised here.
-    logits : array-like of shape (n_documents, n_components, n_labels)
-        Log-odds of the labels inside the components.
-    max_size : int
-        Larger sets are left out.
-    allow_empty : bool
-        If False, the distribution is conditioned on a non-empty set.
-    """
-    z = np.asarray(logits, dtype=np.float64)
-    weights = np.exp(np.asarray(log_weights, dtype=np.float64))
-    weights /= weights.sum(axis=1, keepdims=True)
-    n_labels = z.shape[2]
-    P: NDArray[np.float64] = _tabulate_all(weights, expit(z), max_size, allow_empty)
-    labels = np.repeat(np.arange(n_labels), max_size)
-    sizes = np.tile(np.arange(1, max_size + 1), n_labels)
-    return SizedMarginals(P, labels, sizes, n_labels)
 
 
 class SizedMarginalCalibrator(StoredPart, BaseEstimator):
@@ -188,23 +159,6 @@ class SizedMarginalCalibrator(StoredPart, BaseEstimator):
         calibrated = SizedMarginals(P, marginals.labels, marginals.sizes, marginals.n_labels)
         return calibrated, np.maximum(1.0 - P @ (1.0 / marginals.sizes), 0.0)
 
-    def best_f1_sets(self, marginals: SizedMarginals, *, allow_empty: bool) -> ExpectedF1Sets:
-        """Return the sets of highest expected F1 under the calibrated marginals.
-
-        Raises
-        ------
-        ValueError
-            If a document has no mass after calibration.
-        """
-        calibrated, p_empty = self.transform(marginals)
-        return maximise_from_sized_marginals(
-            calibrated.P,
-            p_empty if allow_empty else np.zeros_like(p_empty),
-            calibrated.labels,
-            calibrated.sizes,
-            calibrated.n_labels,
-        )
-
 
 def _occurrences(marginals: SizedMarginals, Y: sp.csr_array) -> NDArray[np.float64]:
     """Return 1 where a pair holds for a document, shape (n, n_pairs)."""
@@ -241,22 +195,4 @@ def _calibrate(
                 low, high = knots[above - 1], knots[above]
                 share = (p - low) / (high - low)
                 out[i, pair] = values[above - 1] + share * (values[above] - values[above - 1])
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _tabulate_all(
-    weights: NDArray[np.float64], means: NDArray[np.float64], max_size: int, allow_empty: bool
-) -> NDArray[np.float64]:
-    n, _, n_labels = means.shape
-    out = np.zeros((n, n_labels * max_size))
-    present = np.empty(n_labels, dtype=np.int32)
-    nothing = WeightedSets(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0))
-    for i in range(n):
-        table, p_empty = tabulate(nothing, 0, 0, Products(weights[i], means[i]), present)
-        factor = 1.0 if allow_empty else 1.0 / max(1.0 - p_empty, 1e-12)
-        for row in range(table.shape[0]):
-            start = present[row] * max_size
-            for s in range(min(max_size, table.shape[1])):
-                out[i, start + s] = factor * table[row, s]
     return out

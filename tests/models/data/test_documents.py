@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.models.data.documents import iter_documents, read_documents
-from setwise.models.data.lines import DataError, DataWarning
+from setwise.models.data.documents import parse_document, read_documents
+from setwise.models.data.lines import DataError, DataWarning, read_lines
 
 GOOD = {"id": "a", "text": "Fever and cough.", "labels": ["x", "y"]}
 
@@ -169,9 +169,16 @@ def test_progress_never_falls_and_ends_at_one(tmp_path):
 # --- documents to predict ---------------------------------------------------------------------
 
 
+def to_predict(path):
+    for number, line in read_lines(path):
+        document = parse_document(path, number, line)
+        if document is not None:
+            yield number, document
+
+
 def test_texts_features_and_labelled_documents_can_be_predicted(tmp_path):
     path = write(tmp_path, {"text": "a"}, "", {"id": "7", "features": {"x": 1, "y": -0.5}}, GOOD)
-    found = [(number, d.id, d.text, d.features) for number, d in iter_documents(path)]
+    found = [(number, d.id, d.text, d.features) for number, d in to_predict(path)]
     assert found == [
         (1, None, "a", None),
         (3, "7", None, {"x": 1.0, "y": -0.5}),
@@ -197,7 +204,7 @@ def test_texts_features_and_labelled_documents_can_be_predicted(tmp_path):
     ],
 )
 def test_a_bad_document_to_predict_is_named(tmp_path, record, fault):
-    lines = iter_documents(write(tmp_path, {"text": "good"}, record))
+    lines = to_predict(write(tmp_path, {"text": "good"}, record))
     assert next(lines)[0] == 1
     with pytest.raises(DataError, match=r"line 2: " + re.escape(fault)):
         next(lines)
@@ -205,7 +212,7 @@ def test_a_bad_document_to_predict_is_named(tmp_path, record, fault):
 
 def refusal(path):
     try:
-        list(iter_documents(path))
+        list(to_predict(path))
     except DataError as error:
         return str(error)
     return None
@@ -224,7 +231,7 @@ def test_reading_to_predict_takes_constant_memory(tmp_path):
     def peak(n):
         path = write(tmp_path, *({"text": "word " * 200} for _ in range(n)), name=f"{n}.jsonl")
         tracemalloc.start()
-        for _ in iter_documents(path):
+        for _ in to_predict(path):
             pass
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()

@@ -1,11 +1,13 @@
 """Explanations: what they name is what the predictor uses, whatever the method."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from setwise.models.evaluation.explanation import (
+    _by_mixture,
     describe_model,
     document_row,
     explain_rows,
@@ -13,7 +15,7 @@ from setwise.models.evaluation.explanation import (
     weigh_terms,
 )
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
-from setwise.models.predictor import UnknownFeatures
+from setwise.models.predictor import RankedSet, UnknownFeatures
 from setwise.models.training import METHODS, TrainingOptions, TrainingWarning, train
 from tests.models.corpora import dataset, texts
 
@@ -124,6 +126,24 @@ def test_a_mixture_names_the_labels_that_brought_another_one():
         assert sum(part.share for part in why.components) == pytest.approx(1.0)
 
 
+def test_a_label_is_explained_by_the_labels_that_brought_it():
+    """Labels 0, 1 and 2 come together in one component; 2 alone is hardly likely."""
+    mu = np.array([[0.95, 0.9, 0.8, 0.1], [0.3, 0.3, 0.05, 0.1]])
+    log_weights, logits = np.log([[0.55, 0.45]]), np.log(mu / (1 - mu))[None]
+    mixture = SimpleNamespace(parameters=lambda row: (log_weights, logits))
+    ranked = [RankedSet(("lake", "water", "reflection"), 0.6, 0.4)]
+    why = _by_mixture(
+        mixture, None, ranked, [0, 1, 2], [(), (), ()], component_labels={0: (), 1: ()}
+    )
+    third = why.reasons[2]
+    assert third.probability < 0.5 < third.given_others
+    assert third.sentence == "`reflection` was added because `lake` and `water` are likely"
+    assert why.reasons[0].sentence == "`lake` has probability 0.66 on its own"
+    assert why.joint > why.product
+    assert why.components[0].component == 0
+    assert why.components[0].share > why.components[0].weight
+
+
 def test_the_empty_set_is_explained_without_a_reason():
     rng = np.random.default_rng(0)
     X = rng.random((200, 3)) * (rng.random((200, 3)) < 0.3)
@@ -146,9 +166,9 @@ def test_documents_become_the_rows_that_are_predicted():
 
 def test_documents_that_the_model_cannot_read_are_refused():
     of_text, of_vectors = fitted("br", texts()), fitted("br", pictures())
-    with pytest.raises(ValueError, match="give text, not features"):
+    with pytest.raises(ValueError, match="send text, not features"):
         document_row(of_text, {"f0": 1.0})
-    with pytest.raises(ValueError, match="give features, not text"):
+    with pytest.raises(ValueError, match="send features, not text"):
         document_row(of_vectors, "a lake")
     with pytest.raises(UnknownFeatures, match="'moon'"):
         document_row(of_vectors, {"moon": 1.0})

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -13,6 +14,7 @@ from setwise.models.mixtures.bernoulli_mixture import (
     _run,
     mixture_covariance,
 )
+from setwise.models.mixtures.mixture_explanation import label_correlation
 
 
 def every_set(n_labels: int) -> np.ndarray:
@@ -23,6 +25,10 @@ def sets_of(seed: int, n: int = 200, n_labels: int = 6) -> np.ndarray:
     rng = np.random.default_rng(seed)
     means = rng.beta(0.5, 0.8, size=(3, n_labels))
     return (rng.uniform(size=(n, n_labels)) < means[rng.integers(3, size=n)]).astype(np.uint8)
+
+
+def log_probability(model: BernoulliMixture, Y: np.ndarray) -> np.ndarray:
+    return logsumexp(model._log_joint(Y), axis=1)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -36,7 +42,7 @@ def test_objective_never_falls_at_any_step(seed: int) -> None:
 
 def test_probabilities_sum_to_one_over_all_sets() -> None:
     model = BernoulliMixture(3, random_state=0, tol=1e-4).fit(sets_of(1))
-    assert np.exp(model.score_samples(every_set(6))).sum() == pytest.approx(1.0)
+    assert np.exp(log_probability(model, every_set(6))).sum() == pytest.approx(1.0)
     np.testing.assert_allclose(model.predict_proba(every_set(6)).sum(axis=1), 1.0)
 
 
@@ -74,17 +80,18 @@ def test_best_of_several_starts_is_kept() -> None:
     assert several > np.median(one)
 
 
-def test_covariance_equals_enumeration_and_sampling() -> None:
+def test_covariance_and_correlation_equal_enumeration() -> None:
     model = BernoulliMixture(3, random_state=0, tol=1e-4).fit(sets_of(5))
     sets = every_set(6)
-    p = np.exp(model.score_samples(sets))
+    p = np.exp(log_probability(model, sets))
     mean = p @ sets
     expected = (sets - mean).T @ ((sets - mean) * p[:, None])
-    np.testing.assert_allclose(model.covariance(), expected, atol=1e-12)
-    draws, component = model.sample(20_000, random_state=0)
-    np.testing.assert_allclose(np.cov(draws.T), expected, atol=0.02)
-    share = np.bincount(component, minlength=3) / 20_000
-    np.testing.assert_allclose(share, model.weights_, atol=0.02)
+    fitted = model.weights_, model.means_
+    np.testing.assert_allclose(mixture_covariance(*fitted), expected, atol=1e-12)
+    deviation = np.sqrt(np.diag(expected))
+    np.testing.assert_allclose(
+        label_correlation(*fitted), expected / np.outer(deviation, deviation), atol=1e-9
+    )
 
 
 def test_two_components_may_leave_labels_uncorrelated() -> None:
@@ -106,7 +113,7 @@ def test_unfinished_fit_says_so() -> None:
 
 def test_unseen_label_and_single_label_stay_possible() -> None:
     model = BernoulliMixture(2, random_state=0).fit([[1, 0, 0], [0, 1, 0], [1, 0, 0]])
-    assert np.isfinite(model.score_samples([[0, 0, 1]])).all()
+    assert np.isfinite(log_probability(model, [[0, 0, 1]])).all()
     alone = BernoulliMixture(1, random_state=0).fit([[1], [0], [1]])
     assert 0.5 < alone.means_[0, 0] < 0.8
 
@@ -129,7 +136,7 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="all sample weights are zero"):
         BernoulliMixture(1).fit([[1, 0]], sample_weight=[0.0])
     with pytest.raises(ValueError, match="expecting 2 features"):
-        BernoulliMixture(1).fit([[1, 0], [0, 1]]).score_samples([[1, 0, 0]])
+        BernoulliMixture(1).fit([[1, 0], [0, 1]]).predict_proba([[1, 0, 0]])
 
 
 class OfThresholdedReals(BernoulliMixture):

@@ -9,9 +9,9 @@ from setwise.models.mixtures.support.mixture_support import distinct_sets, suppo
 from setwise.models.mixtures.support.sized_calibration import (
     SizedMarginalCalibrator,
     SizedMarginals,
-    mixture_sized_marginals,
     support_sized_marginals,
 )
+from setwise.models.mixtures.support.support_decider import SupportDecider
 from setwise.models.sets.f_measure import maximise_expected_f1
 
 
@@ -24,24 +24,16 @@ def mixtures(seed: int, n: int = 12, n_labels: int = 5) -> tuple[np.ndarray, np.
     return np.log(rng.dirichlet(np.ones(3), size=n)), rng.normal(size=(n, 3, n_labels)) * 2
 
 
+def marginals_of(log_weights: np.ndarray, logits: np.ndarray, largest: int = 5) -> SizedMarginals:
+    """Sized marginals of the mixtures on all sets of at most so many labels."""
+    sets = every_set(logits.shape[2])
+    support = csr_array(sets[sets.sum(axis=1) <= largest].astype(np.uint8))
+    return support_sized_marginals(support_log_probabilities(log_weights, logits, support), support)
+
+
 def as_marginals(P: np.ndarray, pairs: list[tuple[int, int]], n_labels: int) -> SizedMarginals:
     labels, sizes = np.array(pairs).T
     return SizedMarginals(P, labels, sizes, n_labels)
-
-
-@pytest.mark.parametrize("allow_empty", [True, False])
-def test_marginals_of_a_mixture_equal_enumeration(allow_empty: bool) -> None:
-    log_weights, logits = mixtures(0)
-    sets = every_set(5)
-    everything = csr_array(sets.astype(np.uint8))
-    p = np.exp(support_log_probabilities(log_weights, logits, everything))
-    if not allow_empty:
-        p[:, 0] = 0.0
-        p /= p.sum(axis=1, keepdims=True)
-    found = mixture_sized_marginals(log_weights, logits, 5, allow_empty=allow_empty)
-    for pair, (label, size) in enumerate(zip(found.labels, found.sizes, strict=True)):
-        holds = (sets[:, label] == 1) & (sets.sum(axis=1) == size)
-        np.testing.assert_allclose(found.P[:, pair], p[:, holds].sum(axis=1), atol=1e-12)
 
 
 def test_marginals_of_a_support_equal_enumeration_and_ignore_factors() -> None:
@@ -101,7 +93,7 @@ def test_calibration_of_true_marginals_changes_little() -> None:
     rng = np.random.default_rng(4)
     component = (rng.uniform(size=(20_000, 1)) > np.exp(log_weights).cumsum(axis=1)).sum(axis=1)
     Y = rng.uniform(size=(20_000, 5)) < expit(logits[np.arange(20_000), component])
-    marginals = mixture_sized_marginals(log_weights, logits, 5, allow_empty=True)
+    marginals = marginals_of(log_weights, logits)
     calibrator = SizedMarginalCalibrator().fit(marginals, csr_array(Y.astype(np.uint8)))
     calibrated, p_empty = calibrator.transform(marginals)
     assert np.abs(calibrated.P - marginals.P).mean() < 0.01
@@ -109,13 +101,13 @@ def test_calibration_of_true_marginals_changes_little() -> None:
     exact = maximise_expected_f1(
         product_weights=np.exp(log_weights), product_marginals=expit(logits)
     ).sets.toarray()
-    chosen = calibrator.best_f1_sets(marginals, allow_empty=True).sets.toarray()
+    chosen = SupportDecider(calibrator).decide(marginals, allow_empty=True).toarray()
     assert (chosen == exact).all(axis=1).mean() > 0.8
 
 
 def test_a_calibrator_survives_its_state_and_refuses_others() -> None:
     log_weights, logits = mixtures(5, n=200)
-    marginals = mixture_sized_marginals(log_weights, logits, 3, allow_empty=True)
+    marginals = marginals_of(log_weights, logits, 3)
     Y = csr_array((np.random.default_rng(5).uniform(size=(200, 5)) < 0.3).astype(np.uint8))
     calibrator = SizedMarginalCalibrator().fit(marginals, Y)
     arrays, settings = calibrator.get_state()
@@ -127,7 +119,7 @@ def test_a_calibrator_survives_its_state_and_refuses_others() -> None:
         SizedMarginalCalibrator.from_state(
             {**arrays, "curve_of": arrays["curve_of"] + 999}, settings
         )
-    fewer = mixture_sized_marginals(log_weights, logits, 2, allow_empty=True)
+    fewer = marginals_of(log_weights, logits, 2)
     with pytest.raises(ValueError, match="10 pairs; the calibrator knows 15"):
         calibrator.transform(fewer)
     with pytest.raises(ValueError, match="these marginals need"):
