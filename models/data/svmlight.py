@@ -3,9 +3,9 @@
 import re
 from array import array
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -21,10 +21,6 @@ _NUMBER = re.compile(
 )
 _MAX_FEATURES = 2**31 - 1  # column indices are int32
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
-_POWERS = 10.0 ** np.arange(23)  # all exact
-_LINE_FEED, _SPACE, _PLUS, _MINUS, _POINT, _COLON = b"\n +-.:"
-_ZERO, _NINE, _LARGE_E, _SMALL_E = b"09Ee"
-_BLOCK = 1 << 20  # bytes parsed at a time
 _ORDER = "number features from 1, in ascending order, each once"
 
 
@@ -63,33 +59,42 @@ def read_svmlight(
     DataError
         At the first invalid line, or if there is no document.
     """
-    limit = _MAX_FEATURES if n_features is None else n_features
-    parser = _Parser(path, n_labels, limit)
-    rows = _Rows(parser, limit)
+    parser = _Parser(path, n_labels, _MAX_FEATURES if n_features is None else n_features)
+    columns, values, ends = array("i"), array("d"), [0]
     label_sets: list[tuple[int, ...]] = []
     # Equal label fields share one tuple, because distinct sets are few.
     known_sets: dict[bytes, tuple[int, ...]] = {b"": ()}
-    try:
-        for number, line in read_lines(path, progress=progress, content=content):
-            if b"#" in line:
-                line = line.partition(b"#")[0]  # noqa: PLW2901 - the rest is a comment
-                if not line.strip():
-                    continue
-            label_field, body = _split_labels(line)
-            if not label_field and not body:
-                cure = "start a document without labels with a space"
-                raise parser.error(number, "an empty line", cure)
-            labels = known_sets.get(label_field)
-            if labels is None:
-                labels = known_sets[label_field] = parser.labels(number, label_field)
-            label_sets.append(labels)
-            rows.add(number, body)
-    except DataError:
-        rows.flush()  # an error in a pending row is on an earlier line
-        raise
+    for number, line in read_lines(path, progress=progress, content=content):
+        if b"#" in line:
+            line = line.partition(b"#")[0]  # noqa: PLW2901 - the rest is a comment
+            if not line.strip():
+                continue
+        label_field, body = _split_labels(line)
+        if not label_field and not body:
+            cure = "start a document without labels with a space"
+            raise parser.error(number, "an empty line", cure)
+        labels = known_sets.get(label_field)
+        if labels is None:
+            labels = known_sets[label_field] = parser.labels(number, label_field)
+        label_sets.append(labels)
+        row_columns, row_values = parser.features(number, body)
+        columns.extend(row_columns)
+        values.extend(row_values)
+        ends.append(len(columns))
     if not label_sets:
         raise DataError(path, None, "the file holds no documents", "give one document a line")
-    return rows.matrix(n_features), label_sets
+    indices = np.frombuffer(columns, dtype=np.int32)
+    if n_features is None:
+        n_features = int(indices.max()) + 1 if len(indices) else 0
+    bounds: NDArray[Any] = np.array(ends, dtype=np.int64)
+    if ends[-1] <= np.iinfo(np.int32).max:
+        bounds = bounds.astype(np.int32)
+    X = csr_array(
+        (np.frombuffer(values, dtype=np.float64), indices, bounds),
+        shape=(len(label_sets), n_features),
+    )
+    X.has_sorted_indices = True  # the parser refuses unsorted rows
+    return X, label_sets
 
 
 def _split_labels(line: bytes) -> tuple[bytes, bytes]:
@@ -101,171 +106,6 @@ def _split_labels(line: bytes) -> tuple[bytes, bytes]:
     if b":" in label_field:  # an empty label set without its leading space
         return b"", b" " + line
     return label_field, space + rest
-
-
-class _Rows:
-    """Collects rows and parses them a block at a time."""
-
-    def __init__(self, parser: "_Parser", limit: int) -> None:
-        self._parser = parser
-        self._limit = limit
-        self._numbers: list[int] = []
-        self._bodies: list[bytes] = []
-        self._waiting = 0
-        self._columns, self._values = array("i"), array("d")
-        self._counts: list[NDArray[np.int64]] = []
-
-    def add(self, number: int, body: bytes) -> None:
-        self._numbers.append(number)
-        self._bodies.append(body)
-        self._waiting += len(body)
-        if self._waiting >= _BLOCK:
-            self.flush()
-
-    def flush(self) -> None:
-        """Parse the pending rows; those that are not plain in Python."""
-        text = b"".join(body + b"\n" for body in self._bodies)
-        n = len(self._bodies)
-        most = text.count(b":")
-        columns, values = np.empty(most, np.int32), np.empty(most, np.float64)
-        counts = np.zeros(n, np.int64)
-        content = np.frombuffer(text, np.uint8)
-        row = position = filled = 0
-        while row < n:
-            row, position, filled = _parse(
-                content, position, row, self._limit, columns, values, filled, counts
-            )
-            if row < n:
-                body = self._bodies[row]
-                row_columns, row_values = self._parser.features(self._numbers[row], body)
-                end = filled + len(row_columns)
-                columns[filled:end], values[filled:end] = row_columns, row_values
-                counts[row] = len(row_columns)
-                row, position, filled = row + 1, position + len(body) + 1, end
-        self._columns.frombytes(columns[:filled].tobytes())
-        self._values.frombytes(values[:filled].tobytes())
-        self._counts.append(counts)
-        self._numbers, self._bodies, self._waiting = [], [], 0
-
-    def matrix(self, n_features: int | None) -> csr_array:
-        """Return all rows; by default the largest index is the width."""
-        self.flush()
-        columns = np.frombuffer(self._columns, dtype=np.int32)
-        if n_features is None:
-            n_features = int(columns.max()) + 1 if len(columns) else 0
-        counts = np.concatenate(self._counts)
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        if indptr[-1] <= np.iinfo(np.int32).max:
-            indptr = indptr.astype(np.int32)
-        matrix = csr_array(
-            (np.frombuffer(self._values, dtype=np.float64), columns, indptr),
-            shape=(len(counts), n_features),
-        )
-        matrix.has_sorted_indices = True  # the parser rejects unsorted rows
-        return matrix
-
-
-# The compiled functions read plain numbers only: at most 15 digits and a power of ten up to 22, so
-# that one multiplication or division rounds as Python does. Python parses the others.
-
-
-@njit(cache=True, nogil=True)
-def _parse(  # noqa: PLR0917 - compiled functions take arguments by position
-    content: NDArray[np.uint8],
-    position: int,
-    row: int,
-    limit: int,
-    columns: NDArray[np.int32],
-    values: NDArray[np.float64],
-    filled: int,
-    counts: NDArray[np.int64],
-) -> tuple[int, int, int]:  # pragma: no cover - compiled
-    """Parse plain rows; return the row, position and count to resume from."""
-    while row < len(counts):
-        end, count = _parse_row(content, position, limit, columns[filled:], values[filled:])
-        if end < 0:
-            break
-        counts[row] = count
-        filled += count
-        position = end
-        row += 1
-    return row, position, filled
-
-
-@njit(cache=True, nogil=True)
-def _parse_row(
-    content: NDArray[np.uint8],
-    start: int,
-    limit: int,
-    columns: NDArray[np.int32],
-    values: NDArray[np.float64],
-) -> tuple[int, int]:  # pragma: no cover - compiled
-    """Return the next row's start and this row's length, or -1."""
-    at = start
-    previous = 0
-    count = 0
-    while True:
-        while content[at] == _SPACE:
-            at += 1
-        if content[at] == _LINE_FEED:
-            return at + 1, count
-        index, digits, at = _parse_digits(content, at, 10)
-        if at == start or digits == 0 or content[at] != _COLON or not previous < index <= limit:
-            return -1, 0
-        value, at = _parse_number(content, at + 1)
-        if at < 0 or not (content[at] == _SPACE or content[at] == _LINE_FEED):
-            return -1, 0
-        columns[count] = index - 1
-        values[count] = value
-        previous = index
-        count += 1
-
-
-@njit(cache=True, nogil=True)
-def _parse_number(
-    content: NDArray[np.uint8], at: int
-) -> tuple[float, int]:  # pragma: no cover - compiled
-    """Return the decimal here and its end, -1 if not plain."""
-    negative = content[at] == _MINUS
-    if negative or content[at] == _PLUS:
-        at += 1
-    mantissa, digits, at = _parse_digits(content, at, 16)
-    power = 0
-    if content[at] == _POINT:
-        fraction, places, at = _parse_digits(content, at + 1, 16)
-        if digits + places <= 15:
-            mantissa = mantissa * 10**places + fraction
-        digits += places
-        power = -places
-    if not 0 < digits <= 15:
-        return 0.0, -1
-    if content[at] == _SMALL_E or content[at] == _LARGE_E:
-        at += 1
-        falling = content[at] == _MINUS
-        if falling or content[at] == _PLUS:
-            at += 1
-        exponent, places, at = _parse_digits(content, at, 3)
-        if places == 0:
-            return 0.0, -1
-        power += -exponent if falling else exponent
-    if not -22 <= power <= 22:
-        return 0.0, -1
-    value = mantissa * _POWERS[power] if power >= 0 else mantissa / _POWERS[-power]
-    return (-value if negative else value), at
-
-
-@njit(cache=True, nogil=True)
-def _parse_digits(
-    content: NDArray[np.uint8], at: int, most: int
-) -> tuple[int, int, int]:  # pragma: no cover - compiled
-    """Return the integer here, its digits (at most `most`) and its end."""
-    number = 0
-    digits = 0
-    while digits < most and _ZERO <= content[at] <= _NINE:
-        number = number * 10 + int(content[at]) - _ZERO
-        digits += 1
-        at += 1
-    return number, digits, at
 
 
 class _Parser:
@@ -314,7 +154,7 @@ class _Parser:
         if any(map(int.__ge__, columns, columns[1:])):
             raise self._fault(number, body)
         # A decimal beyond float32 would silently become infinite.
-        if not all(-_FLOAT32_MAX <= value <= _FLOAT32_MAX for value in values):
+        if max(map(abs, values), default=0.0) > _FLOAT32_MAX:
             raise self._fault(number, body)
         return columns, values
 

@@ -1,5 +1,6 @@
 """Plug-in estimate of the automation possible at a target."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -8,29 +9,19 @@ from numpy.typing import ArrayLike
 
 from setwise.models.evaluation.reliability import noisy_rows
 
+AUTOMATION_TARGETS = (0.8, 0.9, 0.95, 0.99)
 LEAST_ABOVE = 20
 """Minimum number of rows above a threshold to estimate its accuracy."""
 
 
 @dataclass(frozen=True)
 class Automation:
-    """Results of the lowest threshold whose estimated accuracy reaches a target.
-
-    Attributes
-    ----------
-    target : float
-    threshold : float or None
-        None if no threshold reaches the target.
-    coverage : float
-        Weighted share of the rows at or above it, in [0, 1].
-    accuracy : float or None
-        Estimated accuracy of those rows; corrected for noise, so it may exceed 1.
-    """
+    """Results of the lowest threshold whose estimated accuracy reaches a target."""
 
     target: float
-    threshold: float | None
-    coverage: float
-    accuracy: float | None
+    threshold: float | None  # None if no threshold reaches the target
+    coverage: float  # weighted share of the rows at or above it, in [0, 1]
+    accuracy: float | None  # of those rows, estimated; corrected for noise, it may exceed 1
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers."""
@@ -45,15 +36,17 @@ def automation_at(
     alpha: ArrayLike = 0.0,
     beta: ArrayLike = 0.0,
     sample_weight: ArrayLike | None = None,
+    least: int = LEAST_ABOVE,
 ) -> Automation:
     """Find the lowest threshold with an estimated accuracy of ``target``.
 
-    It holds for these rows without a guarantee; for guaranteed thresholds see
-    `setwise.models.guarantees.thresholds`.
+    It is chosen and evaluated on the same rows, so it has no guarantee for new ones; for guaranteed
+    thresholds see `setwise.models.guarantees.thresholds`.
 
     Parameters
     ----------
     target : float
+        In (0, 1].
     confidence : array-like of shape (n,)
         In [0, 1].
     agreed : array-like of shape (n,)
@@ -62,6 +55,8 @@ def automation_at(
         Noise rates of the answers.
     sample_weight : array-like of shape (n,), optional
         Positive.
+    least : int, default 20
+        Minimum number of rows above a threshold.
 
     Raises
     ------
@@ -74,6 +69,8 @@ def automation_at(
     >>> found.threshold, found.coverage, found.accuracy
     (0.8, 0.4, 1.0)
     """
+    if not 0 < target <= 1:
+        raise ValueError(f"a target accuracy lies in (0, 1], not at {target!r}")
     rows = noisy_rows(confidence, agreed, alpha, beta, sample_weight)
     order = np.argsort(-rows.confidence, kind="stable")
     sorted_confidence = rows.confidence[order]
@@ -81,7 +78,7 @@ def automation_at(
     accuracy = np.cumsum((rows.weight * rows.target)[order]) / mass
     # A threshold sends all rows of the same confidence.
     ends = np.append(np.diff(sorted_confidence) != 0, True)
-    ends[: LEAST_ABOVE - 1] = False
+    ends[: least - 1] = False
     reached = np.flatnonzero(ends & (accuracy >= target))
     if len(reached) == 0:
         return Automation(target, None, 0.0, None)
@@ -92,3 +89,16 @@ def automation_at(
         float(mass[last] / mass[-1]),
         float(accuracy[last]),
     )
+
+
+def find_automation(
+    confidence: ArrayLike, correct: ArrayLike, targets: Sequence[float] = AUTOMATION_TARGETS
+) -> tuple[Automation, ...]:
+    """Return `automation_at` each target, however few rows are above a threshold.
+
+    Examples
+    --------
+    >>> find_automation([0.9, 0.8, 0.3], [1, 1, 0], [0.9])
+    (Automation(target=0.9, threshold=0.8, coverage=0.6666666666666666, accuracy=1.0),)
+    """
+    return tuple(automation_at(target, confidence, correct, least=1) for target in targets)

@@ -18,12 +18,12 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from setwise.models.evaluation.scoring import (
+from setwise.models.evaluation.automation import (
     AUTOMATION_TARGETS,
-    AutomationPoint,
+    Automation,
     find_automation,
-    score_calibration,
 )
+from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.sets.candidates import CandidateSets
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ class Metrics:
         Share of documents with their true set among the candidates; None without candidates.
     brier, uncertainty, sharpness, alignment_error, log_loss : float
         See :func:`~evaluation.scoring.score_calibration`; log loss in nats, at least 0.
-    automation : tuple of AutomationPoint
+    automation : tuple of Automation
         One per target.
     train_seconds, predict_seconds, documents_per_second : float or None
         At least 0; None where unknown.
@@ -81,7 +81,7 @@ class Metrics:
     sharpness: float
     alignment_error: float
     log_loss: float
-    automation: tuple[AutomationPoint, ...]
+    automation: tuple[Automation, ...]
     train_seconds: float | None = None
     predict_seconds: float | None = None
     documents_per_second: float | None = None

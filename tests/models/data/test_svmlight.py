@@ -137,16 +137,6 @@ def test_the_first_fault_is_told_whichever_field_it_is_in(tmp_path):
             read_svmlight(write(tmp_path, f"0 1:1\n0 0:1\n{later}\n"), n_labels=1)
 
 
-def test_rows_that_need_a_closer_look_keep_their_place(tmp_path):
-    lines = [
-        f"0 {i % 7 + 1}:{i}" + ("e-0" if i % 3 else ".0000000000000000") for i in range(50_000)
-    ]
-    X, labels = read_svmlight(write(tmp_path, "\n".join(lines) + "\n"), n_labels=1)
-    assert len(labels) == X.shape[0] == 50_000
-    assert np.array_equal(X.indices, np.arange(50_000) % 7)
-    assert np.array_equal(X.data, np.arange(50_000))
-
-
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["bibtex", "yeast"])
 def test_real_files_are_read_as_by_scikit_learn(data_dir, tmp_path, name):

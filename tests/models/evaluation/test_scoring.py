@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss, log_loss
 
-from setwise.models.evaluation.scoring import AutomationPoint, find_automation, score_calibration
+from setwise.models.evaluation.automation import Automation, find_automation
+from setwise.models.evaluation.scoring import score_calibration
 
 JUDGED = st.lists(
     st.tuples(
@@ -66,11 +67,11 @@ def test_a_sure_mistake_costs_much_but_not_infinitely():
 
 @given(JUDGED, st.floats(0.01, 1))
 def test_automation_sends_most_while_keeping_the_target(pairs, target):
-    best = AutomationPoint(target, None, 0.0, None)
+    best = Automation(target, None, 0.0, None)
     for threshold in sorted({confidence for confidence, _ in pairs}, reverse=True):
         sent = [correct for confidence, correct in pairs if confidence >= threshold]
-        if sum(sent) >= target * len(sent) - 1e-9:
-            best = AutomationPoint(target, threshold, len(sent) / len(pairs), sum(sent) / len(sent))
+        if sum(sent) / len(sent) >= target:
+            best = Automation(target, threshold, len(sent) / len(pairs), sum(sent) / len(sent))
     c, v = zip(*pairs, strict=True)
     assert find_automation(c, v, [target]) == (best,)
 
@@ -88,7 +89,7 @@ def test_nineteen_of_twenty_reach_ninety_five_percent():
         ([[0.5]], [[1]], "one length"),
         ([1.1], [1], r"a confidence lies in \[0, 1\]"),
         ([np.nan], [1], r"a confidence lies in \[0, 1\]"),
-        ([0.5], [0.5], "correctness is 0 or 1"),
+        ([0.5], [0.5], "an answer is 0 or 1"),
     ],
 )
 def test_impossible_confidences_are_refused(confidence, correct, message):
