@@ -3,10 +3,8 @@
 import re
 from array import array
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from setwise.models.data.lines import ContentHash, DataError, Progress, decode, read_lines
@@ -86,9 +84,7 @@ def read_svmlight(
     indices = np.frombuffer(columns, dtype=np.int32)
     if n_features is None:
         n_features = int(indices.max()) + 1 if len(indices) else 0
-    bounds: NDArray[Any] = np.array(ends, dtype=np.int64)
-    if ends[-1] <= np.iinfo(np.int32).max:
-        bounds = bounds.astype(np.int32)
+    bounds = np.array(ends, dtype="i4" if ends[-1] <= np.iinfo(np.int32).max else "i8")
     X = csr_array(
         (np.frombuffer(values, dtype=np.float64), indices, bounds),
         shape=(len(label_sets), n_features),
