@@ -51,15 +51,10 @@ class CalibrationRows(StoredPart):
     """Announced sets of training documents, and whether they were right.
 
     Confidences are cross-fitted: neither calibrator nor base model had seen the document.
-
-    Attributes
-    ----------
-    sets : AnnouncedSets
-    right : uint8 ndarray of shape (n,)
     """
 
     sets: AnnouncedSets
-    right: NDArray[np.uint8]
+    right: NDArray[np.uint8]  # (n,)
     stored = (
         StoredSetting("n_labels", "sets.n_labels", int, low=1, length="labels"),
         StoredArray("right", "right", np.uint8, ("rows",), low=0, high=1),

@@ -34,19 +34,10 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Some documents of one fold, with parts fitted on the other folds.
+    """Some documents of one fold, with parts fitted on the other folds."""
 
-    Attributes
-    ----------
-    rows : int64 ndarray
-        Numbers of the documents, ascending.
-    evidence : callable
-        Returns the evidence about them; not stored, because votes are dense.
-    source : CandidateSource
-    features : SetFeatures
-    """
-
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # numbers of the documents, ascending
+    # Returns the evidence about them; not stored, because votes are dense.
     evidence: Callable[[], Evidence]
     source: CandidateSource
     features: SetFeatures
@@ -54,32 +45,17 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
-    """Descriptions of all documents by models that never saw them.
+    """Descriptions of all documents by models that never saw them."""
 
-    Attributes
-    ----------
-    folds : int64 ndarray of shape (n_documents,)
-        Fold of each document, from 0.
-    logits : float32 ndarray of shape (n_documents, n_labels)
-        Raw label scores.
-    marginals : float64 ndarray of shape (n_documents, n_labels)
-        Calibrated label probabilities. Single precision would round the surest to 0 and 1.
-    candidates : CandidateSets
-        In the order of the documents.
-    table : SetFeatureTable
-        Features of the candidates.
-    correct : uint8 ndarray of shape (n_sets,)
-        Whether the candidate is the document's true set.
-    held_out : tuple of HeldOut
-        Sources of the rows, for making other rows of the same documents.
-    """
-
-    folds: NDArray[np.int64]
-    logits: NDArray[np.float32]
+    folds: NDArray[np.int64]  # (n_documents,) fold of each document, from 0
+    logits: NDArray[np.float32]  # (n_documents, n_labels) raw label scores
+    # (n_documents, n_labels) calibrated label probabilities. Single precision would round the
+    # surest to 0 and 1.
     marginals: NDArray[np.float64]
-    candidates: CandidateSets
-    table: SetFeatureTable
-    correct: NDArray[np.uint8]
+    candidates: CandidateSets  # in the order of the documents
+    table: SetFeatureTable  # features of the candidates
+    correct: NDArray[np.uint8]  # (n_sets,) whether the candidate is the document's true set
+    # Sources of the rows, for making other rows of the same documents.
     held_out: tuple[HeldOut, ...] = ()
 
     @property

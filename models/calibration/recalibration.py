@@ -54,28 +54,13 @@ _STEPS = 500  # L-BFGS steps, far more than usual
 
 @dataclass(frozen=True, eq=False)
 class AnnouncedSets:
-    """Records of announced label sets, without their documents.
+    """Records of announced label sets, without their documents."""
 
-    Attributes
-    ----------
-    confidence : float64 ndarray of shape (n,)
-        The model's confidence, in [0, 1].
-    score : float64 ndarray of shape (n,)
-        The model's probability of the set before any calibration, in [0, 1].
-    runner_up : float64 ndarray of shape (n,)
-        The model's largest confidence in another candidate; 0 without one.
-    rest : float64 ndarray of shape (n,)
-        One minus the confidences of all candidates, at least 0.
-    sets : RaggedSets
-        The announced sets; set ``i`` belongs to row ``i``.
-    n_labels : int
-    """
-
-    confidence: Floats
-    score: Floats
-    runner_up: Floats
-    rest: Floats
-    sets: RaggedSets
+    confidence: Floats  # (n,) the model's confidence, in [0, 1]
+    score: Floats  # (n,) the model's probability of the set before any calibration, in [0, 1]
+    runner_up: Floats  # (n,) the model's largest confidence in another candidate; 0 without one
+    rest: Floats  # (n,) one minus the confidences of all candidates, at least 0
+    sets: RaggedSets  # the announced sets; set ``i`` belongs to row ``i``
     n_labels: int
 
     def __len__(self) -> int:
@@ -163,20 +148,12 @@ class AnnouncedSets:
 
 
 class Answers(NamedTuple):
-    """Answers of people or later events about announced sets.
+    """Answers of people or later events about announced sets."""
 
-    Attributes
-    ----------
-    agreed : float64 ndarray of shape (n,)
-        1 where the answer is the announced set, else 0.
-    weight : float64 ndarray of shape (n,)
-        Positive; `setwise.models.calibration.sampling.inclusion_weights`, for instance.
-    alpha, beta : float64 ndarray of shape (n,)
-        Noise rates of each answer.
-    """
-
-    agreed: Floats
+    agreed: Floats  # (n,) 1 where the answer is the announced set, else 0
+    # (n,) positive; `setwise.models.calibration.sampling.inclusion_weights`, for instance.
     weight: Floats
+    # (n,) alpha and beta: noise rates of each answer.
     alpha: Floats
     beta: Floats
 
@@ -218,19 +195,11 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Recalibration(StoredPart):
-    """The fitted correction.
-
-    Attributes
-    ----------
-    intercept : float
-    weights : float64 ndarray of shape (5,)
-        Of `COLUMNS`, not standardised.
-    label_weights : float64 ndarray of shape (n_labels,)
-    """
+    """The fitted correction."""
 
     intercept: float
-    weights: Floats
-    label_weights: Floats
+    weights: Floats  # (5,) of `COLUMNS`, not standardised
+    label_weights: Floats  # (n_labels,)
     column_names = COLUMNS
     stored = (
         StoredSetting("columns", "column_names", list, choices=(list(COLUMNS),)),

@@ -35,20 +35,11 @@ class Nodes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CompiledTrees:
-    """An XGBoost ensemble as flat arrays.
-
-    Attributes
-    ----------
-    nodes : Nodes
-    base_margin : float
-        Constant term of the sum.
-    objective : str
-        XGBoost's name of the loss.
-    """
+    """An XGBoost ensemble as flat arrays."""
 
     nodes: Nodes
-    base_margin: float
-    objective: str
+    base_margin: float  # constant term of the sum
+    objective: str  # XGBoost's name of the loss
 
     @classmethod
     def from_xgboost(cls, model: Mapping[str, Any], n_dense: int, n_labels: int) -> Self:

@@ -12,17 +12,6 @@ class SparseRows(NamedTuple):
 
     A plain tuple, because building a `csr_array` is slow for a single document.
 
-    Attributes
-    ----------
-    indptr : int64 ndarray of shape (n_rows + 1,)
-        Row ``i`` holds the entries ``indptr[i]:indptr[i + 1]``.
-    features : int32 ndarray
-        Columns of the entries.
-    values : float32 ndarray
-        float64 before `setwise.models.data.scaler.FeatureScaler`.
-    n_features : int
-        Number of columns.
-
     Examples
     --------
     >>> rows = SparseRows.of(csr_array(np.array([[0, 2.5], [1, 0]], dtype=np.float32)))
@@ -30,10 +19,11 @@ class SparseRows(NamedTuple):
     ([0, 1, 2], [1, 0], [2.5, 1.0], 2)
     """
 
+    # (n_rows + 1,) row ``i`` holds the entries ``indptr[i]:indptr[i + 1]``.
     indptr: NDArray[np.int64]
-    features: NDArray[np.int32]
-    values: NDArray[Any]
-    n_features: int
+    features: NDArray[np.int32]  # columns of the entries
+    values: NDArray[Any]  # float64 before `setwise.models.data.scaler.FeatureScaler`
+    n_features: int  # number of columns
 
     @classmethod
     def exact(cls, rows: csr_array) -> Self:

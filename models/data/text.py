@@ -313,20 +313,11 @@ def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 class _Tally(NamedTuple):
-    """Column counts of a text, readable in column order without sorting.
+    """Column counts of a text, readable in column order without sorting."""
 
-    Attributes
-    ----------
-    counts : int32 ndarray
-        Undefined for columns that do not occur.
-    marks : uint64 ndarray
-        A bit for each column that occurs.
-    groups : uint64 ndarray
-        A bit for each mark that is not zero, so that few marks are visited.
-    """
-
-    counts: NDArray[np.int32]
-    marks: NDArray[np.uint64]
+    counts: NDArray[np.int32]  # undefined for columns that do not occur
+    marks: NDArray[np.uint64]  # a bit for each column that occurs
+    # A bit for each mark that is not zero, so that few marks are visited.
     groups: NDArray[np.uint64]
 
 

@@ -17,22 +17,13 @@ MAX_WORD_LENGTH = 40
 
 
 class WordIndex(NamedTuple):
-    """Hash table of known words, compared byte by byte.
+    """Hash table of known words, compared byte by byte."""
 
-    Attributes
-    ----------
-    slots : uint64 ndarray, its length a power of two
-        Open addressing. The upper half holds the upper half of the word's hash, the lower half
-        the word's number plus one, 0 if the slot is free.
-    starts : int64 ndarray of shape (n_words + 1,)
-        Where each word begins in `letters`.
-    letters : uint8 ndarray
-        The words in UTF-8, concatenated.
-    """
-
+    # Its length is a power of two; open addressing. The upper half holds the upper half of the
+    # word's hash, the lower half the word's number plus one, 0 if the slot is free.
     slots: NDArray[np.uint64]
-    starts: NDArray[np.int64]
-    letters: NDArray[np.uint8]
+    starts: NDArray[np.int64]  # (n_words + 1,) where each word begins in `letters`
+    letters: NDArray[np.uint8]  # the words in UTF-8, concatenated
 
 
 def index_words(words: Sequence[str]) -> WordIndex:

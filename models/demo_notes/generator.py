@@ -22,20 +22,13 @@ _SHARES_FOR = {
 
 @dataclass(frozen=True)
 class Note:
-    """A generated note with its true labels.
-
-    Attributes
-    ----------
-    labels : tuple of str
-        Labels of the codes that apply, the reason for the visit first; never empty.
-    metadata : mapping
-        ``site``, ``department``, ``note_type`` and ``author``.
-    """
+    """A generated note with its true labels."""
 
     id: str
     text: str
+    # Labels of the codes that apply, the reason for the visit first; never empty.
     labels: tuple[str, ...]
-    metadata: Mapping[str, str]
+    metadata: Mapping[str, str]  # ``site``, ``department``, ``note_type`` and ``author``
 
 
 def generate_notes(n: int, *, seed: int, start: int = 0) -> Iterator[Note]:

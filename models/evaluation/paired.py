@@ -12,23 +12,12 @@ from setwise.models.evaluation.reliability import noisy_rows
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """Effect of replacing the present confidences by the proposed ones.
+    """Effect of replacing the present confidences by the proposed ones."""
 
-    Attributes
-    ----------
-    n : int
-        Number of rows.
-    gain : float
-        Decrease of the Brier score; negative if it rises.
-    standard_error : float
-    p_value : float
-        Of the hypothesis that it does not decrease, in [0, 1].
-    """
-
-    n: int
-    gain: float
+    n: int  # number of rows
+    gain: float  # decrease of the Brier score; negative if it rises
     standard_error: float
-    p_value: float
+    p_value: float  # of the hypothesis that it does not decrease, in [0, 1]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers."""

@@ -31,35 +31,22 @@ _MOST_POINTS = 101  # of the curve, enough for a plot
 
 @dataclass(frozen=True)
 class ReliabilityCurve:
-    """A reliability curve with the consistency band of true confidences.
+    """A reliability curve with the consistency band of true confidences."""
 
-    Attributes
-    ----------
-    confidence : tuple of float
-        Where the curve is given, rising; quantiles of the confidences, in [0, 1].
-    accuracy : tuple of float
-        The curve there, in [0, 1].
-    low, high : tuple of float
-        The consistency band there, point by point.
-    level : float
-        Share of honest curves inside the band at each point.
-    p_value : float
-        Of the hypothesis that the confidences are true, in (0, 1].
-    miscalibration, discrimination, uncertainty : float
-        Brier score = miscalibration - discrimination + uncertainty.
-    debiased_miscalibration : float
-        Miscalibration beyond what honest confidences of this number would show; can be negative.
-    """
-
+    # Where the curve is given, rising; quantiles of the confidences, in [0, 1].
     confidence: tuple[float, ...]
-    accuracy: tuple[float, ...]
+    accuracy: tuple[float, ...]  # the curve there, in [0, 1]
+    # low and high: the consistency band there, point by point.
     low: tuple[float, ...]
     high: tuple[float, ...]
-    level: float
-    p_value: float
+    level: float  # share of honest curves inside the band at each point
+    p_value: float  # of the hypothesis that the confidences are true, in (0, 1]
+    # miscalibration, discrimination and uncertainty: Brier score = miscalibration - discrimination
+    # + uncertainty.
     miscalibration: float
     discrimination: float
     uncertainty: float
+    # Miscalibration beyond what honest confidences of this number would show; can be negative.
     debiased_miscalibration: float
 
     def to_json(self) -> dict[str, Any]:

@@ -30,14 +30,10 @@ _BOOTSTRAPS = 500
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its bootstrap interval.
+    """A number and its bootstrap interval."""
 
-    Attributes
-    ----------
-    value, low, high : float
-        What cannot be negative in truth may be in the estimate: then it does not differ from 0.
-    """
-
+    # value, low and high: what cannot be negative in truth may be in the estimate: then it does not
+    # differ from 0.
     value: float
     low: float
     high: float
@@ -45,66 +41,32 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Bucket:
-    """One bucket of confidence.
+    """One bucket of confidence."""
 
-    Attributes
-    ----------
-    low, high : float
-        Its bounds.
-    n : int
-        Rows in it.
-    confidence : float
-        Their mean confidence.
-    accuracy : float
-        Their accuracy, corrected for noise; may leave [0, 1] where rows are few.
-    """
-
+    # low and high: its bounds.
     low: float
     high: float
-    n: int
-    confidence: float
-    accuracy: float
+    n: int  # rows in it
+    confidence: float  # their mean confidence
+    accuracy: float  # their accuracy, corrected for noise; may leave [0, 1] where rows are few
 
 
 @dataclass(frozen=True)
 class CalibrationReport:
-    """Calibration and sharpness of confidences; see `report_calibration`.
-
-    Attributes
-    ----------
-    n : int
-    noisy : bool
-        Whether answers had noise that was corrected for.
-    accuracy : float
-        Share of right predictions, in [0, 1].
-    brier : Estimate
-        Mean squared error of the confidence against correctness.
-    uncertainty : float
-        Variance of correctness, in [0, 1/4].
-    alignment_error : Estimate
-        Mean squared distance of confidence and accuracy over buckets, debiased.
-    sharpness : Estimate
-        Variance of the accuracy over buckets, debiased.
-    biased_alignment_error : float
-        As in the papers, for comparison.
-    buckets : tuple of Bucket
-        Those that hold rows.
-    reliability : ReliabilityCurve
-    level : float
-        Of all intervals and of the band.
-    """
+    """Calibration and sharpness of confidences; see `report_calibration`."""
 
     n: int
-    noisy: bool
-    accuracy: float
-    brier: Estimate
-    uncertainty: float
+    noisy: bool  # whether answers had noise that was corrected for
+    accuracy: float  # share of right predictions, in [0, 1]
+    brier: Estimate  # mean squared error of the confidence against correctness
+    uncertainty: float  # variance of correctness, in [0, 1/4]
+    # Mean squared distance of confidence and accuracy over buckets, debiased.
     alignment_error: Estimate
-    sharpness: Estimate
-    biased_alignment_error: float
-    buckets: tuple[Bucket, ...]
+    sharpness: Estimate  # variance of the accuracy over buckets, debiased
+    biased_alignment_error: float  # as in the papers, for comparison
+    buckets: tuple[Bucket, ...]  # those that hold rows
     reliability: ReliabilityCurve
-    level: float
+    level: float  # of all intervals and of the band
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers, lists and mappings."""
@@ -115,14 +77,9 @@ class CalibrationReport:
 
 @dataclass(frozen=True)
 class TooFewRows:
-    """Why there is no report.
+    """Why there is no report."""
 
-    Attributes
-    ----------
-    n, needed : int
-        Number of rows, and minimum number.
-    """
-
+    # n and needed: number of rows, and minimum number.
     n: int
     needed: int = MIN_ROWS
 

@@ -37,17 +37,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Spread:
-    """A metric over several seeds.
-
-    Attributes
-    ----------
-    mean : float
-    standard_error : float or None
-        Of the mean over seeds; None for a single one. Seeds share the documents of a given split,
-        so this says nothing about other documents.
-    """
+    """A metric over several seeds."""
 
     mean: float
+    # Of the mean over seeds; None for a single one. Seeds share the documents of a given split, so
+    # this says nothing about other documents.
     standard_error: float | None
 
 

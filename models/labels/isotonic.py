@@ -10,18 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True, eq=False)
 class IsotonicCurve:
-    """A non-decreasing, piecewise linear curve, constant beyond its ends.
+    """A non-decreasing, piecewise linear curve, constant beyond its ends."""
 
-    Attributes
-    ----------
-    x : float64 ndarray of shape (n_knots,)
-        Strictly rising.
-    y : float64 ndarray of shape (n_knots,)
-        Non-decreasing.
-    """
-
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
+    x: NDArray[np.float64]  # (n_knots,) strictly rising
+    y: NDArray[np.float64]  # (n_knots,) non-decreasing
 
     @classmethod
     def fit(cls, x: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:

@@ -25,39 +25,22 @@ _CHUNKS_PER_THREAD = 8  # small enough to balance the threads, large enough to a
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    """Solutions of one or many problems.
+    """Solutions of one or many problems."""
 
-    Attributes
-    ----------
-    coef : csr_array of shape (n_problems, n_features), float64
-        Coefficients; zeros are not stored.
-    intercept : ndarray of shape (n_problems,)
-        Unpenalised intercepts.
-    alpha : ndarray of shape (n_problems,)
-        Penalty strength each was fitted with.
-    objective : ndarray of shape (n_problems,)
-        Penalised weighted mean log-loss of the solution on the training rows, in nats.
-    n_iter : ndarray of shape (n_problems,), int
-        Newton steps taken.
-    best_iter : ndarray of shape (n_problems,), int
-        Newton steps to the solution: fewer than `n_iter` where validation chose an earlier one.
-    converged : ndarray of shape (n_problems,), bool
-        Whether the fit ended before the limit: at the tolerance or, with validation rows, because
-        the validation loss stopped falling.
-    stopped_early : ndarray of shape (n_problems,), bool
-        Whether validation ended the fit.
-    valid_loss : ndarray of shape (n_problems,)
-        Mean log-loss on the validation rows, in nats; infinite without any.
-    """
-
-    coef: sp.csr_array
-    intercept: NDArray[np.float64]
-    alpha: NDArray[np.float64]
+    coef: sp.csr_array  # (n_problems, n_features) coefficients; zeros are not stored
+    intercept: NDArray[np.float64]  # (n_problems,) unpenalised intercepts
+    alpha: NDArray[np.float64]  # (n_problems,) penalty strength each was fitted with
+    # (n_problems,) penalised weighted mean log-loss of the solution on the training rows, in nats.
     objective: NDArray[np.float64]
-    n_iter: NDArray[np.int64]
+    n_iter: NDArray[np.int64]  # (n_problems,) Newton steps taken
+    # (n_problems,) Newton steps to the solution: fewer than `n_iter` where validation chose an
+    # earlier one.
     best_iter: NDArray[np.int64]
+    # (n_problems,) whether the fit ended before the limit: at the tolerance or, with validation
+    # rows, because the validation loss stopped falling.
     converged: NDArray[np.bool_]
-    stopped_early: NDArray[np.bool_]
+    stopped_early: NDArray[np.bool_]  # (n_problems,) whether validation ended the fit
+    # (n_problems,) mean log-loss on the validation rows, in nats; infinite without any.
     valid_loss: NDArray[np.float64]
 
 

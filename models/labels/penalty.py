@@ -30,24 +30,13 @@ _ROUNDING = 1e-9  # a slope below this share of its two terms may be rounding
 
 @dataclass(frozen=True, eq=False)
 class PenaltyChoice:
-    """Penalty strengths chosen on validation rows.
+    """Penalty strengths chosen on validation rows."""
 
-    Attributes
-    ----------
-    alpha : ndarray of shape (n_problems,)
-        The choice for each problem.
-    path : ndarray of shape (n_path,)
-        Strengths visited, strongest first.
-    valid_loss : ndarray of shape (n_path, n_visited)
-        Mean validation log-loss of each visited problem, in nats.
-    fit : LinearFit
-        Fit of the visited problems at their best shared strength.
-    """
-
-    alpha: NDArray[np.float64]
-    path: NDArray[np.float64]
+    alpha: NDArray[np.float64]  # (n_problems,) the choice for each problem
+    path: NDArray[np.float64]  # (n_path,) strengths visited, strongest first
+    # (n_path, n_visited) mean validation log-loss of each visited problem, in nats.
     valid_loss: NDArray[np.float64]
-    fit: LinearFit
+    fit: LinearFit  # fit of the visited problems at their best shared strength
 
 
 def choose_penalty(

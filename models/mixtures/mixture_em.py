@@ -55,42 +55,22 @@ class Learner(Protocol[S]):
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """Conditions that end EM.
+    """Conditions that end EM."""
 
-    Attributes
-    ----------
-    max_iter : int
-        Maximum number of steps.
-    tol : float
-        EM ends when a step changes the objective by less, in nats per document; smaller gains on
-        validation rows do not count as improvements either.
-    patience : int
-        Steps without an improvement on validation rows, if any, after which EM ends.
-    """
-
-    max_iter: int
+    max_iter: int  # maximum number of steps
+    # EM ends when a step changes the objective by less, in nats per document; smaller gains on
+    # validation rows do not count as improvements either.
     tol: float
-    patience: int
+    patience: int  # steps without an improvement on validation rows, if any, after which EM ends
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """Report of one step, in nats per document.
+    """Report of one step, in nats per document."""
 
-    Attributes
-    ----------
-    objective : float
-        Penalised negative log-likelihood of the training rows.
-    log_likelihood : float
-        Mean over the training rows.
-    valid_log_likelihood : float
-        Mean over the validation rows; NaN without any.
-    n_components : int
-    """
-
-    objective: float
-    log_likelihood: float
-    valid_log_likelihood: float
+    objective: float  # penalised negative log-likelihood of the training rows
+    log_likelihood: float  # mean over the training rows
+    valid_log_likelihood: float  # mean over the validation rows; NaN without any
     n_components: int
 
     def to_json(self) -> dict[str, float | int | None]:
@@ -114,24 +94,12 @@ class StepReport:
 
 @dataclass(frozen=True, eq=False)
 class EMRun(Generic[S]):
-    """Result of `run_em`.
+    """Result of `run_em`."""
 
-    Attributes
-    ----------
-    state : State
-        With validation rows the state of best validation likelihood, else the last one.
-    n_iter : int
-        Steps to ``state``.
-    reports : tuple of StepReport
-        One per step taken.
-    converged : bool
-        Whether the stopping rule, not ``max_iter``, ended the run.
-    """
-
-    state: S
-    n_iter: int
-    reports: tuple[StepReport, ...]
-    converged: bool
+    state: S  # with validation rows the state of best validation likelihood, else the last one
+    n_iter: int  # steps to ``state``
+    reports: tuple[StepReport, ...]  # one per step taken
+    converged: bool  # whether the stopping rule, not ``max_iter``, ended the run
 
 
 @dataclass(frozen=True, eq=False)

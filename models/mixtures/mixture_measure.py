@@ -32,22 +32,13 @@ _LARGEST_EXPONENT = 700.0  # e^-700 is negligible compared with 1 and not subnor
 
 
 class Biases(NamedTuple):
-    """Biases of components, added to the log-odds of shared classifiers.
+    """Biases of components, added to the log-odds of shared classifiers."""
 
-    Attributes
-    ----------
-    by_component : float64 ndarray of shape (n_components, n_labels)
-    by_label : float64 ndarray of shape (n_labels, n_components)
-        The same by label.
-    odds : float64 ndarray of shape (n_labels, n_components)
-        Exponentials of ``by_label``.
-    first : int64 ndarray of shape (n_groups + 1,)
-        Group g holds the components ``first[g]`` to ``first[g + 1]``, which share classifiers.
-    """
-
-    by_component: NDArray[np.float64]
-    by_label: NDArray[np.float64]
-    odds: NDArray[np.float64]
+    by_component: NDArray[np.float64]  # (n_components, n_labels)
+    by_label: NDArray[np.float64]  # (n_labels, n_components) the same by label
+    odds: NDArray[np.float64]  # (n_labels, n_components) exponentials of ``by_label``
+    # (n_groups + 1,) group g holds the components ``first[g]`` to ``first[g + 1]``, which share
+    # classifiers.
     first: NDArray[np.int64]
 
     @classmethod
@@ -66,18 +57,12 @@ _NO_BIASES = Biases(_NOTHING, _NOTHING, _NOTHING, np.zeros(1, dtype=np.int64))
 
 @dataclass(frozen=True, eq=False)
 class SharedLogits:
-    """Log-odds of the labels of documents, in parts.
+    """Log-odds of the labels of documents, in parts."""
 
-    Attributes
-    ----------
-    shared : float64 ndarray of shape (n_documents, n_groups, n_labels)
-        Log-odds by the classifiers of each group of components, in nats, within 30 of zero.
-    biases : Biases
-        Biases of the same groups, also within 30 of zero.
-    """
-
+    # (n_documents, n_groups, n_labels) log-odds by the classifiers of each group of components, in
+    # nats, within 30 of zero.
     shared: NDArray[np.float64]
-    biases: Biases
+    biases: Biases  # biases of the same groups, also within 30 of zero
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -60,25 +60,16 @@ _NEARLY = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class MixtureSets:
-    """Most probable sets of a batch of documents, with proof.
+    """Most probable sets of a batch of documents, with proof."""
 
-    Attributes
-    ----------
-    candidates : CandidateSets
-        In falling order of ``log_score``, the sets' log-probability in nats.
-    log_bound : float64 ndarray of shape (n_documents,)
-        No set outside the candidates has a larger log-probability than this and the last
-        candidate's. With ``proven`` it is at most the last candidate's, up to rounding.
-    depth : int64 ndarray of shape (n_documents,)
-        Number of sets scored.
-    proven : bool ndarray of shape (n_documents,)
-        Whether the candidates are proven to be the most probable sets; False if the limit ended
-        the search.
-    """
-
+    # In falling order of ``log_score``, the sets' log-probability in nats.
     candidates: CandidateSets
+    # (n_documents,) no set outside the candidates has a larger log-probability than this and the
+    # last candidate's. With ``proven`` it is at most the last candidate's, up to rounding.
     log_bound: NDArray[np.float64]
-    depth: NDArray[np.int64]
+    depth: NDArray[np.int64]  # (n_documents,) number of sets scored
+    # (n_documents,) whether the candidates are proven to be the most probable sets; False if the
+    # limit ended the search.
     proven: NDArray[np.bool_]
 
 

@@ -44,39 +44,24 @@ class Mixture(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SeparateExperts:
-    """Label classifiers of each component, or constant logits.
+    """Label classifiers of each component, or constant logits."""
 
-    Attributes
-    ----------
-    coef : csr_array of shape (n_experts, n_features)
-    intercept : float64 ndarray of shape (n_experts,)
-    component, label : int32 ndarrays of shape (n_experts,)
-        Component and label of each row, ascending.
-    constants : float64 ndarray of shape (n_components, n_labels)
-        Logits of the labels without an expert; ignored for labels with one.
-    """
-
-    coef: sp.csr_array
-    intercept: NDArray[np.float64]
+    coef: sp.csr_array  # (n_experts, n_features)
+    intercept: NDArray[np.float64]  # (n_experts,)
+    # (n_experts,) component and label of each row, ascending.
     component: NDArray[np.int32]
     label: NDArray[np.int32]
+    # (n_components, n_labels) logits of the labels without an expert; ignored for labels with one.
     constants: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class SharedExperts:
-    """Label classifiers shared by all components, with a bias for each.
+    """Label classifiers shared by all components, with a bias for each."""
 
-    Attributes
-    ----------
-    coef : csr_array of shape (n_labels, n_features)
-    intercept : float64 ndarray of shape (n_labels,)
-    bias : float64 ndarray of shape (n_components, n_labels)
-        Added to the intercept inside each component.
-    """
-
-    coef: sp.csr_array
-    intercept: NDArray[np.float64]
+    coef: sp.csr_array  # (n_labels, n_features)
+    intercept: NDArray[np.float64]  # (n_labels,)
+    # (n_components, n_labels) added to the intercept inside each component.
     bias: NDArray[np.float64]
 
 

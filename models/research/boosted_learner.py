@@ -54,18 +54,10 @@ class TreeSettings:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Scores as the sum of constants and trees.
+    """Scores as the sum of constants and trees."""
 
-    Attributes
-    ----------
-    initial : float64 ndarray of shape (n_outputs,)
-    booster : xgboost.Booster
-        May have grown since: only the first ``rounds`` count.
-    rounds : int
-    """
-
-    initial: NDArray[np.float64]
-    booster: Booster
+    initial: NDArray[np.float64]  # (n_outputs,)
+    booster: Booster  # may have grown since: only the first ``rounds`` count
     rounds: int
 
     def scores(self, X: sp.csr_array) -> NDArray[np.float64]:
@@ -89,21 +81,11 @@ def _as_dmatrix(X: sp.csr_array) -> Any:  # noqa: ANN401  # xgboost ships no typ
 
 @dataclass(frozen=True, eq=False)
 class BoostedMixture:
-    """Scores documents under a boosted gate and boosted experts.
+    """Scores documents under a boosted gate and boosted experts."""
 
-    Attributes
-    ----------
-    gate : Trees
-        One output per component that boosting started with.
-    experts : Trees
-        One output per such component and label.
-    components : int64 ndarray
-        The components that are left.
-    """
-
-    gate: Trees
-    experts: Trees
-    components: NDArray[np.int64]
+    gate: Trees  # one output per component that boosting started with
+    experts: Trees  # one output per such component and label
+    components: NDArray[np.int64]  # the components that are left
 
     def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""

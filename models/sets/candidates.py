@@ -33,25 +33,14 @@ class CandidateSets:
 
     Document ``i`` owns the sets ``doc_indptr[i]:doc_indptr[i + 1]``; set ``s`` holds
     ``labels[set_indptr[s]:set_indptr[s + 1]]``.
-
-    Attributes
-    ----------
-    doc_indptr : int64 ndarray of shape (n_documents + 1,)
-    set_indptr : int64 ndarray of shape (n_sets + 1,)
-    labels : int32 ndarray
-        Label columns, ascending inside a set.
-    log_score : float64 ndarray of shape (n_sets,)
-        Log-probability of the set under its source, in nats, at most 0.
-    source : uint8 ndarray of shape (n_sets,)
-        Bit flags such as ``SOURCE_MARGINALS``.
-    n_labels : int
     """
 
-    doc_indptr: NDArray[np.int64]
-    set_indptr: NDArray[np.int64]
-    labels: NDArray[np.int32]
+    doc_indptr: NDArray[np.int64]  # (n_documents + 1,)
+    set_indptr: NDArray[np.int64]  # (n_sets + 1,)
+    labels: NDArray[np.int32]  # label columns, ascending inside a set
+    # (n_sets,) log-probability of the set under its source, in nats, at most 0.
     log_score: NDArray[np.float64]
-    source: NDArray[np.uint8]
+    source: NDArray[np.uint8]  # (n_sets,) bit flags such as ``SOURCE_MARGINALS``
     n_labels: int
 
     @property

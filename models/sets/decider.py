@@ -82,19 +82,11 @@ class SetDecider(Decider):
 
     A candidate's mass is its confidence; confidences that sum to more than one are divided by their
     sum. Part of the mass may come from a voter's weights of label sets of training documents.
-
-    Attributes
-    ----------
-    rule : DecisionRule
-        Tuned.
-    voter : str or None
-    share : float
-        Share of the posterior's mass that comes from the voter, in [0, 1].
     """
 
-    rule: DecisionRule
+    rule: DecisionRule  # tuned
     voter: str | None = None
-    share: float = 0.0
+    share: float = 0.0  # share of the posterior's mass that comes from the voter, in [0, 1]
     stored: ClassVar = (
         StoredPiece("rule", stored_rule, name="rule", shares={"labels": "labels"}),
         StoredSetting("voter", "voter", str, nullable=True),

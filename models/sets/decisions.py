@@ -48,20 +48,12 @@ _COMPLETIONS = ((0.0, False), (0.5, False), (1.0, False), (1.0, True))
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    r"""Posterior distribution of the label sets of a batch of documents.
+    r"""Posterior distribution of the label sets of a batch of documents."""
 
-    Attributes
-    ----------
-    marginals : float64 ndarray of shape (n_documents, n_labels)
-        :math:`p(y_l = 1 \mid x)` in [0, 1].
-    candidates : CandidateSets
-        Sets considered for each document.
-    mass : float64 ndarray of shape (n_sets,)
-        :math:`p(y \mid x)` of each candidate, in [0, 1]; a document's masses need not sum to one.
-    """
-
-    marginals: NDArray[np.float64]
-    candidates: CandidateSets
+    marginals: NDArray[np.float64]  # (n_documents, n_labels) :math:`p(y_l = 1 \mid x)` in [0, 1]
+    candidates: CandidateSets  # sets considered for each document
+    # (n_sets,) :math:`p(y \mid x)` of each candidate, in [0, 1]; a document's masses need not sum
+    # to one.
     mass: NDArray[np.float64]
 
     def __post_init__(self) -> None:

@@ -16,23 +16,15 @@ from setwise.models.voters.votes import SetVotes
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Features, label scores and votes of a batch of documents.
+    """Features, label scores and votes of a batch of documents."""
 
-    Attributes
-    ----------
-    rows : SparseRows
-        Features of the documents.
-    logits : float64 or float32 ndarray of shape (n_documents, n_labels)
-        Raw scores of binary relevance; cross-fitting keeps them in single precision.
-    marginals : float64 ndarray of shape (n_documents, n_labels)
-        Calibrated label probabilities, strictly inside (0, 1).
-    votes : SetVotes or None
-        Votes of the training documents' label sets, if the model has voters.
-    """
-
-    rows: SparseRows
+    rows: SparseRows  # features of the documents
+    # (n_documents, n_labels) raw scores of binary relevance; cross-fitting keeps them in single
+    # precision.
     logits: NDArray[np.floating]
+    # (n_documents, n_labels) calibrated label probabilities, strictly inside (0, 1).
     marginals: NDArray[np.float64]
+    # Votes of the training documents' label sets, if the model has voters.
     votes: SetVotes | None = None
 
     @cached_property

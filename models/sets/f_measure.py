@@ -31,18 +31,10 @@ _Batch = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64], int]
 
 @dataclass(frozen=True, eq=False)
 class ExpectedF1Sets:
-    """Sets that maximise expected F1, and their expected F1.
+    """Sets that maximise expected F1, and their expected F1."""
 
-    Attributes
-    ----------
-    sets : csr_array of shape (n_documents, n_labels), uint8
-        One set per document.
-    expected_f1 : float64 ndarray of shape (n_documents,)
-        In [0, 1], under the normalised distribution.
-    """
-
-    sets: csr_array
-    expected_f1: NDArray[np.float64]
+    sets: csr_array  # (n_documents, n_labels) one set per document
+    expected_f1: NDArray[np.float64]  # (n_documents,) in [0, 1], under the normalised distribution
 
 
 def maximise_expected_f1(

@@ -35,28 +35,16 @@ class SetFeatureTable:
 
     Column ``len(names) + l`` is 1 if the set holds label ``l``. These indicators are never stored
     as columns, because there may be thousands of labels.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the dense columns.
-    monotone : tuple of int
-        1 where confidence may not fall as the column rises, 0 where it is free.
-    dense : float32 ndarray of shape (n_sets, len(names))
-        Finite.
-    set_indptr, labels : ndarray
-        The sets, as in `CandidateSets`.
-    doc_indptr : int64 ndarray of shape (n_documents + 1,)
-        Bounds of each document's rows.
-    n_labels : int
     """
 
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # names of the dense columns
+    # 1 where confidence may not fall as the column rises, 0 where it is free.
     monotone: tuple[int, ...]
-    dense: NDArray[np.float32]
+    dense: NDArray[np.float32]  # (n_sets, len(names)) finite
+    # set_indptr and labels: the sets, as in `CandidateSets`.
     set_indptr: NDArray[np.int64]
     labels: NDArray[np.int32]
-    doc_indptr: NDArray[np.int64]
+    doc_indptr: NDArray[np.int64]  # (n_documents + 1,) bounds of each document's rows
     n_labels: int
 
     def __len__(self) -> int:

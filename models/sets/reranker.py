@@ -16,23 +16,16 @@ from setwise.models.sets.features import SetFeatures
 class SetReranker:
     """Second stage of BR-rerank [1]_: set features, calibrator and ranking.
 
-    Attributes
-    ----------
-    features : SetFeatures
-        Fitted.
-    calibrator : SetCalibrator
-        Fitted on these features of rows that neither they nor the base model were fitted on.
-    by_confidence : bool
-        Whether the most confident candidate comes first; otherwise the source's order is kept.
-
     References
     ----------
     .. [1] C. Li, V. Pavlu, J. Aslam, B. Wang and K. Qin, "Learning to Calibrate and Rerank
        Multi-label Predictions", ECML-PKDD 2019, section 3.
     """
 
-    features: SetFeatures
+    features: SetFeatures  # fitted
+    # Fitted on these features of rows that neither they nor the base model were fitted on.
     calibrator: SetCalibrator
+    # Whether the most confident candidate comes first; otherwise the source's order is kept.
     by_confidence: bool = True
 
     def rank(

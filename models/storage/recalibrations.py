@@ -28,15 +28,9 @@ _PART = "recalibration"
 
 @dataclass(frozen=True, eq=False)
 class KeptRecalibration:
-    """A recalibration and the versions of the model it corrects.
+    """A recalibration and the versions of the model it corrects."""
 
-    Attributes
-    ----------
-    model_version, own_version : str
-        Digests of the model and of its set calibrator.
-    recalibration : Recalibration
-    """
-
+    # model_version and own_version: digests of the model and of its set calibrator.
     model_version: str
     own_version: str
     recalibration: Recalibration

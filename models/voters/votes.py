@@ -101,18 +101,12 @@ def find_seen_sets(Y: csr_array, max_sets: int) -> tuple[SeenSets, NDArray[np.in
 
 @dataclass(frozen=True, eq=False)
 class SetVotes:
-    """Votes for a batch of documents.
-
-    Attributes
-    ----------
-    sets : SeenSets
-    voters : tuple of str
-    weights : float32 ndarray of shape (n_voters, n_documents, n_sets)
-        Finite. Exactly 0 if a voter never saw the set, which is then never proposed.
-    """
+    """Votes for a batch of documents."""
 
     sets: SeenSets
     voters: tuple[str, ...]
+    # (n_voters, n_documents, n_sets) finite. Exactly 0 if a voter never saw the set, which is then
+    # never proposed.
     weights: NDArray[np.float32]
 
     def of(self, voter: str) -> NDArray[np.float32]:

@@ -42,16 +42,10 @@ _NEARLY_CERTAIN = 0.99
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """A fitted gate.
+    """A fitted gate."""
 
-    Attributes
-    ----------
-    coef : csr_array of shape (n_components, n_features), float64
-    intercept : float64 ndarray of shape (n_components,)
-    """
-
-    coef: sp.csr_array
-    intercept: NDArray[np.float64]
+    coef: sp.csr_array  # (n_components, n_features)
+    intercept: NDArray[np.float64]  # (n_components,)
 
     def penalty(self, alpha: float, l1_ratio: float) -> float:
         """Return the elastic-net penalty of the coefficients."""

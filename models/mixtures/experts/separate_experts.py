@@ -25,49 +25,29 @@ from setwise.models.mixtures.mixture_scoring import SeparateExperts
 
 @dataclass(frozen=True)
 class SeparateSettings:
-    """Settings of separate experts.
+    """Settings of separate experts."""
 
-    Attributes
-    ----------
-    l1_ratio : float
-        Share of the L1 norm in the penalty.
-    per_component : bool
-        Whether each component's weights are normalised before the penalty, as the authors'
-        program does: small components are then penalised less, the objective changes at every
-        step, and descent is not guaranteed.
-    membership_floor : float
-        Documents with a smaller membership are left out.
-    rate_floor : float
-        A label whose rate in the component is within this of 0 or 1 gets a constant.
-    smoothing : float
-        Weight, in documents, of the overall label rates in each constant, to avoid 0 and 1.
-    newton_steps, max_sweeps : int
-        Steps and sweeps per expert and EM step.
-    """
-
-    l1_ratio: float
+    l1_ratio: float  # share of the L1 norm in the penalty
+    # Whether each component's weights are normalised before the penalty, as the authors' program
+    # does: small components are then penalised less, the objective changes at every step, and
+    # descent is not guaranteed.
     per_component: bool = False
-    membership_floor: float = 1e-3
+    membership_floor: float = 1e-3  # documents with a smaller membership are left out
+    # A label whose rate in the component is within this of 0 or 1 gets a constant.
     rate_floor: float = 2e-3
+    # Weight, in documents, of the overall label rates in each constant, to avoid 0 and 1.
     smoothing: float = 1.0
+    # newton_steps and max_sweeps: steps and sweeps per expert and EM step.
     newton_steps: int = 2
     max_sweeps: int = 3
 
 
 @dataclass(frozen=True, eq=False)
 class ComponentExperts:
-    """The experts of one component.
+    """The experts of one component."""
 
-    Attributes
-    ----------
-    labels : int32 ndarray of shape (n_here,)
-        Labels with an expert, ascending.
-    fit : LinearFit or None
-        Their solutions; None where no label needs an expert.
-    """
-
-    labels: NDArray[np.int32]
-    fit: LinearFit | None
+    labels: NDArray[np.int32]  # (n_here,) labels with an expert, ascending
+    fit: LinearFit | None  # their solutions; None where no label needs an expert
 
 
 def component_rates(

@@ -53,23 +53,12 @@ _LABELS_PER_TASK = 4
 
 @dataclass(frozen=True)
 class SharedSettings:
-    r"""Settings of shared experts.
+    """Settings of shared experts."""
 
-    Attributes
-    ----------
-    l1_ratio : float
-        Share of the L1 norm in the penalty of the detectors.
-    bias_penalty : float
-        Ridge :math:`\kappa` on the components' biases.
-    membership_floor : float
-        Smaller memberships are left out.
-    newton_steps, max_sweeps : int
-        Steps and sweeps per label and EM step.
-    """
-
-    l1_ratio: float
-    bias_penalty: float = 1e-4
-    membership_floor: float = 1e-3
+    l1_ratio: float  # share of the L1 norm in the penalty of the detectors
+    bias_penalty: float = 1e-4  # ridge on the components' biases
+    membership_floor: float = 1e-3  # smaller memberships are left out
+    # newton_steps and max_sweeps: steps and sweeps per label and EM step.
     newton_steps: int = 2
     max_sweeps: int = 3
 

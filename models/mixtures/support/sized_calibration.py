@@ -29,18 +29,10 @@ _ONE = 1.0 + 1e-9
 
 @dataclass(frozen=True, eq=False)
 class SizedMarginals:
-    """Sized marginals of a batch of documents, for the pairs that occur.
+    """Sized marginals of a batch of documents, for the pairs that occur."""
 
-    Attributes
-    ----------
-    P : float64 ndarray of shape (n_documents, n_pairs)
-        Sized marginals of normalised distributions.
-    labels, sizes : int64 ndarrays of shape (n_pairs,)
-        The pairs, ascending by label, then by size; sizes from 1.
-    n_labels : int
-    """
-
-    P: NDArray[np.float64]
+    P: NDArray[np.float64]  # (n_documents, n_pairs) sized marginals of normalised distributions
+    # (n_pairs,) labels and sizes: the pairs, ascending by label, then by size; sizes from 1.
     labels: NDArray[np.int64]
     sizes: NDArray[np.int64]
     n_labels: int

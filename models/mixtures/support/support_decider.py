@@ -29,18 +29,13 @@ _NO_MIXTURE = "a rule on a mixture's support needs candidates of a mixture"
 class SupportDecider(Decider):
     """Maximises expected F1 under a mixture restricted to its support, then calibrated.
 
-    Attributes
-    ----------
-    calibrator : SizedMarginalCalibrator
-        Fitted on out-of-fold marginals of the same support.
-
     References
     ----------
     .. [1] C. Li, "Reduction Methods for Multi-label Classification", thesis, Northeastern
        University, 2019, section 3.7.1.
     """
 
-    calibrator: SizedMarginalCalibrator
+    calibrator: SizedMarginalCalibrator  # fitted on out-of-fold marginals of the same support
     rule: ClassVar = {"objective": "f1"}
     stored: ClassVar = (
         StoredPiece("calibrator", SizedMarginalCalibrator, shares={"pairs": "pairs"}),
