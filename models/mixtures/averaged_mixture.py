@@ -12,7 +12,7 @@ never below the mean of the fits' log-likelihoods (Jensen).
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -29,13 +29,10 @@ from setwise.models.mixtures.mixture_explanation import ComponentSummary
 from setwise.models.mixtures.mixture_inference import MixtureInference
 from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits
 from setwise.models.mixtures.mixture_scoring import SharedMixture
-from setwise.models.storage.checks import checked_value, part_of
+from setwise.models.storage.fields import StoredSeries
 from setwise.models.storage.state import Lengths, StoredPart
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
-
-# Stored once: fits to the same rows have the same feature weights and label sets.
-_COMMON = ("scale", "support_indptr", "support_labels")
 
 
 class MeanMixture:
@@ -125,6 +122,17 @@ class AveragedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimat
     fits_: tuple[ConditionalBernoulliMixture, ...]
     n_features_in_: int
     classes_: NDArray[np.int64]
+    stored = (
+        StoredSeries(
+            "fits_",
+            ConditionalBernoulliMixture,
+            "fit",
+            "fits",
+            # Fits to the same rows have the same feature weights and label sets.
+            alike=("scale", "support_indptr", "support_labels"),
+            shares={"features": "features", "labels": "labels"},
+        ),
+    )
 
     def __init__(
         self,
@@ -224,39 +232,13 @@ class AveragedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimat
             before += fit.n_components_
         return tuple(sorted(summaries, key=lambda summary: -summary.share))
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the fitted state: arrays and JSON settings."""
-        check_is_fitted(self)
-        arrays: dict[str, NDArray[Any]] = {}
-        settings = []
-        for number, fit in enumerate(self.fits_):
-            own, of_fit = fit.get_state()
-            settings.append(of_fit)
-            arrays |= {_stored(name, number): array for name, array in own.items()}
-        return arrays, {"fits": settings}
-
     @classmethod
-    def read(
-        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], lengths: Lengths
-    ) -> Self:
-        """Rebuild the mixture from its state."""
-        shared = {name: lengths[name] for name in ("features", "labels") if name in lengths}
-        fits = []
-        for number, of_fit in enumerate(checked_value("fits", settings["fits"], list)):
-            own = part_of(arrays, _stored("", number))
-            own |= {name: arrays[name] for name in _COMMON if name in arrays}
-            stored = checked_value("fits", of_fit, dict)
-            fits.append(ConditionalBernoulliMixture.from_state(own, stored, **shared))
-        model = cls.of(fits)
-        lengths["features"], lengths["labels"] = model.n_features_in_, len(model.classes_)
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the mixture from its fits."""
+        model = cls.of(found["fits_"])
         if lengths.setdefault("components", model.n_components_) != model.n_components_:
             raise ValueError(f"it counts {model.n_components_} components")
         return model
-
-
-def _stored(name: str, number: int) -> str:
-    """Return the name under which an array of one fit is stored."""
-    return name if name in _COMMON else f"fit{number}_{name}"
 
 
 def _equal_sets(one: sp.csr_array, other: sp.csr_array) -> bool:

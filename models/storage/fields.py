@@ -180,4 +180,44 @@ class StoredPieces(NamedTuple):
     shares: Mapping[str, str] = {}
 
 
-Stored = StoredArray | StoredSetting | StoredNames | StoredParameters | StoredPiece | StoredPieces
+class StoredSeries(NamedTuple):
+    """Numbered parts of one class inside the part.
+
+    Arrays are prefixed by ``prefix``, the number from 0 and an underscore.
+
+    Attributes
+    ----------
+    attribute : str
+        A sequence of them.
+    kind : type
+        Their class.
+    prefix : str
+    name : str
+        Name of the list of their settings.
+    alike : tuple of str
+        Names of arrays that all have in common: stored once, without a prefix.
+    shares : mapping from str to str
+        As for `StoredPiece`.
+    """
+
+    attribute: str
+    kind: Any
+    prefix: str
+    name: str
+    alike: tuple[str, ...] = ()
+    shares: Mapping[str, str] = {}
+
+    def array(self, name: str, number: int) -> str:
+        """Return the name under which an array of one part is stored."""
+        return name if name in self.alike else f"{self.prefix}{number}_{name}"
+
+
+Stored = (
+    StoredArray
+    | StoredSetting
+    | StoredNames
+    | StoredParameters
+    | StoredPiece
+    | StoredPieces
+    | StoredSeries
+)

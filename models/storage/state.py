@@ -5,6 +5,7 @@ reads them back: every value has a type and a range, and lengths that share a na
 part built from a file is one that its own ``fit`` could have left.
 """
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from inspect import signature
@@ -34,6 +35,7 @@ from setwise.models.storage.fields import (
     StoredParameters,
     StoredPiece,
     StoredPieces,
+    StoredSeries,
     StoredSetting,
 )
 
@@ -87,15 +89,10 @@ class StoredPart:
                     settings[one.name] = list(value) if one.kind is list else value
                 case StoredNames():
                     settings[one.name] = list(value)
-                case StoredPieces():
-                    settings[one.name] = {}
-                    for name, piece in zip(settings[one.order], value, strict=True):
-                        inner, settings[one.name][name] = piece.get_state()
-                        arrays |= {f"{name}.{key}": array for key, array in inner.items()}
-                case StoredPiece():
-                    inner, own = ({}, None) if value is None else value.get_state()
-                    arrays |= {f"{one.prefix}{key}": array for key, array in inner.items()}
-                    settings |= {one.name: own} if one.name else own
+                case StoredPiece() | StoredPieces() | StoredSeries():
+                    inner, own = _state_within(one, value, settings)
+                    arrays |= inner
+                    settings |= own
         return arrays, settings
 
     @classmethod
@@ -142,6 +139,32 @@ class StoredPart:
         return part
 
 
+def _state_within(
+    one: StoredPiece | StoredPieces | StoredSeries,
+    value: Any,  # noqa: ANN401  # a part, or several
+    settings: Mapping[str, Any],
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return arrays and settings of inner parts."""
+    if isinstance(one, StoredPiece):
+        arrays, own = ({}, None) if value is None else value.get_state()
+        named = {f"{one.prefix}{key}": array for key, array in arrays.items()}
+        return named, {one.name: own} if one.name else own
+    states = [piece.get_state() for piece in value]
+    stored = [own for _, own in states]
+    if isinstance(one, StoredSeries):
+        every = [
+            {one.array(key, number): array for key, array in inner.items()}
+            for number, (inner, _) in enumerate(states)
+        ]
+        return dict(ChainMap(*every)), {one.name: stored}
+    named = {
+        f"{name}.{key}": array
+        for name, (inner, _) in zip(settings[one.order], states, strict=True)
+        for key, array in inner.items()
+    }
+    return named, {one.name: dict(zip(settings[one.order], stored, strict=True))}
+
+
 def _fitted(part: StoredPart, attribute: str) -> Any:  # noqa: ANN401  # any attribute
     try:
         return attrgetter(attribute)(part)
@@ -149,8 +172,10 @@ def _fitted(part: StoredPart, attribute: str) -> Any:  # noqa: ANN401  # any att
         raise NotFittedError(f"{type(part).__name__} must be fitted before it is stored") from error
 
 
-def _key(one: StoredArray | StoredSetting | StoredNames | StoredPiece | StoredPieces) -> str:
-    return one.attribute if isinstance(one, StoredPiece | StoredPieces) else one.name
+def _key(one: Stored) -> str:
+    if isinstance(one, StoredPiece | StoredPieces | StoredSeries):
+        return one.attribute
+    return one.name
 
 
 def _read(
@@ -167,6 +192,8 @@ def _read(
         elif isinstance(one, StoredPieces):
             order = found[one.order]
             found[one.attribute] = _read_pieces(one, order, arrays, settings, lengths)
+        elif isinstance(one, StoredSeries):
+            found[one.attribute] = _read_series(one, arrays, settings, lengths)
     for one in part.stored:
         if isinstance(one, StoredArray) and found[one.name] is not None:
             _check_values(one, found, lengths)
@@ -211,6 +238,22 @@ def _read_pieces(
         StoredPiece(one.attribute, one.kinds[name], f"{name}.", name, one.shares) for name in order
     ]
     return [_read_piece(piece, arrays, own, lengths) for piece in pieces]
+
+
+def _read_series(
+    one: StoredSeries,
+    arrays: Mapping[str, NDArray[Any]],
+    settings: Mapping[str, Any],
+    lengths: Lengths,
+) -> list[Any]:
+    stored = checked_value(one.name, _setting(settings, one.name), list)
+    pieces = []
+    for number, own in enumerate(stored):
+        prefix = f"{one.prefix}{number}_"
+        alike = {f"{prefix}{name}": arrays[name] for name in one.alike if name in arrays}
+        piece = StoredPiece(one.attribute, one.kind, prefix, one.name, one.shares)
+        pieces.append(_read_piece(piece, {**arrays, **alike}, {one.name: own}, lengths))
+    return pieces
 
 
 def _read_piece(
