@@ -38,6 +38,7 @@ from setwise.models.data.text import TextVectorizer
 from setwise.models.evaluation.metrics import evaluate_predictions
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.labels.linear import thread_count
 from setwise.models.labels.scaling import as_rows
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.label_scores import LabelScores
@@ -476,7 +477,7 @@ def cross_validate(
     jobs = [(name, fold) for name in contenders for fold in names]
     out = {name: np.empty(len(folds)) for name in contenders}
     # Threads suffice: XGBoost and compiled code release the interpreter's lock.
-    with ThreadPoolExecutor(n_jobs or _usable_cores()) as pool:
+    with ThreadPoolExecutor(thread_count(n_jobs)) as pool:
         for (name, fold), values in zip(jobs, pool.map(confidence, jobs), strict=True):
             out[name][parts[fold][0]] = values
     return out
@@ -602,12 +603,6 @@ def _installed(distribution: str) -> str | None:
         return version(distribution)
     except PackageNotFoundError:
         return None
-
-
-def _usable_cores() -> int:
-    from joblib import cpu_count  # noqa: PLC0415  # respects affinity and container limits
-
-    return int(cpu_count())
 
 
 def _silent(_: float, __: str) -> None:

@@ -15,10 +15,10 @@ from sklearn.exceptions import NotFittedError
 
 from setwise.models.calibration.trees import CompiledTrees
 from setwise.models.labels.isotonic import IsotonicCurve
-from setwise.models.sets.features import Arrays, SetFeatureTable
+from setwise.models.sets.features import SetFeatureTable
 from setwise.models.storage.checks import checked_value
 from setwise.models.storage.fields import StoredArray, StoredParameters, StoredSetting
-from setwise.models.storage.state import Lengths, StoredPart
+from setwise.models.storage.state import Lengths, Storable, StoredPart
 
 Objective = Literal["squared", "logistic", "softmax"]
 
@@ -33,7 +33,7 @@ _OBJECTIVES = {
 _Gradient = Callable[[NDArray[np.float32], object], tuple[NDArray[Any], NDArray[Any]]]
 
 
-class SetCalibrator(Protocol):
+class SetCalibrator(Storable, Protocol):
     """Maps candidate sets to confidences in [0, 1].
 
     Fitted on rows that the base model was not fitted on.
@@ -46,15 +46,6 @@ class SetCalibrator(Protocol):
 
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
         """Return the confidence of each set, shape (n_sets,), in [0, 1]."""
-
-    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return arrays and JSON settings for `from_state`."""
-
-    @classmethod
-    def from_state(
-        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], /, **lengths: int
-    ) -> Self:
-        """Rebuild the fitted calibrator."""
 
 
 def check_outcomes(

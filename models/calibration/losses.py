@@ -6,9 +6,7 @@ A reviewer's answer :math:`\tilde v` agrees with a right prediction with probabi
 
 *Backward*: replace the loss by one whose expectation over the noise is the clean loss. With the
 shifted target :math:`t = (\tilde v - \beta) / (1 - \alpha - \beta)` the square loss becomes
-:math:`(c - t)^2 + t - t^2` and the logistic one a cross-entropy with target :math:`t`, which lies
-outside [0, 1] unless there is no noise: the loss has no lower bound, so fits need early stopping
-or shrinkage.
+:math:`(c - t)^2 + t - t^2`; `setwise.models.research.surrogate_losses` has the logistic ones.
 
 *Forward*: predict the answer. It agrees with probability
 :math:`q = \beta + (1 - \alpha - \beta) c`, and its log-likelihood is bounded and proper. Answers of
@@ -18,8 +16,6 @@ Numbers of equations are those of C. Li, "Reduction Methods for Multi-label Clas
 Northeastern University, 2019. Derivatives are with respect to the margin :math:`s`, one per row.
 """
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
@@ -27,25 +23,6 @@ from scipy.special import expit
 Floats = NDArray[np.float64]
 
 _LEAST_PROBABILITY = 1e-12  # keeps logarithms finite if the confidence is 0 and beta is 0
-
-
-class NoisyLoss(Protocol):
-    """A loss of the margin, given answers and their noise rates.
-
-    Every method takes margins and answers of shape (n,) and returns shape (n,).
-    """
-
-    def value(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
-        """Return the loss of each row, in nats."""
-
-    def gradient(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
-        """Return the first derivative."""
-
-    def hessian(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
-        """Return the second derivative."""
-
-    def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
-        """Return a non-negative substitute for the second derivative, for boosting."""
 
 
 def checked_rates(alpha: ArrayLike, beta: ArrayLike, n: int | None = None) -> tuple[Floats, Floats]:
@@ -103,68 +80,6 @@ def shifted_target(agreed: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floa
     return np.asarray((np.asarray(agreed, dtype=np.float64) - b) / (1.0 - a - b))
 
 
-class LogisticSurrogate:
-    r"""Unbiased logistic loss (4.5): :math:`\log(1 + e^{-s}) + (1 - t) s`.
-
-    Its gradient is :math:`c - t` (4.6), its second derivative :math:`c (1 - c)` (4.7); the factor
-    :math:`m` of the thesis is contained in the target.
-
-    Parameters
-    ----------
-    alpha, beta : float or array-like of shape (n,)
-        The same for all rows, or those of each row's annotator.
-
-    References
-    ----------
-    .. [1] N. Natarajan, I. Dhillon, P. Ravikumar and A. Tewari, "Learning with Noisy Labels",
-       NIPS 2013, Lemma 1 (the thesis' (4.2)).
-    """
-
-    def __init__(self, alpha: ArrayLike, beta: ArrayLike) -> None:
-        self.alpha, self.beta = checked_rates(alpha, beta)
-
-    def value(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
-        """Return the loss; below 0 is possible."""
-        s = _floats(margin)
-        target = shifted_target(agreed, self.alpha, self.beta)
-        return np.asarray(np.logaddexp(0.0, -s) + (1.0 - target) * s)
-
-    def gradient(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
-        """Return the first derivative."""
-        return np.asarray(expit(_floats(margin)) - shifted_target(agreed, self.alpha, self.beta))
-
-    def hessian(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:  # noqa: ARG002  # the same for both answers
-        """Return the second derivative."""
-        c = expit(_floats(margin))
-        return np.asarray(c * (1.0 - c))
-
-    def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
-        """Return the second derivative, which is positive."""
-        return self.hessian(margin, agreed)
-
-
-class UniformTreeSurrogate(LogisticSurrogate):
-    """Logistic surrogate with leaves of mean ``t - c`` (Algorithm 4.3)."""
-
-    def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:  # noqa: ARG002  # a mean weighs rows alike
-        """Return 1, so that a Newton step is a mean."""
-        return np.ones(np.shape(margin))
-
-
-class AnnotatorTreeSurrogate(LogisticSurrogate):
-    r"""Logistic surrogate for rates that differ by row (Algorithm 4.4).
-
-    The pseudo-response :math:`\tilde v - c - (1 - c) \beta + c \alpha` is
-    :math:`(1 - \alpha - \beta)(t - c)`, its weight :math:`m = 1 / (1 - \alpha - \beta)`; so a leaf
-    holds :math:`\sum (t - c) / \sum m`.
-    """
-
-    def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
-        """Return the weights ``m``."""
-        shape = np.broadcast_shapes(np.shape(margin), np.shape(agreed), self.alpha.shape)
-        return np.broadcast_to(1.0 / (1.0 - self.alpha - self.beta), shape)
-
-
 class ForwardLoss:
     r"""Negative log-likelihood of the answer, :math:`-\log q` or :math:`-\log(1 - q)`.
 
@@ -181,39 +96,29 @@ class ForwardLoss:
     def __init__(self, alpha: ArrayLike, beta: ArrayLike) -> None:
         self.alpha, self.beta = checked_rates(alpha, beta)
 
-    def _parts(self, margin: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return c, q, 1 - q and dq/ds, computed without cancellation."""
+    def _parts(self, margin: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """Return q, 1 - q and dq/ds, computed without cancellation."""
         s = _floats(margin)
         c, rest = expit(s), expit(-s)
         q = (1.0 - self.alpha) * c + self.beta * rest
         other = self.alpha * c + (1.0 - self.beta) * rest
         slope = (1.0 - self.alpha - self.beta) * c * rest
         floor = _LEAST_PROBABILITY
-        return c, np.maximum(q, floor), np.maximum(other, floor), slope
+        return np.maximum(q, floor), np.maximum(other, floor), slope
 
     def value(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
         """Return the loss, not negative."""
-        _, q, other, _ = self._parts(margin)
+        q, other, _ = self._parts(margin)
         return np.where(np.asarray(agreed) == 1, -np.log(q), -np.log(other))
 
     def gradient(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
         """Return the first derivative."""
-        _, q, other, slope = self._parts(margin)
+        q, other, slope = self._parts(margin)
         return np.where(np.asarray(agreed) == 1, -slope / q, slope / other)
-
-    def hessian(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
-        """Return the second derivative; it can be negative."""
-        c, q, other, slope = self._parts(margin)
-        bend = slope * (1.0 - 2.0 * c)
-        return np.where(
-            np.asarray(agreed) == 1,
-            (slope / q) ** 2 - bend / q,
-            (slope / other) ** 2 + bend / other,
-        )
 
     def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:  # noqa: ARG002  # an expectation over answers
         """Return the expected second derivative (Fisher's information), not negative."""
-        _, q, other, slope = self._parts(margin)
+        q, other, slope = self._parts(margin)
         return np.asarray(slope**2 / (q * other))
 
 

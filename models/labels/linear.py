@@ -51,6 +51,11 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
+def thread_count(n_jobs: int | None) -> int:
+    """Return the number of threads for ``n_jobs``; None or below 0 means every usable core."""
+    return usable_cores() if n_jobs is None or n_jobs < 0 else max(1, n_jobs)
+
+
 def fit_elastic_net(
     X: Matrix,
     Y: Matrix,
@@ -267,7 +272,7 @@ def _as_start(
 
 def _in_threads(problems: Problems, rule: Rule, size: int, n_jobs: int | None) -> list[Fits]:
     """Fit consecutive ranges of problems on threads; return them in order."""
-    threads = usable_cores() if n_jobs is None or n_jobs < 0 else max(1, n_jobs)
+    threads = thread_count(n_jobs)
     chunk = max(1, -(-size // (threads * _CHUNKS_PER_THREAD)))
     starts = range(0, size, chunk)
 

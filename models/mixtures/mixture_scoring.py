@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from setwise.models.labels.linear import usable_cores
+from setwise.models.labels.linear import thread_count
 from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits
 
@@ -211,7 +211,7 @@ def as_rows_tuple(X: sp.csr_array) -> Rows:
 
 def run_in_threads(run: Callable[[int, int], object], n: int, n_jobs: int | None) -> None:
     """Call ``run(first, last)`` over consecutive ranges of ``n`` rows, on threads."""
-    threads = usable_cores() if n_jobs is None or n_jobs < 0 else max(1, n_jobs)
+    threads = thread_count(n_jobs)
     ranges = [(i, min(i + _ROWS_PER_TASK, n)) for i in range(0, n, _ROWS_PER_TASK)]
     if threads == 1 or len(ranges) == 1:
         run(0, n)

@@ -5,4 +5,5 @@
 - `noisy_audits`: thresholds from answers with known error rates, without a lead.
 - `rival_thresholds`: thresholds by a plug-in estimate and by selection with guaranteed risk.
 - `robust_calibrators`: set calibrators that learn from noisy answers, for noisy training labels.
+- `surrogate_losses`: the unbiased losses of the thesis for them.
 """

@@ -11,16 +11,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.calibration.calibrators import BoostedSets, check_outcomes
-from setwise.models.calibration.losses import (
+from setwise.models.calibration.losses import ForwardLoss, checked_rates, shifted_target
+from setwise.models.calibration.sampling import effective_rows
+from setwise.models.research.surrogate_losses import (
     AnnotatorTreeSurrogate,
-    ForwardLoss,
     LogisticSurrogate,
     NoisyLoss,
     UniformTreeSurrogate,
-    checked_rates,
-    shifted_target,
 )
-from setwise.models.calibration.sampling import effective_rows
 from setwise.models.sets.features import SetFeatureTable
 from setwise.models.storage.fields import StoredArray, StoredParameters
 from setwise.models.storage.state import Lengths, StoredPart

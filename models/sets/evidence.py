@@ -1,9 +1,8 @@
 """Input of candidate sources and set features."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from scipy.sparse import csr_array
 
 from setwise.models.data.rows import SparseRows
 from setwise.models.sets.candidates import CandidateSets
+from setwise.models.storage.state import Storable
 from setwise.models.voters.votes import SetVotes
 
 
@@ -33,7 +33,7 @@ class Evidence:
         return self.rows.to_matrix()
 
 
-class CandidateSource(Protocol):
+class CandidateSource(Storable, Protocol):
     """Proposes label sets for documents that it was not fitted on."""
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:
@@ -44,12 +44,3 @@ class CandidateSource(Protocol):
 
     def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
         """Return the log-probability (n_sets,) of any sets, as in `propose`."""
-
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and JSON settings for `from_state`."""
-
-    @classmethod
-    def from_state(
-        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], /, **lengths: int
-    ) -> Self:
-        """Rebuild the fitted source."""

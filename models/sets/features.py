@@ -1,6 +1,6 @@
 """Features of (document, label set) pairs, for set calibrators."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -16,13 +16,14 @@ from setwise.models.sets.counts import LabelSetCounts
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import independent_scores
 from setwise.models.storage.fields import StoredArray, StoredNames, StoredPieces, StoredSetting
-from setwise.models.storage.state import Lengths, StoredPart
+from setwise.models.storage.state import Lengths, Storable, StoredPart
 from setwise.models.voters.vote_features import (
     LinearFeatures,
     MarginFeatures,
     NearestFeatures,
     NeighbourFeatures,
     SmoothFeatures,
+    Unfitted,
     VoteFeatures,
 )
 
@@ -117,7 +118,7 @@ def concatenate_tables(parts: Sequence[SetFeatureTable]) -> SetFeatureTable:
     )
 
 
-class FeatureGroup(Protocol):
+class FeatureGroup(Storable, Protocol):
     """Columns about candidate sets, fitted on rows other than those described."""
 
     @property
@@ -134,32 +135,19 @@ class FeatureGroup(Protocol):
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
         """Return finite columns of shape (n_sets, len(names))."""
 
-    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return arrays and JSON settings for `from_state`."""
 
-    @classmethod
-    def from_state(
-        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], /, **lengths: int
-    ) -> Self:
-        """Rebuild the fitted group."""
-
-
-class ScoreFeatures(StoredPart):
+class ScoreFeatures(Unfitted):
     """The set's probability under independent labels, its logarithm, and its cardinality."""
 
     names = ("score", "log_score", "cardinality")
     monotone = (1, 1, 0)
-
-    def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # nothing to learn
-        """Return ``self``: nothing to learn."""
-        return self
 
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:  # noqa: ARG002  # the score travels with the candidate
         """Return probability, log-probability in nats, and number of labels of each set."""
         return _describe_scores(candidates.log_score, candidates.set_indptr)
 
 
-class IndependentFeatures(StoredPart):
+class IndependentFeatures(Unfitted):
     """The set's log-probability under independent labels.
 
     For candidates whose score comes from a joint distribution.
@@ -167,10 +155,6 @@ class IndependentFeatures(StoredPart):
 
     names = ("log_independent",)
     monotone = (1,)
-
-    def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # nothing to learn
-        """Return ``self``: nothing to learn."""
-        return self
 
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
         """Return the summed log-probabilities of all labels' values, in nats."""

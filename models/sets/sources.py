@@ -1,6 +1,6 @@
 """Sources of candidate label sets."""
 
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numba import njit
@@ -42,7 +42,7 @@ class MarginalCandidates(StoredPart, BaseEstimator):
     """
 
     allow_empty_: bool
-    stored = (
+    stored: ClassVar = (
         StoredSetting("k", "k", int, low=1, high=MAX_CANDIDATES),
         StoredSetting("allow_empty", "allow_empty_", bool),
     )
@@ -58,7 +58,7 @@ class MarginalCandidates(StoredPart, BaseEstimator):
     def propose(self, evidence: Evidence) -> CandidateSets:
         """Return each document's ``k`` most probable sets, or all if fewer."""
         if not hasattr(self, "allow_empty_"):
-            raise NotFittedError("MarginalCandidates must be fitted before it proposes")
+            raise NotFittedError(f"{type(self).__name__} must be fitted before it proposes")
         return k_best_sets(evidence.marginals, self.k, allow_empty=self.allow_empty_)
 
     def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
@@ -66,7 +66,7 @@ class MarginalCandidates(StoredPart, BaseEstimator):
         return independent_scores(evidence.marginals, candidates.doc_indptr, candidates.sets)
 
 
-class VotedCandidates(StoredPart, BaseEstimator):
+class VotedCandidates(MarginalCandidates):
     """Proposes sets of independent labels and sets that voters favour.
 
     All are scored under independent labels. The sets of independent labels come first, then the
@@ -75,36 +75,24 @@ class VotedCandidates(StoredPart, BaseEstimator):
     Parameters
     ----------
     k : int, default 10
-        Sets of independent labels per document, 1 to 64.
+        As for `MarginalCandidates`.
     k_voted : int, default 4
         Sets per document and voter.
     pool : int, default 32
         Number of sets with the largest weights from which `k_voted` are selected by the votes of
         similar sets.
-
-    Attributes
-    ----------
-    allow_empty_ : bool
-        Whether the empty set can be a candidate: if some training document has no label.
     """
 
-    allow_empty_: bool
-    stored = (
-        StoredSetting("k", "k", int, low=1, high=MAX_CANDIDATES),
+    stored: ClassVar = (
+        *MarginalCandidates.stored,
         StoredSetting("k_voted", "k_voted", int, low=1, high=MAX_CANDIDATES),
         StoredSetting("pool", "pool", int, low=1, high=_LARGEST_POOL),
-        StoredSetting("allow_empty", "allow_empty_", bool),
     )
 
     def __init__(self, k: int = 10, k_voted: int = 4, pool: int = 32) -> None:
-        self.k = k
+        super().__init__(k)
         self.k_voted = k_voted
         self.pool = pool
-
-    def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # sets alone count
-        """Learn whether the empty set occurs in Y (n_documents, n_labels)."""
-        self.allow_empty_ = bool((np.diff(Y.indptr) == 0).any())
-        return self
 
     def propose(self, evidence: Evidence) -> CandidateSets:
         """Return the candidates of each document.
@@ -114,11 +102,9 @@ class VotedCandidates(StoredPart, BaseEstimator):
         ValueError
             If the evidence holds no votes.
         """
-        if not hasattr(self, "allow_empty_"):
-            raise NotFittedError("VotedCandidates must be fitted before it proposes")
+        likely = super().propose(evidence)
         if evidence.votes is None:
             raise ValueError("candidates of voters need votes")
-        likely = k_best_sets(evidence.marginals, self.k, allow_empty=self.allow_empty_)
         doc_indptr, set_indptr, labels, source = _add_voted(
             likely.doc_indptr,
             likely.sets,
@@ -132,10 +118,6 @@ class VotedCandidates(StoredPart, BaseEstimator):
             evidence.marginals, doc_indptr, RaggedSets(set_indptr, labels)
         )
         return CandidateSets(doc_indptr, set_indptr, labels, log_score, source, likely.n_labels)
-
-    def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
-        """Return the log-probability of sets under independent labels, in nats."""
-        return independent_scores(evidence.marginals, candidates.doc_indptr, candidates.sets)
 
 
 @njit(cache=True, nogil=True)

@@ -11,7 +11,7 @@ from dataclasses import is_dataclass
 from inspect import signature
 from operator import attrgetter
 from types import UnionType
-from typing import Any, ClassVar, Literal, NamedTuple, Self, Union, get_args, get_origin
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, Union, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,19 @@ from setwise.models.storage.fields import (
 _LARGEST = {np.dtype(np.float32): 1e30, np.dtype(np.float64): 1e100}
 
 Lengths = dict[str, int]
+
+
+class Storable(Protocol):
+    """A part with a stored state; `StoredPart` is the usual one."""
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and JSON settings for `from_state`."""
+
+    @classmethod
+    def from_state(
+        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], /, **lengths: int
+    ) -> Self:
+        """Rebuild the fitted part."""
 
 
 class StoredPart:

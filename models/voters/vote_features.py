@@ -14,7 +14,7 @@ from setwise.models.storage.state import StoredPart
 from setwise.models.voters.votes import SeenSets, tally
 
 
-class _Unfitted(StoredPart):
+class Unfitted(StoredPart):
     """A feature group without anything to fit."""
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # nothing to learn
@@ -22,7 +22,7 @@ class _Unfitted(StoredPart):
         return self
 
 
-class MarginFeatures(_Unfitted):
+class MarginFeatures(Unfitted):
     """Distance to the best set and margins of the set's labels.
 
     ``score_gap`` is the log-probability minus that of the document's most probable candidate,
@@ -41,7 +41,7 @@ class MarginFeatures(_Unfitted):
         )
 
 
-class VoteFeatures(_Unfitted):
+class VoteFeatures(Unfitted):
     """One voter's tallies, and two tallies' gaps to the document's best.
 
     Not monotone: forced monotony gives worse Brier scores and confidences that are too high.

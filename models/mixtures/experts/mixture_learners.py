@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from setwise.models.labels.linear import usable_cores
+from setwise.models.labels.linear import thread_count
 from setwise.models.mixtures.experts.gating import Gate, fit_gate
 from setwise.models.mixtures.experts.separate_experts import (
     ComponentExperts,
@@ -130,7 +130,7 @@ class _LinearLearner:
     @property
     def threads(self) -> int:
         """Threads to use."""
-        return usable_cores() if self.n_jobs is None or self.n_jobs < 0 else max(1, self.n_jobs)
+        return thread_count(self.n_jobs)
 
 
 class SeparateLearner(_LinearLearner):

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from setwise.models.labels.linear import usable_cores
+from setwise.models.labels.linear import thread_count
 from setwise.models.labels.quadratic_model import (
     MAX_HALVINGS,
     MIN_CURVATURE,
@@ -155,7 +155,7 @@ def fit_shared_experts(
         )
         return rows
 
-    threads = usable_cores() if n_jobs is None or n_jobs < 0 else max(1, n_jobs)
+    threads = thread_count(n_jobs)
     with ThreadPoolExecutor(threads) as pool:
         parts = list(pool.map(fit, range(0, n_labels, _LABELS_PER_TASK)))
     sizes = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])

@@ -6,13 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from setwise.models.calibration.losses import (
+from setwise.models.calibration.losses import ForwardLoss, checked_rates, shifted_target
+from setwise.models.research.surrogate_losses import (
     AnnotatorTreeSurrogate,
-    ForwardLoss,
     LogisticSurrogate,
     UniformTreeSurrogate,
-    checked_rates,
-    shifted_target,
 )
 
 rates = st.tuples(st.floats(0, 0.6), st.floats(0, 0.35))
@@ -23,12 +21,10 @@ losses = pytest.mark.parametrize("kind", [LogisticSurrogate, ForwardLoss])
 
 @losses
 @given(rate=rates, s=margins, agreed=answers)
-def test_derivatives_equal_finite_differences(kind, rate, s, agreed):
+def test_the_gradient_equals_finite_differences(kind, rate, s, agreed):
     loss, h = kind(*rate), 1e-4
     slope = (loss.value(s + h, agreed) - loss.value(s - h, agreed)) / (2 * h)
-    bend = (loss.gradient(s + h, agreed) - loss.gradient(s - h, agreed)) / (2 * h)
     assert loss.gradient(s, agreed) == pytest.approx(slope, rel=1e-5, abs=1e-6)
-    assert loss.hessian(s, agreed) == pytest.approx(bend, rel=1e-5, abs=1e-6)
 
 
 def over_noise(function, rate, v):
@@ -62,7 +58,8 @@ def test_the_forward_loss_is_least_at_the_truth(rate, p):
         return sum((p if v else 1 - p) * over_noise(function, rate, v) for v in (0, 1))
 
     assert expected(lambda a: loss.gradient(s, a)) == pytest.approx(0, abs=1e-9)
-    assert expected(lambda a: loss.hessian(s, a)) == pytest.approx(loss.curvature(s, 1))
+    bend = expected(lambda a: loss.gradient(s + 1e-4, a) - loss.gradient(s - 1e-4, a)) / 2e-4
+    assert bend == pytest.approx(loss.curvature(s, 1), rel=1e-4, abs=1e-6)
     assert loss.curvature(s, 0) >= 0
     for other in (s - 0.5, s + 0.5):
         assert expected(lambda a, o=other: loss.value(o, a) - loss.value(s, a)) > 0
