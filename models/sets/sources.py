@@ -19,7 +19,7 @@ from setwise.models.sets.candidates import (
 )
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import MAX_CANDIDATES, independent_scores, k_best_sets
-from setwise.models.storage.fields import StoredSetting
+from setwise.models.storage.fields import Stored, StoredSetting
 from setwise.models.storage.state import StoredPart
 from setwise.models.voters.votes import SeenSets, find_leaders
 
@@ -42,7 +42,7 @@ class MarginalCandidates(StoredPart, BaseEstimator):
     """
 
     allow_empty_: bool
-    stored: ClassVar = (
+    stored: ClassVar[tuple[Stored, ...]] = (
         StoredSetting("k", "k", int, low=1, high=MAX_CANDIDATES),
         StoredSetting("allow_empty", "allow_empty_", bool),
     )
@@ -83,7 +83,7 @@ class VotedCandidates(MarginalCandidates):
         similar sets.
     """
 
-    stored: ClassVar = (
+    stored: ClassVar[tuple[Stored, ...]] = (
         *MarginalCandidates.stored,
         StoredSetting("k_voted", "k_voted", int, low=1, high=MAX_CANDIDATES),
         StoredSetting("pool", "pool", int, low=1, high=_LARGEST_POOL),
