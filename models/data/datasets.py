@@ -264,10 +264,6 @@ def read_dataset(
     progress : callable, optional
         Called with the share of the file read so far.
 
-    Returns
-    -------
-    Dataset
-
     Raises
     ------
     DataError

@@ -291,10 +291,6 @@ def evaluate_predictions(
     targets : sequence of float
         For ``automation``.
 
-    Returns
-    -------
-    Metrics
-
     Raises
     ------
     ValueError

@@ -86,10 +86,6 @@ def draw_reliability(
         Draws from honest confidences; the least p-value is ``1 / (n_resamples + 1)``.
     random_state : int, default=0
 
-    Returns
-    -------
-    ReliabilityCurve
-
     Raises
     ------
     ValueError

@@ -50,10 +50,6 @@ def score_calibration(
     n_buckets : int, default=10
         Of equal width; a confidence of 1 belongs to the last.
 
-    Returns
-    -------
-    CalibrationScores
-
     Raises
     ------
     ValueError

@@ -172,10 +172,6 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
         validation : tuple (X, Y), optional
             Rows that select the penalty and the last step of each label; never fitted on.
 
-        Returns
-        -------
-        BinaryRelevance
-
         Raises
         ------
         ValueError

@@ -69,10 +69,6 @@ def choose_penalty(
     random_state : int, RandomState or None
         Random state of the sample if there are more than `MAX_PROBLEMS` problems.
 
-    Returns
-    -------
-    PenaltyChoice
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
