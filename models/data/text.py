@@ -234,21 +234,6 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
         )
         return indptr, indices, values
 
-    def known(self, texts: Sequence[str]) -> NDArray[np.int32]:
-        """Count the distinct known words, pairs and prefixes of each text.
-
-        Parameters
-        ----------
-        texts : sequence of str
-            Any strings.
-
-        Returns
-        -------
-        ndarray of int32, shape (n,)
-            0 if the model knows nothing in the text.
-        """
-        return np.diff(self.transform(texts).indptr).astype(np.int32)
-
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002 - scikit-learn's signature
         """Return the feature names in column order.
 

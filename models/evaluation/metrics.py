@@ -18,11 +18,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from setwise.models.evaluation.automation import (
-    AUTOMATION_TARGETS,
-    Automation,
-    find_automation,
-)
+from setwise.models.evaluation.automation import Automation, find_automation
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.sets.candidates import CandidateSets
 
@@ -269,8 +265,6 @@ def evaluate_predictions(
     *,
     marginals: ArrayLike | None = None,
     candidates: CandidateSets | None = None,
-    macro_undefined: float = 0.0,
-    targets: Sequence[float] = AUTOMATION_TARGETS,
 ) -> Metrics:
     """Return the metrics of predicted label sets.
 
@@ -286,10 +280,6 @@ def evaluate_predictions(
         For ``map``.
     candidates : CandidateSets of n documents and M labels, optional
         For ``oracle_accuracy``.
-    macro_undefined : float, default=0.0
-        F1 of a label that is neither true nor predicted anywhere; 0 is the conservative choice.
-    targets : sequence of float
-        For ``automation``.
 
     Raises
     ------
@@ -304,7 +294,7 @@ def evaluate_predictions(
     """
     judged = RunningMetrics()
     judged.add(Y_true, Y_pred, confidence, marginals=marginals, candidates=candidates)
-    return judged.result(macro_undefined=macro_undefined, targets=targets)
+    return judged.result()
 
 
 class RunningMetrics:
@@ -366,9 +356,7 @@ class RunningMetrics:
         self._confidence.append(np.asarray(confidence, dtype=np.float64))
         self._across = across
 
-    def result(
-        self, *, macro_undefined: float = 0.0, targets: Sequence[float] = AUTOMATION_TARGETS
-    ) -> Metrics:
+    def result(self) -> Metrics:
         """Return the metrics of everything added so far.
 
         Raises
@@ -395,13 +383,13 @@ class RunningMetrics:
             instance_jaccard=float(within.jaccard().mean()),
             hamming_loss=(given - 2 * hits) / (n * len(across.true)),
             micro_f1=2 * hits / given if given else 1.0,
-            macro_f1=float(across.f1(undefined=macro_undefined).mean()),
+            macro_f1=float(across.f1(undefined=0.0).mean()),
             n_undefined_labels=int(undefined.sum()),
             map=float(rankings.mean()) if rankings is not None and len(rankings) else None,
             oracle_accuracy=None
             if self._found is None
             else float(np.concatenate(self._found).mean()),
-            automation=find_automation(confidence, within.exact, targets),
+            automation=find_automation(confidence, within.exact),
             **asdict(score_calibration(confidence, within.exact)),
         )
 

@@ -61,12 +61,8 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
         Weighting of features before the fit, see `FeatureWeighting`.
     tol, max_iter : float, int
         See `fit_elastic_net`.
-    patience : int
-        With validation rows each label keeps its step with the lowest validation log-loss and
-        stops after this many steps without a lower one.
     validation_fraction : float
-        Share of rows set aside by ``alpha="auto"`` when `fit` gets no validation rows; the final
-        fit uses all rows.
+        Share of rows set aside by ``alpha="auto"``; the final fit uses all rows.
     n_jobs : int, optional
         Threads; by default every usable core. The result does not depend on it.
     random_state : int, RandomState or None
@@ -83,8 +79,6 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
     weights_ : Weights
         Coefficients and intercepts as `score_row` reads them.
     n_iter_ : ndarray of shape (n_labels,), int
-    valid_loss_ : ndarray of shape (n_labels,)
-        Mean log-loss on the validation rows, in nats; infinite without any.
 
     References
     ----------
@@ -108,11 +102,10 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
     weighting_: FeatureWeighting
     weights_: Weights
     n_iter_: NDArray[np.int64]
-    valid_loss_: NDArray[np.float64]
     n_features_in_: int
     classes_: NDArray[np.int64]
     stored = (
-        StoredParameters("params"),
+        StoredParameters("params", retired=("patience",)),
         *STORED_WEIGHTING,
         StoredArray("coef_indptr", "coef_.indptr", np.int64, ("features+1",), cuts="entries"),
         StoredArray(
@@ -127,7 +120,6 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
         StoredArray("intercept", "intercept_", np.float64, ("labels",)),
         StoredArray("alpha", "alpha_", np.float64, ("labels",), infinite=True),
         StoredArray("n_iter", "n_iter_", np.int64, ("labels",)),
-        StoredArray("valid_loss", "valid_loss_", np.float64, ("labels",), infinite=True),
     )
 
     def __init__(
@@ -138,7 +130,6 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
         weighting: Scheme = "auto",
         tol: float = 1e-4,
         max_iter: int = 50,
-        patience: int = 3,
         validation_fraction: float = 0.2,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
@@ -148,7 +139,6 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
         self.weighting = weighting
         self.tol = tol
         self.max_iter = max_iter
-        self.patience = patience
         self.validation_fraction = validation_fraction
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -158,7 +148,6 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
         X: Matrix,
         Y: Matrix,
         sample_weight: ArrayLike | None = None,
-        validation: tuple[Matrix, Matrix] | None = None,
     ) -> Self:
         """Fit every label.
 
@@ -169,8 +158,6 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
             0 or 1. A label that occurs never or always gets the logit of its smoothed rate.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, not negative.
-        validation : tuple (X, Y), optional
-            Rows that select the penalty and the last step of each label; never fitted on.
 
         Raises
         ------
@@ -193,11 +180,8 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
             rows, targets, weight = rows[counted], targets[counted], weight[counted]
         self.weighting_ = FeatureWeighting(self.weighting).fit(rows, sample_weight=weight)
         weighted = self.weighting_.transform(rows)
-        held_out: tuple[Matrix, Matrix] = (None, None)
-        if validation is not None:
-            held_out = self.weighting_.transform(validation[0]), as_labels(validation[1])
         if isinstance(self.alpha, str):
-            alpha, start = self._choose_alpha(weighted, targets, weight, held_out)
+            alpha, start = self._choose_alpha(weighted, targets, weight)
         else:
             alpha, start = np.asarray(self.alpha, dtype=np.float64), None
         fit = fit_elastic_net(
@@ -206,12 +190,9 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
             alpha=alpha,
             l1_ratio=self.l1_ratio,
             sample_weight=weight,
-            X_valid=held_out[0],
-            Y_valid=held_out[1],
             warm_start=start,
             tol=self.tol,
             max_iter=self.max_iter,
-            patience=self.patience,
             n_jobs=self.n_jobs,
         )
         self._keep(fit)
@@ -226,39 +207,31 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
         return self
 
     def _choose_alpha(
-        self,
-        X: sp.csr_array,
-        Y: sp.csr_array,
-        weight: NDArray[np.float64] | None,
-        held_out: tuple[Matrix, Matrix],
+        self, X: sp.csr_array, Y: sp.csr_array, weight: NDArray[np.float64] | None
     ) -> tuple[NDArray[np.float64], LinearFit | None]:
-        """Return each label's penalty and, without validation rows, a warm start."""
+        """Return each label's penalty and a warm start, if fitted."""
         if self.alpha != "auto":
             raise ValueError(f'alpha must be a number, one per label or "auto", got {self.alpha!r}')
-        ends_itself = held_out[0] is None
-        if ends_itself:
-            n = X.shape[0]
-            order = check_random_state(self.random_state).permutation(n)
-            n_valid = min(max(1, round(self.validation_fraction * n)), n - 1)
-            if n_valid < 1:
-                return np.asarray(_ALPHA_WITHOUT_VALIDATION), None
-            valid, train = np.sort(order[:n_valid]), np.sort(order[n_valid:])
-            held_out = X[valid], Y[valid]
-            X, Y = X[train], Y[train]
-            weight = None if weight is None else weight[train]
+        n = X.shape[0]
+        order = check_random_state(self.random_state).permutation(n)
+        n_valid = min(max(1, round(self.validation_fraction * n)), n - 1)
+        if n_valid < 1:
+            return np.asarray(_ALPHA_WITHOUT_VALIDATION), None
+        valid, train = np.sort(order[:n_valid]), np.sort(order[n_valid:])
         choice = choose_penalty(
-            X,
-            Y,
-            *held_out,
+            X[train],
+            Y[train],
+            X[valid],
+            Y[valid],
             l1_ratio=self.l1_ratio,
-            sample_weight=weight,
+            sample_weight=None if weight is None else weight[train],
             tol=max(self.tol, _PATH_TOLERANCE),
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
-        usable = ends_itself and choice.fit.coef.shape[0] == Y.shape[1]
-        return choice.alpha, choice.fit if usable else None
+        complete = choice.fit.coef.shape[0] == Y.shape[1]
+        return choice.alpha, choice.fit if complete else None
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -273,7 +246,6 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
         self.coef_ = sp.csc_array(fit.coef.astype(np.float32))
         self.intercept_ = fit.intercept
         self.n_iter_ = fit.n_iter
-        self.valid_loss_ = fit.valid_loss
         self.classes_ = np.arange(len(fit.intercept))
         self.weights_ = _by_feature(self.coef_, self.intercept_)
 
@@ -316,7 +288,7 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
             shape=(lengths["labels"], lengths["features"]),
         )
         model.alpha_, model.intercept_ = found["alpha"], found["intercept"]
-        model.n_iter_, model.valid_loss_ = found["n_iter"], found["valid_loss"]
+        model.n_iter_ = found["n_iter"]
         model.n_features_in_ = lengths["features"]
         model.classes_ = np.arange(lengths["labels"])
         model.weights_ = _by_feature(model.coef_, model.intercept_)

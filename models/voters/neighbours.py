@@ -134,16 +134,6 @@ class NeighbourVotes(StoredPart, BaseEstimator):
             raise NotFittedError("NeighbourVotes must be fitted before it votes")
         return vote_rows(self.space_.transform_rows(rows), self.neighbourhood_, -1)
 
-    @property
-    def n_sets(self) -> int:
-        """Number of sets that can get votes."""
-        return self.neighbourhood_.n_sets
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of the documents."""
-        return len(self.space_.centre_)
-
     @classmethod
     def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted voter."""

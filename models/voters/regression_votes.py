@@ -130,16 +130,6 @@ class LinearVotes(StoredPart, BaseEstimator):
             raise NotFittedError("LinearVotes must be fitted before it votes")
         return vote_linear(self.space_.transform_rows(rows), self.columns_, self.weights_)
 
-    @property
-    def n_sets(self) -> int:
-        """Number of sets that can get votes."""
-        return int(self.weights_.shape[1])
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of the documents."""
-        return len(self.space_.centre_)
-
 
 class SmoothVotes(StoredPart, BaseEstimator):
     r"""Kernel ridge regression of label sets on documents and their label probabilities.
@@ -273,16 +263,6 @@ class SmoothVotes(StoredPart, BaseEstimator):
             raise NotFittedError("SmoothVotes must be fitted before it votes")
         kernel = self._kernel(self.space_.transform_rows(rows), belief_rows(marginals))
         return multiply(kernel, self.weights_)
-
-    @property
-    def n_sets(self) -> int:
-        """Number of sets that can get votes."""
-        return int(self.weights_.values.shape[1])
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of the documents."""
-        return len(self.space_.centre_)
 
     @classmethod
     def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:

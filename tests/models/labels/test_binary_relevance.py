@@ -164,25 +164,6 @@ def test_the_chosen_penalty_beats_weak_and_strong_ones_on_new_rows() -> None:
         assert chosen < log_loss(other, X[600:], Y[600:])
 
 
-def test_validation_rows_are_never_fitted_on() -> None:
-    X, Y = make(7)
-    model = BinaryRelevance(alpha=1e-3, patience=1000, tol=1e-10)
-    alone = model.fit(X[:150], Y[:150]).weighting_.scale_.copy()
-    watched = BinaryRelevance(alpha=1e-3).fit(X[:150], Y[:150], validation=(X[150:], Y[150:]))
-    np.testing.assert_array_equal(watched.weighting_.scale_, alone)
-    z = watched.decision_function(X[150:])
-    found = (np.logaddexp(0, z) - Y[150:] * z).mean(axis=0)
-    np.testing.assert_allclose(watched.valid_loss_, found, rtol=1e-4)
-
-
-def test_early_stopping_helps_where_the_penalty_is_too_weak() -> None:
-    X, Y = make(8, n=600, d=300)
-    rows = X[:200], Y[:200]
-    plain = BinaryRelevance(alpha=1e-6).fit(*rows)
-    stopped = BinaryRelevance(alpha=1e-6).fit(*rows, validation=(X[200:400], Y[200:400]))
-    assert log_loss(stopped, X[400:], Y[400:]) < log_loss(plain, X[400:], Y[400:])
-
-
 def test_integer_weights_equal_repeated_rows() -> None:
     X, Y = make(9)
     counts = np.random.default_rng(9).integers(0, 3, X.shape[0])
@@ -196,11 +177,9 @@ def test_integer_weights_equal_repeated_rows() -> None:
 def test_labels_that_never_or_always_occur_get_finite_logits_of_their_rate() -> None:
     X, Y = make(10)
     Y[:, 0], Y[:, 1] = 0, 1
-    for validation in (None, (X[:50], Y[:50])):
-        model = BinaryRelevance().fit(X, Y, validation=validation)
-        z = model.decision_function(X)
-        np.testing.assert_allclose(z[:, 0], -np.log(2 * len(Y) + 1))
-        np.testing.assert_allclose(z[:, 1], np.log(2 * len(Y) + 1))
+    z = BinaryRelevance().fit(X, Y).decision_function(X)
+    np.testing.assert_allclose(z[:, 0], -np.log(2 * len(Y) + 1))
+    np.testing.assert_allclose(z[:, 1], np.log(2 * len(Y) + 1))
 
 
 @settings(max_examples=40, deadline=None)
@@ -233,13 +212,6 @@ def test_an_unfinished_fit_warns_once_and_counts_the_labels() -> None:
     with pytest.warns(ConvergenceWarning, match="4 of 5 labels were still moving") as caught:
         BinaryRelevance(alpha=1e-6, max_iter=1).fit(X, Y)
     assert len(caught) == 1
-
-
-def test_stopping_early_is_not_a_failure() -> None:
-    X, Y = make(12, n=300, d=100)
-    model = BinaryRelevance(alpha=1e-7, patience=1)
-    model.fit(X[:100], Y[:100], validation=(X[100:], Y[100:]))  # a warning would be an error
-    assert (model.n_iter_ < 50).all()
 
 
 @pytest.mark.parametrize(
