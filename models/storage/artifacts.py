@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,9 +51,11 @@ from setwise.models.storage.sealed_folder import (
     sha256,
     write_folder,
 )
-from setwise.models.storage.state import Lengths
+from setwise.models.storage.state import Lengths, Storable
 from setwise.models.voters.label_stack import LabelStack
 from setwise.models.voters.voters import SetVoters
+
+Read = TypeVar("Read", bound=Storable)
 
 FORMAT = "setwise-artifact"
 FORMAT_VERSION = 1
@@ -71,7 +73,6 @@ _INFORMATION = (
 
 _CALIBRATOR_PART = "set_calibrator"
 _ROWS_PART = "calibration_rows"
-_SCALER_PART = "scaler"
 _SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
     "uncalibrated": UncalibratedSets,
     "isotonic": IsotonicSets,
@@ -86,6 +87,8 @@ _SOURCES: dict[str, type[CandidateSource]] = {
     "mixture": MixtureCandidates,
     "voted": VotedCandidates,
 }
+
+_DECIDERS: dict[str, type[Decider]] = {"support": SupportDecider, "candidates": SetDecider}
 
 
 def save(predictor: SetPredictor, folder: str | Path, *, overwrite: bool = False) -> None:
@@ -200,11 +203,21 @@ def _serialize(predictor: SetPredictor) -> dict[str, bytes]:
 
 
 def _parts(predictor: SetPredictor) -> dict[str, Part]:
-    calibrator = predictor.calibrator
-    kinds = [name for name, kind in _SET_CALIBRATORS.items() if type(calibrator) is kind]
-    sources = [name for name, kind in _SOURCES.items() if type(predictor.source) is kind]
-    if not kinds or not sources:
-        raise ArtifactError("this predictor has a calibrator or a source that has no file format")
+    pieces: dict[str, Storable | None] = {
+        "base": predictor.base,
+        "label_calibrator": predictor.label_calibrator,
+        "set_features": predictor.features,
+        "vectorizer": predictor.vectorizer,
+        "scaler": predictor.scaler,
+        "voters": predictor.voters,
+        "label_stack": predictor.stack,
+        _ROWS_PART: predictor.calibration_rows,
+    }
+    parts = {name: Part(*piece.get_state()) for name, piece in pieces.items() if piece is not None}
+    parts["source"] = _part_of_kind(predictor.source, _SOURCES)
+    parts[_CALIBRATOR_PART] = _part_of_kind(predictor.calibrator, _SET_CALIBRATORS)
+    if predictor.decider is not None:
+        parts["decider"] = _part_of_kind(predictor.decider, _DECIDERS)
     model: dict[str, Any] = {
         "kind": predictor.kind,
         "label_names": list(predictor.label_names),
@@ -213,41 +226,19 @@ def _parts(predictor: SetPredictor) -> dict[str, Part]:
         "has_stack": predictor.stack is not None,
         "has_decider": predictor.decider is not None,
     }
-    parts = {
-        "base": Part(*predictor.base.get_state()),
-        "label_calibrator": Part(*predictor.label_calibrator.get_state()),
-        "source": _source_part(predictor.source, sources[0]),
-        "set_features": Part(*predictor.features.get_state()),
-    }
-    arrays, settings = calibrator.get_state()
-    parts[_CALIBRATOR_PART] = Part(arrays, {"kind": kinds[0], **settings})
-    if predictor.scaler is not None:
-        parts[_SCALER_PART] = Part(*predictor.scaler.get_state())
-    if predictor.voters is not None:
-        parts["voters"] = Part(*predictor.voters.get_state())
-    if predictor.stack is not None:
-        parts["label_stack"] = Part(*predictor.stack.get_state())
-    if predictor.decider is not None:
-        parts["decider"] = _decider_part(predictor.decider)
-    if predictor.calibration_rows is not None:
-        parts[_ROWS_PART] = Part(*predictor.calibration_rows.get_state())
     if predictor.vectorizer is None:
         model["feature_names"] = list(predictor.feature_names)
-    else:
-        parts["vectorizer"] = Part(*predictor.vectorizer.get_state())
     parts["model"] = Part({"seen": predictor.seen.astype(np.uint8)}, model)
     return parts
 
 
-def _source_part(source: CandidateSource, kind: str) -> Part:
-    arrays, settings = source.get_state()
-    return Part(arrays, {"kind": kind, **settings})
-
-
-def _decider_part(decider: Decider) -> Part:
-    arrays, settings = decider.get_state()
-    kind = "support" if isinstance(decider, SupportDecider) else "candidates"
-    return Part(arrays, {"kind": kind, **settings})
+def _part_of_kind(piece: Storable, kinds: Mapping[str, type[Storable]]) -> Part:
+    """Return a part that names its class."""
+    named = [name for name, kind in kinds.items() if type(piece) is kind]
+    if not named:
+        raise ArtifactError(f"a predictor with a {type(piece).__name__} has no file format")
+    arrays, settings = piece.get_state()
+    return Part(arrays, {"kind": named[0], **settings})
 
 
 def _manifest_bytes(predictor: SetPredictor, files: Mapping[str, bytes]) -> bytes:
@@ -338,54 +329,46 @@ class _Outline(NamedTuple):
 def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
     outline = parts.build("model", partial(_outline, manifest))
     lengths = {"labels": len(outline.label_names), "features": len(outline.seen)}
+
+    def read(name: str, kind: type[Read]) -> Read:
+        return parts.build(name, partial(kind.from_state, **lengths))
+
     vectorizer: TextVectorizer | None = None
     feature_names = outline.feature_names
     if feature_names is None:
-        vectorizer = parts.build(
-            "vectorizer", partial(TextVectorizer.from_state, features=lengths["features"])
-        )
+        vectorizer = read("vectorizer", TextVectorizer)
         feature_names = tuple(vectorizer.get_feature_names_out())
-    features = parts.build("set_features", partial(SetFeatures.from_state, **lengths))
-    scaler: FeatureScaler | None = None
-    if parts.has(_SCALER_PART):  # texts, counts and older artifacts have none
-        scaler = parts.build(
-            _SCALER_PART, partial(FeatureScaler.from_state, features=lengths["features"])
-        )
-    voters: SetVoters | None = None
-    if outline.has_voters:
-        voters = parts.build("voters", partial(SetVoters.from_state, **lengths))
-    stack: LabelStack | None = None
-    if outline.has_stack:
-        stack = parts.build("label_stack", partial(_stack, voters, lengths))
+    features = read("set_features", SetFeatures)
+    voters = read("voters", SetVoters) if outline.has_voters else None
     source = parts.build("source", partial(_source, lengths))
-    decider: Decider | None = None
-    if outline.has_decider:
-        decider = parts.build("decider", partial(_decider, voters, source, lengths))
     predictor = SetPredictor(
         kind=outline.kind,
         label_names=outline.label_names,
         feature_names=feature_names,
         vectorizer=vectorizer,
         seen=outline.seen.astype(bool),
-        base=parts.build("base", partial(BinaryRelevance.from_state, **lengths)),
-        label_calibrator=parts.build(
-            "label_calibrator", partial(LabelCalibrator.from_state, **lengths)
-        ),
+        base=read("base", BinaryRelevance),
+        label_calibrator=read("label_calibrator", LabelCalibrator),
         source=source,
         reranker=SetReranker(
             features,
             parts.build(_CALIBRATOR_PART, partial(_set_calibrator, features)),
             by_confidence=outline.by_confidence,
         ),
-        scaler=scaler,
+        # Texts, counts and older artifacts have no scaler, older artifacts no rows.
+        scaler=read("scaler", FeatureScaler) if parts.has("scaler") else None,
         voters=voters,
-        stack=stack,
-        decider=decider,
-        calibration_rows=(
-            parts.build(_ROWS_PART, partial(CalibrationRows.from_state, labels=lengths["labels"]))
-            if parts.has(_ROWS_PART)
+        stack=(
+            parts.build("label_stack", partial(_stack, voters, lengths))
+            if outline.has_stack
             else None
         ),
+        decider=(
+            parts.build("decider", partial(_decider, voters, source, lengths))
+            if outline.has_decider
+            else None
+        ),
+        calibration_rows=read(_ROWS_PART, CalibrationRows) if parts.has(_ROWS_PART) else None,
         manifest={key: manifest[key] for key in _INFORMATION if key in manifest},
         version=manifest["version"],
         calibrator_version=manifest["calibrator_version"],
@@ -448,7 +431,7 @@ def _decider(
     arrays: Arrays,
     settings: dict[str, Any],
 ) -> Decider:
-    kind = checked_value("kind", settings["kind"], str, choices=("support", "candidates"))
+    kind = checked_value("kind", settings["kind"], str, choices=tuple(_DECIDERS))
     if kind == "support":
         return SupportDecider.from_state(arrays, settings, pairs=len(support_pairs(source)))
     decider = SetDecider.from_state(arrays, settings, **lengths)
