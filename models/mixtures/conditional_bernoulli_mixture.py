@@ -58,6 +58,17 @@ _MOST_LANDMARKS = 1000
 _LEAST_LANDMARKS = 100
 
 
+# Options of earlier releases, which nothing set.
+_RETIRED = (
+    "objective",
+    "bias_penalty",
+    "patience",
+    "validation_fraction",
+    "newton_steps",
+    "smoothing",
+    "per_component",
+)
+
 _CHOICES = {
     "experts": ("shared", "separate"),
     "features": ("auto", "linear", "kernel"),
@@ -88,8 +99,6 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
     penalty_scale : float
         Positive factor on the penalties that ``"auto"`` chooses; below 1 for fits that are
         averaged, see `AveragedMixture`.
-    bias_penalty : float
-        Ridge on the biases of shared experts.
     weighting : {"auto", "idf", "deviation", "none"}
         Weighting of features before the fit, see `FeatureWeighting`.
     features : {"auto", "linear", "kernel"}
@@ -101,23 +110,13 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
     tol : float
         EM ends when a step changes the objective by less, in nats per document; 0 runs
         ``max_iter`` steps.
-    patience : int
-        Steps without a better validation likelihood after which EM ends.
     early_stopping : bool
-        Whether, without validation rows, ``validation_fraction`` of the rows are set aside to
-        end the steps; two more steps then use all rows.
-    validation_fraction : float
-        Share of rows set aside, in (0, 1).
-    newton_steps : int
-        Solver steps of gate and experts in each EM step.
+        Whether, without validation rows, a fifth of the rows are set aside to end the steps; two
+        more steps then use all rows.
     membership_floor : float
         Documents with a smaller membership are left out of a component's experts.
     rate_floor : float
         Separate experts: a label whose rate in a component is within this of 0 or 1 is constant.
-    smoothing : float
-        Separate experts: weight, in documents, of the overall label rates in each constant.
-    per_component : bool
-        Separate experts: normalise each component's weights before the penalty of EM.
     n_init : int
         Starts of the Bernoulli mixture of the label sets that initialises the components.
     n_jobs : int, optional
@@ -183,7 +182,7 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
     n_features_in_: int
     classes_: NDArray[np.int64]
     stored = (
-        StoredParameters("params", retired=("objective",)),
+        StoredParameters("params", retired=_RETIRED),
         *STORED_WEIGHTING,
         StoredArray("share", "share_", np.float64, ("components",)),
         StoredArray("rates", "rates_", np.float64, ("components", "labels")),
@@ -219,19 +218,13 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
         gate_alpha: Literal["auto"] | float = "auto",
         l1_ratio: Literal["auto"] | float = "auto",
         penalty_scale: float = 1.0,
-        bias_penalty: float = 1e-4,
         weighting: Scheme = "auto",
         features: Literal["auto", "linear", "kernel"] = "auto",
         max_iter: int = 20,
         tol: float = 1e-2,
-        patience: int = 1,
         early_stopping: bool = True,
-        validation_fraction: float = 0.2,
-        newton_steps: int = 2,
         membership_floor: float = 1e-2,
         rate_floor: float = 2e-3,
-        smoothing: float = 1.0,
-        per_component: bool = False,
         n_init: int = 8,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
@@ -242,19 +235,13 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
         self.gate_alpha = gate_alpha
         self.l1_ratio = l1_ratio
         self.penalty_scale = penalty_scale
-        self.bias_penalty = bias_penalty
         self.weighting = weighting
         self.features = features
         self.max_iter = max_iter
         self.tol = tol
-        self.patience = patience
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.newton_steps = newton_steps
         self.membership_floor = membership_floor
         self.rate_floor = rate_floor
-        self.smoothing = smoothing
-        self.per_component = per_component
         self.n_init = n_init
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -368,17 +355,11 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
             value = getattr(self, name)
             if isinstance(value, str) and value != "auto":
                 raise ValueError(f'{name} must be a number or "auto", got {value!r}')
-        for name in ("n_components", "max_iter", "patience", "newton_steps", "n_init"):
+        for name in ("n_components", "max_iter", "n_init"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; it is {getattr(self, name)}")
         if not self.penalty_scale > 0.0:
             raise ValueError(f"penalty_scale must be positive; it is {self.penalty_scale}")
-        if not 0.0 < self.validation_fraction < 1.0:
-            raise ValueError(
-                f"validation_fraction must lie in (0, 1); it is {self.validation_fraction}"
-            )
-        if self.experts == "separate" and not self.smoothing > 0.0:
-            raise ValueError(f"smoothing must be positive; it is {self.smoothing}")
 
     def describe_components(
         self, n_labels: int = 5, n_features: int = 10

@@ -6,8 +6,8 @@ With memberships :math:`\gamma_{nk} = p(k \mid x_n, y_n)` the objective
 
 is bounded by a sum of separate problems, tight where the memberships were computed (thesis,
 eq. 3.5). A step that lowers the bound at fixed penalty :math:`\Omega` lowers :math:`F`, even if it
-does not reach the bound's minimum. Sparse shortcuts and penalties that depend on the memberships
-void this guarantee; `run_em` therefore monitors the likelihood of validation rows.
+does not reach the bound's minimum. Sparse shortcuts void this guarantee; `run_em` therefore
+monitors the likelihood of validation rows.
 
 A fit consists of an immutable state, a step and a separate stopping rule.
 """

@@ -55,6 +55,13 @@ _INDEPENDENT_STEPS = 6
 # can lower set accuracy.
 _NEARLY = 0.01
 
+# Solver steps of gate and experts in each EM step.
+_NEWTON_STEPS = 2
+
+# EM steps without a better validation likelihood after which EM ends, and the share set aside.
+_PATIENCE = 1
+_SHARE_ASIDE = 0.2
+
 # EM steps on all rows after validation ended a trial.
 _FINAL_STEPS = 2
 
@@ -123,17 +130,11 @@ class MixtureSearch:
     gate_alpha: Literal["auto"] | float
     l1_ratio: float
     penalty_scale: float
-    bias_penalty: float
     max_iter: int
     tol: float
-    patience: int
     early_stopping: bool
-    validation_fraction: float
-    newton_steps: int
     membership_floor: float
     rate_floor: float
-    smoothing: float
-    per_component: bool
     n_init: int
     n_jobs: int | None
 
@@ -161,7 +162,7 @@ class MixtureSearch:
         chooses = isinstance(self.alpha, str) or isinstance(self.gate_alpha, str)
         if held_out is None and (self.early_stopping or chooses):
             n = len(everything.weight)
-            n_aside = min(max(1, round(self.validation_fraction * n)), n - 1)
+            n_aside = min(max(1, round(_SHARE_ASIDE * n)), n - 1)
             if n_aside > 0:
                 training, aside = everything.split(rng.permutation(n), n_aside)
         chosen, start = self._choose_strengths(training, aside, seed)
@@ -191,7 +192,7 @@ class MixtureSearch:
         def attempt(factor: float) -> _Trial:
             strengths = _Strengths(alpha, factor * middle)
             run: _Run = run_em(
-                self._learner(training, strengths, newton_steps=1),
+                self._learner(training, strengths, steps=1),
                 start.memberships,
                 training,
                 rule,
@@ -242,20 +243,16 @@ class MixtureSearch:
         return choice.alpha, choice.fit if complete else None
 
     def _learner(
-        self, documents: Documents, strengths: _Strengths, newton_steps: int | None = None
+        self, documents: Documents, strengths: _Strengths, steps: int = _NEWTON_STEPS
     ) -> SharedLearner | SeparateLearner:
-        steps = newton_steps or self.newton_steps
         gate = GateSettings(strengths.gate_alpha, self.l1_ratio, steps)
         if self.experts == "shared":
-            shared = SharedSettings(self.l1_ratio, self.bias_penalty, self.membership_floor, steps)
+            shared = SharedSettings(
+                self.l1_ratio, membership_floor=self.membership_floor, newton_steps=steps
+            )
             return SharedLearner(documents, strengths.alpha, gate, shared, self.n_jobs)
         separate = SeparateSettings(
-            self.l1_ratio,
-            self.per_component,
-            self.membership_floor,
-            self.rate_floor,
-            self.smoothing,
-            steps,
+            self.l1_ratio, self.membership_floor, self.rate_floor, newton_steps=steps
         )
         return SeparateLearner(documents, strengths.alpha, gate, separate, self.n_jobs)
 
@@ -295,7 +292,7 @@ class MixtureSearch:
     def _run(
         self, learner: _Learner, training: Documents, held_out: Documents | None, start: _Start
     ) -> _Run:
-        rule = StoppingRule(self.max_iter, self.tol, self.patience)
+        rule = StoppingRule(self.max_iter, self.tol, _PATIENCE)
         run: _Run = run_em(
             learner, start.memberships, training, rule, validation=held_out, start=start.state
         )
@@ -310,7 +307,7 @@ class MixtureSearch:
             self._learner(everything, strengths),
             responsibilities(log_joint)[0],
             everything,
-            StoppingRule(_FINAL_STEPS, 0.0, self.patience),
+            StoppingRule(_FINAL_STEPS, 0.0, _PATIENCE),
             start=trial.state,
         )
         return replace(

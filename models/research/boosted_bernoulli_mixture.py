@@ -130,27 +130,8 @@ class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Fit by EM, started at a Bernoulli mixture of the label sets.
 
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-        Y : array-like or sparse of shape (n_samples, n_labels)
-            Zeros and ones.
-        sample_weight : array-like of shape (n_samples,), optional
-            Not negative, not all zero.
-        validation : tuple (X, Y), optional
-            Rows that end the steps; never fitted on.
-
-        Raises
-        ------
-        ValueError
-            If shapes disagree, or a value is out of its range or not finite.
-
-        Warns
-        -----
-        ComponentWarning
-            If fewer components remain: label sets are few, or components died.
-        ConvergenceWarning
-            If validation likelihood was still rising after ``max_iter`` steps.
+        Parameters, errors and warnings are those of `ConditionalBernoulliMixture.fit`; validation
+        rows end the steps.
         """
         self._check_parameters()
         rng = check_random_state(self.random_state)

@@ -28,10 +28,6 @@ class SeparateSettings:
     """Settings of separate experts."""
 
     l1_ratio: float  # share of the L1 norm in the penalty
-    # Whether each component's weights are normalised before the penalty, as the authors' program
-    # does: small components are then penalised less, the objective changes at every step, and
-    # descent is not guaranteed.
-    per_component: bool = False
     membership_floor: float = 1e-3  # documents with a smaller membership are left out
     # A label whose rate in the component is within this of 0 or 1 gets a constant.
     rate_floor: float = 2e-3
@@ -102,7 +98,7 @@ def fit_component(
     if len(labels) == 0 or len(weight) == 0:
         return ComponentExperts(np.zeros(0, dtype=np.int32), None)
     # The solver's loss is a mean over this component, the objective's one over all documents.
-    scale = 1.0 if settings.per_component else 1.0 / weight.sum()
+    scale = 1.0 / weight.sum()
     fit = fit_elastic_net(
         sp.csc_array(X),
         sp.csc_array(Y[:, labels]),
