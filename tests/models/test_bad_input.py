@@ -80,6 +80,7 @@ def more_labels_than_documents() -> Dataset:
 
 
 def equal_documents() -> Dataset:
+    """With different label sets."""
     data = vectors(240)
     return dataset(np.tile([1.0, 0.0, 2.0], (data.n, 1)), data.Y.toarray())
 
@@ -193,18 +194,6 @@ def test_values_that_no_float32_holds_are_refused(predictor: SetPredictor, value
 def test_documents_without_a_label_are_refused() -> None:
     with pytest.raises(ValueError, match="no document carries a label"):
         train(with_labels(np.zeros((40, 3))), WAYS["fast"])
-
-
-def test_rows_of_weight_zero_count_as_absent() -> None:
-    data = vectors(200)
-    X, Y = data.X, data.Y
-    weight = np.ones(200)
-    weight[150:] = 0.0
-    weighted = BinaryRelevance(alpha=1e-3).fit(X, Y, sample_weight=weight)
-    absent = BinaryRelevance(alpha=1e-3).fit(X[:150], Y[:150])
-    np.testing.assert_allclose(weighted.decision_function(X), absent.decision_function(X))
-    with pytest.raises(ValueError, match="every sample_weight is zero"):
-        BinaryRelevance(alpha=1e-3).fit(X, Y, sample_weight=np.zeros(200))
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ import pytest
 from setwise.models import training
 from setwise.models.data.datasets import Dataset
 from setwise.models.predictor import SetPredictor
-from setwise.models.sets.candidates import RaggedSets
 from setwise.models.storage.artifacts import load, save
 from setwise.models.training import (
     MAX_REFINED,
@@ -22,7 +21,6 @@ from setwise.models.training import (
     affordable_extras,
     train,
 )
-from setwise.models.voters.votes import find_seen_sets, tally
 from tests.models import corpora
 
 Voted = tuple[SetPredictor, Dataset]
@@ -107,20 +105,3 @@ def test_only_the_best_mixture_is_a_mean_of_several() -> None:
 def test_an_unknown_preset_is_named() -> None:
     with pytest.raises(ValueError, match="'slow'"):
         TrainingOptions(preset="slow")  # type: ignore[arg-type]  # the fault is the test
-
-
-def test_votes_are_counted_as_by_hand() -> None:
-    rng = np.random.default_rng(5)
-    Y = corpora.vectors(60, seed=3).Y
-    seen, _ = find_seen_sets(Y, 1000)
-    weights = rng.normal(size=(4, seen.n_sets)).astype(np.float32)
-    wanted = RaggedSets.of(Y[:4])
-    tallied = tally(np.arange(5, dtype=np.int64), wanted, seen, weights)
-    for i in range(4):
-        mine = set(wanted.labels[wanted.indptr[i] : wanted.indptr[i + 1]].tolist())
-        by_hand = np.zeros(3)
-        for s in range(seen.n_sets):
-            theirs = set(seen.labels[seen.indptr[s] : seen.indptr[s + 1]].tolist())
-            jaccard = len(mine & theirs) / len(mine | theirs)
-            by_hand += weights[i, s] * np.array([mine == theirs, jaccard, jaccard**2])
-        np.testing.assert_allclose(tallied[i], by_hand, rtol=1e-4, atol=1e-5)

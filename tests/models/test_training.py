@@ -5,12 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from setwise.models.data.datasets import read_dataset
 from setwise.models.evaluation.metrics import evaluate_predictions
 from setwise.models.training import MIN_DOCUMENTS_TREES, TrainingOptions, TrainingWarning, train
-from tests.models.corpora import dataset, texts, vectors
+from tests.models.corpora import texts, vectors
 
 QUICK = TrainingOptions(preset="paper", alpha=1e-3)
 
@@ -43,13 +42,6 @@ def test_cross_fitted_metrics_foretell_those_on_new_documents(trained):
     error = 3 * np.sqrt(0.25 / 300)  # three standard errors of a share among 300 documents
     assert foretold["set_accuracy"] == pytest.approx(metrics.set_accuracy, abs=error)
     assert foretold["brier"] == pytest.approx(metrics.brier, abs=error)
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_equal_seeds_give_equal_models_on_any_number_of_threads(trained, n_jobs):
-    again = train(vectors(), dataclasses.replace(QUICK, n_jobs=n_jobs))
-    assert again.version == trained.version
-    assert again.calibrator_version == trained.calibrator_version
 
 
 def test_another_seed_gives_another_model(trained):
@@ -144,42 +136,6 @@ def test_a_calibrator_asked_for_in_vain_is_named():
 def test_fewer_than_ten_documents_are_refused():
     with pytest.raises(ValueError, match="9 documents are too few"):
         train(vectors(n=9))
-
-
-def test_documents_without_any_label_are_refused():
-    data = vectors(n=20)
-    with pytest.raises(ValueError, match="no document carries a label"):
-        train(dataclasses.replace(data, Y=csr_array(data.Y.shape, dtype=np.uint8)))
-
-
-ODD = {
-    "ten documents": vectors(n=10),
-    "one label": vectors(n=40, n_labels=1),
-    "one label, half of the documents without": dataset(
-        np.eye(40)[:, :12], np.arange(40)[:, None] % 2
-    ),
-    "a label on one document": dataset(
-        np.eye(40)[:, :12], np.maximum(np.eye(40)[:, :3], [0, 0, 1])
-    ),
-    "a label on no document": dataset(np.eye(40)[:, :12], np.tile([1, 0], (40, 1))),
-    "equal documents with different sets": dataset(np.ones((40, 3)), np.eye(4)[np.arange(40) % 4]),
-    "documents without features": dataset(np.zeros((40, 3)), np.eye(4)[np.arange(40) % 4]),
-    "huge values": dataset(np.eye(40)[:, :12] * 1e37, np.maximum(np.eye(40)[:, :3], [0, 0, 1])),
-    "more labels than documents": dataset(np.eye(20), np.eye(20, 50) + np.eye(20, 50, 1)),
-    "every label on every document": dataset(
-        np.random.default_rng(0).random((40, 3)), np.ones((40, 3))
-    ),
-}
-
-
-@pytest.mark.parametrize("method", ["br", "br-rerank"])
-@pytest.mark.parametrize("name", ODD)
-def test_odd_data_give_finite_confidences(name, method):
-    data = ODD[name]
-    found = quietly(data, dataclasses.replace(QUICK, method=method)).predict(data.X)
-    assert ((found.confidence >= 0) & (found.confidence <= 1)).all()
-    assert ((found.marginals > 0) & (found.marginals < 1)).all()
-    assert len(found) == data.n
 
 
 def test_texts_are_learnt_from_their_words():

@@ -205,23 +205,12 @@ def test_annotators_answer_with_distinct_known_labels(notes: list[Note]) -> None
         assert BY_LABEL.keys() >= set(given)
 
 
-def test_annotations_are_reproducible(notes: list[Note]) -> None:
-    first = [annotate(note, ANNOTATORS[1], Random(note.id)) for note in notes[:200]]
-    assert [annotate(note, ANNOTATORS[1], Random(note.id)) for note in notes[:200]] == first
-
-
-def test_written_notes_are_in_the_text_data_format(tmp_path, notes: list[Note]) -> None:
-    path = tmp_path / "notes.jsonl"
-    assert write_jsonl(notes[:20], path) == 20
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert [record["id"] for record in records] == [note.id for note in notes[:20]]
-    assert records[3]["labels"] == list(notes[3].labels)
-    assert records[3].keys() == {"id", "text", "labels", "metadata"}
-
-
 def test_written_notes_can_be_read_as_a_dataset(tmp_path, notes: list[Note]) -> None:
     path = tmp_path / "notes.jsonl"
-    write_jsonl(notes[:300], path)
+    assert write_jsonl(notes[:300], path) == 300
     dataset = read_dataset(path)
+    assert dataset.ids == tuple(note.id for note in notes[:300])
     assert dataset.texts == tuple(note.text for note in notes[:300])
     assert dataset.Y.sum() == sum(len(note.labels) for note in notes[:300])
+    first = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
+    assert first.keys() == {"id", "text", "labels", "metadata"}

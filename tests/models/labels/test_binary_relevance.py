@@ -148,14 +148,6 @@ def test_state_survives_arrays_and_json() -> None:
     assert rebuilt.get_state()[1] == settings
 
 
-def test_equal_seeds_give_equal_fits_on_any_number_of_threads() -> None:
-    X, Y = make(5, size=20)
-    fits = [BinaryRelevance(n_jobs=jobs, random_state=3).fit(X, Y) for jobs in (1, 2, 4)]
-    for other in fits[1:]:
-        np.testing.assert_array_equal(fits[0].coef_.toarray(), other.coef_.toarray())
-        np.testing.assert_array_equal(fits[0].intercept_, other.intercept_)
-
-
 def test_the_chosen_penalty_beats_weak_and_strong_ones_on_new_rows() -> None:
     X, Y = make(6, n=900, d=200)
     chosen = log_loss(BinaryRelevance().fit(X[:600], Y[:600]), X[600:], Y[600:])

@@ -371,14 +371,6 @@ def test_no_warning_where_every_component_remains() -> None:
         warn_of_missing(6, 6, 8)
 
 
-def test_more_components_than_documents_warn_of_the_label_sets_there_are() -> None:
-    X, Y = np.eye(5), np.eye(5, dtype=int)
-    with pytest.warns(ComponentWarning, match=r"of 40 components remain; there are only 5"):
-        model = ConditionalBernoulliMixture(40, alpha=1e-3, random_state=0).fit(X, Y)
-    assert model.n_components_ <= 5
-    assert np.isfinite(model.predict_proba(X)).all()
-
-
 def test_bad_arguments_are_refused() -> None:
     X, Y = np.eye(4), np.eye(4, dtype=int)
     for arguments, match in [

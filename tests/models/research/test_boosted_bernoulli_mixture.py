@@ -95,18 +95,6 @@ def test_inference_is_that_of_every_mixture(model) -> None:
     np.testing.assert_allclose(chosen, allowed.max(axis=1), atol=1e-9)
 
 
-def test_integer_weights_count_as_repeated_documents() -> None:
-    X, Y = crossed(200)
-    counts = np.random.default_rng(0).integers(0, 3, size=200)
-    settings = {"max_iter": 5, "validation_fraction": 0.0, "n_jobs": 1, "random_state": 0}
-    weighted = BoostedBernoulliMixture(3, **settings).fit(X, Y, counts)
-    rows = np.repeat(np.arange(200), counts)
-    repeated = BoostedBernoulliMixture(3, **settings).fit(X[rows], Y[rows])
-    # Bins of the histogram follow the rows, not their weights: equal up to split points.
-    difference = np.abs(weighted.predict_proba(X) - repeated.predict_proba(X))
-    assert difference.mean() < 0.03
-
-
 def test_few_sets_and_bad_arguments() -> None:
     X, Y = np.repeat(np.eye(2), 20, axis=0), np.repeat([[1, 0], [0, 1]], 20, axis=0)
     with pytest.warns(ComponentWarning, match="2 of 9 components remain"):

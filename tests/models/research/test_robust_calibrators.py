@@ -10,7 +10,6 @@ from sklearn.exceptions import NotFittedError
 
 from setwise.models.calibration.calibrators import BoostedSets, IsotonicSets
 from setwise.models.calibration.losses import shifted_target
-from setwise.models.calibration.sampling import inclusion_weights
 from setwise.models.research.robust_calibrators import (
     FEW_ROWS,
     RobustBoostedSets,
@@ -57,20 +56,6 @@ def test_annotators_of_different_noise_are_taken_as_they_are(calibrator):
     own = clone(calibrator).fit(table, agreed, alpha=alphas, beta=betas)
     naive = clone(calibrator).fit(table, agreed)
     assert error(own) < 0.5 * error(naive)
-
-
-@pytest.mark.slow
-def test_forward_beats_backward_where_noise_differs_between_annotators():
-    def errors(loss):
-        found = []
-        for seed in range(3):
-            table, agreed, alphas, betas, _ = noisy(10 * seed, 4000, 0.0, groups=[0.1, 0.3, 0.5])
-            fitted = RobustBoostedSets(loss, n_trees=200)
-            found.append(error(fitted.fit(table, agreed, alpha=alphas, beta=betas)))
-        return np.mean(found)
-
-    forward = errors("forward")
-    assert forward < errors("backward")
 
 
 @pytest.mark.parametrize("loss", ["backward", "uniform", "annotator"])
@@ -186,42 +171,3 @@ def test_fewer_documents_than_folds_are_refused():
     table, agreed, *_ = noisy(5, 4, 0.1)
     with pytest.raises(ValueError, match="folds"):
         choose_robust(table, agreed, alpha=0.1, beta=0.0)
-
-
-@pytest.mark.slow
-def test_audits_with_capped_weights_cure_what_reviews_alone_bias():
-    # A model sends what it is sure of; then sure documents begin to fail where label 5 is present.
-    def changed(seed, n):
-        table, _, chance = make_table(seed, n)
-        row_of_label = np.repeat(np.arange(n), table.sizes)
-        has = np.bincount(row_of_label[table.labels == 5], minlength=n) > 0
-        return table, np.where(has, 0.45 * chance, chance)
-
-    before, right, _ = make_table(0, 6000)
-    deployed = BoostedSets("logistic").fit(before, right)
-    table, chance = changed(1, 12_000)
-    rng = np.random.default_rng(2)
-    outcome, told = rng.random(12_000) < chance, deployed.predict(table)
-    sent = told >= 0.6
-    probability = np.where(sent, 0.05, 1.0)
-    reviewed = rng.random(12_000) < probability
-
-    def refit(rows, weight):
-        rows = np.flatnonzero(rows)
-        return RobustBoostedSets(n_trees=200).fit(
-            table.take(rows), outcome[rows], sample_weight=weight
-        )
-
-    cured = refit(reviewed, inclusion_weights(probability[reviewed]))
-    alone = refit(~sent, None)
-    new, chance = changed(3, 6000)
-    region = deployed.predict(new) >= 0.6
-    truth = chance[region].mean()
-    bias = {
-        "deployed": deployed.predict(new)[region].mean() - truth,
-        "alone": alone.predict(new)[region].mean() - truth,
-        "cured": cured.predict(new)[region].mean() - truth,
-    }
-    assert bias["deployed"] > 0.05
-    assert bias["alone"] < -0.08
-    assert abs(bias["cured"]) < 0.03
