@@ -221,19 +221,13 @@ class BoostedSets(StoredPart, BaseEstimator):
         leaves gain nothing from them.
     random_state : int, default 0
 
-    Attributes
-    ----------
-    trees_ : CompiledTrees
-    model_ : dict
-        XGBoost's JSON document of the same trees.
-
     Notes
     -----
     The fit uses one thread, because sums would depend on the number of threads.
     """
 
     trees_: CompiledTrees
-    model_: dict[str, Any]
+    model_: dict[str, Any]  # XGBoost's JSON document of the same trees
     stored = (
         StoredParameters("parameters"),
         StoredSetting("shape", "shape_", list),

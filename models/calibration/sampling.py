@@ -9,20 +9,18 @@ LARGEST_WEIGHT = 10.0
 """Cap of an inclusion weight: a little bias for much less variance."""
 
 
-def inclusion_weights(probability: ArrayLike, *, largest: float = LARGEST_WEIGHT) -> Floats:
+def inclusion_weights(probability: ArrayLike) -> Floats:
     """Return weights that make reviewed rows represent the whole stream.
 
     Parameters
     ----------
     probability : array-like of shape (n,)
         Probability that each row is reviewed, known at prediction time; in (0, 1].
-    largest : float, default=10
-        Cap of a weight, at least 1.
 
     Returns
     -------
     float64 ndarray of shape (n,)
-        ``min(1 / probability, largest)``.
+        ``min(1 / probability, LARGEST_WEIGHT)``.
 
     Raises
     ------
@@ -43,9 +41,7 @@ def inclusion_weights(probability: ArrayLike, *, largest: float = LARGEST_WEIGHT
     chance = np.asarray(probability, dtype=np.float64)
     if chance.ndim != 1 or not np.all((chance > 0) & (chance <= 1)):
         raise ValueError("an inclusion probability lies in (0, 1]")
-    if not largest >= 1.0:
-        raise ValueError(f"the largest weight is {largest}; it must be at least 1")
-    return np.minimum(1.0 / chance, largest)
+    return np.minimum(1.0 / chance, LARGEST_WEIGHT)
 
 
 def effective_rows(alpha: ArrayLike, beta: ArrayLike, weight: ArrayLike | None = None) -> float:

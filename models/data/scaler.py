@@ -31,15 +31,6 @@ class FeatureScaler(StoredPart):
     unless it counts something (whole numbers, none negative) or the rows have unit length; the
     other columns stay as they are, so counts and terms stay sparse.
 
-    Attributes
-    ----------
-    centre_ : float64 ndarray of shape (n_features,)
-        Mean of each measurement; 0 for other columns.
-    scale_ : float64 ndarray of shape (n_features,)
-        Reciprocal deviation of each measurement, 0 if it is constant; 1 for other columns.
-    measured_ : uint8 ndarray of shape (n_features,)
-        1 for measurements.
-
     Examples
     --------
     >>> heights = csr_array([[150.0], [170.0], [190.0]])
@@ -57,9 +48,11 @@ class FeatureScaler(StoredPart):
         StoredArray("measured", "measured_", np.uint8, ("features",), low=0, high=1),
     )
 
-    centre_: NDArray[np.float64]
+    centre_: NDArray[np.float64]  # (n_features,) mean of each measurement; 0 for other columns
+    # (n_features,) reciprocal deviation of each measurement, 0 if it is constant; 1 for other
+    # columns.
     scale_: NDArray[np.float64]
-    measured_: NDArray[np.uint8]
+    measured_: NDArray[np.uint8]  # (n_features,) 1 for measurements
 
     def fit(self, X: csr_array) -> Self:
         """Learn from training rows (n_documents, n_features) in canonical format."""

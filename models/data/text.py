@@ -51,14 +51,6 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    vocabulary_ : list of str
-        The known words, sorted: the first columns.
-    bigrams_ : ndarray of int64, shape (n_bigrams,)
-        The known pairs, sorted: ``first * len(vocabulary_) + second``. The next columns.
-    beginnings_ : list of str
-        The known word prefixes, sorted: the last columns.
-    idf_ : ndarray of float32, shape (d,)
-        Inverse document frequencies by column, at least 1.
     n_features_in_ : int
         Always 1: the text.
 
@@ -71,10 +63,11 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
     [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
     """
 
-    vocabulary_: list[str]
+    vocabulary_: list[str]  # the known words, sorted: the first columns
+    # The known pairs, sorted: ``first * len(vocabulary_) + second``. The next columns.
     bigrams_: NDArray[np.int64]
-    beginnings_: list[str]
-    idf_: NDArray[np.float32]
+    beginnings_: list[str]  # the known word prefixes, sorted: the last columns
+    idf_: NDArray[np.float32]  # inverse document frequencies by column, at least 1
     stored = (
         StoredParameters("params", {"beginnings": (0, MAX_WORD_LENGTH)}),
         StoredNames("vocabulary", "vocabulary_", "words"),

@@ -25,6 +25,9 @@ Floats = NDArray[np.float64]
 MIN_ROWS = 200
 """Rows below which a report says nothing: its intervals would be wider than what they are about."""
 
+LEVEL = 0.9
+"""Level of all intervals and of the band."""
+
 _BOOTSTRAPS = 500
 
 
@@ -95,8 +98,6 @@ def report_calibration(
     alpha: ArrayLike = 0.0,
     beta: ArrayLike = 0.0,
     sample_weight: ArrayLike | None = None,
-    n_buckets: int = N_BUCKETS,
-    level: float = 0.9,
     n_resamples: int = N_RESAMPLES,
     random_state: int = 0,
 ) -> CalibrationReport | TooFewRows:
@@ -118,10 +119,6 @@ def report_calibration(
         Noise rates of the answers.
     sample_weight : array-like of shape (n,), optional
         Positive, such as `setwise.models.calibration.sampling.inclusion_weights`.
-    n_buckets : int, default=10
-        Of equal width.
-    level : float, default=0.9
-        Of intervals and band.
     n_resamples : int, default=200
         Of the consistency band.
     random_state : int, default=0
@@ -137,12 +134,10 @@ def report_calibration(
     """
     if len(np.atleast_1d(np.asarray(confidence))) < MIN_ROWS:
         return TooFewRows(len(np.atleast_1d(np.asarray(confidence))))
-    if n_buckets < 1:
-        raise ValueError(f"n_buckets must be at least 1, not {n_buckets}")
     rows = noisy_rows(confidence, agreed, alpha, beta, sample_weight)
-    bucketed = _Bucketed.of(rows, n_buckets)
+    bucketed = _Bucketed.of(rows)
     draw = np.random.default_rng(random_state)
-    brier, alignment, sharpness = bucketed.estimates(draw, level)
+    brier, alignment, sharpness = bucketed.estimates(draw)
     return CalibrationReport(
         n=len(rows.confidence),
         noisy=bool(np.any(rows.alpha > 0) or np.any(rows.beta > 0)),
@@ -159,11 +154,11 @@ def report_calibration(
             alpha=rows.alpha,
             beta=rows.beta,
             sample_weight=rows.weight,
-            level=level,
+            level=LEVEL,
             n_resamples=n_resamples,
             random_state=random_state,
         ),
-        level=level,
+        level=LEVEL,
     )
 
 
@@ -185,12 +180,11 @@ class _Bucketed:
 
     rows: NoisyRows
     bucket: NDArray[np.int64]
-    n_buckets: int
 
     @classmethod
-    def of(cls, rows: NoisyRows, n_buckets: int) -> "_Bucketed":
-        place = np.minimum((rows.confidence * n_buckets).astype(np.int64), n_buckets - 1)
-        return cls(rows, place, n_buckets)
+    def of(cls, rows: NoisyRows) -> "_Bucketed":
+        place = np.minimum((rows.confidence * N_BUCKETS).astype(np.int64), N_BUCKETS - 1)
+        return cls(rows, place)
 
     def moments(self, times: NDArray[np.int64] | None = None) -> _Moments:
         """Return the sums, with each row counted so many times."""
@@ -198,7 +192,7 @@ class _Bucketed:
         count = np.ones(len(c)) if times is None else times
 
         def total(values: Floats) -> Floats:
-            return np.bincount(self.bucket, count * values, self.n_buckets).astype(np.float64)
+            return np.bincount(self.bucket, count * values, N_BUCKETS).astype(np.float64)
 
         return _Moments(
             total(w),
@@ -216,9 +210,7 @@ class _Bucketed:
         gap = (m.z - m.c)[filled] / m.mass[filled]
         return float(m.mass[filled] @ gap**2 / m.mass.sum())
 
-    def estimates(
-        self, draw: np.random.Generator, level: float
-    ) -> tuple[Estimate, Estimate, Estimate]:
+    def estimates(self, draw: np.random.Generator) -> tuple[Estimate, Estimate, Estimate]:
         """Return Brier score, alignment error and sharpness with bootstrap intervals.
 
         The bootstrap adds the bias of a square a second time, so drawn values are shifted back.
@@ -231,7 +223,7 @@ class _Bucketed:
                 for _ in range(_BOOTSTRAPS)
             ]
         )
-        side = (1.0 - level) / 2.0
+        side = (1.0 - LEVEL) / 2.0
         low, high = np.quantile(drawn - added, [side, 1.0 - side], axis=0)
         first, second, third = (
             Estimate(float(value), float(below), float(above))
@@ -240,8 +232,8 @@ class _Bucketed:
         return first, second, third
 
     def table(self) -> tuple[Bucket, ...]:
-        m, n = self.moments(), np.bincount(self.bucket, minlength=self.n_buckets)
-        width = 1.0 / self.n_buckets
+        m, n = self.moments(), np.bincount(self.bucket, minlength=N_BUCKETS)
+        width = 1.0 / N_BUCKETS
         return tuple(
             Bucket(
                 low=i * width,

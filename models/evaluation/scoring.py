@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from setwise.models.evaluation.reliability import noisy_rows
 
 N_BUCKETS = 10
-"""Buckets of the papers' alignment error (thesis 4.6)."""
+"""Buckets of equal width of the papers' alignment error (thesis 4.6); the last one includes 1."""
 
 _PROBABILITY_FLOOR = float(np.finfo(np.float64).eps)  # keeps a sure mistake's log loss finite
 
@@ -28,9 +28,7 @@ class CalibrationScores:
     log_loss: float
 
 
-def score_calibration(
-    confidence: ArrayLike, correct: ArrayLike, *, n_buckets: int = N_BUCKETS
-) -> CalibrationScores:
+def score_calibration(confidence: ArrayLike, correct: ArrayLike) -> CalibrationScores:
     r"""Return calibration scores of confidences.
 
     With correctness :math:`v`, confidence :math:`c` and the mean correctness :math:`e` of a
@@ -47,8 +45,6 @@ def score_calibration(
         In [0, 1].
     correct : array-like of shape (n,)
         0 or 1.
-    n_buckets : int, default=10
-        Of equal width; a confidence of 1 belongs to the last.
 
     Raises
     ------
@@ -63,14 +59,12 @@ def score_calibration(
     """
     rows = noisy_rows(confidence, correct)
     c, v = rows.confidence, rows.agreed
-    if n_buckets < 1:
-        raise ValueError(f"n_buckets must be at least 1, not {n_buckets}")
-    bucket = np.minimum((c * n_buckets).astype(np.int64), n_buckets - 1)
-    counts = np.bincount(bucket, minlength=n_buckets)
+    bucket = np.minimum((c * N_BUCKETS).astype(np.int64), N_BUCKETS - 1)
+    counts = np.bincount(bucket, minlength=N_BUCKETS)
     filled = counts > 0
     weights = counts[filled] / len(c)
-    accuracy = np.bincount(bucket, v, n_buckets)[filled] / counts[filled]
-    mean_confidence = np.bincount(bucket, c, n_buckets)[filled] / counts[filled]
+    accuracy = np.bincount(bucket, v, N_BUCKETS)[filled] / counts[filled]
+    mean_confidence = np.bincount(bucket, c, N_BUCKETS)[filled] / counts[filled]
     base_rate = float(v.mean())
     inside = np.clip(c, _PROBABILITY_FLOOR, 1 - _PROBABILITY_FLOOR)
     return CalibrationScores(

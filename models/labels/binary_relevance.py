@@ -68,18 +68,6 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
     random_state : int, RandomState or None
         Random state for the rows set aside.
 
-    Attributes
-    ----------
-    alpha_ : ndarray of shape (n_labels,)
-        Penalty strength of each label.
-    coef_ : csc_array of shape (n_labels, n_features), float32
-        Coefficients of the weighted features.
-    intercept_ : ndarray of shape (n_labels,), float64
-    weighting_ : FeatureWeighting
-    weights_ : Weights
-        Coefficients and intercepts as `score_row` reads them.
-    n_iter_ : ndarray of shape (n_labels,), int
-
     References
     ----------
     .. [1] C. Li, V. Pavlu, J. Aslam, B. Wang and K. Qin, "Learning to Calibrate and Rerank
@@ -96,12 +84,12 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
            [0, 0]], dtype=uint8)
     """
 
-    alpha_: NDArray[np.float64]
-    coef_: sp.csc_array
-    intercept_: NDArray[np.float64]
+    alpha_: NDArray[np.float64]  # (n_labels,) penalty strength of each label
+    coef_: sp.csc_array  # (n_labels, n_features) coefficients of the weighted features
+    intercept_: NDArray[np.float64]  # (n_labels,)
     weighting_: FeatureWeighting
-    weights_: Weights
-    n_iter_: NDArray[np.int64]
+    weights_: Weights  # coefficients and intercepts as `score_row` reads them
+    n_iter_: NDArray[np.int64]  # (n_labels,)
     n_features_in_: int
     classes_: NDArray[np.int64]
     stored = (

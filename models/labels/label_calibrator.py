@@ -29,13 +29,6 @@ class LabelCalibrator(StoredPart, BaseEstimator):
     isotonic_share : float in [0, 1), default 0.5
         Weight of the isotonic logit; the raw logit gets the rest.
 
-    Attributes
-    ----------
-    knot_indptr_ : int64 ndarray of shape (n_labels + 1,)
-    knot_logits_, knot_values_ : float64 ndarray
-        Label ``l`` maps raw logits to isotonic logits linearly between the knots
-        ``knot_indptr_[l]:knot_indptr_[l + 1]``, and constantly beyond them.
-
     Examples
     --------
     >>> logits = np.array([[-2.0], [-1.0], [1.0], [2.0]])
@@ -44,7 +37,9 @@ class LabelCalibrator(StoredPart, BaseEstimator):
     array([0.11, 0.17, 0.83, 0.89])
     """
 
-    knot_indptr_: NDArray[np.int64]
+    knot_indptr_: NDArray[np.int64]  # (n_labels + 1,)
+    # knot_logits_ and knot_values_: label ``l`` maps raw logits to isotonic logits linearly between
+    # the knots ``knot_indptr_[l]:knot_indptr_[l + 1]``, and constantly beyond them.
     knot_logits_: NDArray[np.float64]
     knot_values_: NDArray[np.float64]
     stored = (

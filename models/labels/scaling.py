@@ -45,15 +45,6 @@ class FeatureWeighting(TransformerMixin, BaseEstimator):
         becomes zero. ``"auto"`` leaves rows of unit length alone, uses ``"idf"`` where values are
         non-negative and mostly zero, and ``"deviation"`` elsewhere.
 
-    Attributes
-    ----------
-    scheme_ : str
-        The scheme in use, never ``"auto"``.
-    scale_ : ndarray of shape (n_features,), float64
-        Factor of each column.
-    unit_rows_ : bool
-        Whether rows are scaled to unit length.
-
     Examples
     --------
     >>> import numpy as np
@@ -63,9 +54,9 @@ class FeatureWeighting(TransformerMixin, BaseEstimator):
            [0.  , 0.  , 1.  ]], dtype=float32)
     """
 
-    scheme_: Literal["idf", "deviation", "none"]
-    scale_: NDArray[np.float64]
-    unit_rows_: bool
+    scheme_: Literal["idf", "deviation", "none"]  # the scheme in use, never ``"auto"``
+    scale_: NDArray[np.float64]  # (n_features,) factor of each column
+    unit_rows_: bool  # whether rows are scaled to unit length
     n_features_in_: int
 
     def __init__(self, scheme: Scheme = "auto") -> None:

@@ -95,17 +95,6 @@ class AveragedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimat
     random_state : int, RandomState or None
         Random state of the fits' starts and of the rows that each sets aside.
 
-    Attributes
-    ----------
-    fits_ : tuple of ConditionalBernoulliMixture
-        The first chooses the penalties; the others reuse them.
-    n_components_ : int
-        Total of all fits; components of the first fit come first.
-    support_ : csr_array of shape (n_sets, n_labels), uint8
-        Label sets seen in training.
-    allow_empty_ : bool
-        Whether the empty set can be predicted: if some training document has no label.
-
     Examples
     --------
     >>> X = np.repeat(np.eye(2), 40, axis=0)
@@ -119,6 +108,7 @@ class AveragedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimat
     6
     """
 
+    # The first chooses the penalties; the others reuse them.
     fits_: tuple[ConditionalBernoulliMixture, ...]
     n_features_in_: int
     classes_: NDArray[np.int64]

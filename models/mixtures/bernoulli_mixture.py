@@ -50,17 +50,6 @@ class BernoulliMixture(BaseEstimator):
         otherwise a label that never occurs in a component would stay impossible there.
     random_state : int, RandomState or None
 
-    Attributes
-    ----------
-    weights_ : ndarray of shape (n_components,)
-        Mixture weights, summing to one.
-    means_ : ndarray of shape (n_components, n_labels)
-        Label probabilities inside each component, strictly between 0 and 1.
-    objective_ : float
-        Mean log-likelihood plus log-prior per document, in nats; never falls during the fit.
-    n_iter_ : int
-    converged_ : bool
-
     References
     ----------
     .. [1] C. Li, "Reduction Methods for Multi-label Classification", thesis, Northeastern
@@ -75,8 +64,10 @@ class BernoulliMixture(BaseEstimator):
            [0., 0., 1., 1.]]))
     """
 
-    weights_: NDArray[np.float64]
+    weights_: NDArray[np.float64]  # (n_components,) mixture weights, summing to one
+    # (n_components, n_labels) label probabilities inside each component, strictly between 0 and 1.
     means_: NDArray[np.float64]
+    # Mean log-likelihood plus log-prior per document, in nats; never falls during the fit.
     objective_: float
     n_iter_: int
     converged_: bool

@@ -123,34 +123,6 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
         Threads; by default every usable core. The result does not depend on it.
     random_state : int, RandomState or None
 
-    Attributes
-    ----------
-    gate_ : Gate
-    experts_ : SharedExperts or SeparateExperts
-    weighting_ : FeatureWeighting
-    support_ : csr_array of shape (n_sets, n_labels), uint8
-        Label sets seen in training.
-    allow_empty_ : bool
-        Whether the empty set can be predicted: if some training document has no label.
-    n_components_ : int
-    share_ : ndarray of shape (n_components,)
-        Share of the training documents' weight that belongs to each component.
-    rates_ : ndarray of shape (n_components, n_labels)
-        Label rates of the training documents inside each component.
-    kernel_ : KernelMap or None
-    contrast_ : ndarray of shape (n_components, n_features) or None
-        With a kernel, the number of deviations by which a feature's mean in a component exceeds
-        the mean of all documents.
-    typical_ : ndarray of shape (n_features,)
-        Root mean square of each weighted feature: the scale of a coefficient's effect.
-    l1_ratio_ : float
-    alpha_, gate_alpha_ : ndarray, float
-        Penalty strengths used.
-    n_iter_ : int
-        EM steps to the parameters.
-    reports_ : tuple of StepReport
-        Report of each step of the last run.
-
     References
     ----------
     .. [1] C. Li, B. Wang, V. Pavlu and J. Aslam, "Conditional Bernoulli Mixtures for Multi-label
@@ -170,15 +142,21 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
 
     gate_: Gate
     experts_: SharedExperts | SeparateExperts
+    # (n_components,) share of the training documents' weight that belongs to each component.
     share_: NDArray[np.float64]
+    # (n_components, n_labels) label rates of the training documents inside each component.
     rates_: NDArray[np.float64]
+    # (n_components, n_features) with a kernel, the number of deviations by which a feature's mean
+    # in a component exceeds the mean of all documents.
     contrast_: NDArray[np.float64] | None
+    # (n_features,) root mean square of each weighted feature: the scale of a coefficient's effect.
     typical_: NDArray[np.float64]
     l1_ratio_: float
+    # alpha_ and gate_alpha_: penalty strengths used.
     alpha_: NDArray[np.float64]
     gate_alpha_: float
-    n_iter_: int
-    reports_: tuple[StepReport, ...]
+    n_iter_: int  # EM steps to the parameters
+    reports_: tuple[StepReport, ...]  # report of each step of the last run
     n_features_in_: int
     classes_: NDArray[np.int64]
     stored = (

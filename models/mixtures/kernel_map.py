@@ -36,12 +36,6 @@ class KernelMap(StoredPart, BaseEstimator):
     random_state : int
         Seed of the landmarks.
 
-    Attributes
-    ----------
-    landmarks_ : float32 ndarray of shape (n_landmarks, n_features)
-    turn_ : float32 ndarray of shape (n_landmarks, n_kernel_features)
-    mean_ : float32 ndarray of shape (n_kernel_features,)
-
     References
     ----------
     .. [1] C. Williams and M. Seeger, "Using the Nyström Method to Speed Up Kernel Machines",
@@ -57,9 +51,9 @@ class KernelMap(StoredPart, BaseEstimator):
     True
     """
 
-    landmarks_: NDArray[np.float32]
-    turn_: NDArray[np.float32]
-    mean_: NDArray[np.float32]
+    landmarks_: NDArray[np.float32]  # (n_landmarks, n_features)
+    turn_: NDArray[np.float32]  # (n_landmarks, n_kernel_features)
+    mean_: NDArray[np.float32]  # (n_kernel_features,)
     stored = (
         StoredParameters("", {"gamma": (0.0, 1e9)}),
         StoredArray("landmarks", "landmarks_", np.float32, ("landmarks", "features")),

@@ -52,17 +52,6 @@ class LabelScores(StoredPart, BaseEstimator):
     random_state : int, default 0
         Seed of the folds.
 
-    Attributes
-    ----------
-    classifiers_ : BinaryRelevance
-        Fitted on all documents.
-    neighbours_ : NeighbourVotes
-        All documents.
-    sets_ : csr_array of shape (n_sets, n_labels), uint8
-        Label sets that documents vote for.
-    centre_, deviation_ : float64 ndarrays of shape (2 * n_labels,)
-        Mean and deviation of the cross-fitted scores; the deviation is at least a half.
-
     Examples
     --------
     >>> X = sp.csr_array(np.repeat(np.eye(2, dtype=np.float32), 20, axis=0))
@@ -75,9 +64,11 @@ class LabelScores(StoredPart, BaseEstimator):
     (True, True)
     """
 
-    classifiers_: BinaryRelevance
-    neighbours_: NeighbourVotes
-    sets_: sp.csr_array
+    classifiers_: BinaryRelevance  # fitted on all documents
+    neighbours_: NeighbourVotes  # all documents
+    sets_: sp.csr_array  # (n_sets, n_labels) label sets that documents vote for
+    # (2 * n_labels,) centre_ and deviation_: mean and deviation of the cross-fitted scores; the
+    # deviation is at least a half.
     centre_: NDArray[np.float64]
     deviation_: NDArray[np.float64]
     stored = (

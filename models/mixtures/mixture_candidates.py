@@ -49,14 +49,9 @@ class MixtureCandidates(StoredPart, BaseEstimator):
     union : bool, default False
         Whether to add the most probable sets of independent labels under the evidence's marginals
         and the voters' sets, if any. The mixture scores these too.
-
-    Attributes
-    ----------
-    mixture_ : ConditionalBernoulliMixture, AveragedMixture or StackedMixture
-        Fitted.
     """
 
-    mixture_: SomeMixture
+    mixture_: SomeMixture  # fitted
     stored = (
         StoredSetting("k", "k", int, low=1, high=MAX_CANDIDATES),
         StoredSetting("union", "union", bool),

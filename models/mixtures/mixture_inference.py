@@ -30,26 +30,14 @@ _BATCH_BYTES = 64_000_000
 
 
 class MixtureInference:
-    """Inference for estimators with a fitted mixture.
-
-    Attributes
-    ----------
-    mixture_ : Mixture
-    weighting_ : FeatureWeighting
-        Applied to features before the mixture.
-    kernel_ : KernelMap or None
-        Applied to weighted features if gate and experts use kernel features.
-    support_ : csr_array of shape (n_sets, n_labels), uint8
-        Label sets seen in training.
-    allow_empty_ : bool
-        Whether the empty set can be predicted: if some training document has no label.
-    n_components_ : int
-    """
+    """Inference for estimators with a fitted mixture."""
 
     mixture_: Mixture
-    weighting_: FeatureWeighting
+    weighting_: FeatureWeighting  # applied to features before the mixture
+    # Applied to weighted features if gate and experts use kernel features.
     kernel_: KernelMap | None = None
-    support_: sp.csr_array
+    support_: sp.csr_array  # (n_sets, n_labels) label sets seen in training
+    # Whether the empty set can be predicted: if some training document has no label.
     allow_empty_: bool
     n_components_: int
 

@@ -55,20 +55,6 @@ class StackedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimato
     scores : LabelScores, optional
         A clone is fitted; by default with its defaults.
 
-    Attributes
-    ----------
-    model_ : ConditionalBernoulliMixture or AveragedMixture
-        Fitted to the scores.
-    scores_ : LabelScores
-    terms_, contrast_ : int32 and float64 ndarrays of shape (n_components, n_terms)
-        The features that characterise each component, and by how many deviations their mean
-        exceeds that of all documents, largest first.
-    n_components_ : int
-    support_ : csr_array of shape (n_sets, n_labels), uint8
-        Label sets seen in training.
-    allow_empty_ : bool
-        Whether the empty set can be predicted: if some training document has no label.
-
     Examples
     --------
     >>> X = np.repeat(np.eye(2), 40, axis=0)
@@ -79,8 +65,10 @@ class StackedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimato
            [0, 0, 1]], dtype=uint8)
     """
 
-    model_: ConditionalBernoulliMixture | AveragedMixture
+    model_: ConditionalBernoulliMixture | AveragedMixture  # fitted to the scores
     scores_: LabelScores
+    # (n_components, n_terms) terms_ and contrast_: the features that characterise each component,
+    # and by how many deviations their mean exceeds that of all documents, largest first.
     terms_: NDArray[np.int32]
     contrast_: NDArray[np.float64]
     n_features_in_: int

@@ -63,15 +63,6 @@ class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         Threads; by default every usable core.
     random_state : int, RandomState or None
 
-    Attributes
-    ----------
-    mixture_ : BoostedMixture
-    support_ : csr_array of shape (n_sets, n_labels), uint8
-        Label sets seen in training.
-    allow_empty_ : bool
-    n_components_, n_iter_ : int
-    reports_ : tuple of StepReport
-
     References
     ----------
     .. [1] C. Li, B. Wang, V. Pavlu and J. Aslam, "Conditional Bernoulli Mixtures for Multi-label

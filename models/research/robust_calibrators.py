@@ -73,11 +73,10 @@ class RobustLogisticSets(StoredPart, BaseEstimator):
 
     Attributes
     ----------
-    coefficients_ : float64 ndarray of shape (n_dense + 1 + n_labels,)
-        Of the standardised columns, the logit of the score, and the labels.
     intercept_ : float
     """
 
+    # (n_dense + 1 + n_labels,) of the standardised columns, the logit of the score, and the labels.
     coefficients_: Floats
     stored = (
         StoredParameters("parameters"),

@@ -34,13 +34,9 @@ class MarginalCandidates(StoredPart, BaseEstimator):
     ----------
     k : int, default 10
         Sets per document, 1 to 64.
-
-    Attributes
-    ----------
-    allow_empty_ : bool
-        Whether the empty set can be a candidate: if some training document has no label.
     """
 
+    # Whether the empty set can be a candidate: if some training document has no label.
     allow_empty_: bool
     stored: ClassVar[tuple[Stored, ...]] = (
         StoredSetting("k", "k", int, low=1, high=MAX_CANDIDATES),

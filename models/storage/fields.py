@@ -10,202 +10,105 @@ REQUIRED: Final[Any] = object()
 
 
 class StoredArray(NamedTuple):
-    """One stored array of a part.
+    """One stored array of a part."""
 
-    Attributes
-    ----------
-    name : str
-        Name in the file.
-    attribute : str
-        Attribute of the part that holds it; dots lead into other objects.
-    dtype : DTypeLike
-    shape : tuple of str or int
-        A name for each length, such as ``"knots"``, ``"labels+1"`` or ``"labels*2"``, or a number.
-        The same name means the same length in all arrays of the part.
-    cuts : str
-        Name of the length that the array divides into consecutive rows, if any.
-    least : int
-        Smallest length of such a row.
-    picks : str
-        Name of the length that the values of the array index, if any.
-    rises : str
-        Name of the array in whose rows the values rise strictly, if any.
-    low, high : float, optional
-        Range of the values. By default indices start at 0, and numbers are finite and not huge.
-    infinite : bool
-        Whether values may be infinite: facts about a fit that no prediction uses.
-    optional : bool
-        Whether the array may be missing; it is None then.
-    """
-
-    name: str
-    attribute: str
+    name: str  # name in the file
+    attribute: str  # attribute of the part that holds it; dots lead into other objects
     dtype: DTypeLike
+    # A name for each length, such as ``"knots"``, ``"labels+1"`` or ``"labels*2"``, or a number.
+    # The same name means the same length in all arrays of the part.
     shape: tuple[str | int, ...]
-    cuts: str = ""
-    least: int = 0
-    picks: str = ""
-    rises: str = ""
+    cuts: str = ""  # name of the length that the array divides into consecutive rows, if any
+    least: int = 0  # smallest length of such a row
+    picks: str = ""  # name of the length that the values of the array index, if any
+    rises: str = ""  # name of the array in whose rows the values rise strictly, if any
+    # low and high: range of the values. By default indices start at 0, and numbers are finite and
+    # not huge.
     low: float | None = None
     high: float | None = None
+    # Whether values may be infinite: facts about a fit that no prediction uses.
     infinite: bool = False
-    optional: bool = False
+    optional: bool = False  # whether the array may be missing; it is None then
 
 
 class StoredSetting(NamedTuple):
-    """One stored number, flag, text or JSON value of a part.
+    """One stored number, flag, text or JSON value of a part."""
 
-    Attributes
-    ----------
-    name, attribute : str
-        As for `StoredArray`.
-    kind : type
-        ``bool``, ``int``, ``float``, ``str``, ``list`` or ``dict``. A flag is no number.
-    low, high : float, optional
-    choices : sequence
-        The values allowed, if listed.
-    length : str
-        Name of the length that the setting states, if any.
-    nullable : bool
-        Whether it may be null.
-    default : optional
-        Used if the setting is missing.
-    """
-
+    # name and attribute: as for `StoredArray`.
     name: str
     attribute: str
-    kind: type
+    kind: type  # ``bool``, ``int``, ``float``, ``str``, ``list`` or ``dict``. A flag is no number.
     low: float | None = None
     high: float | None = None
-    choices: Sequence[object] = ()
-    length: str = ""
-    nullable: bool = False
-    default: Any = REQUIRED
+    choices: Sequence[object] = ()  # the values allowed, if listed
+    length: str = ""  # name of the length that the setting states, if any
+    nullable: bool = False  # whether it may be null
+    default: Any = REQUIRED  # used if the setting is missing
 
 
 class StoredNames(NamedTuple):
-    """A stored list of distinct names.
+    """A stored list of distinct names."""
 
-    Attributes
-    ----------
-    name, attribute : str
-        As for `StoredArray`.
-    length : str
-        Name of their number, if any.
-    least : int
-        Smallest number of names.
-    choices : collection of str
-        The names allowed, if listed.
-    default : optional
-        Used if the setting is missing.
-    """
-
+    # name and attribute: as for `StoredArray`.
     name: str
     attribute: str
-    length: str = ""
-    least: int = 1
-    choices: Mapping[str, object] | Sequence[str] = ()
-    default: Any = REQUIRED
+    length: str = ""  # name of their number, if any
+    least: int = 1  # smallest number of names
+    choices: Mapping[str, object] | Sequence[str] = ()  # the names allowed, if listed
+    default: Any = REQUIRED  # used if the setting is missing
 
 
 class StoredParameters(NamedTuple):
     """The parameters of the constructor, which its annotations declare.
 
     The number of threads depends on the machine: it is stored as null.
-
-    Attributes
-    ----------
-    name : str
-        Name of the setting; if empty, the settings are the parameters.
-    ranges : mapping from str to (low, high)
-        Ranges of parameters that predictions use.
-    retired : tuple of str
-        Parameters of earlier releases, which did not change how a fitted part predicts; ignored.
     """
 
-    name: str
-    ranges: Mapping[str, tuple[float, float]] = {}
+    name: str  # name of the setting; if empty, the settings are the parameters
+    ranges: Mapping[str, tuple[float, float]] = {}  # ranges of parameters that predictions use
+    # Parameters of earlier releases, which did not change how a fitted part predicts; ignored.
     retired: tuple[str, ...] = ()
 
 
 class StoredPiece(NamedTuple):
-    """A part inside the part.
-
-    Attributes
-    ----------
-    attribute : str
-    kind : type or callable
-        Class of the inner part, or a function that returns it for arrays and settings.
-    prefix : str
-        Prefix of its arrays.
-    name : str
-        Name of its settings; if empty, they stand among those of the part.
-    shares : mapping from str to str
-        The names of its lengths that the part knows too, with the part's names for them.
-    nullable : bool
-        Whether it may be null.
-    """
+    """A part inside the part."""
 
     attribute: str
-    kind: Any  # a class or a function
-    prefix: str = ""
-    name: str = ""
+    # Class of the inner part, or a function that returns it for arrays and settings.
+    kind: Any
+    prefix: str = ""  # prefix of its arrays
+    name: str = ""  # name of its settings; if empty, they stand among those of the part
+    # The names of its lengths that the part knows too, with the part's names for them.
     shares: Mapping[str, str] = {}
-    nullable: bool = False
+    nullable: bool = False  # whether it may be null
 
 
 class StoredPieces(NamedTuple):
     """Several named parts inside the part.
 
     Arrays are prefixed by the names, followed by a dot.
-
-    Attributes
-    ----------
-    attribute : str
-        A list of them.
-    kinds : mapping from str to type
-        Their classes by name.
-    name : str
-        Name of their settings.
-    order : str
-        Name of the `StoredNames` that lists them.
-    shares : mapping from str to str
-        As for `StoredPiece`.
     """
 
-    attribute: str
-    kinds: Mapping[str, Any]
-    name: str
-    order: str
-    shares: Mapping[str, str] = {}
+    attribute: str  # a list of them
+    kinds: Mapping[str, Any]  # their classes by name
+    name: str  # name of their settings
+    order: str  # name of the `StoredNames` that lists them
+    shares: Mapping[str, str] = {}  # as for `StoredPiece`
 
 
 class StoredSeries(NamedTuple):
     """Numbered parts of one class inside the part.
 
     Arrays are prefixed by ``prefix``, the number from 0 and an underscore.
-
-    Attributes
-    ----------
-    attribute : str
-        A sequence of them.
-    kind : type
-        Their class.
-    prefix : str
-    name : str
-        Name of the list of their settings.
-    alike : tuple of str
-        Names of arrays that all have in common: stored once, without a prefix.
-    shares : mapping from str to str
-        As for `StoredPiece`.
     """
 
-    attribute: str
-    kind: Any
+    attribute: str  # a sequence of them
+    kind: Any  # their class
     prefix: str
-    name: str
+    name: str  # name of the list of their settings
+    # Names of arrays that all have in common: stored once, without a prefix.
     alike: tuple[str, ...] = ()
-    shares: Mapping[str, str] = {}
+    shares: Mapping[str, str] = {}  # as for `StoredPiece`
 
     def array(self, name: str, number: int) -> str:
         """Return the name under which an array of one part is stored."""

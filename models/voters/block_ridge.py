@@ -44,10 +44,6 @@ class ExactRidge:
         Group of each row, -1 for none.
     n_groups : int
 
-    Attributes
-    ----------
-    coef : float32 ndarray of shape (n, n_groups)
-
     Raises
     ------
     ValueError
@@ -61,7 +57,7 @@ class ExactRidge:
            [0. , 0.5]], dtype=float32)
     """
 
-    coef: NDArray[np.float32]
+    coef: NDArray[np.float32]  # (n, n_groups)
 
     def __init__(
         self,
@@ -115,13 +111,9 @@ class FeatureRidge:
     n_groups : int
     folds : int64 ndarray of shape (n,)
         Fold of each row, from 0.
-
-    Attributes
-    ----------
-    coef : float32 ndarray of shape (m, n_groups)
     """
 
-    coef: NDArray[np.float32]
+    coef: NDArray[np.float32]  # (m, n_groups)
 
     def __init__(
         self,

@@ -57,10 +57,6 @@ class LabelStack(StoredPart, BaseEstimator):
     trees : BoostedSets, optional
         Unfitted; by default 100 trees of the logistic loss on at most 100,000 pairs, not monotone
         in the votes, which raises accuracy.
-
-    Attributes
-    ----------
-    trees_ : BoostedSets
     """
 
     trees_: BoostedSets

@@ -55,11 +55,6 @@ class NeighbourVotes(StoredPart, BaseEstimator):
         documents are sampled at random.
     random_state : int, default 0
         Seed of the sample.
-
-    Attributes
-    ----------
-    space_ : UnitRows
-    neighbourhood_ : Neighbourhood
     """
 
     space_: UnitRows

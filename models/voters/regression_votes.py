@@ -62,19 +62,13 @@ class LinearVotes(StoredPart, BaseEstimator):
     ----------
     penalty : float, default 0.7
         Penalty of the squared weights; documents have unit length.
-
-    Attributes
-    ----------
-    space_ : UnitRows
-    columns_ : int32 ndarray of shape (n_features,)
-        Row of `weights_` that belongs to each feature, -1 for features left out: with many sets
-        only the most frequent features fit the bound on memory.
-    weights_ : float32 ndarray of shape (n_columns, n_sets)
     """
 
     space_: UnitRows
+    # (n_features,) row of `weights_` that belongs to each feature, -1 for features left out: with
+    # many sets only the most frequent features fit the bound on memory.
     columns_: NDArray[np.int32]
-    weights_: NDArray[np.float32]
+    weights_: NDArray[np.float32]  # (n_columns, n_sets)
     stored = (
         StoredParameters("parameters"),
         StoredPiece("space_", UnitRows, shares={"features": "features"}),
@@ -146,19 +140,13 @@ class SmoothVotes(StoredPart, BaseEstimator):
         :math:`\gamma_d` and :math:`\gamma_p`.
     random_state : int, default 0
         Seed of the landmarks, used if there are too many documents for a full kernel matrix.
-
-    Attributes
-    ----------
-    space_ : UnitRows
-    documents_, probabilities_ : Postings
-        The landmarks in either space.
-    weights_ : RoundedMatrix of shape (n_landmarks, n_sets)
     """
 
     space_: UnitRows
+    # documents_ and probabilities_: the landmarks in either space.
     documents_: Postings
     probabilities_: Postings
-    weights_: RoundedMatrix
+    weights_: RoundedMatrix  # (n_landmarks, n_sets)
     n_landmarks_: int
     stored = (
         StoredParameters("parameters", {"document_width": _WIDTHS, "probability_width": _WIDTHS}),

@@ -39,14 +39,6 @@ class UnitRows(StoredPart, BaseEstimator):
     Terms are weighted as for binary relevance (`FeatureWeighting`). Dense measurements are also
     centred, because cosines between rows of positive numbers would all be close to 1.
 
-    Attributes
-    ----------
-    weighting_ : FeatureWeighting
-    centre_ : float64 ndarray of shape (n_features,)
-        Subtracted from the weighted features; all zero for terms.
-    centred_ : bool
-        Whether the centre is not zero.
-
     Examples
     --------
     >>> UnitRows().fit_transform(np.array([[3.0, 0.0, 0.0, 0.0, 4.0]])).toarray().round(2)
@@ -54,8 +46,9 @@ class UnitRows(StoredPart, BaseEstimator):
     """
 
     weighting_: FeatureWeighting
+    # (n_features,) subtracted from the weighted features; all zero for terms.
     centre_: NDArray[np.float64]
-    centred_: bool
+    centred_: bool  # whether the centre is not zero
     stored = (
         *STORED_WEIGHTING,
         # Differences from the centre are single precision.

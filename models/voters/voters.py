@@ -42,11 +42,6 @@ class SetVoters(StoredPart, BaseEstimator):
         Keys of `VOTERS`, in the order of their votes.
     max_sets : int, default 4096
         Maximum number of label sets that can get votes, the most frequent ones.
-
-    Attributes
-    ----------
-    sets_ : SeenSets
-    voters_ : tuple of voters
     """
 
     sets_: SeenSets

@@ -71,23 +71,17 @@ def support_sized_marginals(log_p: NDArray[np.float64], support: sp.csr_array) -
 class SizedMarginalCalibrator(StoredPart, BaseEstimator):
     """Isotonic curves for sized marginals.
 
-    Attributes
-    ----------
-    curve_indptr_ : int64 ndarray of shape (n_curves + 1,)
-    knots_, values_ : float64 ndarrays
-        The curves: knots ascending, values rising, in [0, 1].
-    curve_of_ : int64 ndarray of shape (n_pairs,)
-
     References
     ----------
     .. [1] C. Li, "Reduction Methods for Multi-label Classification", thesis, Northeastern
        University, 2019, section 3.7.1.
     """
 
-    curve_indptr_: NDArray[np.int64]
+    curve_indptr_: NDArray[np.int64]  # (n_curves + 1,)
+    # knots_ and values_: the curves: knots ascending, values rising, in [0, 1].
     knots_: NDArray[np.float64]
     values_: NDArray[np.float64]
-    curve_of_: NDArray[np.int64]
+    curve_of_: NDArray[np.int64]  # (n_pairs,)
     stored = (
         StoredArray(
             "curve_indptr", "curve_indptr_", np.int64, ("curves+1",), cuts="knots", least=1

@@ -14,7 +14,6 @@ def test_weights_undo_inclusion_and_are_capped():
     weight = inclusion_weights(probability[reviewed])
     assert np.average(confidence[reviewed], weights=weight) == pytest.approx(0.5, abs=0.005)
     assert inclusion_weights([0.001]).tolist() == [10.0]
-    assert inclusion_weights([0.001], largest=50).tolist() == [50.0]
 
 
 def test_effective_rows_shrink_with_noise_and_with_unequal_weights():
@@ -27,5 +26,3 @@ def test_effective_rows_shrink_with_noise_and_with_unequal_weights():
 def test_bad_probabilities_are_refused():
     with pytest.raises(ValueError, match=r"\(0, 1\]"):
         inclusion_weights([0.0])
-    with pytest.raises(ValueError, match="at least 1"):
-        inclusion_weights([0.5], largest=0.5)

@@ -177,7 +177,6 @@ def test_the_p_value_keeps_its_size_with_and_without_noise(alpha):
         ({"agreed": [1]}, "one length"),
         ({"sample_weight": np.zeros(300)}, "positive"),
         ({"alpha": 0.6, "beta": 0.4}, "say nothing"),
-        ({"n_buckets": 0}, "n_buckets"),
     ],
 )
 def test_bad_rows_are_named(change, words):
