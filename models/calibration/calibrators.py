@@ -4,7 +4,7 @@ All share one protocol, so that they are interchangeable.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
@@ -324,12 +324,6 @@ class BoostedSets(StoredPart, BaseEstimator):
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
         """Return the confidence of each set."""
         return self._confidence(table, None)
-
-    def staged_predict(
-        self, table: SetFeatureTable, stages: Sequence[int]
-    ) -> list[NDArray[np.float64]]:
-        """Return the confidences after each given number of trees."""
-        return [self._confidence(table, n_trees) for n_trees in stages]
 
     def _confidence(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
         margin = self._margin(table, n_trees)

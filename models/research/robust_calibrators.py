@@ -304,7 +304,7 @@ class RobustBoostedSets(BoostedSets):
         sizes = [*range(_STAGE, limit, _STAGE), limit]
         value = [
             forward_loss(confidence, rows.agreed, rows.alpha, rows.beta, rows.weight)
-            for confidence in self.staged_predict(rows.table, sizes)
+            for confidence in (self._confidence(rows.table, n_trees) for n_trees in sizes)
         ]
         return int(sizes[int(np.argmin(value))])
 

@@ -181,7 +181,7 @@ def test_a_tree_is_as_good_as_scikit_learns():
 def test_stages_end_in_the_full_prediction_and_begin_at_the_mean():
     table, correct, _ = make_table(0)
     calibrator = BoostedSets("squared").fit(table, correct)
-    none, some, every_tree = calibrator.staged_predict(table, [0, 10, 100])
+    none, some, every_tree = (calibrator._confidence(table, n) for n in (0, 10, 100))
     np.testing.assert_allclose(none, correct.mean(), rtol=1e-6)
     assert (every_tree == calibrator.predict(table)).all()
     assert not (some == every_tree).all()
