@@ -8,7 +8,6 @@ import pytest
 from scipy.sparse import csr_array
 
 from setwise.models.data.datasets import Dataset
-from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.training import TrainingOptions, train
 from tests.models.corpora import dataset, texts, vectors
@@ -169,26 +168,6 @@ def test_texts_that_are_all_equal_give_probabilities(way: str) -> None:
     data = texts(n=240)
     same = Dataset(**{**vars(data), "texts": ("fever and cough",) * data.n})
     assert_sound(fitted(same, WAYS[way]).predict_texts(["fever", "cough " * 1000, ""]))
-
-
-@pytest.fixture(scope="module")
-def predictor() -> SetPredictor:
-    return fitted(vectors(240), WAYS["br"])
-
-
-@pytest.mark.parametrize("value", [1e300, -1e300, np.inf, np.nan])
-def test_values_that_no_float32_holds_are_refused(predictor: SetPredictor, value: float) -> None:
-    X = np.ones((20, 3))
-    X[4, 1] = value
-    Y = np.tile([[0, 1], [1, 0]], (10, 1))
-    with pytest.raises(ValueError, match=r"NaN|infinity|too large|beyond"):
-        BinaryRelevance(alpha=1e-3).fit(X, Y)
-    wrong = vectors(3).X.toarray().astype(np.float64)
-    wrong[1, 1] = value
-    with pytest.raises(ValueError, match=r"NaN, infinity or a value beyond 3.4e38"):
-        predictor.predict(wrong)
-    with pytest.raises(ValueError, match="must be a number within"):
-        predictor.predict_features([{"f1": value}])
 
 
 def test_documents_without_a_label_are_refused() -> None:

@@ -109,14 +109,6 @@ def test_equals_the_plain_path_through_scipy_and_xgboost(of_vectors):
     assert differing <= 0.01 * len(found.confidence)
 
 
-def test_label_scores_are_those_of_binary_relevance(of_vectors, of_texts):
-    X = vectors(seed=1).X
-    scored = of_vectors.base.decision_function(of_vectors.scaled(X))
-    assert (of_vectors.evidence(X).logits == scored).all()
-    X = of_texts.vectorizer.transform(texts(seed=1).texts)
-    assert (of_texts.evidence(X).logits == of_texts.base.decision_function(X)).all()
-
-
 def test_named_features_equal_the_matrix(of_vectors):
     X = vectors(seed=1, n=8).X
     named = [
@@ -142,13 +134,6 @@ def test_unknown_features_are_named(of_vectors):
 def test_numbers_without_a_finite_float32_are_refused_by_name(of_vectors, value):
     with pytest.raises(ValueError, match="feature 'f3'"):
         of_vectors.predict_features([{"f3": value}])
-
-
-def test_a_value_beyond_what_training_can_scale_is_refused():
-    data = vectors()
-    tiny = dataclasses.replace(data, X=csr_array(data.X * np.float32(-1e-30)))
-    with pytest.raises(ValueError, match="too large beside those of training"):
-        train(tiny, QUICK).predict_features([{"f1": 3e38}])
 
 
 def test_known_features_count_what_training_saw():

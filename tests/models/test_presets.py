@@ -1,6 +1,5 @@
 """Presets train, store and predict alike, and no document votes for itself."""
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -32,17 +31,6 @@ def voted(request: pytest.FixtureRequest) -> Voted:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "MIN_DOCUMENTS_REFINED", data.n)
         return train(data, TrainingOptions(preset=request.param, n_jobs=1)), data
-
-
-@pytest.mark.slow
-def test_confidences_are_probabilities_and_the_first_set_is_the_surest(voted: Voted) -> None:
-    model, data = voted
-    predictions = model.predict(data.X)
-    confidence = predictions.confidence
-    assert ((confidence >= 0.0) & (confidence <= 1.0)).all()
-    bounds = predictions.candidates.doc_indptr
-    for start, end in pairwise(bounds):
-        assert confidence[start] == confidence[start:end].max()
 
 
 @pytest.mark.slow
@@ -100,8 +88,3 @@ def test_only_the_best_mixture_is_a_mean_of_several() -> None:
         scored = preset != "paper"
         assert affordable_extras(options, 1000, 10) == Extras(n_fits=n_fits, scored=scored)
     assert PRESETS["best"].n_fits > 1
-
-
-def test_an_unknown_preset_is_named() -> None:
-    with pytest.raises(ValueError, match="'slow'"):
-        TrainingOptions(preset="slow")  # type: ignore[arg-type]  # the fault is the test

@@ -80,15 +80,6 @@ def test_components_are_described_by_the_features_of_their_documents(model: Stac
             assert max(apart[:, [j for j, _ in summary.features]].mean(axis=1)) > 0.5
 
 
-def test_damaged_states_are_refused(model: StackedMixture) -> None:
-    arrays, settings = model.get_state()
-    with pytest.raises(ValueError, match="'terms'"):
-        StackedMixture.from_state({**arrays, "terms": arrays["terms"] + 500}, settings)
-    few = {name: array for name, array in arrays.items() if name != "contrast"}
-    with pytest.raises(ValueError, match="'contrast' is missing"):
-        StackedMixture.from_state(few, settings)
-
-
 def test_other_numbers_of_features_are_refused(model: StackedMixture) -> None:
     with pytest.raises(ValueError, match="features"):
         model.predict(np.zeros((2, 7)))

@@ -185,11 +185,6 @@ def test_odd_data_give_finite_confidences(objective):
         assert len(predictions) == data.n
 
 
-def test_an_unknown_objective_is_refused():
-    with pytest.raises(ValueError, match="optimize must be one of set-accuracy, f1"):
-        TrainingOptions(optimize="precision")
-
-
 @pytest.mark.data
 def test_each_rule_is_best_at_its_own_metric_on_bibtex(data_dir):
     """Judged on a third of the training part by models of the other two."""

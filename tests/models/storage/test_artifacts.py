@@ -203,7 +203,7 @@ def assert_refused(folder, match=None):
         assert str(folder) in str(refusal.value)
 
 
-def test_every_region_of_every_file_is_covered_by_a_checksum(folder):
+def test_a_changed_cut_or_missing_file_is_named(folder):
     for path in sorted(folder.iterdir()):
         content = path.read_bytes()
         places = np.unique(np.linspace(0, len(content) - 1, 40).astype(int))
@@ -212,6 +212,11 @@ def test_every_region_of_every_file_is_covered_by_a_checksum(folder):
             changed[place] ^= 0x01
             path.write_bytes(changed)
             assert_refused(folder, path.name)
+        for kept in (0, len(content) // 2, len(content) - 1):
+            path.write_bytes(content[:kept])
+            assert_refused(folder, path.name)
+        path.unlink()
+        assert_refused(folder, f"{path.name}: missing")
         path.write_bytes(content)
     load(folder)  # restored, it is sound again
 
@@ -222,38 +227,14 @@ def test_blank_space_in_the_manifest_is_a_change_too(folder):
     assert_refused(folder, "damaged; it does not match its own checksum")
 
 
-def test_every_missing_file_is_named(folder):
-    for path in sorted(folder.iterdir()):
-        content = path.read_bytes()
-        path.unlink()
-        assert_refused(folder, f"{path.name}: missing")
-        path.write_bytes(content)
-
-
-def test_every_truncated_file_is_named(folder):
-    for path in sorted(folder.iterdir()):
-        content = path.read_bytes()
-        for kept in (0, len(content) // 2, len(content) - 1):
-            path.write_bytes(content[:kept])
-            assert_refused(folder, path.name)
-        path.write_bytes(content)
-
-
-def test_a_planted_pickle_is_refused_and_never_run(folder, tmp_path):
+def test_a_pickle_is_refused_and_never_run(folder, tmp_path):
     class Bomb:
         def __reduce__(self):
             return (os.mkdir, (str(tmp_path / "exploded"),))
 
     (folder / "base.pkl").write_bytes(pickle.dumps(Bomb()))
     assert_refused(folder, "base.pkl: not part of the artifact")
-    assert not (tmp_path / "exploded").exists()
-
-
-def test_a_pickle_in_place_of_arrays_is_refused_and_never_run(folder, tmp_path):
-    class Bomb:
-        def __reduce__(self):
-            return (os.mkdir, (str(tmp_path / "exploded"),))
-
+    (folder / "base.pkl").unlink()
     replace(folder, "base.safetensors", pickle.dumps(Bomb()))
     with pytest.raises(ArtifactError, match=r"base\.safetensors: is no safetensors file"):
         load(folder)
