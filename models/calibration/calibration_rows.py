@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.calibration.recalibration import AnnouncedSets, Answers
 from setwise.models.sets.candidates import CandidateSets, RaggedSets
-from setwise.models.storage.fields import StoredArray, StoredSetting
+from setwise.models.storage.fields import StoredArray, StoredSetting, stored_ragged
 from setwise.models.storage.state import Lengths, StoredPart
 
 MOST_ROWS = 20_000
@@ -62,10 +62,7 @@ class CalibrationRows(StoredPart):
             StoredArray(name, f"sets.{name}", np.float64, ("rows",), low=0.0, high=1.0)
             for name in _SHARES
         ),
-        StoredArray("set_indptr", "sets.sets.indptr", np.int64, ("rows+1",), cuts="entries"),
-        StoredArray(
-            "labels", "sets.sets.labels", np.int32, ("entries",), picks="labels", rises="set_indptr"
-        ),
+        *stored_ragged("set_indptr", "labels", "sets.sets", "labels", "rows"),
     )
 
     def __len__(self) -> int:

@@ -23,7 +23,7 @@ from setwise.models.labels.scaling import (
     check_sample_weight,
     checked_rows,
 )
-from setwise.models.storage.fields import StoredArray, StoredParameters
+from setwise.models.storage.fields import StoredArray, StoredParameters, stored_ragged
 from setwise.models.storage.state import Lengths, StoredPart
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
@@ -95,15 +95,7 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
     stored = (
         StoredParameters("params", retired=("patience",)),
         *STORED_WEIGHTING,
-        StoredArray("coef_indptr", "coef_.indptr", np.int64, ("features+1",), cuts="entries"),
-        StoredArray(
-            "coef_indices",
-            "coef_.indices",
-            np.int32,
-            ("entries",),
-            picks="labels",
-            rises="coef_indptr",
-        ),
+        *stored_ragged("coef_indptr", "coef_indices", "coef_", "indices", "features"),
         StoredArray("coef_values", "coef_.data", np.float32, ("entries",)),
         StoredArray("intercept", "intercept_", np.float64, ("labels",)),
         StoredArray("alpha", "alpha_", np.float64, ("labels",), infinite=True),

@@ -18,7 +18,7 @@ from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.scaling import as_rows
 from setwise.models.mixtures.support.mixture_support import distinct_sets
-from setwise.models.storage.fields import StoredArray, StoredPiece
+from setwise.models.storage.fields import StoredArray, StoredPiece, stored_ragged
 from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.neighbours import NeighbourVotes
 
@@ -79,15 +79,7 @@ class LabelScores(StoredPart, BaseEstimator):
             "classifiers",
             {"features": "features", "labels": "labels"},
         ),
-        StoredArray("set_indptr", "sets_.indptr", np.int64, ("sets+1",), cuts="entries"),
-        StoredArray(
-            "set_labels",
-            "sets_.indices",
-            np.int32,
-            ("entries",),
-            picks="labels",
-            rises="set_indptr",
-        ),
+        *stored_ragged("set_indptr", "set_labels", "sets_", "indices", "sets"),
         StoredPiece(
             "neighbours_",
             NeighbourVotes,

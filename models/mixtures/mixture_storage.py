@@ -10,35 +10,21 @@ from numpy.typing import NDArray
 
 from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.mixture_scoring import SeparateExperts, SharedExperts
-from setwise.models.storage.fields import StoredArray
+from setwise.models.storage.fields import StoredArray, stored_ragged
 from setwise.models.storage.state import Lengths, StoredPart
 
-_SUPPORT = (
-    StoredArray("support_indptr", "support.indptr", np.int64, ("sets+1",), cuts="members"),
-    StoredArray(
-        "support_labels",
-        "support.indices",
-        np.int32,
-        ("members",),
-        picks="labels",
-        rises="support_indptr",
-    ),
+_SUPPORT = stored_ragged(
+    "support_indptr", "support_labels", "support", "indices", "sets", count="members"
 )
 
 
 def _stored_rows(name: str, rows: str) -> tuple[StoredArray, ...]:
     """Return the fields of sparse coefficients (rows, features) with intercepts."""
-    entries, bounds, coef = f"{name}_entries", f"{name}_indptr", f"{name}.coef"
+    entries, coef = f"{name}_entries", f"{name}.coef"
     return (
         StoredArray(f"{name}_intercept", f"{name}.intercept", np.float64, (rows,)),
-        StoredArray(bounds, f"{coef}.indptr", np.int64, (f"{rows}+1",), cuts=entries),
-        StoredArray(
-            f"{name}_features",
-            f"{coef}.indices",
-            np.int32,
-            (entries,),
-            picks="features",
-            rises=bounds,
+        *stored_ragged(
+            f"{name}_indptr", f"{name}_features", coef, "indices", rows, "features", entries
         ),
         StoredArray(f"{name}_values", f"{coef}.data", np.float64, (entries,)),
     )

@@ -15,7 +15,13 @@ from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather, jo
 from setwise.models.sets.counts import LabelSetCounts
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import independent_scores
-from setwise.models.storage.fields import StoredArray, StoredNames, StoredPieces, StoredSetting
+from setwise.models.storage.fields import (
+    StoredArray,
+    StoredNames,
+    StoredPieces,
+    StoredSetting,
+    stored_ragged,
+)
 from setwise.models.storage.state import Lengths, Storable, StoredPart
 from setwise.models.voters.vote_features import (
     LinearFeatures,
@@ -177,15 +183,7 @@ class PriorFeatures(StoredPart):
     stored = (
         StoredSetting("n_labels", "n_labels_", int, low=1, length="labels"),
         StoredArray("counts", "counts_.counts", np.float64, ("sets",), low=0.0),
-        StoredArray("set_indptr", "counts_.sets.indptr", np.int64, ("sets+1",), cuts="entries"),
-        StoredArray(
-            "labels",
-            "counts_.sets.labels",
-            np.int32,
-            ("entries",),
-            picks="labels",
-            rises="set_indptr",
-        ),
+        *stored_ragged("set_indptr", "labels", "counts_.sets", "labels", "sets"),
     )
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # sets alone count

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 from numpy.typing import DTypeLike
 
 REQUIRED: Final[Any] = object()
@@ -29,6 +30,34 @@ class StoredArray(NamedTuple):
     # Whether values may be infinite: facts about a fit that no prediction uses.
     infinite: bool = False
     optional: bool = False  # whether the array may be missing; it is None then
+
+
+def stored_ragged(  # noqa: PLR0917  # names of arrays, then of attributes and lengths
+    bounds: str,
+    entries: str,
+    attribute: str,
+    picked: str,
+    rows: str,
+    picks: str = "labels",
+    count: str = "entries",
+) -> tuple[StoredArray, StoredArray]:
+    """Return the fields of rows that pick rising indices, such as label sets.
+
+    Parameters
+    ----------
+    bounds, entries : str
+        Names of the arrays of bounds and of indices.
+    attribute, picked : str
+        Attribute with ``indptr``, and its attribute with the indices.
+    rows, picks, count : str
+        Names of the number of rows, of what they pick, and of all entries.
+    """
+    return (
+        StoredArray(bounds, f"{attribute}.indptr", np.int64, (f"{rows}+1",), cuts=count),
+        StoredArray(
+            entries, f"{attribute}.{picked}", np.int32, (count,), picks=picks, rises=bounds
+        ),
+    )
 
 
 class StoredSetting(NamedTuple):

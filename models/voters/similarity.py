@@ -17,7 +17,7 @@ from setwise.models.labels.scaling import (
     as_rows,
     checked_rows,
 )
-from setwise.models.storage.fields import StoredArray
+from setwise.models.storage.fields import StoredArray, stored_ragged
 from setwise.models.storage.state import Lengths, StoredPart
 
 # Centring makes a matrix dense, so sparser matrices than this are not centred.
@@ -154,19 +154,8 @@ def stored_postings(prefix: str, attribute: str, features: str, n: str) -> tuple
         Names of the numbers of features and of documents.
     """
     entries = f"{prefix}entries"
-    bounds = StoredArray(
-        f"{prefix}indptr", f"{attribute}.indptr", np.int64, (f"{features}+1",), cuts=entries
-    )
     return (
-        bounds,
-        StoredArray(
-            f"{prefix}rows",
-            f"{attribute}.rows",
-            np.int32,
-            (entries,),
-            picks=n,
-            rises=bounds.name,
-        ),
+        *stored_ragged(f"{prefix}indptr", f"{prefix}rows", attribute, "rows", features, n, entries),
         StoredArray(f"{prefix}values", f"{attribute}.values", np.float32, (entries,)),
     )
 

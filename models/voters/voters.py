@@ -12,10 +12,10 @@ from sklearn.exceptions import NotFittedError
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.evidence import Evidence
 from setwise.models.storage.fields import (
-    StoredArray,
     StoredNames,
     StoredPieces,
     StoredSetting,
+    stored_ragged,
 )
 from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.block_ridge import HoldOut, Rows
@@ -50,15 +50,7 @@ class SetVoters(StoredPart, BaseEstimator):
         StoredNames("names", "names", choices=VOTERS),
         StoredSetting("max_sets", "max_sets", int, low=1),
         StoredSetting("n_labels", "sets_.n_labels", int, low=1, length="labels"),
-        StoredArray("set_indptr", "sets_.indptr", np.int64, ("sets+1",), cuts="entries"),
-        StoredArray(
-            "set_labels",
-            "sets_.labels",
-            np.int32,
-            ("entries",),
-            picks="labels",
-            rises="set_indptr",
-        ),
+        *stored_ragged("set_indptr", "set_labels", "sets_", "labels", "sets"),
         StoredPieces(
             "voters_",
             VOTERS,
