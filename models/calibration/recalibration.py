@@ -232,14 +232,7 @@ class Recalibration(StoredPart):
         Weights are scaled to sum to their effective number of equal rows (Kish), so that a penalty
         always stands for a number of rows.
 
-        Parameters
-        ----------
-        sets : AnnouncedSets
-            At least one row.
-        answers : Answers
-        always : tuple of AnnouncedSets and Answers, optional
-            Further rows, whose weights are already in rows.
-        penalty, label_penalty : float
+        ``sets`` has a row or more; ``always`` are further rows, whose weights are in rows already.
 
         Raises
         ------
@@ -321,16 +314,8 @@ def cross_fit(
 ) -> Floats:
     """Return each row's confidence by a correction fitted without its fold.
 
-    Parameters
-    ----------
-    sets : AnnouncedSets
-    answers : Answers
-    folds : int ndarray of shape (n,)
-        Rows of one document must share a fold.
-    always : tuple of AnnouncedSets and Answers, optional
-        Rows that every fit learns from and none predicts.
-    progress : callable, optional
-        Called before each fit with its number, from 1, and the number of fits.
+    Rows of one document must share a fold, ``folds`` (n,). Every fit also learns from ``always``.
+    ``progress`` is called before each fit with its number, from 1, and the number of fits.
 
     Raises
     ------

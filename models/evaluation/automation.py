@@ -47,14 +47,8 @@ def automation_at(
     ----------
     target : float
         In (0, 1].
-    confidence : array-like of shape (n,)
-        In [0, 1].
-    agreed : array-like of shape (n,)
-        0 or 1.
-    alpha, beta : float or array-like of shape (n,), default 0
-        Noise rates of the answers.
-    sample_weight : array-like of shape (n,), optional
-        Positive.
+    confidence, agreed, alpha, beta, sample_weight
+        As for `draw_reliability`.
     least : int, default 20
         Minimum number of rows above a threshold.
 

@@ -111,13 +111,8 @@ class WhySet:
 def describe_model(predictor: SetPredictor, *, n_labels: int = 5, n_terms: int = 8) -> LearntModel:
     """Return a description of a fitted predictor.
 
-    Parameters
-    ----------
-    predictor : SetPredictor
-    n_labels : int
-        Maximum number of labels listed per component.
-    n_terms : int
-        Maximum number of features listed per component and per label.
+    At most ``n_labels`` labels are listed per component, and ``n_terms`` features per component and
+    per label.
     """
     coef = csr_array(predictor.base.coef_)
     labels = tuple(
@@ -151,15 +146,8 @@ def explain_rows(
 ) -> Iterator[WhySet]:
     """Yield an explanation of each document's label set.
 
-    Parameters
-    ----------
-    predictor : SetPredictor
-    X : csr_array of shape (n_documents, n_features)
-        As for `SetPredictor.predict`.
-    n_labels : int
-        Maximum number of labels listed per component.
-    n_terms : int
-        Maximum number of the document's features listed per label.
+    ``X`` is as for `SetPredictor.predict`. At most ``n_labels`` labels are listed per component,
+    and ``n_terms`` of the document's features per label.
     """
     predictions = predictor.predict(X)
     X = predictor.scaled(X)

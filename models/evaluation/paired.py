@@ -43,12 +43,8 @@ def compare_confidences(
     ----------
     present, proposed : array-like of shape (n,)
         Confidences, in [0, 1].
-    agreed : array-like of shape (n,)
-        0 or 1.
-    alpha, beta : float or array-like of shape (n,), default 0
-        Noise rates of the answers.
-    sample_weight : array-like of shape (n,), optional
-        Positive.
+    agreed, alpha, beta, sample_weight
+        As for `draw_reliability`.
 
     Raises
     ------

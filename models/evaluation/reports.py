@@ -113,12 +113,8 @@ def report_calibration(
     ----------
     confidence : array-like of shape (n,)
         In [0, 1], of a calibrator that did not see these rows.
-    agreed : array-like of shape (n,)
-        Whether the set was right, or a noisy answer says so; 0 or 1.
-    alpha, beta : float or array-like of shape (n,), default 0
-        Noise rates of the answers.
-    sample_weight : array-like of shape (n,), optional
-        Positive, such as `setwise.models.calibration.sampling.inclusion_weights`.
+    agreed, alpha, beta, sample_weight
+        As for `draw_reliability`.
     n_resamples : int, default=200
         Of the consistency band.
     random_state : int, default=0

@@ -344,10 +344,7 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
     ) -> tuple[ComponentSummary, ...]:
         """Summarise the components, largest first.
 
-        Parameters
-        ----------
-        n_labels, n_features : int
-            Maximum number of labels and features listed.
+        At most ``n_labels`` labels and ``n_features`` features are listed.
         """
         check_is_fitted(self)
         if self.contrast_ is None:

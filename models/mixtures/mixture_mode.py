@@ -158,10 +158,8 @@ def set_log_probabilities(
 
     Parameters
     ----------
-    log_weights : array-like of shape (n_documents, n_components)
-        Log-weights of the components, in nats.
-    logits : array-like of shape (n_documents, n_components, n_labels), or SharedLogits
-        Finite log-odds of the labels inside the components.
+    log_weights, logits
+        As for `most_probable_sets`.
     candidates : CandidateSets
         Candidates of the same documents.
 

@@ -103,21 +103,8 @@ class StackedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimato
     def fit(self, X: Matrix, Y: Matrix) -> Self:
         """Fit the scores, then the mixture to their cross-fitted values.
 
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-        Y : array-like or sparse of shape (n_samples, n_labels)
-            Zeros and ones.
-
-        Raises
-        ------
-        ValueError
-            If shapes disagree, a value is out of its range or not finite, or there is one document.
-
-        Warns
-        -----
-        ComponentWarning, ConvergenceWarning
-            As `ConditionalBernoulliMixture.fit`.
+        Parameters, errors and warnings are those of `ConditionalBernoulliMixture.fit`; a single
+        document is refused too.
         """
         self.weighting_ = FeatureWeighting("none").fit(X)
         rows, labels = self.weighting_.transform(X), as_labels(Y)
@@ -156,10 +143,7 @@ class StackedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimato
     ) -> tuple[ComponentSummary, ...]:
         """Summarise the components, largest first, by the features of their documents.
 
-        Parameters
-        ----------
-        n_labels, n_features : int
-            Maximum number of labels and features listed; at most fifty features are stored.
+        At most ``n_labels`` labels and ``n_features`` features are listed; fifty are stored.
         """
         check_is_fitted(self)
         summaries = []

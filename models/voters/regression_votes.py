@@ -88,18 +88,7 @@ class LinearVotes(StoredPart, BaseEstimator):
     ) -> HoldOut:
         """Fit on all rows and return a function for out-of-fold votes.
 
-        Parameters
-        ----------
-        X : csr_array of shape (n_documents, n_features)
-        set_of : int32 ndarray of shape (n_documents,)
-            Number of each document's label set, -1 for a set without a number.
-        n_sets : int
-        folds : int64 ndarray of shape (n_documents,)
-
-        Returns
-        -------
-        callable
-            Maps numbers of rows of one fold to the weights of all sets, (n_rows, n_sets), float32.
+        Parameters and result are those of `NeighbourVotes.fit_folds`.
         """
         self.space_ = UnitRows().fit(X)
         every = self.space_.transform(X)
@@ -180,17 +169,9 @@ class SmoothVotes(StoredPart, BaseEstimator):
     ) -> HoldOut:
         """Fit on all rows and return a function for out-of-fold votes.
 
-        Parameters
-        ----------
-        X, set_of, n_sets, folds
-            As for `LinearVotes.fit_folds`.
-        marginals : float64 ndarray of shape (n_documents, n_labels)
-            Out-of-fold label probabilities, as models have not seen new documents either.
-
-        Returns
-        -------
-        callable
-            As for `LinearVotes.fit_folds`.
+        Parameters and result are those of `NeighbourVotes.fit_folds`, and ``marginals``
+        (n_documents, n_labels): out-of-fold label probabilities, as models have not seen new
+        documents either.
         """
         self.space_ = UnitRows().fit(X)
         rows = self.space_.transform(X)
