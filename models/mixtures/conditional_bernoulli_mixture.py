@@ -27,13 +27,14 @@ from setwise.models.mixtures.mixture_em import (
 )
 from setwise.models.mixtures.mixture_explanation import ComponentSummary, feature_contrast
 from setwise.models.mixtures.mixture_inference import MixtureInference
-from setwise.models.mixtures.mixture_scoring import SeparateExperts, SharedExperts, as_mixture
-from setwise.models.mixtures.mixture_search import Found, MixtureSearch
-from setwise.models.mixtures.mixture_storage import (
-    LinearMixture,
-    linear_mixture,
-    stored_mixture,
+from setwise.models.mixtures.mixture_scoring import (
+    SeparateExperts,
+    SharedExperts,
+    as_mixture,
+    stored_experts,
 )
+from setwise.models.mixtures.mixture_search import Found, MixtureSearch
+from setwise.models.mixtures.mixture_storage import restored_linear, stored_linear
 from setwise.models.mixtures.support.mixture_support import distinct_sets
 from setwise.models.storage.checks import checked_array
 from setwise.models.storage.fields import (
@@ -41,6 +42,7 @@ from setwise.models.storage.fields import (
     StoredParameters,
     StoredPiece,
     StoredSetting,
+    stored_ragged,
 )
 from setwise.models.storage.state import Lengths, StoredPart
 
@@ -175,10 +177,14 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
             {"features": "features", "described": "described"},
             nullable=True,
         ),
+        *stored_linear("gate", "gate_.", "components", "described"),
         StoredPiece(
-            "linear_",
-            stored_mixture,
+            "experts_",
+            stored_experts,
             shares={"components": "components", "labels": "labels", "features": "described"},
+        ),
+        *stored_ragged(
+            "support_indptr", "support_labels", "support_", "indices", "sets", count="members"
         ),
         StoredSetting("allow_empty", "allow_empty_", bool),
         StoredSetting("l1_ratio", "l1_ratio_", float),
@@ -372,11 +378,6 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
         return tuple(summaries)
 
     @property
-    def linear_(self) -> LinearMixture:
-        """Gate, experts and label sets as they are stored."""
-        return linear_mixture(self.gate_, self.experts_, self.support_)
-
-    @property
     def step_reports_(self) -> list[dict[str, Any]]:
         """The reports as they are stored."""
         return [report.to_json() for report in self.reports_]
@@ -400,8 +401,11 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
         model.kernel_, model.contrast_ = found["kernel_"], found["contrast"]
         if model.kernel_ is not None and model.contrast_ is None:
             raise ValueError("array 'contrast' is missing")
-        model.gate_, model.experts_ = found["linear_"].gate, found["linear_"].expert
-        model.support_ = found["linear_"].support
+        model.gate_ = Gate(*restored_linear(found, "gate", lengths["described"]))
+        model.experts_ = found["experts_"]
+        sets = np.ones_like(found["support_labels"], np.uint8), found["support_labels"]
+        shape = (lengths["sets"], lengths["labels"])
+        model.support_ = sp.csr_array((*sets, found["support_indptr"]), shape=shape)
         model.mixture_ = as_mixture(model.gate_, model.experts_, model.n_jobs)
         for name in ("share", "rates", "typical", "alpha", "l1_ratio", "gate_alpha"):
             setattr(model, f"{name}_", found[name])

@@ -6,10 +6,10 @@ label without an expert; with shared experts, the label's logit plus a bias.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from setwise.models.labels.linear import thread_count
 from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits
+from setwise.models.mixtures.mixture_storage import restored_linear, stored_linear
+from setwise.models.storage.fields import StoredArray
+from setwise.models.storage.state import Lengths, StoredPart
 
 # Probabilities are kept at least e^-30 (1e-13) from 0 and 1, so that no set is impossible.
 MAX_LOGIT = 30.0
@@ -43,7 +46,7 @@ class Mixture(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class SeparateExperts:
+class SeparateExperts(StoredPart):
     """Label classifiers of each component, or constant logits."""
 
     coef: sp.csr_array  # (n_experts, n_features)
@@ -53,16 +56,48 @@ class SeparateExperts:
     label: NDArray[np.int32]
     # (n_components, n_labels) logits of the labels without an expert; ignored for labels with one.
     constants: NDArray[np.float64]
+    stored: ClassVar = (
+        StoredArray("constants", "constants", np.float64, ("components", "labels")),
+        *stored_linear("expert", "", "experts"),
+        StoredArray("expert_component", "component", np.int32, ("experts",), picks="components"),
+        StoredArray("expert_label", "label", np.int32, ("experts",), picks="labels"),
+    )
+
+    @classmethod
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the experts."""
+        component, label = found["expert_component"], found["expert_label"]
+        if (np.diff(component.astype(np.int64) * lengths["labels"] + label) <= 0).any():
+            raise ValueError("experts out of order")
+        linear = restored_linear(found, "expert", lengths["features"])
+        return cls(*linear, component, label, found["constants"])
 
 
 @dataclass(frozen=True, eq=False)
-class SharedExperts:
+class SharedExperts(StoredPart):
     """Label classifiers shared by all components, with a bias for each."""
 
     coef: sp.csr_array  # (n_labels, n_features)
     intercept: NDArray[np.float64]  # (n_labels,)
     # (n_components, n_labels) added to the intercept inside each component.
     bias: NDArray[np.float64]
+    stored: ClassVar = (
+        StoredArray("bias", "bias", np.float64, ("components", "labels")),
+        *stored_linear("expert", "", "labels"),
+    )
+
+    @classmethod
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the experts."""
+        return cls(*restored_linear(found, "expert", lengths["features"]), found["bias"])
+
+
+def stored_experts(
+    arrays: Mapping[str, object],
+    settings: object,  # noqa: ARG001  # arrays tell
+) -> type[SharedExperts | SeparateExperts]:
+    """Return the class of stored experts."""
+    return SharedExperts if "bias" in arrays else SeparateExperts
 
 
 class Rows(NamedTuple):
