@@ -1,9 +1,9 @@
 """A fitted model that turns documents into ranked label sets with confidences."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -262,12 +262,13 @@ class SetPredictor:
         return SetPredictions(self.label_names, ranked, confidence, evidence.marginals, known)
 
     def _checked(self, X: ArrayLike | csr_array) -> SparseRows:
-        rows = as_rows(X, np.float32 if self.scaler is None else np.float64)
+        dtype = np.float32 if self.scaler is None else np.float64
+        rows = as_rows(X, dtype)
         if rows.shape[1] != len(self.feature_names):
             raise ValueError(
                 f"X has {rows.shape[1]} features; this model knows {len(self.feature_names)}"
             )
-        return SparseRows.of(rows) if self.scaler is None else SparseRows.exact(rows)
+        return SparseRows.of(rows, dtype)
 
     def predict_texts(self, texts: Sequence[str]) -> SetPredictions:
         """Rank label sets for texts.
@@ -303,16 +304,9 @@ class SetPredictor:
         """Return documents given as named numbers as rows for `predict`."""
         if self.vectorizer is not None:
             raise ValueError("this model was trained on texts: send text, not features")
-        names: Iterable[str]
-        if len(documents) == 1:
-            # Shortcut for a single document, the usual request.
-            (names,) = documents
-            numbers: Iterable[float] = names.values()
-            bounds = [0, len(names)]
-        else:
-            names = list(chain.from_iterable(documents))
-            numbers = list(chain.from_iterable(document.values() for document in documents))
-            bounds = [0, *accumulate(map(len, documents))]
+        names = list(chain.from_iterable(documents))
+        numbers = list(chain.from_iterable(document.values() for document in documents))
+        bounds = [0, *accumulate(map(len, documents))]
         try:
             # `map` and `fromiter` look names up without a Python loop over features.
             columns = np.fromiter(map(self._column.__getitem__, names), np.int32, bounds[-1])
@@ -323,7 +317,7 @@ class SetPredictor:
         indptr = np.array(bounds, dtype=np.int64)
         wrong = _sort_columns(indptr, columns, values)
         if wrong >= 0:
-            name, number = next(islice(zip(names, numbers, strict=True), wrong, None))
+            name, number = names[wrong], numbers[wrong]
             raise ValueError(f"feature {name!r} is {number}; it must be a number within ±3.4e38")
         if self.scaler is None:
             values = values.astype(np.float32)

@@ -222,12 +222,11 @@ def _stacked(
     names = (*upper_names, *(name for name in lower_names if name not in known))
     position = {name: index for index, name in enumerate(names)}
     column = np.array([position[name] for name in lower_names], dtype=np.int32)
-    indptr = np.concatenate([upper.indptr, upper.indptr[-1] + lower.indptr[1:]])
     stacked = csr_array(
         (
             np.concatenate([upper.data, lower.data]),
             np.concatenate([upper.indices, column[lower.indices]]).astype(np.int32),
-            indptr.astype(np.int32),
+            np.concatenate([upper.indptr, upper.indptr[-1] + lower.indptr[1:]]).astype(np.int32),
         ),
         shape=(upper.shape[0] + lower.shape[0], len(names)),
     )

@@ -26,19 +26,12 @@ class SparseRows(NamedTuple):
     n_features: int  # number of columns
 
     @classmethod
-    def exact(cls, rows: csr_array) -> Self:
-        """Return the rows of a matrix in canonical format, with float64 values."""
-        indices = rows.indices.astype(np.int32, copy=False)
-        values = rows.data.astype(np.float64, copy=False)
-        return cls(rows.indptr.astype(np.int64), indices, values, rows.shape[1])
-
-    @classmethod
-    def of(cls, rows: csr_array) -> Self:
-        """Return the rows of a matrix in canonical format."""
+    def of(cls, rows: csr_array, dtype: type[np.floating] = np.float32) -> Self:
+        """Return the rows of a matrix in canonical format, with values of ``dtype``."""
         return cls(
             rows.indptr.astype(np.int64),
             rows.indices.astype(np.int32, copy=False),
-            rows.data.astype(np.float32, copy=False),
+            rows.data.astype(dtype, copy=False),
             rows.shape[1],
         )
 

@@ -88,7 +88,7 @@ class FeatureScaler(StoredPart):
 
     def transform(self, X: csr_array) -> csr_array:
         """Return the scaled rows of a matrix (n_documents, n_features), float32."""
-        return self.scale_rows(SparseRows.exact(X)).to_matrix()
+        return self.scale_rows(SparseRows.of(X, np.float64)).to_matrix()
 
 
 def _measurements(X: csr_array) -> NDArray[np.bool_]:

@@ -3,18 +3,13 @@
 Codes, sentences, people and places are made up; nothing is taken from a real coding scheme.
 """
 
-from setwise.models.demo_notes.annotators import ANNOTATORS, Annotator, annotate
-from setwise.models.demo_notes.catalogue import CHAPTERS, CODES, EXCLUSIVE, Chapter, Code
+from setwise.models.demo_notes.annotators import ANNOTATORS, annotate
+from setwise.models.demo_notes.catalogue import CODES
 from setwise.models.demo_notes.generator import Note, generate_notes, write_jsonl
 
 __all__ = [
     "ANNOTATORS",
-    "CHAPTERS",
     "CODES",
-    "EXCLUSIVE",
-    "Annotator",
-    "Chapter",
-    "Code",
     "Note",
     "annotate",
     "generate_notes",

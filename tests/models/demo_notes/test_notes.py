@@ -14,13 +14,12 @@ from setwise.models.data.datasets import read_dataset
 from setwise.models.demo_notes import (
     ANNOTATORS,
     CODES,
-    EXCLUSIVE,
     Note,
     annotate,
     generate_notes,
     write_jsonl,
 )
-from setwise.models.demo_notes.catalogue import BY_LABEL
+from setwise.models.demo_notes.catalogue import BY_LABEL, EXCLUSIVE
 
 N_NOTES = 3000
 
