@@ -101,6 +101,7 @@ class Derivation(AnswerBody):
                 "threshold": {"mode": "fixed", "value": 0.9, "certificate_id": None},
                 "audit": {
                     "certification_rate": 0.04,
+                    "ramp_up_rate": None,
                     "training_rate": 0.02,
                     "mode": "hold",
                 },

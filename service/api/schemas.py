@@ -454,6 +454,12 @@ class Audit(RequestBody):
     certification_rate: float = Field(
         0.0, allow_inf_nan=False, description="Share of all documents, to prove the threshold."
     )
+    ramp_up_rate: float | None = Field(
+        None,
+        allow_inf_nan=False,
+        description="The same while nothing is sent, because no threshold is proved or the breaker "
+        "has tripped: at least `certification_rate`, or null for that.",
+    )
     training_rate: float = Field(
         0.0,
         allow_inf_nan=False,
@@ -499,7 +505,12 @@ _POLICY: Example = {
     "risk": 0.1,
     "auto_send": True,
     "threshold": {"mode": "fixed", "value": 0.9, "certificate_id": None},
-    "audit": {"certification_rate": 0.04, "training_rate": 0.02, "mode": "hold"},
+    "audit": {
+        "certification_rate": 0.04,
+        "ramp_up_rate": 0.2,
+        "training_rate": 0.02,
+        "mode": "hold",
+    },
     "overlap_rate": 0.05,
     "gold_reread_rate": 0.1,
     "confidence_floor": None,
@@ -570,6 +581,7 @@ class PolicyRequest(RequestBody):
                 mode=AuditMode(self.audit.mode),
                 overlap_rate=self.overlap_rate,
                 gold_reread_rate=self.gold_reread_rate,
+                ramp_up_rate=self.audit.ramp_up_rate,
             ),
             rules=[rule.model_dump(exclude_none=True) for rule in self.rules],
             reason=self.reason,
@@ -611,6 +623,7 @@ class Policy(AnswerBody):
             ),
             audit=Audit(
                 certification_rate=policy.audits.certification_rate,
+                ramp_up_rate=policy.audits.ramp_up_rate,
                 training_rate=policy.audits.training_rate,
                 mode=policy.audits.mode.value,
             ),

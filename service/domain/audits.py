@@ -157,6 +157,9 @@ class AuditPlan:
     ----------
     certification_rate : float
         Share of all documents, in [0, 1], audited to prove the threshold.
+    ramp_up_rate : float or None
+        The same while nothing is sent, at least the certification rate: people read everything
+        then, so that an audit costs no more than a hidden suggestion. None for the same rate.
     training_rate : float
         Share of the documents that would be sent, in [0, 1], audited to teach the calibrator. The
         two rates add up to at most 1.
@@ -175,15 +178,18 @@ class AuditPlan:
     mode: AuditMode = AuditMode.HOLD
     overlap_rate: float = 0.0
     gold_reread_rate: float = 0.0
+    ramp_up_rate: float | None = None
 
     def faults(self) -> Iterator[FieldFault]:
         """Yield the faults, with pointers into the policy."""
-        rates = (
+        rates = [
             ("/audit/certification_rate", self.certification_rate),
             ("/audit/training_rate", self.training_rate),
             ("/overlap_rate", self.overlap_rate),
             ("/gold_reread_rate", self.gold_reread_rate),
-        )
+        ]
+        if self.ramp_up_rate is not None:
+            rates.append(("/audit/ramp_up_rate", self.ramp_up_rate))
         wrong = [
             FieldFault(pointer, f"is {rate}; it must lie between 0 and 1")
             for pointer, rate in rates
@@ -196,11 +202,22 @@ class AuditPlan:
                 f"is {self.training_rate}; with the certification rate of "
                 f"{self.certification_rate} it may be at most {1.0 - self.certification_rate:g}",
             )
+        if not wrong and self.ramp_up < self.certification_rate:
+            yield FieldFault(
+                "/audit/ramp_up_rate",
+                f"is {self.ramp_up}; it must be at least the certification rate of "
+                f"{self.certification_rate}",
+            )
 
     @cached_property
     def rate(self) -> float:
         """Audited share of the documents that would be sent."""
         return self.certification_rate + self.training_rate
+
+    @property
+    def ramp_up(self) -> float:
+        """Share of all documents audited to prove a threshold while nothing is sent."""
+        return self.certification_rate if self.ramp_up_rate is None else self.ramp_up_rate
 
     def checks_as_much_as(self, other: "AuditPlan") -> bool:
         """Return whether no document is sent unread that the other plan would check.

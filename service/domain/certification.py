@@ -89,13 +89,6 @@ class Score(NamedTuple):
     created_at: datetime
 
 
-class Terms(NamedTuple):
-    """The certification rate and the rules of a policy version."""
-
-    rate: float
-    rules: tuple[Rule, ...]
-
-
 class AuditedPrediction(NamedTuple):
     """A document drawn to certify, what a scorer says of it, and its annotations so far.
 
@@ -193,7 +186,7 @@ class Gathered(NamedTuple):
 
 def gather(
     found: Sequence[AuditedPrediction],
-    terms: Mapping[str, Terms],
+    rules_then: Mapping[str, Sequence[Rule]],
     *,
     rules: Sequence[Rule],
     lottery: Lottery,
@@ -202,8 +195,8 @@ def gather(
 ) -> Gathered:
     """Return the audits that are a simple random sample of the documents.
 
-    If the certification rate has changed, the audits are thinned to its lowest value: a document
-    counts if it would have been drawn under every policy.
+    The rate may change with time, because documents keep coming as they did: at any moment those
+    that are drawn are like the others.
 
     What a rule holds back is never audited. So audits count only from policies whose rules are all
     in force, and only of documents that today's rules let through.
@@ -216,7 +209,7 @@ def gather(
     ----------
     found : sequence of AuditedPrediction
         In order of creation.
-    terms : mapping from str to Terms
+    rules_then : mapping from str to sequence of Rule
         Those of each policy version.
     rules : sequence of Rule
         The rules in force.
@@ -232,22 +225,18 @@ def gather(
         "not known whether a rule holds it back": 0,
         "too recent": 0,
         "not yet read again": 0,
-        "drawn at a higher rate": 0,
         "left to set the thresholds": 0,
         "same document again": 0,
     }
     covered: list[AuditedPrediction] = []
     for one in found:
-        reason = _outside(one, terms[one.policy_version].rules, rules)
+        reason = _outside(one, rules_then[one.policy_version], rules)
         if reason is None:
             covered.append(one)
         else:
             excluded[reason] += 1
-    least = min((terms[one.policy_version].rate for one in covered), default=0.0)
-    below = [one for one in covered if one.draw < least]
-    excluded["drawn at a higher rate"] = len(covered) - len(below)
-    chosen = [one for one in below if one.draw < MOST_PROVING]
-    excluded["left to set the thresholds"] = len(below) - len(chosen)
+    chosen = [one for one in covered if one.draw < MOST_PROVING]
+    excluded["left to set the thresholds"] = len(covered) - len(chosen)
     drawn = _documents(chosen)
     excluded["same document again"] = len(chosen) - len(drawn)
     if any(one.audit is None and one.created_at > read_by for one in drawn):

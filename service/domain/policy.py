@@ -139,9 +139,10 @@ class RoutingPolicy:
 
         The same version, score, draws and metadata always give the same route.
         """
-        least = self.least_of(_scorer(scored))
+        scorer = _scorer(scored)
+        least = self.least_of(scorer)
         verdict = self._verdict(scored, least, metadata)
-        role = self._role(verdict, draws.audit)
+        role = self._role(verdict, scorer, draws.audit)
         end = verdict
         if verdict is _SENT and role is not AuditRole.NONE:
             end = _HELD if self.audits.mode is AuditMode.HOLD else _CHECKED
@@ -166,16 +167,21 @@ class RoutingPolicy:
             return _SENT if self.trip_id is None else _TRIPPED
         return _UNSURE
 
-    def _role(self, verdict: _Verdict, draw: float) -> AuditRole:
-        role = self.audits.role(draw)
-        if role is AuditRole.NONE or verdict is _SENT:
-            return role
+    def certification_rate(self, scorer: Scorer) -> float:
+        """Return the share of a scorer's documents that are audited to prove the threshold."""
+        sends = self.sends and self.least_of(scorer) is not None
+        return self.audits.certification_rate if sends else self.audits.ramp_up
+
+    def _role(self, verdict: _Verdict, scorer: Scorer, draw: float) -> AuditRole:
+        if verdict is _SENT:
+            return self.audits.role(draw)
         # A person reads it anyway. A certification audit is read like that of a confident document,
         # so that it counts at every threshold. What no threshold can send proves nothing.
         _, reason, _ = verdict
-        if role is AuditRole.TRAINING or reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE:
+        if reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE:
             return AuditRole.NONE
-        return role
+        certifies = draw < self.certification_rate(scorer)
+        return AuditRole.CERTIFICATION if certifies else AuditRole.NONE
 
 
 def _scorer(scored: ScoredSet) -> Scorer:

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from setwise.service.domain.audits import AuditPlan, AuditRole
+from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.models import ModelVersion
@@ -326,7 +326,7 @@ class Lessons(NamedTuple):
 
 def gather(
     reviewed: Sequence[ReviewedPrediction],
-    plans: Mapping[str, AuditPlan],
+    policies: Mapping[str, RoutingPolicy],
     rates: RatesOf,
     *,
     noise: Noise,
@@ -338,8 +338,8 @@ def gather(
     ----------
     reviewed : sequence of ReviewedPrediction
         Newest first; the newest prediction of a document counts.
-    plans : mapping from str to AuditPlan
-        The audit plan of each policy version.
+    policies : mapping from str to RoutingPolicy
+        Those of each version that decided on a prediction.
     rates : callable
         Error rates of each answer; not called if ``noise`` is ``none``.
     learnt_until : datetime or None
@@ -372,7 +372,7 @@ def gather(
                 excluded[errors] += 1
                 continue
             seen |= document
-            chance = _chance(made, plans[made.policy_version])
+            chance = _chance(made, policies[made.policy_version])
             said_at = one.said_at()
             old = learnt_until is not None and said_at <= learnt_until
             rows.append(Row(made, answer, errors, chance, said_at, old))
@@ -385,17 +385,18 @@ def _names(made: Prediction) -> set[object]:
     return names if made.selection.draw is None else names | {made.selection.draw}
 
 
-def _chance(made: Prediction, plan: AuditPlan) -> float:
+def _chance(made: Prediction, policy: RoutingPolicy) -> float:
     """Return the probability that a document like this becomes a row.
 
     Audits drawn to certify are excluded at random. Sets that were sent become rows through audits
     or outcomes only; why an outcome is reported is unknown, so each stands for itself.
     """
     if made.selection.role is AuditRole.TRAINING:
-        return plan.training_rate
+        return policy.audits.training_rate
     if made.decision is Decision.AUTO:
         return 1.0
-    return 1.0 - plan.certification_rate
+    scored = made.scored
+    return 1.0 - policy.certification_rate(Scorer(scored.model_version, scored.calibrator_version))
 
 
 def sending_notice(policy: RoutingPolicy, scorer: Scorer) -> str:

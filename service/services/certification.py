@@ -13,7 +13,6 @@ from setwise.service.domain.certification import (
     Certification,
     Gathered,
     Scorer,
-    Terms,
     gather,
 )
 from setwise.service.domain.errors import CertificationNotFound, ModelUnavailable, StaleVersion
@@ -299,7 +298,7 @@ class Certifications(Recorded):
             attempt=transaction.certifications.attempts(scorer.model_version) + 1,
             gathered=gather(
                 found,
-                {one.version: Terms(one.audits.certification_rate, one.rules) for one in drawn_by},
+                {one.version: one.rules for one in drawn_by},
                 rules=policy.rules,
                 lottery=self.lottery,
                 reread_rate=min(reread_rates.values(), default=0.0),

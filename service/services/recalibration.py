@@ -264,7 +264,7 @@ class Recalibration(Recorded):
         active = transaction.calibrations.active(model.id)
         reviewed = transaction.calibrations.reviewed(model.version, limit=MOST_REVIEWED)
         versions = {one.prediction.policy_version for one in reviewed}
-        plans = {version: transaction.policies.get(version).audits for version in sorted(versions)}
+        policies = {version: transaction.policies.get(version) for version in sorted(versions)}
         rates: RatesOf = partial(_same_rates, options.rates or EXACT)
         if options.noise is not Noise.NONE and options.rates is None:
             rates = self.group_rates.rates(transaction, options.noise)
@@ -273,7 +273,7 @@ class Recalibration(Recorded):
             active=active,
             policy=transaction.policies.current(),
             lessons=gather(
-                reviewed, plans, rates, noise=options.noise, learnt_until=learnt_until(active)
+                reviewed, policies, rates, noise=options.noise, learnt_until=learnt_until(active)
             ),
             recent=transaction.calibrations.recent(model.version, limit=MOST_ROUTED),
             options=options,

@@ -212,6 +212,7 @@ routing_policies = Table(
     Column("certified_model", Text),
     Column("certified_calibrator", Text),
     Column("trip_id", Id),
+    _share("ramp_up_rate"),
     _check("target_is_share", "target_accuracy > 0 AND target_accuracy < 1"),
     _check("risk_is_probability", "risk > 0 AND risk < 1"),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),

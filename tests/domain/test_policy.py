@@ -120,6 +120,8 @@ def test_a_sound_change_has_no_faults(sound: PolicyChange) -> None:
             change(audits=AuditPlan(certification_rate=0.7, training_rate=0.4)),
             "/audit/training_rate",
         ),
+        (change(audits=AuditPlan(ramp_up_rate=1.5)), "/audit/ramp_up_rate"),
+        (change(audits=AuditPlan(0.2, ramp_up_rate=0.1)), "/audit/ramp_up_rate"),
         (change(audits=AuditPlan(overlap_rate=1.5)), "/overlap_rate"),
         (change(audits=AuditPlan(gold_reread_rate=2.0)), "/gold_reread_rate"),
         (change(confidence_floor=1.5), "/confidence_floor"),

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.audits import AuditPlan, AuditRole, Selection
+from setwise.service.domain.policy import ThresholdMode, first_policy
 from setwise.service.domain.predictions import Decision, Document, Prediction
 from setwise.service.domain.recalibration import (
     EXACT,
@@ -33,6 +34,7 @@ from tests.samples import annotation, outcome, prediction, task
 
 NOISY = Rates(0.2, 0.1)
 PLAN = AuditPlan(certification_rate=0.25, training_rate=0.05)
+POLICY = replace(first_policy(START), audits=PLAN)
 
 
 def said(of: Prediction, kind: ReviewKind, *, agreed: bool) -> Annotation:
@@ -105,8 +107,8 @@ def test_without_an_answer_there_is_none() -> None:
 
 
 def learn(*reviewed: ReviewedPrediction, noise: Noise = Noise.NONE) -> Lessons:
-    plans = {one.prediction.policy_version: PLAN for one in reviewed}
-    return gather(reviewed, plans, lambda *_: NO_RATES, noise=noise, learnt_until=None)
+    policies = {one.prediction.policy_version: POLICY for one in reviewed}
+    return gather(reviewed, policies, lambda *_: NO_RATES, noise=noise, learnt_until=None)
 
 
 def reviewed_as(name: str, **fields: object) -> ReviewedPrediction:
@@ -120,6 +122,21 @@ def test_each_row_stands_for_the_documents_of_its_kind() -> None:
     sent = reviewed_as("3", decision=Decision.AUTO)
     found = learn(ordinary, taught, sent)
     assert [row.inclusion_probability for row in found.rows] == [0.75, 0.05, 1.0]
+
+
+def test_while_nothing_is_sent_fewer_reviews_are_left_to_learn_from() -> None:
+    ramp = replace(POLICY, audits=replace(PLAN, ramp_up_rate=0.6))
+    threshold = replace(ramp, threshold_mode=ThresholdMode.FIXED, threshold=0.9)
+    for policy, share in ((ramp, 0.4), (threshold, 0.75), (replace(threshold, trip_id="t"), 0.4)):
+        one = reviewed_as("1")
+        (row,) = gather(
+            [one],
+            {one.prediction.policy_version: policy},
+            lambda *_: EXACT,
+            noise=Noise.NONE,
+            learnt_until=None,
+        ).rows
+        assert row.inclusion_probability == pytest.approx(share)
 
 
 def test_what_is_not_learnt_from_is_counted_by_reason() -> None:
@@ -155,7 +172,7 @@ def test_what_was_said_before_the_present_calibrator_was_learnt_is_known_to_it()
     )
     found = gather(
         [early, late],
-        {early.prediction.policy_version: PLAN},
+        {early.prediction.policy_version: POLICY},
         lambda *_: EXACT,
         noise=Noise.NONE,
         learnt_until=START + timedelta(hours=1),

@@ -171,19 +171,38 @@ def test_a_document_that_came_twice_counts_once(loop: Loop) -> None:
     assert found.evidence["n_audits"] == 1
 
 
-def test_a_raised_audit_rate_is_thinned_to_the_lowest(loop: Loop) -> None:
+def test_audits_drawn_at_other_rates_count_too(loop: Loop) -> None:
     loop.plan(AuditPlan(certification_rate=0.2, gold_reread_rate=1.0))
     first = loop.predict(*["0.9"] * 40)
-    loop.plan(AuditPlan(certification_rate=0.9, gold_reread_rate=1.0))
+    loop.plan(AuditPlan(certification_rate=0.8, gold_reread_rate=1.0))
     second = loop.predict(*["0.9"] * 40)
     loop.read()
     found = loop.certify(ADMIN.id)
-    counted = [
-        one
-        for one in (*first, *second)
-        if one.selection.draw is not None and one.selection.draw < 0.2
-    ]
-    assert found.evidence["n_audits"] == len(counted)
+    drawn = [one for one in (*first, *second) if one.selection.role is AuditRole.CERTIFICATION]
+    assert found.evidence["n_audits"] == len(drawn)
+
+
+def test_more_is_audited_until_something_is_sent_and_again_after_a_trip(loop: Loop) -> None:
+    plan = AuditPlan(certification_rate=0.1, gold_reread_rate=1.0, ramp_up_rate=0.6)
+
+    def audited() -> float:
+        made = loop.predict(*["0.9"] * 60)
+        return sum(one.selection.role is AuditRole.CERTIFICATION for one in made) / 60
+
+    loop.plan(plan)
+    assert audited() == pytest.approx(0.6, abs=0.15)
+    loop.read()
+    assert loop.certify(ADMIN.id).threshold == 0.9
+    assert audited() == pytest.approx(0.1, abs=0.1)
+    loop.settle(ANN)
+    loop.settle(LEAD)
+    loop.plan(replace(plan, certification_rate=0.6))
+    loop.predict(*["0.9"] * 100)
+    loop.read(wrong_below=1.0)
+    assert loop.policy.trip_id is not None
+    loop.plan(plan)
+    assert audited() == pytest.approx(0.6, abs=0.15)
+    assert {one.selection.inclusion_probability for one in loop.predict("0.9", "0.3")} == {1.0}
 
 
 def test_each_attempt_spends_its_share_of_the_risk(loop: Loop) -> None:

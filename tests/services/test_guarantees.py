@@ -12,7 +12,7 @@ from setwise.models.guarantees.drift import drift_statistic
 from setwise.models.guarantees.thresholds import certify_adjudicated
 from setwise.service.domain.audits import READING_TIME, Identity
 from setwise.service.domain.breaker import WatchedAudit, one_for_each_document
-from setwise.service.domain.certification import AuditedPrediction, Terms, gather
+from setwise.service.domain.certification import AuditedPrediction, gather
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from tests.fakes import LOTTERY, START
 from tests.samples import annotation, task
@@ -59,9 +59,7 @@ def audits(
 
 def certified(found: Sequence[AuditedPrediction]) -> bool:
     """Return whether one attempt at the whole risk certifies a threshold."""
-    gathered = gather(
-        found, {"p": Terms(0.5, ())}, rules=(), lottery=LOTTERY, reread_rate=1.0, read_by=READ_BY
-    )
+    gathered = gather(found, {"p": ()}, rules=(), lottery=LOTTERY, reread_rate=1.0, read_by=READ_BY)
     result = certify_adjudicated(
         [0.95] * 100,
         [one.confidence for one in gathered.audits],

@@ -52,6 +52,7 @@ class PolicyForm(BaseModel):
     ] = None
     floor: Annotated[float | None, number(0, 1), Input(pointers=("/confidence_floor",))] = None
     certification_rate: Annotated[Share, Input(pointers=("/audit/certification_rate",))]
+    ramp_up_rate: Annotated[Share | None, Input(pointers=("/audit/ramp_up_rate",))] = None
     training_rate: Annotated[Share, Input(pointers=("/audit/training_rate",))]
     overlap_rate: Annotated[Share, Input()]
     gold_reread_rate: Annotated[Share, Input()]
@@ -76,6 +77,7 @@ class PolicyForm(BaseModel):
             self.audit_mode,
             self.overlap_rate,
             self.gold_reread_rate,
+            self.ramp_up_rate,
         )
         return PolicyChange(
             self.target,
@@ -205,6 +207,7 @@ def typed(policy: RoutingPolicy, before: Filled | None = None) -> Filled:
         threshold=_number(policy.threshold) if fixed else unused,
         floor=_number(policy.confidence_floor),
         certification_rate=percent(audits.certification_rate),
+        ramp_up_rate="" if audits.ramp_up_rate is None else percent(audits.ramp_up_rate),
         training_rate=percent(audits.training_rate),
         audit_mode=audits.mode.value,
         overlap_rate=percent(audits.overlap_rate),
@@ -382,6 +385,7 @@ def _described(policy: RoutingPolicy) -> dict[str, str]:
         "Threshold": threshold_in_words(policy),
         "Floor": _number(policy.confidence_floor) or "none",
         "Certification audits": f"{percent(audits.certification_rate)} %",
+        "While nothing is sent": f"{percent(audits.ramp_up)} %",
         "Training audits": f"{percent(audits.training_rate)} %",
         "An audited document": "is held" if audits.mode is AuditMode.HOLD else "is sent at once",
         "Overlap": f"{percent(audits.overlap_rate)} %",

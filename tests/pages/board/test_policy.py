@@ -112,6 +112,23 @@ def test_rates_that_together_exceed_everything_are_refused_at_their_field(admin:
     assert 'id="training_rate-fault"' in answer.text
 
 
+def test_a_rate_while_nothing_is_sent_is_set_and_left_empty_again(
+    service: Service, admin: Browser
+) -> None:
+    for given, stored in (("20", 0.2), ("", None)):
+        sent = fields(admin.get(HERE).text) | {
+            "certification_rate": ["10"],
+            "ramp_up_rate": [given],
+        }
+        shown = admin.submit(f"{HERE}/preview", sent).text
+        assert admin.submit(HERE, fields(shown, 0)).status_code == 303
+        assert service.services.policy.get(SYSTEM).audits.ramp_up_rate == stored
+    sent |= {"ramp_up_rate": ["5"]}
+    answer = admin.submit(f"{HERE}/preview", sent)
+    assert answer.status_code == 422
+    assert 'id="ramp_up_rate-fault"' in answer.text
+
+
 @pytest.mark.parametrize("rule", ["{", "[]", "7", '{"kind": "knit"}'])
 def test_a_rule_that_no_page_wrote_is_refused(admin: Browser, rule: str) -> None:
     answer = admin.submit(f"{HERE}/preview", fields(admin.get(HERE).text) | {"rule": [rule]})
