@@ -83,6 +83,22 @@ def drift_statistic(
     >>> int(np.argmax(statistic >= 1000)) + 1  # wrong ones in a row until an alarm at 1000
     7
     """
+    factors = audit_factors(right, target, stands_for)
+    capital = np.zeros(factors.shape[1])
+    path = np.empty(factors.shape)
+    for i, factor in enumerate(factors):  # each audit depends on the previous capital
+        np.add(capital, 1.0, out=capital)
+        np.multiply(capital, factor, out=capital)
+        np.minimum(capital, _MOST_CAPITAL, out=capital)
+        path[i] = capital
+    return np.asarray(path.mean(axis=1))
+
+
+def audit_factors(right: ArrayLike, target: float, stands_for: ArrayLike | None = None) -> Floats:
+    """Return each audit's factor on each stake's capital, shape (n, n_stakes).
+
+    Parameters and errors are those of `drift_statistic`.
+    """
     if not 0.0 < target < 1.0:
         raise ValueError(f"target is {target}; it must lie between 0 and 1")
     outcomes = np.asarray(right)
@@ -93,12 +109,4 @@ def drift_statistic(
         raise ValueError("each audit stands for a finite number of errors, at least 1")
     wrong, good = bet_factors(target)
     errors = np.where(outcomes == 1, 0.0, worth)[:, None]
-    factors = np.where(errors == 1, wrong, good + errors * (wrong - good))
-    capital = np.zeros(factors.shape[1])
-    path = np.empty(factors.shape)
-    for i, factor in enumerate(factors):  # each audit depends on the previous capital
-        np.add(capital, 1.0, out=capital)
-        np.multiply(capital, factor, out=capital)
-        np.minimum(capital, _MOST_CAPITAL, out=capital)
-        path[i] = capital
-    return np.asarray(path.mean(axis=1))
+    return np.asarray(np.where(errors == 1, wrong, good + errors * (wrong - good)))

@@ -5,8 +5,9 @@ because reviewers who see the prediction agree with it too often.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.guarantees.proportions import (
     Proportion,
+    Weights,
+    selected_bounds,
     shrink_proportions,
     weighted_proportion,
 )
@@ -33,6 +36,8 @@ MOST_NOISE = 0.7
 
 SURPRISE = 0.01
 """p-value below which chance is rejected."""
+
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 # Too large an alpha makes confidences too high, too small an alpha too low, which is safer:
 # training uses this quantile of its posterior.
@@ -223,6 +228,7 @@ def estimate_noise(
     *,
     confidence: ArrayLike | None = None,
     weight: ArrayLike | None = None,
+    waiting: Mapping[str, int] = _NONE,
     level: float = 0.9,
 ) -> NoiseEstimate:
     """Estimate noise rates of annotators and groups from gold labels.
@@ -243,8 +249,11 @@ def estimate_noise(
     weight : array-like of shape (n,), optional
         Inverse of the probability that the row has a gold label. If all disagreements and a tenth
         of the agreements are adjudicated, the weights are 1 and 10.
+    waiting : mapping from str to int, optional
+        Contradictions of each group that wait for a lead. The intervals of the groups hold whatever
+        the leads decide.
     level : float, default=0.9
-        Confidence level of all intervals.
+        Confidence level of all intervals. Those of groups are exact.
 
     Returns
     -------
@@ -265,12 +274,15 @@ def estimate_noise(
     rows = _GoldRows.checked(
         annotator, group, agreed, right, confidence=confidence, weight=weight, level=level
     )
+    if any(n < 0 for n in waiting.values()):
+        raise ValueError("no fewer than 0 contradictions can wait")
     names = np.unique(rows.group).tolist()
     short = [name for name in names if rows.of_groups([name]).short]
     groups = {}
     for name in names:
         pooled = tuple(short) if name in short else (name,)
-        groups[name] = _group_noise(name, pooled, rows.of_groups(pooled))
+        undecided = sum(waiting.get(one, 0) for one in pooled)
+        groups[name] = _group_noise(name, pooled, rows.of_groups(pooled), undecided)
     return NoiseEstimate(groups, _annotators(rows, groups))
 
 
@@ -339,18 +351,35 @@ class _GoldRows:
     def n_wrong(self) -> int:
         return len(self.right) - self.n_right
 
-    def alpha(self) -> Proportion:
-        return self._share(~self.agreed, self.right)
+    def alpha(self, waiting: int = 0) -> Proportion:
+        return self._share(~self.agreed, self.right, more_hits=waiting)
 
-    def beta(self) -> Proportion:
-        return self._share(self.agreed, ~self.right)
+    def beta(self, waiting: int = 0) -> Proportion:
+        return self._share(self.agreed, ~self.right, more_others=waiting)
 
-    def _share(self, hit: Bools, among: Bools) -> Proportion:
-        return weighted_proportion(hit[among], self.weight[among], level=self.level)
+    def _share(
+        self, hit: Bools, among: Bools, *, more_hits: int = 0, more_others: int = 0
+    ) -> Proportion:
+        """Return the share of hits; its interval allows for rows that are not known yet."""
+        found = weighted_proportion(hit[among], self.weight[among], level=self.level)
+        if found.n == 0:
+            return found
+        hits, risk = int((hit & among).sum()), (1.0 - self.level) / 2.0
+        weights = self._weights(hit), self._weights(~hit)
+        return replace(
+            found,
+            low=selected_bounds(hits, found.n - hits + more_others, *weights, risk)[0],
+            high=selected_bounds(hits + more_hits, found.n - hits, *weights, risk)[1],
+        )
+
+    def _weights(self, rows: Bools) -> Weights:
+        """Return the range of some rows' weights; 1 without any."""
+        found = self.weight[rows]
+        return Weights(float(found.min()), float(found.max())) if len(found) else Weights(1.0, 1.0)
 
 
-def _group_noise(name: str, pooled: tuple[str, ...], rows: _GoldRows) -> GroupNoise:
-    alpha, beta = rows.alpha(), rows.beta()
+def _group_noise(name: str, pooled: tuple[str, ...], rows: _GoldRows, waiting: int) -> GroupNoise:
+    alpha, beta = rows.alpha(waiting), rows.beta(waiting)
     findings = [*_shortage(name, pooled, rows), *_strength(name, alpha, beta)]
     split, halves = _alpha_by_half(rows)
     if halves is not None:

@@ -109,6 +109,46 @@ def weighted_proportion(
     return _proportion(share, float(effective), len(x), level)
 
 
+class Weights(NamedTuple):
+    """The least and the greatest inverse inclusion probability of some rows."""
+
+    least: float
+    most: float
+
+
+def selected_bounds(
+    hits: int, others: int, hit: Weights, other: Weights, risk: float
+) -> tuple[float, float]:
+    r"""Return exact bounds of a share from rows selected by their outcome.
+
+    If hits are included with probability :math:`a` and other rows with :math:`b`, each included
+    row is a hit with probability :math:`\theta = a s / (a s + b (1 - s))`, where :math:`s` is the
+    share. So bounds of :math:`\theta` are bounds of :math:`s = b \theta / (b \theta + a (1 -
+    \theta))`. If the inclusion probabilities vary, each bound takes the worst of them, since
+    the number of hits only grows with each row's :math:`\theta`.
+
+    Parameters
+    ----------
+    hits, others : int
+    hit, other : Weights
+        Their inverse inclusion probabilities.
+    risk : float
+        In (0, 1); of each bound.
+
+    Examples
+    --------
+    >>> once = Weights(1.0, 1.0)
+    >>> [round(bound, 3) for bound in selected_bounds(2, 20, Weights(5.0, 5.0), once, 0.05)]
+    [0.077, 0.637]
+    """
+    n = hits + others
+    low, high = float(lower_bound(hits, n, risk)), float(upper_bound(hits, n, risk))
+    return (
+        low * hit.least / (low * hit.least + (1.0 - low) * other.most),
+        high * hit.most / (high * hit.most + (1.0 - high) * other.least),
+    )
+
+
 class Sums(NamedTuple):
     """Sums of weighted rows for `bound_shares`, one entry per sample.
 

@@ -15,6 +15,8 @@ from setwise.models.guarantees.noise import (
 )
 from setwise.models.guarantees.proportions import (
     Proportion,
+    Weights,
+    selected_bounds,
     shrink_proportions,
     weighted_proportion,
 )
@@ -214,3 +216,62 @@ def test_bad_rows_are_named(change, words):
 def test_a_noise_rate_is_a_probability(rates):
     with pytest.raises(ValueError, match="between 0 and 1"):
         NoiseRates(*rates)
+
+
+def adjudicated(rng, n, beta, reread, *, wrong=0.25, alpha=0.15):
+    """Return the gold labels of n audits: all contradictions, and some agreements."""
+    right = rng.random(n) >= wrong
+    agreed = np.where(right, rng.random(n) >= alpha, rng.random(n) < beta)
+    read = ~agreed | (rng.random(n) < reread)
+    return agreed[read], right[read], np.where(agreed, 1 / reread, 1.0)[read]
+
+
+@pytest.mark.parametrize(
+    ("beta", "wrong", "reread"), [(0.05, 0.25, 0.1), (0.3, 0.25, 0.1), (0.1, 0.6, 0.5)]
+)
+def test_intervals_of_both_rates_cover_from_300_audits_on(beta, wrong, reread):
+    rng, runs = np.random.default_rng(12), 200
+    covered = np.zeros(2)
+    for _ in range(runs):
+        agreed, right, weight = adjudicated(rng, 300, beta, reread, wrong=wrong)
+        names = ["g"] * len(agreed)
+        found = estimate_noise(names, names, agreed, right, weight=weight).groups["g"]
+        for place, (one, truth) in enumerate(((found.alpha, 0.15), (found.beta, beta))):
+            covered[place] += one.low <= truth <= one.high
+    assert (covered / runs >= 0.88).all()
+
+
+def test_rereading_at_several_rates_takes_the_worst_of_them():
+    some, more = Weights(2.0, 10.0), Weights(1.0, 1.0)
+    low, high = selected_bounds(4, 30, some, more, 0.05)
+    at = [selected_bounds(4, 30, Weights(w, w), more, 0.05) for w in (2.0, 5.0, 10.0)]
+    assert low == min(one[0] for one in at)
+    assert high == max(one[1] for one in at)
+    once = Weights(1.0, 1.0)
+    assert selected_bounds(4, 30, once, once, 0.05) == pytest.approx(
+        weighted_proportion([1] * 4 + [0] * 30).bounds(0.05)
+    )
+
+
+def test_contradictions_that_wait_for_a_lead_widen_the_intervals_to_both_extremes():
+    agreed, right, weight = adjudicated(np.random.default_rng(3), 400, 0.1, 0.5)
+    names = ["g"] * len(agreed)
+
+    def noise(more_right=0, more_wrong=0, **rest):
+        extra = more_right + more_wrong
+        return estimate_noise(
+            names + ["g"] * extra,
+            names + ["g"] * extra,
+            [*agreed, *[0] * extra],
+            [*right, *[1] * more_right, *[0] * more_wrong],
+            weight=[*weight, *[1.0] * extra],
+            **rest,
+        ).groups["g"]
+
+    found = noise(waiting={"g": 30, "other": 5})
+    plain, if_right, if_wrong = noise(), noise(more_right=30), noise(more_wrong=30)
+    assert (found.alpha.low, found.alpha.high) == (plain.alpha.low, if_right.alpha.high)
+    assert (found.beta.low, found.beta.high) == (if_wrong.beta.low, plain.beta.high)
+    assert found.alpha.estimate == plain.alpha.estimate
+    with pytest.raises(ValueError, match="fewer than 0"):
+        noise(waiting={"g": -1})
