@@ -98,6 +98,7 @@ def faults(service: Service, sent: Iterator[tuple[str, str, dict[str, Any]]]) ->
     return found
 
 
+@pytest.mark.slow
 def test_no_text_in_a_path_a_query_or_a_body_ends_in_a_fault(service: Service) -> None:
     assert faults(service, requests(service)) == set()
 
@@ -116,6 +117,7 @@ def test_no_bytes_in_a_header_end_in_a_fault() -> None:
     assert faults(service, sent()) == set()
 
 
+@pytest.mark.slow
 def test_no_text_in_the_address_of_a_page_ends_in_a_fault(service: Service) -> None:
     service.person("ann", Role.ADMIN)
     browser = Browser(service)

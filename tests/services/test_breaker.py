@@ -281,6 +281,7 @@ def test_only_a_new_certificate_and_a_person_start_it_again(loop: Loop) -> None:
     assert [(one.id, end) for one, end in state.trips] == [(reset.trip_id, reset)]
 
 
+@pytest.mark.slow
 def test_a_refused_reset_does_not_tell_what_a_certification_would_find() -> None:
     # Looking at the evidence until it suffices would spend a risk that nothing accounts for.
     said = set()

@@ -345,6 +345,7 @@ def test_a_new_calibrator_sends_nothing_on_an_old_proof(loop: Loop) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_schedule_waits_for_more_evidence_after_a_refusal(loop: Loop) -> None:
     assert loop.certify_if_due() is None, "nothing is predicted"
     loop.plan()

@@ -86,6 +86,7 @@ submissions = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(plans, st.lists(submissions, max_size=6))
 def test_the_same_is_decided_and_follows_together_and_alone(
     plan: AuditPlan, asked: list[Submission]

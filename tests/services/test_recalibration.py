@@ -208,6 +208,7 @@ def test_the_same_reviews_give_the_same_calibrator_once(loop: Loop) -> None:
         assert transaction.calibrations.page(after=None, limit=9).items == (third,)
 
 
+@pytest.mark.slow
 def test_what_proves_the_threshold_teaches_nothing(loop: Loop) -> None:
     loop.change_policy(ADMIN, change(threshold=0.0, audits=AuditPlan(0.5, 0.5)), None)
     made = loop.predict(420)
@@ -221,6 +222,7 @@ def test_what_proves_the_threshold_teaches_nothing(loop: Loop) -> None:
     assert loop.rows(learnt)["by_source"] == {"audit": 420 - len(to_certify)}
 
 
+@pytest.mark.slow
 def test_audits_weigh_as_much_as_the_sets_that_were_sent(loop: Loop) -> None:
     plan = AuditPlan(training_rate=0.2, mode=AuditMode.SEND)
     loop.change_policy(ADMIN, change(threshold=0.5, audits=plan), None)
@@ -233,6 +235,7 @@ def test_audits_weigh_as_much_as_the_sets_that_were_sent(loop: Loop) -> None:
     assert learnt.report["before"]["accuracy"] == pytest.approx(expected, abs=0.06)
 
 
+@pytest.mark.slow
 def test_a_contradiction_that_waits_for_a_lead_is_left_out(loop: Loop) -> None:
     loop.change_policy(ADMIN, change(threshold=0.0, audits=AuditPlan(0.0, 1.0)), None)
     loop.predict(220)
@@ -274,6 +277,7 @@ def test_known_noise_is_corrected_for(loop: Loop) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training_rate", [0.0, 0.5])
 def test_reviews_of_what_is_not_sent_do_not_vouch_for_what_is(training_rate: float) -> None:
     loop = Loop(Database())
@@ -290,6 +294,7 @@ def test_reviews_of_what_is_not_sent_do_not_vouch_for_what_is(training_rate: flo
     assert ("training audits or outcomes" in why) is (training_rate == 0)
 
 
+@pytest.mark.slow
 def test_a_report_says_that_contradictions_wait_for_leads(loop: Loop) -> None:
     loop.change_policy(ADMIN, change(threshold=0.0, audits=AuditPlan(0.0, 1.0)), None)
     loop.predict(500)
