@@ -40,6 +40,7 @@ def assert_coherent(candidates, confidence, marginals):
     assert ((marginals >= 0.0) & (marginals <= 1.0)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_no_label_is_less_probable_than_the_sets_that_hold_it(name):
     with warnings.catch_warnings():
