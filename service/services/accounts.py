@@ -109,7 +109,6 @@ class Accounts(Recorded):
                 scopes=None if scopes is None else sorted(scopes),
                 expires_at=None if expires_at is None else expires_at.isoformat(),
             )
-            transaction.commit()
         return key, secret
 
     def keys(self, caller: Caller) -> list[ApiKey]:
@@ -136,7 +135,6 @@ class Accounts(Recorded):
                 _refuse_last_admin(transaction, leaving=key.id)
             transaction.keys.revoke(key.id, now)
             self._note(transaction, caller, "key.revoked", key.id, name=key.name)
-            transaction.commit()
         return replace(key, revoked_at=now)
 
     def authenticate(self, secret: str) -> Caller:
@@ -200,7 +198,6 @@ class Accounts(Recorded):
         )
         with self.begin() as transaction:
             self._add_person(transaction, caller, person)
-            transaction.commit()
         return person
 
     def _add_person(self, transaction: Transaction, caller: Caller, person: Person) -> None:
@@ -258,7 +255,6 @@ class Accounts(Recorded):
                 transaction.sessions.delete_of(new.id)
             for action, detail in person_changes(old, new):
                 self._note(transaction, caller, action, new.id, **detail)
-            transaction.commit()
         return new
 
     def erase_person(self, caller: Caller, who: str) -> Person:
@@ -275,7 +271,6 @@ class Accounts(Recorded):
             transaction.people.save(erased)
             transaction.sessions.delete_of(person.id)
             self._note(transaction, caller, "person.erased", person.id)
-            transaction.commit()
         return erased
 
     # Passwords
@@ -293,7 +288,6 @@ class Accounts(Recorded):
             transaction.sessions.delete_of(new.id)
             self.throttle.reset(transaction, new.login)
             self._note(transaction, caller, "person.password_set", new.id)
-            transaction.commit()
         return new
 
     def change_own_password(self, caller: Caller, session: Session, old: str, new: str) -> None:
@@ -313,7 +307,6 @@ class Accounts(Recorded):
         if not self._verified(counted, person.password, readable_password(old)):
             with self.begin() as transaction:
                 self._note(transaction, caller, "person.password_refused", person.id)
-                transaction.commit()
             raise errors.WrongPassword("The present password is wrong.")
         self.throttle.unchecked(counted)  # right, even if the new one is refused
         hashed = self._hashed(person, new)
@@ -324,7 +317,6 @@ class Accounts(Recorded):
             self.throttle.succeeded(transaction, counted)
             self.throttle.reset(transaction, changed.login)
             self._note(transaction, caller, "person.password_changed", person.id)
-            transaction.commit()
 
     def _hashed(self, person: Person, password: str) -> str:
         """Return the hash of a new password; raises `InvalidRequest` if weak."""
@@ -369,7 +361,6 @@ class Accounts(Recorded):
             subject = "unknown" if person is None else person.id
             with self.begin() as transaction:
                 self._note(transaction, visitor, "session.refused", subject)
-                transaction.commit()
             raise errors.WrongPassword("The name or the password is wrong.")
         better = self.passwords.hash(password) if self.passwords.outdated(stored) else stored
         with self.begin() as transaction:
@@ -383,9 +374,7 @@ class Accounts(Recorded):
                 person = replace(person, password=better)
                 transaction.people.save(person)
             self.throttle.succeeded(transaction, counted)
-            entered = self._begin_session(transaction, person, visitor)
-            transaction.commit()
-        return entered
+            return self._begin_session(transaction, person, visitor)
 
     def _verified(self, counted: Counted, stored: str | None, password: str) -> bool:
         try:
@@ -421,9 +410,7 @@ class Accounts(Recorded):
                 transaction.people.save(person)
                 detail = {"name": name, "role": identity.role.value}
                 self._note(transaction, service, "person.changed", person.id, **detail)
-            entered = self._begin_session(transaction, person, visitor)
-            transaction.commit()
-        return entered
+            return self._begin_session(transaction, person, visitor)
 
     def _newcomer(
         self, transaction: Transaction, identity: ExternalIdentity, name: str, role: Role
@@ -466,7 +453,6 @@ class Accounts(Recorded):
         if now - session.seen_at >= SEEN_EVERY:
             with self.begin() as transaction:
                 transaction.sessions.see(session.id, now)
-                transaction.commit()
         caller = person.calling().calling_from(visitor.address, visitor.request_id)
         return SignedIn(session, person, caller)
 
@@ -480,7 +466,6 @@ class Accounts(Recorded):
             transaction.sessions.delete(session.id)
             caller = person.calling().calling_from(visitor.address, visitor.request_id)
             self._note(transaction, caller, "session.ended", person.id)
-            transaction.commit()
 
 
 def _known(transaction: Transaction, who: str, *, for_update: bool = False) -> Person:

@@ -185,7 +185,6 @@ class Files(Recorded):
                         bytes=upload.size,
                         sha256=upload.digest,
                     )
-                    transaction.commit()
                     return job, True
                 before = transaction.jobs.requested(caller.id, request_key or "")
         finally:
@@ -295,7 +294,6 @@ class Files(Recorded):
             if wanted.what is not Exported.AUDIT_EVENTS:
                 disclose_all(transaction, self.now, caller)
             self._note(transaction, caller, "export.read", wanted.what.value, **wanted.as_json())
-            transaction.commit()
         return self._parts(wanted, client_id)
 
     def submit_export(self, caller: Caller, wanted: ExportRequest) -> Job:
@@ -323,7 +321,6 @@ class Files(Recorded):
             self._note(
                 transaction, caller, "job.requested", job.id, kind=EXPORT, **wanted.as_json()
             )
-            transaction.commit()
         return job
 
     def run_export(self, job: Job, progress: Progress) -> Mapping[str, object]:

@@ -83,19 +83,16 @@ class Idempotency:
             if not request.claimed:
                 transaction.idempotency.claim(request)
             transaction.idempotency.finish(request, sealed)
-            transaction.commit()
 
     def purge(self) -> int:
         """Delete keys and responses that are no longer needed; return their number."""
         now = self.now()
         with self.begin() as transaction:
             purged = transaction.idempotency.purge(now - KEPT)
-            transaction.commit()
         at_once = PURGED_AT_ONCE
         while at_once == PURGED_AT_ONCE:
             with self.begin() as transaction:
                 at_once = transaction.predictions.purge_keys(now - PREDICTIONS_KEPT, PURGED_AT_ONCE)
-                transaction.commit()
             purged += at_once
         return purged
 

@@ -112,7 +112,6 @@ class Jobs(Recorded):
             changed = change(job, self.now())
             transaction.jobs.change(changed)
             self._note(transaction, caller, action, job.id, kind=job.kind, progress=job.progress)
-            transaction.commit()
         return changed
 
     def result(self, caller: Caller, job_id: str) -> Result:
@@ -192,7 +191,6 @@ class Jobs(Recorded):
         )
         with self.begin() as transaction:
             stored = transaction.jobs.enqueue(job)
-            transaction.commit()
         return job if stored else None
 
     def claim(self, kinds: Sequence[str]) -> Job | None:
@@ -216,7 +214,6 @@ class Jobs(Recorded):
                     error = f"gave up: {job.attempt - 1} workers died or went silent on it"
                     failed = job.failed(error, now, self.retries, code=WORKERS_LOST)
                     transaction.jobs.save(failed, token=job.token)
-                transaction.commit()
             if not lost:
                 return job
 
@@ -243,7 +240,6 @@ class Jobs(Recorded):
         """Store the state from which another worker can resume; raises `LeaseLost`."""
         with self.begin() as transaction:
             saved = transaction.jobs.checkpoint(job.id, state, token=job.token)
-            transaction.commit()
         if not saved:
             raise _lost(job)
 
@@ -275,7 +271,6 @@ class Jobs(Recorded):
     def _save(self, job: Job) -> Job:
         with self.begin() as transaction:
             saved = transaction.jobs.save(job, token=job.token)
-            transaction.commit()
         if not saved:
             raise _lost(job)
         return job

@@ -65,7 +65,6 @@ class Models(Recorded):
         with self.begin() as transaction:
             transaction.models.add(model)
             self._note(transaction, caller, "model.added", model.id, version=model.version)
-            transaction.commit()
         return model
 
     def page(self, caller: Caller) -> list[ModelVersion]:
@@ -112,7 +111,6 @@ class Models(Recorded):
                 version=model.version,
                 replaced=before.id if before else None,
             )
-            transaction.commit()
         return replace(model, active=True)
 
     def roll_back(self, caller: Caller, leaving: str | None) -> ModelVersion:
@@ -157,7 +155,6 @@ class Models(Recorded):
             shadow = Shadow(self.new_id(), model.id, self.now(), caller.id)
             transaction.comparisons.begin_shadow(shadow)
             self._note(transaction, caller, "model.shadow_begun", model.id)
-            transaction.commit()
         self.loader.follow()
         return shadow
 
@@ -168,7 +165,6 @@ class Models(Recorded):
             if not transaction.comparisons.end_shadow(model_id, self.now()):
                 raise errors.ShadowNotFound(f"Model {model_id!r} is not shadowing.")
             self._note(transaction, caller, "model.shadow_ended", model_id)
-            transaction.commit()
         self.loader.follow()
 
     def comparison(
@@ -231,7 +227,6 @@ class Models(Recorded):
                 raise errors.InvalidRequest("The previous job has just ended; try again.")
             self._note(transaction, caller, "job.requested", job.id, kind=COMPARE,
                 model_id=model.id, documents=documents)  # fmt: skip
-            transaction.commit()
         return job
 
     def compare_recent(self, job: Job, progress: Progress) -> Mapping[str, object]:
@@ -286,7 +281,6 @@ class Models(Recorded):
                     for prediction, scored in zip(predictions, scores, strict=True)
                 ]
             )
-            transaction.commit()
 
     def _recent(self, after: str | None, limit: int) -> Page[Prediction]:
         with self.begin(read_only=True) as transaction:

@@ -88,7 +88,6 @@ class Outcomes(Recorded):
             agreed=outcome.agreed,
             corrects=wrong,
         )
-        transaction.commit()
         return outcome, True
 
     def page(self, caller: Caller, prediction_id: str) -> list[Outcome]:

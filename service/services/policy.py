@@ -122,7 +122,6 @@ class Policies(Recorded):
                 certificate_ends=why_certificate_ends(old, new),
                 reason=(change.reason or "").strip() or None,
             )
-            transaction.commit()
         return new
 
     def preview(

@@ -253,10 +253,9 @@ class Predictions:
                     made = self._add(transaction, scored)
                 except errors.StorageUnavailable:
                     raise
-                except Exception as error:  # noqa: BLE001 -- as above; nothing was committed
+                except Exception as error:  # noqa: BLE001 -- as above
+                    transaction.roll_back()
                     made, spoiled = [], error
-                else:
-                    transaction.commit()
         except Exception as error:  # noqa: BLE001 -- as above
             return [error] * len(scored)
         if made:

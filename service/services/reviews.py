@@ -172,7 +172,6 @@ class Reviews(Recorded):
             if not claimed.blind:
                 transaction.reviews.note_reader(caller.id, [claimed.prediction.id], now)
             self._log(transaction, caller, "review.claimed", claimed, taken_from=taken_from)
-            transaction.commit()
         return claimed
 
     def extend(self, caller: Caller, task_id: str) -> ReviewTask:
@@ -181,7 +180,6 @@ class Reviews(Recorded):
         with self.begin() as transaction:
             extended = _locked(transaction, task_id).extended(caller.id, self.now(), self.lease)
             transaction.reviews.save(extended)
-            transaction.commit()
         return extended
 
     def release(self, caller: Caller, task_id: str) -> ReviewTask:
@@ -191,7 +189,6 @@ class Reviews(Recorded):
             released = _locked(transaction, task_id).released(caller.id)
             transaction.reviews.save(released)
             self._log(transaction, caller, "review.released", released)
-            transaction.commit()
         return released
 
     def skip(self, caller: Caller, task_id: str, reason: str) -> ReviewTask:
@@ -204,7 +201,6 @@ class Reviews(Recorded):
             skipped = _locked(transaction, task_id).skipped(caller.id, reason, self.now())
             transaction.reviews.save(skipped)
             self._log(transaction, caller, "review.skipped", skipped, escalated=skipped.escalated)
-            transaction.commit()
         return skipped
 
     def expire_leases(self) -> int:
@@ -217,7 +213,6 @@ class Reviews(Recorded):
                 )
                 for task in expired:
                     self._log(transaction, SYSTEM, "review.lease_expired", task)
-                transaction.commit()
             total += len(expired)
             if len(expired) < _CHANGED_PER_TRANSACTION:
                 return total
@@ -254,9 +249,7 @@ class Reviews(Recorded):
                 return before
             task.completed(caller.id, expected_version)
             labels = self._checked(task, labels, comment)
-            annotation = self._complete(transaction, task, caller, labels, comment)
-            transaction.commit()
-        return annotation
+            return self._complete(transaction, task, caller, labels, comment)
 
     def decide(
         self,
@@ -279,7 +272,6 @@ class Reviews(Recorded):
                 task = self._decided(task, caller, labels, comment, expected_version)
                 transaction.reviews.save(task)
                 self._log(transaction, caller, "review.decided", task)
-                transaction.commit()
         no_undo = self.undo_window <= timedelta(0)
         self.submit_decisions_of(caller.id, but=None if no_undo else task.id)
         return Decided(task, self._undo_left_s(task))
@@ -296,7 +288,6 @@ class Reviews(Recorded):
             reopened = task.reopened(caller.id, self.now(), self.lease)
             transaction.reviews.save(reopened)
             self._log(transaction, caller, "review.undone", reopened)
-            transaction.commit()
         return reopened
 
     def submit_decisions(self) -> int:
@@ -371,7 +362,6 @@ class Reviews(Recorded):
                 return False
             maker = Caller(task.lease.holder, decision.by, Role.REVIEWER)
             self._complete(transaction, task, maker, decision.labels, decision.comment)
-            transaction.commit()
         return True
 
     def _complete(

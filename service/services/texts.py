@@ -82,7 +82,6 @@ class Texts(Recorded):
                     documents=purged,
                     before=before.isoformat(),
                 )
-                transaction.commit()
             after = ids[-1]
             yield purged
 
@@ -90,7 +89,6 @@ class Texts(Recorded):
         while True:
             with self.begin() as transaction:
                 purged = transaction.texts.purge_answers(before, PURGED_AT_ONCE)
-                transaction.commit()
             if purged < PURGED_AT_ONCE:
                 return
 
@@ -132,7 +130,6 @@ class Texts(Recorded):
                 ]
             )
             transaction.jobs.enqueue(self._job({"predictions": ids, "lines": lines}))
-            transaction.commit()
         return len(ids)
 
     def erase_traces(self, job: Job, progress: Progress) -> Mapping[str, object]:
@@ -161,7 +158,6 @@ class Texts(Recorded):
             if unfinished:
                 again = self._job(job.payload, after=LOOK_AGAIN)
                 transaction.jobs.enqueue(again)
-            transaction.commit()
         if not self.begin.empty_log():
             raise StorageUnavailable("Readers keep SQLite's write-ahead log from being emptied.")
         return {"files": changed}

@@ -80,7 +80,6 @@ class Throttle:
             for key in (counted.own, counted.network):
                 if key is not None:
                     transaction.attempts.uncount(key)
-            transaction.commit()
 
     def reset(self, transaction: Transaction, login: str) -> None:
         """Forget the failures of an account whose password is replaced."""
@@ -107,5 +106,4 @@ class Throttle:
                 )
             for rule, count in counts:
                 transaction.attempts.save(rule.counted(count, now))
-            transaction.commit()
         return True

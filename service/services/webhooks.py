@@ -95,7 +95,6 @@ class Webhooks(Recorded):
         with self.begin() as transaction:
             transaction.endpoints.add(endpoint)
             self._note(transaction, caller, "webhook.added", endpoint.id, **_shown(endpoint))
-            transaction.commit()
         return endpoint, secret
 
     def change(
@@ -117,7 +116,6 @@ class Webhooks(Recorded):
             endpoint = _load(transaction, endpoint_id, expected_version).changed(change)
             transaction.endpoints.save(endpoint)
             self._note(transaction, caller, "webhook.changed", endpoint.id, **_shown(endpoint))
-            transaction.commit()
         return endpoint
 
     def _check(self, change: EndpointChange) -> None:
@@ -141,7 +139,6 @@ class Webhooks(Recorded):
                 url=endpoint.url,
                 cancelled=cancelled,
             )
-            transaction.commit()
 
     def rotate_secret(self, caller: Caller, endpoint_id: str) -> tuple[Endpoint, str]:
         """Replace the secret; return the endpoint and the new secret.
@@ -156,7 +153,6 @@ class Webhooks(Recorded):
             self._note(
                 transaction, caller, "webhook.secret_rotated", endpoint.id, version=endpoint.version
             )
-            transaction.commit()
         return endpoint, secret
 
     def try_out(self, caller: Caller, endpoint_id: str) -> Delivery:
@@ -180,7 +176,6 @@ class Webhooks(Recorded):
             transaction.outbox.acknowledge(caller.id, [message.id], now)
             transaction.deliveries.add([delivery])
             self._note(transaction, caller, "webhook.tested", endpoint.id)
-            transaction.commit()
         return delivery
 
     def get(self, caller: Caller, endpoint_id: str) -> Endpoint:
@@ -260,7 +255,6 @@ class Webhooks(Recorded):
             self._note(
                 transaction, caller, "delivery.replayed", delivery.id, state=delivery.state.value
             )
-            transaction.commit()
         return replayed
 
     def replay_dead(self, caller: Caller, endpoint_id: str) -> int:
@@ -274,7 +268,6 @@ class Webhooks(Recorded):
                     transaction.deliveries.save(delivery.replayed(self.now()), token=delivery.token)
                 total += len(dead)
             self._note(transaction, caller, "webhook.replayed", endpoint.id, deliveries=total)
-            transaction.commit()
         return total
 
     # The outbox of clients that poll
@@ -308,9 +301,7 @@ class Webhooks(Recorded):
         if faults:
             raise errors.InvalidRequest("These messages cannot be acknowledged.", faults)
         with self.begin() as transaction:
-            new = transaction.outbox.acknowledge(caller.id, message_ids, self.now())
-            transaction.commit()
-        return new
+            return transaction.outbox.acknowledge(caller.id, message_ids, self.now())
 
     # For couriers
 
@@ -353,15 +344,14 @@ class Webhooks(Recorded):
                     if endpoint.wants(message.type)
                 ]
             )
-            transaction.commit()
         return len(messages)
 
     def _route_to_none(self) -> int:
         with self.begin() as transaction:
             routed = transaction.outbox.mark_oldest_routed(_DROPPED_PER_TRANSACTION, self.now())
             if transaction.endpoints.all():  # added since, and wants the messages
+                transaction.roll_back()
                 return 0
-            transaction.commit()
         return routed
 
     def claim(self, busy: Mapping[str, int], *, room: int, share: int) -> list[Parcel]:
@@ -392,7 +382,6 @@ class Webhooks(Recorded):
                             endpoint.id, now, self.lease, limit
                         )
                     ]
-            transaction.commit()
         return claimed
 
     def record(self, answered: Sequence[tuple[Delivery, Answer]]) -> list[Delivery]:
@@ -413,7 +402,6 @@ class Webhooks(Recorded):
                     for delivery, answer in answered
                 ]
             )
-            transaction.commit()
         return stored
 
     def _disable_gone(

@@ -1,6 +1,6 @@
 """One transaction, whose stores share a connection.
 
-It rolls back unless committed.
+It commits, unless an exception leaves it.
 """
 
 import threading
@@ -51,6 +51,7 @@ class Transactions:
         """Return a transaction, to be entered with ``with``."""
         return Transaction(
             self._reads if read_only else self._writes,
+            read_only=read_only,
             snapshot=snapshot,
             queue=None if read_only else self._queue,
             patience_s=self._patience_s,
@@ -121,11 +122,14 @@ class Transaction:
         self,
         engine: Engine,
         *,
+        read_only: bool,
         snapshot: bool,
         queue: "threading.Lock | None",  # a function before Python 3.13
         patience_s: float,
     ) -> None:
         self._engine = engine
+        self._read_only = read_only
+        self._commits = False
         self._snapshot = snapshot
         self._queue = queue
         self._patience_s = patience_s
@@ -140,6 +144,7 @@ class Transaction:
             self._leave()
             raise
         self._connection = connection
+        self._commits = not self._read_only
         self._repositories.clear()
         return self
 
@@ -152,14 +157,21 @@ class Transaction:
         connection = self._connection
         if connection is None:
             return
-        self._connection = None
         try:
-            if isinstance(error, StorageUnavailable):
-                self._discard(connection)
-            else:
-                self._roll_back(connection)
+            if error is None and self._commits:
+                self.commit()
+        except BaseException as failed:
+            error = failed
+            raise
         finally:
-            self._leave()
+            self._connection = None
+            try:
+                if isinstance(error, StorageUnavailable):
+                    self._discard(connection)
+                else:
+                    self._close(connection)
+            finally:
+                self._leave()
 
     def repository(self, make: Callable[[Connection], _R]) -> _R:
         """Return the transaction's store of one kind."""
@@ -167,6 +179,11 @@ class Transaction:
         if found is None:
             found = self._repositories[make] = make(self._opened())
         return cast("_R", found)
+
+    def roll_back(self) -> None:
+        """Undo all changes so far, and commit none."""
+        self._commits = False
+        self._opened().rollback()
 
     def commit(self) -> None:
         """Make all changes permanent, or raise `StorageUnavailable`.
@@ -212,7 +229,7 @@ class Transaction:
         if self._queue is not None:
             self._queue.release()
 
-    def _roll_back(self, connection: Connection) -> None:
+    def _close(self, connection: Connection) -> None:
         try:
             connection.close()  # rolls back uncommitted changes
         except StorageUnavailable:

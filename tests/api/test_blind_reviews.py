@@ -65,7 +65,6 @@ class Held:
             job = transaction.jobs.get(exported)
             assert job is not None
             transaction.jobs.change(replace(job, state=JobState.SUCCEEDED, finished_at=START))
-            transaction.commit()
         self.ids = {
             "prediction_id": made.id,
             "task_id": first.id,

@@ -41,14 +41,12 @@ class World(Service):
                 transaction.models.activate(one.id, self.clock(), one.id)
             made = calibration(found[-1], "sha256:learnt")
             transaction.calibrations.add(made)
-            transaction.commit()
         return [found[0].id, found[1].id, made.id]
 
     def job(self) -> str:
         made = job("scoring")
         with self.database() as transaction:
             transaction.jobs.enqueue(made)
-            transaction.commit()
         return made.id
 
     def task(self) -> tuple[str, dict[str, Any]]:

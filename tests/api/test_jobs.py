@@ -12,7 +12,6 @@ def add(
     made = job(kind, owner_id=owner_id, **rest)
     with service.database() as transaction:
         assert transaction.jobs.enqueue(made)
-        transaction.commit()
     return made
 
 

@@ -23,7 +23,6 @@ def served(service: Service) -> Service:
         transaction.models.add(registered)
         transaction.models.activate(registered.id, service.clock(), CLIENT.id)
         transaction.calibrations.add(calibration(registered, "sha256:learnt"))
-        transaction.commit()
     return service
 
 
@@ -89,7 +88,6 @@ def test_refusals_say_what_to_do(served: Service) -> None:
     with served.database() as transaction:
         transaction.models.add(other)
         transaction.models.activate(other.id, served.clock(), other.id)
-        transaction.commit()
     foreign = served.post(f"{PATH}/{found['id']}/activate", by="admin")
     assert_problem(foreign, 409, "calibration-of-another-model")
 

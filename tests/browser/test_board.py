@@ -48,7 +48,6 @@ def learnt(site: Site) -> str:
         assert serving is not None
         made = replace(calibration(serving), report={**halves, "routes": routes})
         transaction.calibrations.add(made)
-        transaction.commit()
     return made.id
 
 
@@ -207,7 +206,6 @@ def test_a_page_follows_its_job_past_a_moment_when_the_server_is_busy(
     waiting = job("export", due_at=datetime.now(UTC) + timedelta(days=1))
     with site.services.reviews.begin() as transaction:
         transaction.jobs.enqueue(waiting)
-        transaction.commit()
     refused = []
 
     def busy_once(route: Route) -> None:

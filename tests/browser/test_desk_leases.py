@@ -53,7 +53,6 @@ def change(site: Site, task_id: str, become: Callable[[ReviewTask], ReviewTask])
         task = transaction.reviews.get(task_id, for_update=True)
         assert task is not None
         transaction.reviews.save(become(task))
-        transaction.commit()
 
 
 def assert_at_work_again(page: Page, site: Site, task_id: str) -> None:

@@ -125,7 +125,6 @@ def _plain(data: Path, url: str) -> None:
     engine = engines.create(url)
     with Transactions(engine)() as transaction:
         add_predictions(transaction, prediction())
-        transaction.commit()
     engine.dispose()
 
 
@@ -156,7 +155,6 @@ def _tripped(data: Path, url: str) -> None:
         transaction.policies.add(
             replace(policy, version=prediction().id, trip_id=stopped.id), replacing=policy.version
         )
-        transaction.commit()
     engine.dispose()
 
 

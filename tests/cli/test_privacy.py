@@ -41,7 +41,6 @@ def test_a_document_without_an_id_is_erased_by_its_prediction(
     engine = create(sqlite_url)
     with Transactions(engine)() as transaction:
         add_predictions(transaction, made)
-        transaction.commit()
     engine.dispose()
     assert run("erase", "--prediction", made.id) == 0
     assert capsys.readouterr().out.startswith("erased from 1 prediction; ")

@@ -90,7 +90,6 @@ def test_a_restored_database_holds_the_same_and_its_roles_keep_their_rights(
     engine = create(two.owner)
     with Transactions(engine)() as transaction:
         add_predictions(transaction, prediction())
-        transaction.commit()
     if emptied:
         migrate.downgrade(engine, "base")
     engine.dispose()

@@ -60,7 +60,6 @@ def fill(
     with service.database() as transaction:
         add_predictions(transaction, made.prediction)
         transaction.reviews.add(made)
-        transaction.commit()
     return made
 
 
@@ -71,13 +70,11 @@ def fill_adjudication(service: Service, *labels: str) -> ReviewTask:
     leased = audit.claimed(ANN.id, service.clock(), timedelta(minutes=15))
     with service.database() as transaction:
         transaction.reviews.save(leased)
-        transaction.commit()
     with service.database() as transaction:
         transaction.reviews.save(leased.completed(ANN.id, leased.version))
         given = annotation(audit, *labels)
         transaction.reviews.annotate(replace(given, kind=ReviewKind.AUDIT, settles=False))
         transaction.reviews.add(made)
-        transaction.commit()
     return made
 
 

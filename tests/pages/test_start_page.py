@@ -248,7 +248,6 @@ def test_a_tripped_breaker_is_said(service: Service) -> None:
         transaction.policies.add(
             replace(policy, version=stopped.id, trip_id=stopped.id), replacing=policy.version
         )
-        transaction.commit()
     page = read(service.get()).text
     assert "The breaker has tripped: every document is reviewed." in page
 

@@ -93,7 +93,6 @@ def tell(begin: Transactions, n: int, *, documents: int = 0) -> list[str]:
         kind = MessageType.PREDICTION_AUTO_SENT
         with begin() as transaction:
             transaction.outbox.add(Message(name, kind, CLIENT.id, key, data, utc_now()))
-            transaction.commit()
         ids.append(name)
     return ids
 

@@ -80,7 +80,6 @@ class World:
         with self.database() as transaction:
             transaction.models.add(model)
             transaction.models.activate(model.id, START, self.ids())
-            transaction.commit()
         return model
 
 
@@ -359,7 +358,6 @@ def test_a_shadow_is_loaded_beside_the_serving_model_and_let_go(artifacts: Artif
     with world.database() as transaction:
         transaction.models.add(candidate)
         transaction.comparisons.begin_shadow(Shadow(world.ids(), candidate.id, START, "x"))
-        transaction.commit()
     world.registry.follow()
     found = world.registry.shadow()
     assert found is not None
@@ -367,7 +365,6 @@ def test_a_shadow_is_loaded_beside_the_serving_model_and_let_go(artifacts: Artif
     assert world.registry.active().version != found[1].version
     with world.database() as transaction:
         transaction.comparisons.end_shadow(candidate.id, START)
-        transaction.commit()
     world.registry.follow()
     assert world.registry.shadow() is None
     assert serving.id != candidate.id
@@ -380,7 +377,6 @@ def test_a_shadow_that_does_not_load_leaves_the_serving_model_alone(artifacts: A
     with world.database() as transaction:
         transaction.models.add(missing)
         transaction.comparisons.begin_shadow(Shadow(world.ids(), missing.id, START, "x"))
-        transaction.commit()
     for _ in range(3):
         world.registry.follow()
     assert world.registry.shadow() is None
@@ -417,7 +413,6 @@ def _learnt(world: World, model: ModelVersion, intercept: float) -> Calibration:
     with world.database() as transaction:
         transaction.calibrations.add(made)
         transaction.calibrations.activate(model.id, made.id, START, world.ids())
-        transaction.commit()
     return made
 
 
@@ -449,7 +444,6 @@ def test_without_a_calibrator_the_model_speaks_for_itself_again(world: World) ->
     world.registry.follow()
     with world.database() as transaction:
         transaction.calibrations.activate(model.id, None, START, world.ids())
-        transaction.commit()
     world.registry.follow()
     (own,) = world.registry.active().score([JUDGE])
     assert own.replaced is None
@@ -503,7 +497,6 @@ def test_a_shadow_answers_with_its_own_calibrator(world: World) -> None:
     with world.database() as transaction:
         transaction.models.add(other)
         transaction.comparisons.begin_shadow(Shadow(world.ids(), other.id, START, "ada"))
-        transaction.commit()
     made = _learnt(world, other, -1.0)
     world.registry.follow()
     shadow = world.registry.shadow()

@@ -190,7 +190,6 @@ def test_any_number_of_faults_has_a_statistic_that_can_be_shown() -> None:
             transaction.reviews.add(judged)
             decided = replace(annotation(judged, "c"), kind=ReviewKind.ADJUDICATION)
             transaction.reviews.annotate(decided)
-        transaction.commit()
     path = building.breaker(database).get(LEAD).watch.path
     assert len(path) == 700
     assert 1e299 < path[-1] < math.inf
@@ -434,7 +433,6 @@ def test_what_serves_again_begins_afresh(loop: Loop) -> None:
             transaction.models.add(version)
         for version in (learnt, relearnt):
             transaction.calibrations.add(version)
-        transaction.commit()
 
     def begins_with(served: ModelVersion, calibrator: Calibration | None = None) -> bool:
         """Let something serve, a minute later; tells whether it begins afresh with that."""
@@ -446,7 +444,6 @@ def test_what_serves_again_begins_afresh(loop: Loop) -> None:
                 transaction.calibrations.activate(
                     served.id, calibrator.id, loop.now(), loop.new_id()
                 )
-            transaction.commit()
         with loop.begin(read_only=True) as transaction:
             return transaction.breakers.in_force_since() == loop.now()
 

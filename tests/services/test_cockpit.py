@@ -78,7 +78,6 @@ def store(
                 transaction.reviews.save(held.completed(ANN.id, held.version))
                 said = replace(annotation(work, *labels, minutes=0), kind=kind, seconds=seconds)
                 transaction.reviews.annotate(said)
-        transaction.commit()
 
 
 def read(begin: Transactions, **asked: object) -> Cockpit:

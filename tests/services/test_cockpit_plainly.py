@@ -103,7 +103,6 @@ def filled(begin: Transactions, n: int = 160) -> None:
             if draw.random() < 0.2:
                 told = outcome(made, *(("a", "b") if draw.random() < 0.7 else ("c",)))
                 transaction.outcomes.add(replace(told, created_at=at))
-        transaction.commit()
 
 
 def stored(begin: Transactions, since: date) -> list[Known]:

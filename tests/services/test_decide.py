@@ -48,7 +48,6 @@ class Desk:
             for one in (task() for _ in range(count)):
                 add_predictions(transaction, one.prediction)
                 transaction.reviews.add(one)
-            transaction.commit()
         found = [self.claim(caller) for _ in range(count)]
         assert all(found)
         return found

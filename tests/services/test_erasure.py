@@ -50,7 +50,6 @@ class World:
         made = Job(prediction().id, kind, None, NOW, NOW, payload, state=state, finished_at=ended)
         with self.begin() as transaction:
             assert transaction.jobs.enqueue(made)
-            transaction.commit()
         return made
 
     def write(self, name: str, content: bytes) -> None:
@@ -67,13 +66,11 @@ class World:
         while True:
             with self.begin() as transaction:
                 job = transaction.jobs.claim([ERASE_TRACES], self.clock(), timedelta(minutes=1))
-                transaction.commit()
             if job is None:
                 return done
             result = self.texts.erase_traces(job, Progress())
             with self.begin() as transaction:
                 transaction.jobs.save(job.succeeded(result, NOW), token=job.token)
-                transaction.commit()
             done += 1
 
     def found(self) -> list[str]:
@@ -139,7 +136,6 @@ def everywhere(world: World, name: str | None = f"{MARK}-17") -> Prediction:
         transaction.deliveries.add([under_way])
         answer = Answer(NOW, 0.1, 500, f"what {MARK}?", None)
         transaction.deliveries.log([Attempt(prediction().id, under_way.id, 1, answer)])
-        transaction.commit()
     scoring, exporting = world.job(SCORING), world.job(EXPORT, wanted={"what": "predictions"})
     other = prediction().id
     rows = [
@@ -184,7 +180,6 @@ def test_an_upload_that_failed_loses_the_line(world: World, packed: bool) -> Non
     key = IdempotencyKey(f"{failed.id}\n2", "digest")
     with world.begin() as transaction:
         transaction.predictions.add_all([(made, Submission(CLIENT, document, key))])
-        transaction.commit()
     world.texts.erase(SYSTEM, prediction_id=made.id)
     assert world.run_traces() == 1
     kept = world.read(name)
@@ -201,7 +196,6 @@ def test_files_of_jobs_under_way_are_looked_at_again(world: World) -> None:
     world.write(f"jobs/{under_way.id}/result/00000000.jsonl", row + b"\n")
     with world.begin() as transaction:
         transaction.jobs.change(under_way.cancelled(NOW))
-        transaction.commit()
     assert world.run_traces() == 0  # not yet
     world.clock.advance(minutes=2)
     assert world.run_traces() == 1

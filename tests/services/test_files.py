@@ -318,7 +318,6 @@ def fill(begin: Transactions, n: int = 8) -> list[Prediction]:
         for one in made:
             add_predictions(transaction, one)
             transaction.outcomes.add(outcome(one, "a"))
-        transaction.commit()
     return made
 
 
@@ -379,7 +378,6 @@ def annotate(begin: Transactions) -> Prediction:
         add_predictions(transaction, held.prediction)
         transaction.reviews.add(held)
         transaction.reviews.annotate(annotation(held, "a"))
-        transaction.commit()
     return held.prediction
 
 

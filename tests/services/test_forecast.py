@@ -50,7 +50,6 @@ def fill(
             add_predictions(transaction, made)
             if right is not None:
                 transaction.outcomes.add(outcome(made, *(("a", "b") if right else ("c",))))
-        transaction.commit()
 
 
 def test_a_threshold_is_weighed_against_the_policy_in_force(begin: Transactions) -> None:
@@ -122,7 +121,6 @@ def test_a_review_is_known_until_an_outcome_says_otherwise(begin: Transactions) 
         add_predictions(transaction, held.prediction)
         transaction.reviews.add(held)
         transaction.reviews.annotate(annotation(held, "a", "b"))
-        transaction.commit()
 
     def verdicts() -> list[bool | None]:
         with begin(read_only=True) as transaction:
@@ -131,7 +129,6 @@ def test_a_review_is_known_until_an_outcome_says_otherwise(begin: Transactions) 
     assert verdicts() == [True]
     with begin() as transaction:
         transaction.outcomes.add(outcome(held.prediction, "c"))
-        transaction.commit()
     assert verdicts() == [False]
 
 

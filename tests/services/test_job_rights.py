@@ -37,7 +37,6 @@ class Office:
         with self.database() as transaction:
             for n in range(3):
                 add_predictions(transaction, prediction(document=Document(f"n{n}", "secret")))
-            transaction.commit()
 
     def key(self, role: Role, scopes: frozenset[Permission] | None = None) -> Caller:
         key, _ = self.accounts.create_key(SYSTEM, "key", role, scopes=scopes)
@@ -90,7 +89,6 @@ def test_a_job_stops_when_its_callers_rights_were_narrowed_before_it_ran(
         person = transaction.people.get(lea.id)
         assert person is not None
         transaction.people.save(replace(person, role=now))
-        transaction.commit()
     with pytest.raises(Forbidden):
         office.run(job)
 
@@ -157,7 +155,6 @@ def test_what_an_administrator_started_does_not_run_for_a_former_one(office: Off
     with office.database() as transaction:
         transaction.models.add(made := model())
         transaction.models.activate(made.id, office.clock(), "019b7a0b-0000-7000-9000-0000000000aa")
-        transaction.commit()
     job = office.recalibration.request(ann, Options())
     claimed = office.jobs.claim([job.kind])
     assert claimed is not None

@@ -182,7 +182,6 @@ def store(database: Database, files: FakeFiles, *parts: bytes, finished: bool = 
         transaction.jobs.enqueue(made)
         if finished:
             transaction.jobs.change(made.cancelled(START))
-        transaction.commit()
     for number, part in enumerate(parts):
         files.stored[f"jobs/{made.id}/result/{number:08d}.jsonl"] = part
     return made

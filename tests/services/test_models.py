@@ -46,7 +46,6 @@ class Office:
         with self.begin() as transaction:
             for one in models:
                 transaction.models.add(one)
-            transaction.commit()
         return models
 
     def active(self) -> str | None:
@@ -73,7 +72,6 @@ class Office:
                 for text in texts
             ]
             add_predictions(transaction, *made)
-            transaction.commit()
         return made
 
 

@@ -38,7 +38,6 @@ class Readers:
     def _change(self, what: Callable[[Transaction], None]) -> None:
         with self.database() as transaction:
             what(transaction)
-            transaction.commit()
 
     def group(
         self, name: str, *people: Caller, fixed: Rates | None = None, seen: Rates | None = None

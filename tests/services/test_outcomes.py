@@ -25,7 +25,6 @@ def stored(begin: Transactions, *, sent: bool) -> Prediction:
     )
     with begin() as transaction:
         add_predictions(transaction, made)
-        transaction.commit()
     return made
 
 

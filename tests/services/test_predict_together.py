@@ -98,7 +98,6 @@ def test_the_same_is_decided_and_follows_together_and_alone(
             transaction.policies.add(
                 change(audits=plan).as_policy("v2", START, "lead"), replacing=first
             )
-            transaction.commit()
         predict = verb(database)
         made = [one for call in calls for one in predict.predict(call)]
         contents = database.contents

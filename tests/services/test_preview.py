@@ -19,7 +19,6 @@ def database() -> Database:
             add_predictions(transaction, prediction(confidence=confidence))
         sent = prediction(confidence=0.9, decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)
         add_predictions(transaction, sent)
-        transaction.commit()
     return database
 
 
@@ -60,7 +59,6 @@ def test_a_certified_policy_gets_the_certificate_that_it_would_get(
     proof = certification(0.8)
     with database() as transaction:
         transaction.certifications.add(proof)
-        transaction.commit()
     proved = preview(database, **wanted)
     assert (proved.after.threshold, proved.after.certificate_id) == (0.8, proof.id)
     assert proved.then.sent == 3

@@ -70,7 +70,6 @@ class Archive:
         made = self._made(age, name, Decision.AUTO)
         with self.begin() as transaction:
             add_predictions(transaction, made)
-            transaction.commit()
         return made
 
     def queued(self, age: timedelta, name: str = "note-1") -> ReviewTask:
@@ -78,7 +77,6 @@ class Archive:
         with self.begin() as transaction:
             add_predictions(transaction, waiting.prediction)
             transaction.reviews.add(waiting)
-            transaction.commit()
         return waiting
 
     def reviewed(self, age: timedelta, name: str = "note-1") -> Prediction:
@@ -103,7 +101,6 @@ class Archive:
             transaction.reviews.save(held)
             transaction.reviews.save(held.completed(ANN.id, held.version))
             transaction.reviews.annotate(annotation)
-            transaction.commit()
         return waiting.prediction
 
     def read(self, one: Prediction) -> Prediction:
@@ -185,7 +182,6 @@ def test_answers_of_receivers_go_too(archive: Archive) -> None:
         transaction.endpoints.add(told)
         transaction.deliveries.add([under_way])
         transaction.deliveries.log([old, young])
-        transaction.commit()
     archive.purge()
     with archive.begin(read_only=True) as transaction:
         kept = transaction.deliveries.attempts(under_way.id)
@@ -217,7 +213,6 @@ def test_messages_forget_the_document_whether_they_have_arrived_or_not(archive: 
             made = delivery(message, told, state=DeliveryState(state), finished_at=ends)
             transaction.deliveries.add([made])
         transaction.outbox.mark_routed([message.id for message in messages], NOW)
-        transaction.commit()
     archive.erase(ADMIN, "note-7")
     with archive.begin(read_only=True) as transaction:
         listed = transaction.outbox.unacknowledged(arrived.client_id, after=None, limit=9).items
@@ -233,7 +228,6 @@ def test_an_erased_document_takes_the_comment_of_a_decision_under_way_with_it(
     decision = HeldDecision(("a",), "the fever is high", "Ann", NOW, NOW + DAY)
     with archive.begin() as transaction:
         transaction.reviews.save(held.decided(ANN.id, held.version, decision, DAY))
-        transaction.commit()
     archive.erase(ADMIN, "note-1")
     with archive.begin(read_only=True) as transaction:
         kept = transaction.reviews.get(held.id)

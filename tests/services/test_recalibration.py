@@ -98,7 +98,6 @@ class Loop:
         with self.begin() as transaction:
             transaction.models.add(self.model)
             transaction.models.activate(self.model.id, self.now(), self.new_id())
-            transaction.commit()
 
     def predict(self, n: int, *, least: float = 0.05) -> list[Prediction]:
         texts = [f"{self.draw.uniform(least, 0.99):.6f}" for _ in range(n)]
@@ -141,7 +140,6 @@ class Loop:
                             created_at=self.now(),
                         )
                     )
-            transaction.commit()
         self.now.advance(minutes=1)
 
     def answer(self, made: Prediction, rates: Rates) -> list[str]:
@@ -343,7 +341,6 @@ def test_each_answer_has_the_rates_of_its_group(loop: Loop) -> None:
             transaction.annotators.save_group(
                 annotators.Group(name, name, fixed, 1, loop.now(), ADMIN.id, fixed)
             )
-        transaction.commit()
     loop.review(loop.predict(LEAST_ROWS), ANN, group="coders")
     loop.review(loop.predict(3), LEAD, group="students")
     for noise in (Noise.KNOWN, Noise.ESTIMATED):

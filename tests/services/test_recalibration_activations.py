@@ -51,13 +51,11 @@ class Desk:
                 transaction.models.add(one)
             for one in (self.first, self.second, self.foreign):
                 transaction.calibrations.add(one)
-            transaction.commit()
         self.serve(self.model)
 
     def serve(self, wanted: ModelVersion) -> None:
         with self.begin() as transaction:
             transaction.models.activate(wanted.id, self.now(), self.new_id())
-            transaction.commit()
 
     def serving(self) -> Calibration | None:
         with self.begin(read_only=True) as transaction:
@@ -160,7 +158,6 @@ def test_what_was_proved_for_a_calibrator_is_in_force_again_with_it(desk: Desk) 
     with desk.begin() as transaction:
         proof = replace(certification(0.85), scorer=scorer, id=desk.new_id())
         transaction.certifications.add(proof)
-        transaction.commit()
     serving = desk.recalibration.activate(ADMIN, desk.first.id)
     assert serving.threshold == 0.85
     assert "its threshold is in force" in serving.notice

@@ -33,7 +33,6 @@ def test_predictions_are_counted_by_reason_and_tasks_by_state() -> None:
         for one in tasks:
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
-        transaction.commit()
     counts = building.reports(database).summary(LEAD)
     assert (counts.auto_sent, counts.predictions) == (1, 6)
     assert (counts.waiting, counts.leased, counts.completed, counts.skipped) == (2, 1, 1, 1)

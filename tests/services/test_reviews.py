@@ -47,7 +47,6 @@ class Desk:
             for one in tasks:
                 add_predictions(transaction, one.prediction)
                 transaction.reviews.add(one)
-            transaction.commit()
         return tasks
 
     def claimed(self, caller: Caller = ANN) -> ReviewTask:
@@ -306,7 +305,6 @@ def test_the_queue_is_listed_oldest_first_by_state_and_reason(desk: Desk) -> Non
     with desk.database() as transaction:
         add_predictions(transaction, unknown.prediction)
         transaction.reviews.add(unknown)
-        transaction.commit()
     claimed = desk.claimed()
     assert desk.list(ANN, state=ReviewState.LEASED).items == (claimed,)
     assert desk.list(ANN, reason=Reason.OUT_OF_DOMAIN).items == (unknown,)

@@ -236,7 +236,6 @@ def test_many_messages_are_routed_whatever_the_size_of_a_transaction(
     with post.database() as transaction:
         for _ in range(2_100):
             transaction.outbox.add(message())
-        transaction.commit()
     assert post.hooks.route() == 2_100
     assert len(post.claim(room=3_000, share=3_000)) == 2_100 * wanted
 
@@ -260,7 +259,6 @@ def test_messages_that_come_while_others_are_routed_wait_for_the_next_round(post
         def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> Transaction:
             with post.database() as transaction:
                 transaction.outbox.add(message())
-                transaction.commit()
             return post.database(read_only=read_only)
 
     post.add()

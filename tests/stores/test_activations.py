@@ -28,7 +28,6 @@ def begin(engine: Engine) -> Transactions:
         for one in (MODEL, OTHER):
             transaction.models.add(one)
         transaction.calibrations.add(LEARNT)
-        transaction.commit()
     return begin
 
 
@@ -50,7 +49,6 @@ def store(begin: Transactions, *found: Prediction) -> None:
         transaction.reviews.add_all(tasks)
         for one in tasks:
             transaction.reviews.annotate(annotation(one, "a"))
-        transaction.commit()
 
 
 def activate(begin: Transactions, *at: timedelta) -> None:
@@ -58,7 +56,6 @@ def activate(begin: Transactions, *at: timedelta) -> None:
         for one in at:
             transaction.models.activate(MODEL.id, START + one, id_at(one))
             transaction.models.activate(OTHER.id, START + one, id_at(one))
-        transaction.commit()
 
 
 def recent(transaction: Transaction) -> list[str]:
@@ -97,7 +94,6 @@ def test_a_calibrator_made_nothing_before_it_first_served(begin: Transactions) -
     with begin() as transaction:
         for at, wanted in ((3, LEARNT.id), (4, None), (5, LEARNT.id)):
             transaction.calibrations.activate(MODEL.id, wanted, START, id_at(at * HOUR))
-        transaction.commit()
     learnt = Scorer(MODEL.version, LEARNT.version)
     store(begin, *(made(at * HOUR, learnt) for at in (2, 3.5, 6)), made(4.5 * HOUR))
     with begin(read_only=True) as transaction:

@@ -252,7 +252,6 @@ def test_trips_and_resets_come_back_as_they_were_stored(begin: Transactions) -> 
         assert transaction.breakers.newest_reset() is None
         transaction.breakers.add(first)
         transaction.breakers.close(ended)
-        transaction.commit()
     with begin(read_only=True) as transaction:
         breakers = transaction.breakers
         assert breakers.newest_trip() == breakers.trip(first.id) == first

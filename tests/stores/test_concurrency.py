@@ -67,7 +67,6 @@ def fill(begin: Transactions, count: int) -> list[str]:
         for one in tasks:
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
-        transaction.commit()
     return [one.id for one in tasks]
 
 
@@ -261,7 +260,6 @@ def test_an_artifact_that_many_add_is_registered_once(begin: Transactions, engin
     def add() -> bool:
         with suppress(DuplicateModel), begin() as transaction:
             transaction.models.add(model("sha256:aa"))
-            transaction.commit()
             return True
         return False
 
@@ -318,7 +316,6 @@ def test_two_readers_who_finish_at_once_and_differ_make_one_adjudication(
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
             transaction.reviews.add(replace(task(one.prediction), kind=ReviewKind.OVERLAP))
-            transaction.commit()
         held = [(who, claim(who), [label]) for who, label in ((ANN, "a"), (BEN, "b"))]
         at_once(
             [

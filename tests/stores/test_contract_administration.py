@@ -25,7 +25,6 @@ def current(begin: Transactions) -> RoutingPolicy:
 def replace_policy(begin: Transactions, new: RoutingPolicy, replacing: str) -> None:
     with begin() as transaction:
         transaction.policies.add(new, replacing=replacing)
-        transaction.commit()
 
 
 def test_a_new_database_holds_the_first_policy(begin: Transactions) -> None:
@@ -63,7 +62,6 @@ def test_models_are_listed_newest_first_and_none_is_active_at_first(begin: Trans
     with begin() as transaction:
         transaction.models.add(first)
         transaction.models.add(second)
-        transaction.commit()
     with begin(read_only=True) as transaction:
         assert transaction.models.all() == [second, first]
         assert transaction.models.active() is None
@@ -81,7 +79,6 @@ def test_the_model_activated_last_is_the_active_one(begin: Transactions) -> None
             activation = policy(number).version
             transaction.models.activate(chosen.id, START, activation)
             assert transaction.models.active() == replace(chosen, active=True)
-        transaction.commit()
     with begin(read_only=True) as transaction:
         assert transaction.models.all() == [second, replace(first, active=True)]
         assert transaction.models.get(second.id) == second
@@ -91,7 +88,6 @@ def test_the_same_content_is_registered_once(begin: Transactions) -> None:
     first = model("sha256:aa")
     with begin() as transaction:
         transaction.models.add(first)
-        transaction.commit()
     with pytest.raises(DuplicateModel), begin() as transaction:
         transaction.models.add(model("sha256:aa"))
     with begin(read_only=True) as transaction:
@@ -104,7 +100,6 @@ def test_keys_are_found_by_id_and_by_digest(begin: Transactions) -> None:
     with begin() as transaction:
         transaction.keys.add(first)
         transaction.keys.add(second)
-        transaction.commit()
     with begin() as transaction:
         assert transaction.keys.get(first.id) == first
         assert transaction.keys.by_digest(bytes(32)) == second
@@ -132,6 +127,5 @@ def test_a_key_is_revoked_for_good(begin: Transactions) -> None:
         transaction.keys.add(first)
         transaction.keys.revoke(first.id, START)
         transaction.keys.revoke(first.id, START.replace(year=2030))
-        transaction.commit()
     with begin(read_only=True) as transaction:
         assert transaction.keys.get(first.id) == replace(first, revoked_at=START)

@@ -42,7 +42,6 @@ def test_groups_come_back_as_they_were_stored_and_by_id(begin: Transactions) -> 
     with begin() as transaction:
         for group in (CODERS, other, later):
             transaction.annotators.save_group(group)
-        transaction.commit()
     with begin(read_only=True) as transaction:
         found = transaction.annotators.groups()
         assert [one.id for one in found] == ["b-team", "coders", "default"]
@@ -55,7 +54,6 @@ def test_a_group_is_changed_from_its_present_version_only(
 ) -> None:
     with begin() as transaction:
         transaction.annotators.save_group(CODERS)
-        transaction.commit()
     with pytest.raises(StaleVersion), begin() as transaction:
         transaction.annotators.save_group(replace(CODERS, version=version))
 
@@ -67,12 +65,10 @@ def test_an_annotator_is_moved_from_the_present_version_only(
     with begin() as transaction:
         transaction.annotators.save_group(CODERS)
         transaction.annotators.place(Annotator(ANN.id, "coders", 1))
-        transaction.commit()
     with pytest.raises(StaleVersion), begin() as transaction:
         transaction.annotators.place(Annotator(ANN.id, DEFAULT_GROUP, version))
     with begin() as transaction:
         transaction.annotators.place(Annotator(ANN.id, DEFAULT_GROUP, 2))
-        transaction.commit()
     with begin(read_only=True) as transaction:
         assert transaction.annotators.placed() == {ANN.id: Annotator(ANN.id, DEFAULT_GROUP, 2)}
 
@@ -126,7 +122,6 @@ def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Transac
         never = _predicted(transaction, 0.95, FIRST_POLICY_VERSION)  # rereads nothing by chance
         _say(transaction, never, BEN.id, audit, *WRONG)
         _say(transaction, never, LEAD.id, lead, *WRONG)
-        transaction.commit()
     with begin(read_only=True) as transaction:
         assert transaction.annotators.blind_counts() == {ANN.id: (4, 2), BEN.id: (1, 0)}
         assert transaction.annotators.gold() == [
@@ -144,7 +139,6 @@ def test_blind_answers_and_second_readings_are_found_by_group(begin: Transaction
             one = _predicted(transaction, confidence, FIRST_POLICY_VERSION)
             _say(transaction, one, ANN.id, review, *RIGHT, group="coders", minutes=2)
             _say(transaction, one, BEN.id, overlap, *WRONG, group=group, minutes=4)
-        transaction.commit()
     with begin(read_only=True) as transaction:
         store = transaction.annotators
         assert store.blind() == [

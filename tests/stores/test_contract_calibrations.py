@@ -20,7 +20,6 @@ def known(begin: Transactions) -> ModelVersion:
     registered = model("sha256:model")
     with begin() as transaction:
         transaction.models.add(registered)
-        transaction.commit()
     return registered
 
 
@@ -28,14 +27,12 @@ def add(begin: Transactions, *made: Calibration) -> None:
     with begin() as transaction:
         for one in made:
             transaction.calibrations.add(one)
-        transaction.commit()
 
 
 def activate(begin: Transactions, of: ModelVersion, wanted: Calibration | None) -> None:
     with begin() as transaction:
         wanted_id = None if wanted is None else wanted.id
         transaction.calibrations.activate(of.id, wanted_id, START, IDS())
-        transaction.commit()
 
 
 def served(begin: Transactions, of: ModelVersion) -> tuple[Calibration | None, Serving | None]:
@@ -94,7 +91,6 @@ def test_models_have_calibrators_of_their_own(begin: Transactions, known: ModelV
     another = model(OTHER)
     with begin() as transaction:
         transaction.models.add(another)
-        transaction.commit()
     mine, theirs = calibration(known), calibration(another)
     add(begin, mine, theirs)
     activate(begin, known, mine)
@@ -106,7 +102,6 @@ def test_models_have_calibrators_of_their_own(begin: Transactions, known: ModelV
 def store(begin: Transactions, *made: Prediction) -> None:
     with begin() as transaction:
         add_predictions(transaction, *made)
-        transaction.commit()
 
 
 def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Transactions) -> None:
@@ -123,7 +118,6 @@ def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Transacti
             transaction.reviews.annotate(one)
         for one in (first, last, alone):
             transaction.outcomes.add(one)
-        transaction.commit()
     with begin(read_only=True) as transaction:
         found = transaction.calibrations.reviewed("sha256:model", limit=9)
         newest = transaction.calibrations.reviewed("sha256:model", limit=1)

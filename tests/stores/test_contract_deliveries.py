@@ -36,24 +36,19 @@ def store(begin: Transactions, *things: Message | Endpoint | Delivery) -> None:
                 transaction.endpoints.add(thing)
             else:
                 transaction.deliveries.add([thing])
-        transaction.commit()
 
 
 def claim(
     begin: Transactions, to: Endpoint, *, minutes: float = 0, limit: int = 10
 ) -> list[Delivery]:
     with begin() as transaction:
-        claimed = transaction.deliveries.claim(to.id, START + minutes * MINUTE, MINUTE, limit)
-        transaction.commit()
-    return claimed
+        return transaction.deliveries.claim(to.id, START + minutes * MINUTE, MINUTE, limit)
 
 
 def save(begin: Transactions, changed: Delivery, token: int | None = None) -> bool:
     with begin() as transaction:
         token = changed.token if token is None else token
-        saved = transaction.deliveries.save(changed, token=token)
-        transaction.commit()
-    return saved
+        return transaction.deliveries.save(changed, token=token)
 
 
 def read(begin: Transactions, delivery_id: str) -> Delivery | None:
@@ -73,9 +68,7 @@ def unrouted(begin: Transactions, limit: int = 9) -> list[Message]:
 
 def mark_routed(begin: Transactions, *messages: Message) -> bool:
     with begin() as transaction:
-        marked = transaction.outbox.mark_routed([one.id for one in messages], START)
-        transaction.commit()
-    return marked
+        return transaction.outbox.mark_routed([one.id for one in messages], START)
 
 
 # The outbox
@@ -111,7 +104,6 @@ def test_the_oldest_are_marked_without_being_named(begin: Transactions) -> None:
     for limit, marked in ((2, 2), (2, 1), (2, 0)):
         with begin() as transaction:
             assert transaction.outbox.mark_oldest_routed(limit, START) == marked
-            transaction.commit()
         assert unrouted(begin) == (told[3:] if marked == 2 else [])
 
 
@@ -140,7 +132,6 @@ def test_a_client_pulls_its_own_messages_page_by_page_until_it_has_them(
         assert transaction.outbox.acknowledge(OTHER_CLIENT.id, ids, START) == 0
         assert transaction.outbox.acknowledge(CLIENT.id, ids, START) == 2
         assert transaction.outbox.acknowledge(CLIENT.id, [*ids, mine[1].id], START) == 1
-        transaction.commit()
     assert pull() == ([mine[2], mine[4]], None)
     # A cursor stays good although the message that it names has gone.
     assert pull(mine[3].id) == ([mine[4]], None)
@@ -166,13 +157,11 @@ def test_an_endpoint_comes_back_as_it_was_through_its_life(begin: Transactions) 
         assert transaction.endpoints.all() == [first, second]
         assert transaction.endpoints.get("nonsense") is None
         transaction.endpoints.save(replace(changed, version=2))
-        transaction.commit()
     with begin() as transaction:
         assert transaction.endpoints.get(first.id, for_update=True) == replace(changed, version=2)
         with pytest.raises(StaleVersion):
             transaction.endpoints.save(replace(first, version=2))
         transaction.endpoints.delete(first.id, START)
-        transaction.commit()
     with begin(read_only=True) as transaction:
         assert transaction.endpoints.get(first.id) is None
         assert transaction.endpoints.all() == [second]
@@ -220,7 +209,6 @@ def test_the_log_keeps_every_attempt(begin: Transactions) -> None:
     with begin() as transaction:
         transaction.deliveries.log(attempts)
         transaction.deliveries.log([])
-        transaction.commit()
     with begin(read_only=True) as transaction:
         assert transaction.deliveries.attempts(queued.id) == attempts
 
@@ -290,7 +278,6 @@ def test_what_was_cancelled_or_replayed_takes_no_late_answer(begin: Transactions
     assert save(begin, first.replayed(START), token=first.token)
     with begin() as transaction:
         assert transaction.deliveries.cancel(to.id, START) == 2
-        transaction.commit()
     for late in (first, second):
         assert not save(begin, late.answered(ACCEPTED, START, Backoff(), 0.0))
         found = read(begin, late.id)
@@ -308,7 +295,6 @@ def test_endpoints_are_due_as_long_as_something_can_be_claimed_for_them(
     store(begin, *(delivery(one, to, due_at=START + MINUTE) for one in told))
     with begin() as transaction:
         transaction.endpoints.delete(deleted.id, START)
-        transaction.commit()
     assert due(begin) == set()
     assert due(begin, minutes=1) == {to.id}
     (first,) = claim(begin, to, minutes=1)
@@ -318,7 +304,6 @@ def test_endpoints_are_due_as_long_as_something_can_be_claimed_for_them(
     assert due(begin, minutes=1) == {to.id}
     with begin() as transaction:
         transaction.endpoints.save(to.gone())
-        transaction.commit()
     assert due(begin, minutes=2) == set()
 
 

@@ -16,9 +16,7 @@ MINUTE = timedelta(minutes=1)
 
 def enqueue(begin: Transactions, *jobs: Job) -> list[bool]:
     with begin() as transaction:
-        stored = [transaction.jobs.enqueue(one) for one in jobs]
-        transaction.commit()
-    return stored
+        return [transaction.jobs.enqueue(one) for one in jobs]
 
 
 def claim(begin: Transactions, *kinds: str, minutes: float = 0) -> Job | None:
@@ -27,16 +25,13 @@ def claim(begin: Transactions, *kinds: str, minutes: float = 0) -> Job | None:
         due = transaction.jobs.any_due(*asked)
     with begin() as transaction:
         found = transaction.jobs.claim(*asked, MINUTE)
-        transaction.commit()
     assert due == (found is not None)
     return found
 
 
 def save(begin: Transactions, changed: Job, token: int | None = None) -> bool:
     with begin() as transaction:
-        saved = transaction.jobs.save(changed, token=changed.token if token is None else token)
-        transaction.commit()
-    return saved
+        return transaction.jobs.save(changed, token=changed.token if token is None else token)
 
 
 def read(begin: Transactions, job_id: str) -> Job | None:
@@ -144,7 +139,6 @@ def test_jobs_are_listed_newest_first_and_filtered(begin: Transactions) -> None:
     enqueue(begin, mine, other, done)
     with begin() as transaction:
         transaction.jobs.change(done.cancelled(START))
-        transaction.commit()
     ids = [one.id for one in page(begin).items]
     assert ids == [done.id, other.id, mine.id]
     first = page(begin, limit=2)
@@ -162,7 +156,6 @@ def test_a_request_key_names_one_job_of_its_owner_for_good(begin: Transactions) 
     assert enqueue(begin, first, again, theirs) == [True, False, True]
     with begin() as transaction:
         transaction.jobs.change(first.cancelled(START))
-        transaction.commit()
     assert enqueue(begin, again) == [False]
     with begin(read_only=True) as transaction:
         assert transaction.jobs.requested("me", "r") == first.cancelled(START)
@@ -177,9 +170,7 @@ def test_a_checkpoint_is_kept_by_later_writes_and_fenced(begin: Transactions) ->
 
     def keep(one: Job, state: dict[str, object]) -> bool:
         with begin() as transaction:
-            kept = transaction.jobs.checkpoint(one.id, state, token=one.token)
-            transaction.commit()
-        return kept
+            return transaction.jobs.checkpoint(one.id, state, token=one.token)
 
     assert not keep(lost, {"line": 1})
     assert keep(taken, {"line": 2})
@@ -197,7 +188,6 @@ def test_a_cancelled_job_takes_no_more_writes_of_its_worker(begin: Transactions)
         found = transaction.jobs.get(claimed.id, for_update=True)
         assert found is not None
         transaction.jobs.change(found.cancelled(START))
-        transaction.commit()
     assert not save(begin, claimed.succeeded({"late": True}, START))
     assert claim(begin, minutes=9) is None
 
@@ -207,7 +197,6 @@ def test_a_job_is_not_tried_again_beside_another_one_of_its_key(begin: Transacti
     enqueue(begin, old)
     with begin() as transaction:
         transaction.jobs.change(old.cancelled(START))
-        transaction.commit()
     enqueue(begin, new)
     with pytest.raises(JobUnfinished), begin() as transaction:
         transaction.jobs.change(old.cancelled(START).retried(START))

@@ -30,7 +30,6 @@ def stored(begin: Transactions, *people: Person) -> None:
     with begin() as transaction:
         for one in people:
             transaction.people.add(one)
-        transaction.commit()
 
 
 def test_people_are_found_by_id_login_and_provider(begin: Transactions) -> None:
@@ -61,7 +60,6 @@ def test_a_changed_account_is_stored(begin: Transactions) -> None:
     changed = replace(ann, name="A", role=Role.AUDITOR, password=None, disabled_at=START)
     with begin() as transaction:
         transaction.people.save(changed)
-        transaction.commit()
     with begin(read_only=True) as transaction:
         assert transaction.people.get(ann.id) == changed
 
@@ -116,7 +114,6 @@ def test_attempts_are_counted_and_forgotten(begin: Transactions) -> None:
         transaction.attempts.save(replace(first, count=2, last_at=START + day))
         transaction.attempts.lock(b"two", START)
         transaction.attempts.lock(b"three", START + day)
-        transaction.commit()
     with begin() as transaction:
         assert transaction.attempts.lock(b"one", START).count == 2
         transaction.attempts.uncount(b"one")
@@ -140,7 +137,6 @@ def test_events_are_found_by_who_what_and_when(begin: Transactions) -> None:
     ]
     with begin() as transaction:
         transaction.audit_trail.add_all(made)
-        transaction.commit()
 
     def found(**fields: object) -> list[int]:
         wanted = EventFilter(**fields)

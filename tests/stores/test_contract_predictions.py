@@ -30,7 +30,6 @@ MISSING = ["nonsense", "", "019b7a0b-0000-7000-8000-ffffffffffff", "x" * 500, "\
 def store(begin: Transactions, *made: Prediction) -> None:
     with begin() as transaction:
         add_predictions(transaction, *made)
-        transaction.commit()
 
 
 def listed(begin: Transactions, after: str | None = None, limit: int = 50, **wanted: object):
@@ -145,7 +144,6 @@ def test_a_request_is_found_again_by_its_client_and_key(begin: Transactions) -> 
     made = prediction()
     with begin() as transaction:
         add_predictions(transaction, made, idempotency=IdempotencyKey("k", "digest"))
-        transaction.commit()
     with begin(read_only=True) as transaction:
         asked = [(CLIENT.id, "k"), (CLIENT.id, "K"), (OTHER_CLIENT.id, "k")]
         assert transaction.predictions.replayed(asked) == {(CLIENT.id, "k"): (made, "digest")}
@@ -159,7 +157,6 @@ def test_a_key_is_taken_once_by_each_client_and_a_late_one_leaves_no_trace(
     for one in (first, others):
         with begin() as transaction:
             add_predictions(transaction, one, idempotency=key)
-            transaction.commit()
     with pytest.raises(IdempotencyKeyTaken), begin() as transaction:
         add_predictions(transaction, late, idempotency=key)
     assert listed(begin).items == (others, first)
@@ -173,7 +170,6 @@ def test_events_are_listed_newest_first(begin: Transactions) -> None:
     with begin() as transaction:
         for event in events:
             transaction.audit_trail.add(event)
-        transaction.commit()
     with begin(read_only=True) as transaction:
         page = transaction.audit_trail.page(after=None, limit=2)
         assert page.items == (events[2], events[1])
@@ -218,7 +214,6 @@ def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
         for event in expected:
             if event.action != "prediction.created":
                 transaction.audit_trail.add(event)
-        transaction.commit()
 
     def found(limit: int, **fields: object) -> list[Event]:
         items: list[Event] = []

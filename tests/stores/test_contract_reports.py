@@ -28,7 +28,6 @@ def stored(begin: Transactions, *made: Prediction) -> list[ReviewTask]:
         for one in tasks:
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
-        transaction.commit()
     return tasks
 
 
@@ -45,7 +44,6 @@ def say(
         transaction.reviews.annotate(
             said if kind is not ReviewKind.REVIEW else replace(said, task_id=of.id)
         )
-        transaction.commit()
 
 
 def read(begin: Transactions, since: datetime = LONG_AGO) -> list[Cell]:
@@ -184,7 +182,6 @@ def test_the_last_outcome_counts_before_what_people_said(begin: Transactions) ->
     with begin() as transaction:
         transaction.outcomes.add(outcome(one.prediction, "a", "b"))
         transaction.outcomes.add(outcome(one.prediction, "d", number=2))
-        transaction.commit()
     (cell,) = read(begin)
     assert (cell.said, cell.told, verdict(cell)) == (True, False, False)
     with begin(read_only=True) as transaction:
@@ -220,7 +217,6 @@ def test_reviews_are_counted_by_the_day_they_come_and_the_day_they_are_done(
         for one, minutes, seconds in zip(made, (5, 5, 60 * 24), (20.0, 40.0, 5000.0), strict=True):
             said = replace(annotation(one, "a", minutes=minutes), seconds=seconds)
             transaction.reviews.annotate(said)
-        transaction.commit()
     with begin(read_only=True) as transaction:
         assert transaction.reports.review_days(LONG_AGO) == [
             ReviewDay(DAY, 3, 2, 60.0),
@@ -233,14 +229,12 @@ def test_every_task_is_counted_on_the_day_it_comes(begin: Transactions) -> None:
     sent = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
     with begin() as transaction:
         add_predictions(transaction, prediction()._replace(**sent))  # nobody reads it
-        transaction.commit()
     checked = prediction()._replace(decision=Decision.AUTO, reason=Reason.AUDIT)
     (first, *_) = stored(begin, prediction(), prediction(), checked)
     with begin() as transaction:
         for kind in (ReviewKind.OVERLAP, LEAD):
             later = START + timedelta(days=1) * (kind is LEAD)
             transaction.reviews.add(replace(task(first.prediction), kind=kind, created_at=later))
-        transaction.commit()
     with begin(read_only=True) as transaction:
         arrived = {one.day: one.arrived for one in transaction.reports.review_days(LONG_AGO)}
         assert arrived == {DAY: 4, DAY + timedelta(days=1): 1}

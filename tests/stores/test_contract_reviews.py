@@ -28,13 +28,11 @@ def store(begin: Transactions, *tasks: ReviewTask) -> None:
         for one in tasks:
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
-        transaction.commit()
 
 
 def save(begin: Transactions, changed: ReviewTask) -> ReviewTask:
     with begin() as transaction:
         transaction.reviews.save(changed)
-        transaction.commit()
     return changed
 
 
@@ -272,7 +270,6 @@ def test_an_annotation_comes_back_as_it_was(begin: Transactions) -> None:
     with begin() as transaction:
         transaction.reviews.annotate(first)
         transaction.reviews.annotate(second)
-        transaction.commit()
     with begin(read_only=True) as transaction:
         assert transaction.reviews.annotation_of(plain.id) == first
         assert transaction.reviews.annotation_of(commented.id) == second
@@ -286,12 +283,10 @@ def test_expiry_returns_the_oldest_silent_tasks_up_to_a_limit(begin: Transaction
     with begin() as transaction:
         expired = transaction.reviews.expire_leases(START + QUARTER, limit=2)
         assert expired == [one.expired() for one in leased[:2]]
-        transaction.commit()
     assert read(begin, tasks[0].id) == expired[0]
     with begin() as transaction:
         rest = transaction.reviews.expire_leases(START + QUARTER, limit=2)
         assert rest == [leased[2].expired()]
-        transaction.commit()
     assert read(begin, alive.id) == alive
     assert read(begin, tasks[4].id) == tasks[4]
 
@@ -302,7 +297,6 @@ def test_nobody_is_given_two_tasks_of_one_prediction(begin: Transactions) -> Non
     with begin() as transaction:
         add_predictions(transaction, first.prediction)
         transaction.reviews.add_all([first, second])
-        transaction.commit()
     held = save(begin, first.claimed(ANN.id, START, QUARTER))
     assert next_for(begin, ANN) is None
     assert next_for(begin, BEN) == second
@@ -310,7 +304,6 @@ def test_nobody_is_given_two_tasks_of_one_prediction(begin: Transactions) -> Non
     save(begin, held.completed(ANN.id, held.version))
     with begin() as transaction:
         transaction.reviews.annotate(annotation(held))
-        transaction.commit()
     assert next_for(begin, ANN, START + 2 * QUARTER) is None
     assert next_for(begin, BEN) == second
 
@@ -366,7 +359,6 @@ def test_an_adjudication_comes_with_the_answers_that_differ_and_goes_to_leads(
     with begin() as transaction:
         transaction.reviews.annotate(given)
         transaction.reviews.add(verdict)
-        transaction.commit()
     assert verdict.answers == (("a", "b"), ("a", "d"))
     assert read(begin, verdict.id) == verdict
     assert next_for(begin, BEN) is None
@@ -404,7 +396,6 @@ def test_a_decided_task_is_never_taken_away(begin: Transactions) -> None:
     store(begin, first)
     with begin() as transaction:
         transaction.reviews.add(other)
-        transaction.commit()
     held = save(begin, decided(save(begin, first.claimed(ANN.id, START, QUARTER))))
     late = START + timedelta(days=9)
     assert next_for(begin, BEN, late) == other
@@ -440,7 +431,6 @@ def test_what_a_reviewer_settled_since_is_counted(begin: Transactions) -> None:
     store(begin, done)
     with begin() as transaction:
         transaction.reviews.annotate(annotation(done))
-        transaction.commit()
     with begin(read_only=True) as transaction:
         assert transaction.reviews.settled_by(ANN.id, START) == 1
         assert transaction.reviews.settled_by(ANN.id, START + timedelta(seconds=1)) == 0

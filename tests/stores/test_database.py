@@ -34,7 +34,6 @@ def store(begin: Transactions, document: Document | None = None) -> str:
     made = prediction(document=document)
     with begin() as transaction:
         add_predictions(transaction, made)
-        transaction.commit()
     return made.id
 
 
@@ -188,7 +187,6 @@ def test_writers_of_one_process_take_turns_instead_of_failing(sqlite_engine: Eng
         with begin() as transaction:
             add_predictions(transaction, prediction())
             time.sleep(0.1)
-            transaction.commit()
 
     threads = [threading.Thread(target=slow) for _ in range(10)]
     for thread in threads:
@@ -256,7 +254,6 @@ def test_a_session_that_the_server_ended_is_reported_and_the_next_works(
             add_predictions(transaction, prediction())
             end_sessions()
             add_predictions(transaction, prediction())
-            transaction.commit()
 
     with pytest.raises(StorageUnavailable):
         interrupted()
@@ -276,7 +273,6 @@ def test_a_commit_that_the_server_did_not_confirm_is_reported(
         with begin() as transaction:
             add_predictions(transaction, prediction())
             end_sessions()
-            transaction.commit()
 
     with pytest.raises(StorageUnavailable):
         unconfirmed()

@@ -97,6 +97,5 @@ def test_workers_that_meet_settle_each_decision_once(
             assert locked is not None
             held = desk.reviews._decided(locked, who, ["a"], None, task.version)
             transaction.reviews.save(held)
-            transaction.commit()
     assert sum(at_once([desk.settle] * workers)) == len(people)
     assert count(engine, "annotations") == len(people)

@@ -87,7 +87,6 @@ def fill(engine: Engine) -> tuple[str, str]:
             )
         )
         transaction.endpoints.add(told)
-        transaction.commit()
     return waiting.prediction.id, told.id
 
 

@@ -122,7 +122,6 @@ def planned(module_engine: Engine) -> Engine:
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
             transaction.jobs.enqueue(job("fit", due_at=START + timedelta(days=1)))
-        transaction.commit()
     if engine.dialect.name == "postgresql":
         with engine.begin() as connection:
             # In place of a million rows: make reading a whole table the last resort.

@@ -46,7 +46,6 @@ def test_every_reader_finds_what_the_model_said(engine: Engine, made: Prediction
     with Transactions(engine)() as transaction:
         add_predictions(transaction, made)
         transaction.outcomes.add(outcome(made, "a"))
-        transaction.commit()
     with Transactions(engine)(read_only=True) as transaction:
         (listed,) = transaction.predictions.page(PredictionFilter(), after=None, limit=5).items
         assert [transaction.predictions.get(made.id), listed] == [made, made]

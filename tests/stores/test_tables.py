@@ -92,7 +92,6 @@ def _fill(engine: Engine) -> None:
         transaction.breakers.close(reset(tripped))
         transaction.audit_trail.add(Event.by(ANN, "x", "y", id=prediction().id, at=START))
         transaction.jobs.enqueue(job("fit"))
-        transaction.commit()
 
 
 HISTORY = [

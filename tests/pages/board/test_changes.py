@@ -160,7 +160,6 @@ def test_a_job_is_cancelled_and_tried_again(service: Service, admin: Browser) ->
     queued = replace(job("export"), owner_id=CLIENT.id)
     with service.database() as transaction:
         transaction.jobs.enqueue(queued)
-        transaction.commit()
     here = f"/board/jobs/{queued.id}"
     assert "It has not started" in admin.get(f"{here}/cancel").text
     assert send(admin, f"{here}/cancel").status_code == 303
@@ -177,7 +176,6 @@ def test_jobs_are_filtered_and_paged(service: Service, admin: Browser) -> None:
     with service.database() as transaction:
         for number in range(60):
             transaction.jobs.enqueue(job("export" if number % 2 else "scoring"))
-        transaction.commit()
     first = admin.get("/board/jobs").text
     assert first.count('<a href="/board/jobs/') == 50
     rest = admin.get("/board/jobs?after=" + first.partition("after=")[2].partition('"')[0]).text
@@ -226,7 +224,6 @@ def learnt(service: Service) -> str:
         transaction.models.add(registered)
         transaction.models.activate(registered.id, service.clock(), CLIENT.id)
         transaction.calibrations.add(made)
-        transaction.commit()
     return f"/board/calibrators/{made.id}"
 
 

@@ -106,7 +106,6 @@ def test_the_first_page_says_what_somebody_should_look_at(service: Service, admi
     failed = replace(job("export"), state=JobState.FAILED, error="disk full", finished_at=START)
     with service.database() as transaction:
         transaction.jobs.enqueue(failed)
-        transaction.commit()
     shown = admin.get("/board").text
     assert "Threshold: 0.8, fixed by hand, not certified." in shown
     assert "old &lt;b&gt; expires on" in shown

@@ -60,7 +60,6 @@ def work(engine: Engine) -> str:
         transaction.jobs.enqueue(job())
         transaction.texts.purge([waiting.prediction.id], START)
         transaction.texts.forget([waiting.prediction.id])
-        transaction.commit()
     return waiting.prediction.id
 
 

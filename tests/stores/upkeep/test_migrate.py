@@ -219,7 +219,6 @@ def test_a_file_is_copied_before_it_is_taken_back(sqlite_url: str) -> None:
     made = prediction()
     with Transactions(engine)() as transaction:
         add_predictions(transaction, made)
-        transaction.commit()
     migrate.downgrade(engine, "base")
     copy = sqlite_path(engine).with_name(f"setwise.db.at-{HEAD}")
     with closing(sqlite3.connect(copy)) as connection:
@@ -304,7 +303,6 @@ def test_the_next_migration_finds_rows_and_references_as_they_were(
     with Transactions(engine)() as transaction:
         transaction.models.add(registered)
         transaction.models.activate(registered.id, START, registered.id)
-        transaction.commit()
     add_migration(REBUILD)
     assert not migrate.check(engine).ok
     assert migrate.upgrade(engine).current == "next"
@@ -324,7 +322,6 @@ def test_a_migration_that_leaves_orphans_is_undone(
     with Transactions(engine)() as transaction:
         transaction.models.add(registered)
         transaction.models.activate(registered.id, START, registered.id)
-        transaction.commit()
     add_migration('op.execute("DELETE FROM models")')
     with pytest.raises((ValueError, IntegrityError), match="model_activations"):
         migrate.upgrade(engine)

@@ -51,7 +51,6 @@ def stored(engine: Engine, *, client: str = "clinic", words: str = "fever") -> s
     one = one._replace(client_id=client)
     with Transactions(engine)() as transaction:
         add_predictions(transaction, one)
-        transaction.commit()
     return one.id
 
 
@@ -111,7 +110,6 @@ def test_signing_secrets_and_comments_do_not_move_either(opened: Open) -> None:
             transaction.reviews.add(one)
             held = one.claimed(ANN.id, START, timedelta(0))
             transaction.reviews.save(held.skipped(ANN.id, "it says fever", START))
-        transaction.commit()
     unguarded(
         engine,
         "UPDATE webhook_endpoints SET secrets = "
@@ -150,7 +148,6 @@ def test_what_was_erased_opens_under_a_key(opened: Open) -> None:
     one = stored(engine)
     with Transactions(engine)() as transaction:
         assert transaction.texts.purge([one], START) == 1
-        transaction.commit()
     assert text_of(engine, one) is None
 
 
