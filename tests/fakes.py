@@ -12,11 +12,8 @@ from setwise.service.domain.errors import CalibrationDamaged
 if TYPE_CHECKING:
     from setwise.models.calibration.calibration_rows import CalibrationRows
     from setwise.models.storage.recalibrations import KeptRecalibration
+from setwise.service.domain import errors
 from setwise.service.domain.audits import Lottery
-from setwise.service.domain.errors import (
-    ModelDamaged,
-    ModelUnavailable,
-)
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import (
     Candidate,
@@ -118,7 +115,7 @@ class FakePredictors:
 
     def active(self) -> FakePredictor:
         if self.predictor is None:
-            raise ModelUnavailable("No model is active.")
+            raise errors.ModelUnavailable("No model is active.")
         return self.predictor
 
 
@@ -132,7 +129,7 @@ class FakeLoader:
 
     def load(self, model: ModelVersion) -> FakePredictor:
         if model.version in self.damaged:
-            raise ModelDamaged(f"The model {model.location} cannot be loaded.")
+            raise errors.ModelDamaged(f"The model {model.location} cannot be loaded.")
         return replace(self.predictor, version=model.version)
 
     def follow(self) -> None:

@@ -20,13 +20,7 @@ from setwise.models.sets.decisions import SharedThreshold
 from setwise.models.storage.artifacts import load, save
 from setwise.models.storage.recalibrations import KeptRecalibration
 from setwise.models.training import Method, Preset, TrainingOptions, train
-from setwise.service.domain.errors import (
-    CalibrationDamaged,
-    InvalidRequest,
-    ModelDamaged,
-    ModelUnavailable,
-    StorageUnavailable,
-)
+from setwise.service.domain import errors
 from setwise.service.domain.models import ModelVersion, Shadow
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.recalibration import Calibration
@@ -50,12 +44,12 @@ class Store:
     def load(self, location: str) -> SetPredictor:
         self.loads.append(location)
         if location not in self.folders:
-            raise ModelUnavailable(f"{location} vanished")
+            raise errors.ModelUnavailable(f"{location} vanished")
         return load(self.folders[location])
 
     def load_calibrator(self, location: str) -> KeptRecalibration:
         if location not in self.calibrators:
-            raise CalibrationDamaged(f"{location} vanished")
+            raise errors.CalibrationDamaged(f"{location} vanished")
         return self.calibrators[location]
 
 
@@ -72,7 +66,7 @@ class World:
 
     def _begin(self, *, read_only: bool = False) -> Any:
         if self.silent:
-            raise StorageUnavailable("asleep")
+            raise errors.StorageUnavailable("asleep")
         return self.database(read_only=read_only)
 
     def activate(self, location: str) -> ModelVersion:
@@ -94,7 +88,7 @@ def _version(folder: Path) -> str:
 
 def test_without_an_active_model_nothing_serves(world: World) -> None:
     world.registry.follow()
-    with pytest.raises(ModelUnavailable, match="setwise model add"):
+    with pytest.raises(errors.ModelUnavailable, match="setwise model add"):
         world.registry.active()
 
 
@@ -184,13 +178,13 @@ def test_a_start_that_does_not_wait_says_what_is_missing(artifacts: Artifacts) -
     said = set()
     deadline = time.monotonic() + 120
     while not any("is being loaded" in words for words in said) and time.monotonic() < deadline:
-        with pytest.raises(ModelUnavailable) as refusal:
+        with pytest.raises(errors.ModelUnavailable) as refusal:
             world.registry.active()
         said.add(refusal.value.detail)
     assert all(words.endswith("; ask again in a moment.") for words in said), said
     may_load.set()
     while time.monotonic() < deadline:
-        with suppress(ModelUnavailable):
+        with suppress(errors.ModelUnavailable):
             world.registry.active()
             break
     assert world.registry.active().score([Document(text="rocket")])
@@ -306,7 +300,7 @@ def test_a_model_that_cannot_predict_is_not_activated(
 
     predict = SetPredictor.predict_texts
     monkeypatch.setattr(SetPredictor, "predict_texts", absurd)
-    with pytest.raises(ModelDamaged, match="failed to predict"):
+    with pytest.raises(errors.ModelDamaged, match="failed to predict"):
         world.registry.load(model)
 
 
@@ -321,7 +315,7 @@ def test_vectors_are_scored_by_the_names_of_their_features(artifacts: Artifacts)
 
 def test_unknown_features_are_named(artifacts: Artifacts) -> None:
     predictor = LoadedPredictor(load(artifacts.vectors))
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(errors.InvalidRequest) as refused:
         predictor.score([Document(features={"length": 1.0, "a/b": 2.0, "colour": 3.0})])
     assert [fault.pointer for fault in refused.value.faults] == [
         "/document/features/a~1b",
@@ -331,11 +325,11 @@ def test_unknown_features_are_named(artifacts: Artifacts) -> None:
 
 def test_a_document_of_the_wrong_kind_is_refused(artifacts: Artifacts) -> None:
     vectors = LoadedPredictor(load(artifacts.vectors))
-    with pytest.raises(InvalidRequest, match="send features") as refused:
+    with pytest.raises(errors.InvalidRequest, match="send features") as refused:
         vectors.score([Document(text="x")])
     assert [fault.pointer for fault in refused.value.faults] == ["/document/text"]
     text = LoadedPredictor(load(artifacts.text))
-    with pytest.raises(InvalidRequest, match="send text") as refused:
+    with pytest.raises(errors.InvalidRequest, match="send text") as refused:
         text.score([Document(features={"length": 1.0})])
     assert [fault.pointer for fault in refused.value.faults] == ["/document/features"]
 
@@ -381,7 +375,7 @@ def test_a_shadow_that_does_not_load_leaves_the_serving_model_alone(artifacts: A
         world.registry.follow()
     assert world.registry.shadow() is None
     assert world.store.loads == ["old", "missing"]
-    with pytest.raises(ModelDamaged, match="vanished"):
+    with pytest.raises(errors.ModelDamaged, match="vanished"):
         world.registry.load(missing)
     assert world.registry.active().labels
 
@@ -396,10 +390,10 @@ def test_a_text_is_explained_with_its_own_terms(artifacts: Artifacts) -> None:
     assert terms[0].weight > 0
     assert all(word in document.text.lower() for term in terms for word in term.term.split())
     assert predictor.seen([made["labels"], ["nonsense"]])[1] is False
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(errors.InvalidRequest) as refused:
         predictor.explain(document, [label, "nonsense"])
     assert [fault.pointer for fault in refused.value.faults] == ["/labels/1"]
-    with pytest.raises(InvalidRequest, match="vectors"):
+    with pytest.raises(errors.InvalidRequest, match="vectors"):
         LoadedPredictor(load(artifacts.vectors)).explain(document, [])
 
 
@@ -468,7 +462,7 @@ def test_a_calibrator_that_fails_leaves_the_present_one_serving(world: World, ho
     kept = world.store.calibrators.pop(made.version)
     if how == "foreign":
         world.store.calibrators[made.version] = replace(kept, model_version="another")
-    with pytest.raises(CalibrationDamaged):
+    with pytest.raises(errors.CalibrationDamaged):
         world.registry.load_calibration(model, made)
     with structlog.testing.capture_logs() as lines:
         world.registry.follow()

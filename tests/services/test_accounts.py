@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from setwise.service.domain import errors
 from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Role
-from setwise.service.domain.errors import (
-    Forbidden,
-    InvalidRequest,
-    KeyNotFound,
-    LastAdmin,
-    LoginTaken,
-    PersonNotFound,
-    Unauthenticated,
-    WrongPassword,
-)
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import FakeClock, FakeIds, FakePasswords
@@ -72,7 +63,7 @@ def test_a_session_stands_for_the_person_until_they_sign_out(house: House) -> No
     assert opened.caller == Caller(ann, "Ann", Role.REVIEWER, THERE)
     house.accounts.sign_out(token, ANONYMOUS.calling_from(THERE))
     house.accounts.sign_out(token)
-    with pytest.raises(Unauthenticated):
+    with pytest.raises(errors.Unauthenticated):
         house.accounts.open_session(token)
     assert house.events() == [
         ("person.created", ann, None),
@@ -108,7 +99,7 @@ def test_a_hash_that_is_replaced_meanwhile_opens_to_its_password(house: House, s
     if same:
         assert house.accounts.open_session(house.enter()).caller.id == ann
     else:
-        with pytest.raises(WrongPassword):
+        with pytest.raises(errors.WrongPassword):
             house.enter()
     (person,) = house.accounts.people(SYSTEM)
     assert person.password == hashed(PASSWORD if same else "another that is long enough")
@@ -119,7 +110,7 @@ def test_a_wrong_name_and_a_wrong_password_look_alike(
     house: House, login: str, password: str
 ) -> None:
     house.ann()
-    with pytest.raises(WrongPassword, match="name or the password"):
+    with pytest.raises(errors.WrongPassword, match="name or the password"):
         house.accounts.sign_in(login, password, visitor=FROM_HERE)
     assert len(house.passwords.checked) == 1
     assert house.events()[-1][0::2] == ("session.refused", HERE)
@@ -127,7 +118,7 @@ def test_a_wrong_name_and_a_wrong_password_look_alike(
 
 
 def test_what_a_stranger_typed_is_not_kept(house: House) -> None:
-    with pytest.raises(WrongPassword):
+    with pytest.raises(errors.WrongPassword):
         house.accounts.sign_in("my secret by mistake", "another secret", visitor=FROM_HERE)
     kept = repr(house.begin.contents)
     assert "secret" not in kept
@@ -137,9 +128,9 @@ def test_a_disabled_person_is_out_at_once_and_for_good(house: House) -> None:
     ann = house.ann()
     token = house.enter()
     house.accounts.change_person(ADMIN, "ann", disabled=True)
-    with pytest.raises(Unauthenticated):
+    with pytest.raises(errors.Unauthenticated):
         house.accounts.open_session(token)
-    with pytest.raises(WrongPassword):
+    with pytest.raises(errors.WrongPassword):
         house.enter()
     house.accounts.change_person(ADMIN, ann, disabled=False)
     house.accounts.open_session(house.enter())
@@ -151,7 +142,7 @@ def test_a_new_role_ends_sessions_a_new_name_does_not(house: House) -> None:
     house.accounts.change_person(ADMIN, "ann", name="Ann Lee")
     assert house.accounts.open_session(token).caller.name == "Ann Lee"
     house.accounts.change_person(ADMIN, "ann", role=Role.LEAD)
-    with pytest.raises(Unauthenticated):
+    with pytest.raises(errors.Unauthenticated):
         house.accounts.open_session(token)
     assert house.accounts.open_session(house.enter()).caller.role is Role.LEAD
 
@@ -160,14 +151,14 @@ def test_a_session_ends_by_itself_and_use_prolongs_it_to_a_limit(house: House) -
     house.ann()
     idle = house.enter()
     house.now.advance(hours=2)
-    with pytest.raises(Unauthenticated):
+    with pytest.raises(errors.Unauthenticated):
         house.accounts.open_session(idle)
     busy = house.enter()
     for _ in range(11):
         house.now.advance(hours=1)
         house.accounts.open_session(busy)
     house.now.advance(hours=1)
-    with pytest.raises(Unauthenticated):
+    with pytest.raises(errors.Unauthenticated):
         house.accounts.open_session(busy)
     house.enter()
     assert len(house.begin.contents.sessions) == 1  # the ended ones are gone
@@ -202,9 +193,9 @@ def test_another_password_ends_every_session(house: House) -> None:
     tokens = [house.enter(), house.enter()]
     house.accounts.set_password(ADMIN, "ANN", "another long password")
     for token in tokens:
-        with pytest.raises(Unauthenticated):
+        with pytest.raises(errors.Unauthenticated):
             house.accounts.open_session(token)
-    with pytest.raises(WrongPassword):
+    with pytest.raises(errors.WrongPassword):
         house.enter()
     house.enter("another long password")
 
@@ -213,18 +204,18 @@ def test_changing_ones_own_password_keeps_this_session_only(house: House) -> Non
     house.ann()
     other, mine = house.enter(), house.enter()
     opened = house.accounts.open_session(mine)
-    with pytest.raises(WrongPassword):
+    with pytest.raises(errors.WrongPassword):
         house.accounts.change_own_password(
             opened.caller, opened.session, "wrong", "another long password"
         )
-    with pytest.raises(InvalidRequest) as weak:
+    with pytest.raises(errors.InvalidRequest) as weak:
         house.accounts.change_own_password(opened.caller, opened.session, PASSWORD, "short")
     assert [fault.pointer for fault in weak.value.faults] == ["/password"]
     house.accounts.change_own_password(
         opened.caller, opened.session, PASSWORD, "another long password"
     )
     house.accounts.open_session(mine)
-    with pytest.raises(Unauthenticated):
+    with pytest.raises(errors.Unauthenticated):
         house.accounts.open_session(other)
     house.enter("another long password")
 
@@ -249,7 +240,7 @@ def test_an_account_that_cannot_be_is_refused(
     house: House, fields: dict[str, object], pointer: str
 ) -> None:
     whole = {"login": "ann", "name": "Ann", "role": Role.LEAD, "password": PASSWORD} | fields
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(errors.InvalidRequest) as refused:
         house.accounts.create_person(ADMIN, **whole)
     assert [fault.pointer for fault in refused.value.faults] == [pointer]
     assert not house.accounts.people(ADMIN)
@@ -257,38 +248,38 @@ def test_an_account_that_cannot_be_is_refused(
 
 def test_a_login_name_is_taken_once(house: House) -> None:
     house.ann()
-    with pytest.raises(LoginTaken):
+    with pytest.raises(errors.LoginTaken):
         house.ann()
 
 
 @pytest.mark.parametrize("who", ["nobody", "019b7a0b-0000-7000-8000-00000000ffff", "", "\x00"])
 def test_nobody_is_nobody(house: House, who: str) -> None:
-    with pytest.raises(PersonNotFound):
+    with pytest.raises(errors.PersonNotFound):
         house.accounts.change_person(ADMIN, who, disabled=True)
-    with pytest.raises(PersonNotFound):
+    with pytest.raises(errors.PersonNotFound):
         house.accounts.set_password(ADMIN, who, PASSWORD)
 
 
 @pytest.mark.parametrize("caller", [CLIENT, ANN, LEAD, Caller("9", "Aud", Role.AUDITOR)])
 def test_only_admins_change_people(house: House, caller: Caller) -> None:
     house.ann()
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         house.accounts.create_person(caller, login="x", name="X", role=Role.LEAD, password=PASSWORD)
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         house.accounts.change_person(caller, "ann", disabled=True)
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         house.accounts.set_password(caller, "ann", PASSWORD)
     if caller.role is Role.AUDITOR:
         assert house.accounts.people(caller)
     else:
-        with pytest.raises(Forbidden):
+        with pytest.raises(errors.Forbidden):
             house.accounts.people(caller)
 
 
 def test_the_last_admin_stays(house: House) -> None:
     house.ann(Role.ADMIN)
     for change in ({"disabled": True}, {"role": Role.LEAD}):
-        with pytest.raises(LastAdmin):
+        with pytest.raises(errors.LastAdmin):
             house.accounts.change_person(ADMIN, "ann", **change)
     with house.begin() as transaction:
         transaction.keys.add(key(Role.ADMIN))
@@ -303,7 +294,7 @@ def test_nothing_to_change_leaves_no_trace(house: House) -> None:
 
 
 def test_a_session_of_nobody_opens_nothing(house: House) -> None:
-    with pytest.raises(Unauthenticated):
+    with pytest.raises(errors.Unauthenticated):
         house.accounts.open_session("")
 
 
@@ -334,7 +325,7 @@ def test_secrets_are_not_stored_and_never_twice_the_same(house: House) -> None:
 @pytest.mark.parametrize("secret", ["", "sw_client_guess", "Bearer", "\x00\udcff"])
 def test_a_guessed_secret_opens_nothing(house: House, secret: str) -> None:
     house.accounts.create_key(ADMIN, "somebody", Role.CLIENT)
-    with pytest.raises(Unauthenticated, match="No key has this secret"):
+    with pytest.raises(errors.Unauthenticated, match="No key has this secret"):
         house.accounts.authenticate(secret)
 
 
@@ -343,7 +334,7 @@ def test_a_revoked_key_opens_nothing_and_stays_on_record(house: House) -> None:
     house.now.advance(days=1)
     revoked = house.accounts.revoke_key(ADMIN, key.id)
     assert revoked == replace(key, revoked_at=house.now())
-    with pytest.raises(Unauthenticated, match="revoked"):
+    with pytest.raises(errors.Unauthenticated, match="revoked"):
         house.accounts.authenticate(secret)
     house.now.advance(days=1)
     assert house.accounts.revoke_key(ADMIN, key.id) == revoked
@@ -356,19 +347,19 @@ def test_the_last_admin_key_cannot_be_revoked(house: House) -> None:
     second, _ = house.accounts.create_key(SYSTEM, "second", Role.ADMIN)
     house.accounts.create_key(SYSTEM, "client", Role.CLIENT)
     house.accounts.revoke_key(SYSTEM, first.id)
-    with pytest.raises(LastAdmin):
+    with pytest.raises(errors.LastAdmin):
         house.accounts.revoke_key(SYSTEM, second.id)
     assert not house.accounts.keys(SYSTEM)[1].revoked
 
 
 def test_a_key_that_does_not_exist_cannot_be_revoked(house: House) -> None:
-    with pytest.raises(KeyNotFound, match=MISSING):
+    with pytest.raises(errors.KeyNotFound, match=MISSING):
         house.accounts.revoke_key(ADMIN, MISSING)
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 101, "a\x00b"])
 def test_a_key_needs_a_name_that_can_be_kept(house: House, name: str) -> None:
-    with pytest.raises(InvalidRequest) as refusal:
+    with pytest.raises(errors.InvalidRequest) as refusal:
         house.accounts.create_key(ADMIN, name, Role.CLIENT)
     assert {fault.pointer for fault in refusal.value.faults} == {"/name"}
 
@@ -380,14 +371,14 @@ def test_only_admins_manage_keys(house: House, caller: Caller) -> None:
         lambda: house.accounts.keys(caller),
         lambda: house.accounts.revoke_key(caller, MISSING),
     ):
-        with pytest.raises(Forbidden):
+        with pytest.raises(errors.Forbidden):
             call()
     assert house.events() == []
 
 
 @pytest.mark.parametrize("role", [role for role in Role if role is not Role.ADMIN])
 def test_only_admins_erase_people(house: House, role: Role) -> None:
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         house.accounts.erase_person(Caller("1", "x", role), "ann")
 
 
@@ -404,7 +395,7 @@ def test_an_erased_person_leaves_an_id(begin: Transactions) -> None:
     assert (erased.name, erased.password, erased.external_id) == ("erased person", None, None)
     assert "ann" not in erased.login.replace(ann.id, "")
     assert erased.disabled
-    with pytest.raises(PersonNotFound):
+    with pytest.raises(errors.PersonNotFound):
         accounts.erase_person(ADMIN, "ann")
-    with pytest.raises(LastAdmin):
+    with pytest.raises(errors.LastAdmin):
         accounts.erase_person(ADMIN, "boss")

@@ -6,17 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from setwise.service.domain import errors
 from setwise.service.domain.audit_trail import PREDICTION_CREATED
 from setwise.service.domain.callers import Caller
-from setwise.service.domain.errors import (
-    Forbidden,
-    InvalidRequest,
-    LeaseLost,
-    ReviewAlreadyDecided,
-    ReviewNotFound,
-    StaleVersion,
-    VersionRequired,
-)
 from setwise.service.domain.reviews import Annotation, ReviewState, ReviewTask
 from setwise.service.services.reviews import Reviews
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
@@ -147,21 +139,21 @@ def test_the_window_closes_for_undoing_before_it_opens_for_settling(desk: Desk) 
     (one,) = desk.claimed()
     desk.decide(ANN, one.id, ["a"], None, one.version)
     desk.now.advance(seconds=20)
-    with pytest.raises(ReviewAlreadyDecided):
+    with pytest.raises(errors.ReviewAlreadyDecided):
         desk.undo(ANN, one.id)
     desk.settle()
-    with pytest.raises(ReviewAlreadyDecided):
+    with pytest.raises(errors.ReviewAlreadyDecided):
         desk.undo(ANN, one.id)
 
 
 def test_only_who_decided_takes_it_back(desk: Desk) -> None:
     (one,) = desk.claimed()
-    with pytest.raises(LeaseLost):
+    with pytest.raises(errors.LeaseLost):
         desk.undo(ANN, one.id)
     desk.decide(ANN, one.id, ["a"], None, one.version)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(errors.LeaseLost):
         desk.undo(BEN, one.id)
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         desk.undo(CLIENT, one.id)
 
 
@@ -184,27 +176,27 @@ def test_another_tab_cannot_decide_otherwise(desk: Desk) -> None:
     (one,) = desk.claimed()
     decided = desk.decide(ANN, one.id, ["a"], None, one.version).task
     for seen in (one.version, decided.version):
-        with pytest.raises(ReviewAlreadyDecided):
+        with pytest.raises(errors.ReviewAlreadyDecided):
             desk.decide(ANN, one.id, ["b"], None, seen)
-        with pytest.raises(ReviewAlreadyDecided):
+        with pytest.raises(errors.ReviewAlreadyDecided):
             desk.complete(ANN, one.id, ["b"], None, seen)
-    with pytest.raises(ReviewAlreadyDecided):
+    with pytest.raises(errors.ReviewAlreadyDecided):
         desk.release(ANN, one.id)
 
 
 def test_what_could_not_be_completed_cannot_be_decided(desk: Desk) -> None:
     (one,) = desk.claimed()
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(errors.InvalidRequest):
         desk.decide(ANN, one.id, ["nonsense"], None, one.version)
-    with pytest.raises(VersionRequired):
+    with pytest.raises(errors.VersionRequired):
         desk.decide(ANN, one.id, ["a"], None, None)
-    with pytest.raises(StaleVersion):
+    with pytest.raises(errors.StaleVersion):
         desk.decide(ANN, one.id, ["a"], None, one.version - 1)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(errors.LeaseLost):
         desk.decide(BEN, one.id, ["a"], None, one.version)
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         desk.decide(CLIENT, one.id, ["a"], None, one.version)
-    with pytest.raises(ReviewNotFound):
+    with pytest.raises(errors.ReviewNotFound):
         desk.decide(ANN, task().id, ["a"], None, 1)
     assert desk.stored(one.id) == one
 
@@ -235,5 +227,5 @@ def test_a_decided_task_is_off_the_desk_and_counts_as_done(desk: Desk) -> None:
     assert desk.done_within(ANN, timedelta(hours=1)) == 1
     desk.now.advance(hours=2)
     assert desk.done_within(ANN, timedelta(hours=1)) == 0
-    with pytest.raises(ReviewNotFound):
+    with pytest.raises(errors.ReviewNotFound):
         desk.my_task(BEN, second.id)

@@ -11,17 +11,10 @@ from typing import Any
 
 import pytest
 
+from setwise.service.domain import errors
 from setwise.service.domain import files as domain
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.callers import Caller
-from setwise.service.domain.errors import (
-    Forbidden,
-    IdempotencyMismatch,
-    InvalidRequest,
-    ModelUnavailable,
-    StorageUnavailable,
-    UploadTooLarge,
-)
 from setwise.service.domain.files import COLUMNS, CONTENT, Exported, ExportRequest, Format
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.predictions import Document, Prediction
@@ -144,7 +137,7 @@ def test_a_file_of_too_many_lines_or_bytes_is_refused_after_what_came_before(
             job = desk.hand_over(content)
             worker = Worker()
             for _ in range(1 + resumed):
-                with pytest.raises(InvalidRequest, match="more than"):
+                with pytest.raises(errors.InvalidRequest, match="more than"):
                     desk.score(replace(job, checkpoint=worker.kept), worker)
         assert len(desk.result(job)) == 8
 
@@ -244,7 +237,7 @@ def test_without_a_model_the_job_waits_and_nothing_is_skipped(desk: Desk) -> Non
     job, _ = desk.submit(lines(6))
     predictor, desk.predictors.predictor = desk.predictors.predictor, None
     worker = Worker()
-    with pytest.raises(ModelUnavailable):
+    with pytest.raises(errors.ModelUnavailable):
         desk.score(job, worker)
     assert worker.kept is None
     desk.predictors.predictor = predictor
@@ -256,7 +249,7 @@ def test_damaged_gzip_ends_the_job_and_says_where(desk: Desk, damage: str) -> No
     content = gzip.compress(b"".join(lines(50)[i * 60 : (i + 1) * 60] for i in range(50)))
     content = content[:-12] if damage == "cut off" else content[:80] + b"\0" * 40 + content[120:]
     job, _ = desk.submit(content)
-    with pytest.raises(InvalidRequest, match="damaged after line"):
+    with pytest.raises(errors.InvalidRequest, match="damaged after line"):
         desk.score(job, Worker())
 
 
@@ -264,7 +257,7 @@ def test_under_one_key_a_file_is_scored_once(desk: Desk) -> None:
     job, new = desk.submit(lines(3), request_key="monday")
     assert new
     assert desk.submit(lines(3), request_key="monday") == (job, False)
-    with pytest.raises(IdempotencyMismatch):
+    with pytest.raises(errors.IdempotencyMismatch):
         desk.submit(lines(4), request_key="monday")
     theirs, new = desk.submit(lines(3), by=OTHER_CLIENT, request_key="monday")
     assert new
@@ -272,13 +265,13 @@ def test_under_one_key_a_file_is_scored_once(desk: Desk) -> None:
 
 
 def test_bad_uploads_are_refused_and_forgotten(desk: Desk) -> None:
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(errors.InvalidRequest):
         desk.submit(b"")
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(errors.InvalidRequest):
         desk.submit(lines(1), request_key="x" * 256)
-    with pytest.raises(UploadTooLarge):
+    with pytest.raises(errors.UploadTooLarge):
         desk.submit(b"x" * 100_001)
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         desk.submit(lines(1), by=ANN)
     assert desk.files.stored == {}
     assert desk.database.contents.jobs == {}
@@ -287,7 +280,7 @@ def test_bad_uploads_are_refused_and_forgotten(desk: Desk) -> None:
 def test_a_file_that_vanished_ends_the_job(desk: Desk) -> None:
     job, _ = desk.submit(lines(1))
     desk.files.remove(f"jobs/{job.id}")
-    with pytest.raises(InvalidRequest, match="no longer there"):
+    with pytest.raises(errors.InvalidRequest, match="no longer there"):
         desk.score(job, Worker())
 
 
@@ -416,7 +409,7 @@ def test_an_export_that_takes_too_long_is_broken_off(begin: Transactions) -> Non
     service = files(begin, FakeClock(), ids, stopwatch=lambda: next(instants))
     parts = service.export(LEAD, ExportRequest(Exported.PREDICTIONS))
     assert len(rows([next(parts), next(parts), next(parts)])) == 6
-    with pytest.raises(StorageUnavailable, match="go on after the last row"):
+    with pytest.raises(errors.StorageUnavailable, match="go on after the last row"):
         next(parts)
 
 
@@ -433,9 +426,9 @@ def test_an_export_that_takes_too_long_is_broken_off(begin: Transactions) -> Non
 def test_who_may_not_have_rows_gets_none(
     begin: Transactions, service: Files, caller: Caller, what
 ) -> None:
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         service.export(caller, ExportRequest(what))
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         service.submit_export(caller, ExportRequest(what))
 
 
@@ -450,7 +443,7 @@ def test_who_may_not_have_rows_gets_none(
 def test_what_cannot_be_exported_is_refused_before_anything_is_read(
     begin: Transactions, service: Files, wanted: ExportRequest
 ) -> None:
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(errors.InvalidRequest):
         service.export(ADMIN, wanted)
     with begin(read_only=True) as transaction:
         assert transaction.audit_trail.page(after=None, limit=1).items == ()

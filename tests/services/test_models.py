@@ -4,18 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from setwise.service.domain.errors import (
-    DuplicateModel,
-    Forbidden,
-    InvalidRequest,
-    ModelDamaged,
-    ModelNotFound,
-    NothingToRollBack,
-    ShadowNotFound,
-    ShadowTaken,
-    StaleVersion,
-    VersionRequired,
-)
+from setwise.service.domain import errors
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion, Tally
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
@@ -99,7 +88,7 @@ def test_activating_the_active_model_is_no_event(office: Office) -> None:
 
 def test_the_same_artifact_is_registered_once(office: Office) -> None:
     office.models.add(ADMIN, "one")
-    with pytest.raises(DuplicateModel):
+    with pytest.raises(errors.DuplicateModel):
         office.models.add(ADMIN, "one")
     assert len(office.models.page(ADMIN)) == 1
 
@@ -108,24 +97,24 @@ def test_a_model_that_does_not_load_never_becomes_active(office: Office) -> None
     good, bad = office.add("sha256:good", "sha256:bad")
     office.loader.damaged.add("sha256:bad")
     office.models.activate(ADMIN, good.id)
-    with pytest.raises(ModelDamaged):
+    with pytest.raises(errors.ModelDamaged):
         office.models.activate(ADMIN, bad.id)
     assert office.active() == "sha256:good"
     assert office.loader.followed == 1
     assert office.models.verify(ADMIN, good.id).version == "sha256:good"
-    with pytest.raises(ModelDamaged):
+    with pytest.raises(errors.ModelDamaged):
         office.models.verify(ADMIN, bad.id)
 
 
 def test_a_roll_back_leaves_the_model_that_it_names(office: Office) -> None:
     first, second, _ = office.add("sha256:1", "sha256:2", "sha256:3")
-    with pytest.raises(NothingToRollBack):
+    with pytest.raises(errors.NothingToRollBack):
         office.models.roll_back(ADMIN, "sha256:1")
     office.models.activate(ADMIN, first.id)
-    with pytest.raises(NothingToRollBack):
+    with pytest.raises(errors.NothingToRollBack):
         office.models.roll_back(ADMIN, "sha256:1")
     office.models.activate(ADMIN, second.id)
-    with pytest.raises(VersionRequired):
+    with pytest.raises(errors.VersionRequired):
         office.models.roll_back(ADMIN, None)
     assert office.models.roll_back(ADMIN, "sha256:2").version == "sha256:1"
     assert office.active() == "sha256:1"
@@ -136,7 +125,7 @@ def test_a_repeated_roll_back_of_a_model_does_not_bring_it_back(office: Office) 
     for one in office.add("sha256:good", "sha256:faulty"):
         office.models.activate(ADMIN, one.id)
     office.models.roll_back(ADMIN, "sha256:faulty")
-    with pytest.raises(StaleVersion, match="nothing was rolled back"):
+    with pytest.raises(errors.StaleVersion, match="nothing was rolled back"):
         office.models.roll_back(ADMIN, "sha256:faulty")
     assert office.active() == "sha256:good"
 
@@ -149,7 +138,7 @@ def test_of_two_concurrent_roll_backs_of_a_model_one_counts(office: Office) -> N
 
     for one in office.add("sha256:good", "sha256:faulty"):
         office.models.activate(ADMIN, one.id)
-    with pytest.raises(StaleVersion):
+    with pytest.raises(errors.StaleVersion):
         replace(office.models, loader=Slow()).roll_back(ADMIN, "sha256:faulty")
     assert office.active() == "sha256:good"
 
@@ -162,12 +151,12 @@ def test_one_model_at_a_time_shadows_the_serving_one(office: Office) -> None:
     assert office.models.comparison(ADMIN, candidate.id).shadow == shadow
     assert office.models.comparison(ADMIN, serving.id).shadow is None
     for wrong in (other, serving):
-        with pytest.raises(ShadowTaken):
+        with pytest.raises(errors.ShadowTaken):
             office.models.begin_shadow(ADMIN, wrong.id)
-    with pytest.raises(ShadowNotFound):
+    with pytest.raises(errors.ShadowNotFound):
         office.models.end_shadow(ADMIN, other.id)
     office.models.end_shadow(ADMIN, candidate.id)
-    with pytest.raises(ShadowNotFound):
+    with pytest.raises(errors.ShadowNotFound):
         office.models.end_shadow(ADMIN, candidate.id)
     office.models.begin_shadow(ADMIN, other.id)
 
@@ -241,7 +230,7 @@ def test_documents_that_a_candidate_cannot_read_are_left_out(office: Office) -> 
     class Picky(FakePredictor):
         def score(self, documents):  # type: ignore[no-untyped-def]  # as the one above it
             if any(document.text == "bad" for document in documents):
-                raise InvalidRequest("unreadable")
+                raise errors.InvalidRequest("unreadable")
             return super().score(documents)
 
     office.loader.predictor = Picky()
@@ -257,17 +246,17 @@ def test_what_cannot_be_done_is_refused(office: Office) -> None:
         office.models.begin_shadow,
         office.models.comparison,
     ):
-        with pytest.raises(ModelNotFound):
+        with pytest.raises(errors.ModelNotFound):
             verb(ADMIN, MISSING)
-        with pytest.raises(Forbidden):
+        with pytest.raises(errors.Forbidden):
             verb(CLIENT, candidate.id)
     for refused in (office.models.page, office.models.allow_adding):
-        with pytest.raises(Forbidden):
+        with pytest.raises(errors.Forbidden):
             refused(LEAD)
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         office.models.add(LEAD, "one")
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         office.models.submit_compare(LEAD, candidate.id, 1)
     for wrong in (0, 100_001):
-        with pytest.raises(InvalidRequest):
+        with pytest.raises(errors.InvalidRequest):
             office.models.submit_compare(ADMIN, candidate.id, wrong)

@@ -5,13 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from setwise.service.domain import errors
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import Caller
-from setwise.service.domain.errors import (
-    Forbidden,
-    InvalidRequest,
-    StaleVersion,
-)
 from setwise.service.domain.policy import FIRST_POLICY_VERSION, ThresholdMode
 from setwise.service.services.policy import Policies
 from tests.fakes import FakeClock, FakeIds
@@ -57,14 +53,14 @@ def test_a_changed_policy_is_in_force_and_on_record(office: Office) -> None:
 
 def test_a_change_of_a_policy_that_is_no_longer_in_force_is_refused(office: Office) -> None:
     changed = office.change_policy(ADMIN, change(), None)
-    with pytest.raises(StaleVersion, match=changed.version):
+    with pytest.raises(errors.StaleVersion, match=changed.version):
         office.change_policy(ADMIN, change(threshold=0.1), FIRST_POLICY_VERSION)
     assert office.get_policy(ADMIN) == changed
 
 
 def test_a_policy_that_cannot_take_effect_changes_nothing(office: Office) -> None:
     wrong = change(threshold_mode=ThresholdMode.CERTIFIED, audits=AuditPlan(overlap_rate=2.0))
-    with pytest.raises(InvalidRequest) as refusal:
+    with pytest.raises(errors.InvalidRequest) as refusal:
         office.change_policy(ADMIN, wrong, None)
     assert [f.pointer for f in refusal.value.faults] == ["/threshold/value", "/overlap_rate"]
     assert office.get_policy(ADMIN).version == FIRST_POLICY_VERSION
@@ -80,6 +76,6 @@ CALLS: dict[str, Callable[[Office, Caller, str], object]] = {
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("caller", [CLIENT, ANN, LEAD], ids=lambda caller: caller.role)
 def test_only_administrators_administer(office: Office, caller: Caller, call) -> None:
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         call(office, caller, MISSING)
     assert office.actions() == []

@@ -5,14 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.exc import IntegrityError
 
+from setwise.service.domain import errors
 from setwise.service.domain.audits import AuditMode, AuditPlan
 from setwise.service.domain.callers import Caller
-from setwise.service.domain.errors import (
-    Forbidden,
-    IdempotencyMismatch,
-    InvalidRequest,
-    StorageUnavailable,
-)
 from setwise.service.domain.predictions import (
     Document,
     IdempotencyKey,
@@ -61,8 +56,8 @@ def test_each_gets_what_it_would_have_got_alone(begin: Transactions) -> None:
     )
     assert [type(outcome) for outcome in outcomes] == [
         Prediction,
-        Forbidden,
-        InvalidRequest,
+        errors.Forbidden,
+        errors.InvalidRequest,
         Prediction,
         Prediction,
     ]
@@ -129,7 +124,7 @@ def test_one_key_sent_several_times_at_once_makes_one_prediction(begin: Transact
     assert isinstance(first, Prediction)
     assert again == first
     assert isinstance(other, Prediction)
-    assert isinstance(mismatch, IdempotencyMismatch)
+    assert isinstance(mismatch, errors.IdempotencyMismatch)
     assert stored_texts(begin) == ["0.9", "0.5"]
 
 
@@ -137,11 +132,11 @@ def test_a_document_that_the_model_refuses_fails_alone(begin: Transactions) -> N
     class Choosy(FakePredictor):
         def score(self, documents):  # type: ignore[no-untyped-def]  # as the parent
             if any(document.text == "vector" for document in documents):
-                raise InvalidRequest("The model reads no vectors.")
+                raise errors.InvalidRequest("The model reads no vectors.")
             return super().score(documents)
 
     first, refused, last = verb(begin, Choosy()).predict([wish("0.9"), wish("vector"), wish("0.8")])
-    assert isinstance(refused, InvalidRequest)
+    assert isinstance(refused, errors.InvalidRequest)
     assert [one for one in (first, last) if not isinstance(one, Prediction)] == []
     assert stored_texts(begin) == ["0.9", "0.8"]
 
@@ -169,17 +164,17 @@ def test_while_the_database_is_silent_all_fail_and_nothing_is_tried_twice(broken
         nonlocal tries
         tries += 1
         if broken == "begin":
-            raise StorageUnavailable("The database sleeps.")
+            raise errors.StorageUnavailable("The database sleeps.")
         transaction = database(read_only=read_only)
 
         def commit() -> None:
-            raise StorageUnavailable("The disk is full.")
+            raise errors.StorageUnavailable("The disk is full.")
 
         transaction.commit = commit
         return transaction
 
     outcomes = verb(silent).predict([wish("0.9"), wish("0.8"), wish("0.7")])
-    assert [type(outcome) for outcome in outcomes] == [StorageUnavailable] * 3
+    assert [type(outcome) for outcome in outcomes] == [errors.StorageUnavailable] * 3
     assert tries == 1
     assert database.contents.predictions == {}
 
@@ -209,9 +204,9 @@ def test_what_became_of_each_stands_in_its_place(begin: Transactions) -> None:
     assert [type(one) for one in outcomes] == [
         Prediction,
         Prediction,
-        InvalidRequest,
+        errors.InvalidRequest,
         Prediction,
-        Forbidden,
+        errors.Forbidden,
     ]
     assert outcomes[1] == earlier
     assert stored_texts(begin) == ["0.9", "0.7", "0.6"]

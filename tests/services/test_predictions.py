@@ -6,16 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from setwise.service.domain import errors
 from setwise.service.domain.audit_trail import PREDICTION_CREATED, Event
 from setwise.service.domain.callers import SYSTEM, Caller
-from setwise.service.domain.errors import (
-    DocumentTooLarge,
-    Forbidden,
-    IdempotencyMismatch,
-    InvalidRequest,
-    ModelUnavailable,
-    PredictionNotFound,
-)
 from setwise.service.domain.predictions import (
     Decision,
     Document,
@@ -131,7 +124,7 @@ def test_what_the_model_does_not_know_goes_to_a_person(world: World) -> None:
 
 def test_only_clients_and_administrators_predict(world: World) -> None:
     for caller in (ANN, LEAD):
-        with pytest.raises(Forbidden):
+        with pytest.raises(errors.Forbidden):
             world.predict(caller=caller)
     assert world.predict(caller=SYSTEM).client_id == "system"
 
@@ -148,7 +141,7 @@ def test_only_clients_and_administrators_predict(world: World) -> None:
 def test_a_faulty_document_is_refused_before_it_is_scored(
     world: World, document: Document, pointer: str
 ) -> None:
-    with pytest.raises(InvalidRequest) as refusal:
+    with pytest.raises(errors.InvalidRequest) as refusal:
         predict_one(world.predictions, CLIENT, document)
     assert [fault.pointer for fault in refusal.value.faults] == [pointer]
     assert world.predictors.predictor is not None
@@ -158,13 +151,13 @@ def test_a_faulty_document_is_refused_before_it_is_scored(
 
 def test_the_limit_on_text_counts_bytes(world: World) -> None:
     world.predict("é" * 50)
-    with pytest.raises(DocumentTooLarge, match="101 bytes of UTF-8; at most 100"):
+    with pytest.raises(errors.DocumentTooLarge, match="101 bytes of UTF-8; at most 100"):
         world.predict("é" * 50 + "x")
 
 
 def test_nothing_is_stored_while_no_model_serves(world: World) -> None:
     world.predictors.predictor = None
-    with pytest.raises(ModelUnavailable):
+    with pytest.raises(errors.ModelUnavailable):
         world.predict()
     assert world.database.contents.predictions == {}
 
@@ -189,7 +182,7 @@ def test_a_replay_needs_no_model(world: World) -> None:
 
 def test_a_key_that_is_used_for_another_body_is_refused(world: World) -> None:
     world.predict(idempotency=KEY)
-    with pytest.raises(IdempotencyMismatch):
+    with pytest.raises(errors.IdempotencyMismatch):
         world.predict(idempotency=IdempotencyKey(KEY.key, "another digest"))
     assert len(world.database.contents.predictions) == 1
 
@@ -221,7 +214,7 @@ def test_a_request_that_loses_a_race_for_its_key_gets_the_winners_prediction() -
 
 @pytest.mark.parametrize("key", ["", "  ", "k" * 256, "a\x00"])
 def test_an_idempotency_key_that_cannot_be_kept_is_refused(world: World, key: str) -> None:
-    with pytest.raises(InvalidRequest) as refusal:
+    with pytest.raises(errors.InvalidRequest) as refusal:
         world.predict(idempotency=IdempotencyKey(key, "d"))
     assert {fault.pointer for fault in refusal.value.faults} == {"/header/Idempotency-Key"}
 
@@ -231,10 +224,10 @@ def test_a_client_reads_its_own_predictions_and_knows_of_no_others(world: World)
     get, page = world.predictions.get, world.predictions.page
     assert get(CLIENT, mine.id) == mine
     for hidden in (theirs.id, "nonsense", "019b7a0b-0000-7000-8000-ffffffffffff"):
-        with pytest.raises(PredictionNotFound):
+        with pytest.raises(errors.PredictionNotFound):
             get(CLIENT, hidden)
     assert page(CLIENT).items == (mine,)
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         page(CLIENT, PredictionFilter(client_id=OTHER_CLIENT.id))
 
 
@@ -245,9 +238,9 @@ def test_leads_and_administrators_read_all_predictions_and_reviewers_none(world:
         assert world.predictions.page(caller).items == (theirs, mine)
         wanted = PredictionFilter(client_id=CLIENT.id)
         assert world.predictions.page(caller, wanted).items == (mine,)
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         world.predictions.get(ANN, mine.id)
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         world.predictions.page(ANN)
 
 
@@ -258,7 +251,7 @@ def test_leads_and_administrators_read_all_predictions_and_reviewers_none(world:
 def test_a_page_that_no_list_has_is_refused(
     world: World, after: str | None, limit: int, pointer: str
 ) -> None:
-    with pytest.raises(InvalidRequest) as refusal:
+    with pytest.raises(errors.InvalidRequest) as refusal:
         world.predictions.page(CLIENT, after=after, limit=limit)
     assert [fault.pointer for fault in refusal.value.faults] == [pointer]
 
@@ -266,7 +259,7 @@ def test_a_page_that_no_list_has_is_refused(
 def test_an_empty_range_of_time_is_refused(world: World) -> None:
     now = world.now()
     wanted = PredictionFilter(created_from=now, created_before=now)
-    with pytest.raises(InvalidRequest, match="range of time is empty"):
+    with pytest.raises(errors.InvalidRequest, match="range of time is empty"):
         world.predictions.page(CLIENT, wanted)
     made = world.predict()
     sound = PredictionFilter(created_from=now, created_before=now + timedelta(seconds=1))
@@ -293,10 +286,10 @@ def test_a_batch_answers_each_document_in_its_place(world: World) -> None:
     )
     assert isinstance(sent, Prediction)
     assert sent.decision is Decision.AUTO
-    assert isinstance(long, DocumentTooLarge)
+    assert isinstance(long, errors.DocumentTooLarge)
     assert isinstance(doubtful, Prediction)
     assert doubtful.decision is Decision.REVIEW
-    assert isinstance(empty, InvalidRequest)
+    assert isinstance(empty, errors.InvalidRequest)
     assert set(world.database.contents.predictions) == {sent.id, doubtful.id}
     assert len(world.database.contents.reviews) == 1
 
@@ -307,18 +300,18 @@ def test_a_batch_sent_again_gives_what_is_stored_and_tries_the_rest_anew(world: 
     second = batch(world, *documents, idempotency=KEY)
     assert [second[0], second[2]] == [first[0], first[2]]
     assert first[0] != first[2]
-    assert isinstance(second[1], InvalidRequest)
+    assert isinstance(second[1], errors.InvalidRequest)
     assert len(world.database.contents.predictions) == 2
 
 
 def test_another_batch_under_the_same_key_is_refused_place_by_place(world: World) -> None:
     batch(world, Document(text="0.9"), idempotency=KEY)
     (refused,) = batch(world, Document(text="0.8"), idempotency=IdempotencyKey(KEY.key, "other"))
-    assert isinstance(refused, IdempotencyMismatch)
+    assert isinstance(refused, errors.IdempotencyMismatch)
 
 
 def test_without_a_model_every_sound_document_is_refused_for_that(world: World) -> None:
     world.predictors.predictor = None
     refused, faulty = batch(world, Document(text="0.9"), Document())
-    assert isinstance(refused, ModelUnavailable)
-    assert isinstance(faulty, InvalidRequest)
+    assert isinstance(refused, errors.ModelUnavailable)
+    assert isinstance(faulty, errors.InvalidRequest)

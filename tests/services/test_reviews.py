@@ -5,19 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from setwise.service.domain import errors
 from setwise.service.domain.audit_trail import PREDICTION_CREATED
 from setwise.service.domain.callers import Caller
-from setwise.service.domain.errors import (
-    Forbidden,
-    InvalidRequest,
-    LeaseLost,
-    ModelUnavailable,
-    ReviewAlreadyDecided,
-    ReviewNotFound,
-    StaleVersion,
-    TooManyLeases,
-    VersionRequired,
-)
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reviews import Annotation, ReviewState, ReviewTask
 from setwise.service.services.reviews import Reviews
@@ -108,7 +98,7 @@ def test_a_heartbeat_keeps_a_task_from_going_to_somebody_else(desk: Desk) -> Non
 def test_one_reviewer_holds_only_so_many_tasks(desk: Desk) -> None:
     desk.fill(5)
     held = [desk.claimed(ANN) for _ in range(3)]
-    with pytest.raises(TooManyLeases, match="You hold 3 tasks"):
+    with pytest.raises(errors.TooManyLeases, match="You hold 3 tasks"):
         desk.claim(ANN)
     desk.release(ANN, held[0].id)
     assert desk.claim(ANN) is not None
@@ -148,7 +138,7 @@ def test_leads_get_escalated_tasks_before_older_ones(desk: Desk) -> None:
 def test_a_skip_needs_a_reason_that_can_be_kept(desk: Desk, reason: str) -> None:
     desk.fill()
     claimed = desk.claimed()
-    with pytest.raises(InvalidRequest) as refusal:
+    with pytest.raises(errors.InvalidRequest) as refusal:
         desk.skip(ANN, claimed.id, reason)
     assert {fault.pointer for fault in refusal.value.faults} == {"/reason"}
     assert desk.get(ANN, claimed.id) == claimed
@@ -210,7 +200,7 @@ def test_labels_of_the_model_that_predicted_stay_valid_after_another_is_activate
 def test_unknown_and_repeated_labels_are_refused_with_their_place(desk: Desk) -> None:
     desk.fill()
     claimed = desk.claimed()
-    with pytest.raises(InvalidRequest) as refusal:
+    with pytest.raises(errors.InvalidRequest) as refusal:
         desk.complete(ANN, claimed.id, ["a", "x", "a", "x\x00"], "c" * 4001, claimed.version)
     assert [fault.pointer for fault in refusal.value.faults] == [
         "/labels/1",
@@ -225,16 +215,16 @@ def test_labels_cannot_be_checked_while_no_model_serves(desk: Desk) -> None:
     desk.fill()
     claimed = desk.claimed()
     desk.predictors.predictor = None
-    with pytest.raises(ModelUnavailable):
+    with pytest.raises(errors.ModelUnavailable):
         desk.complete(ANN, claimed.id, ["a"], None, claimed.version)
 
 
 def test_completion_names_the_version_that_was_seen(desk: Desk) -> None:
     desk.fill()
     claimed = desk.claimed()
-    with pytest.raises(VersionRequired):
+    with pytest.raises(errors.VersionRequired):
         desk.complete(ANN, claimed.id, ["a"], None, None)
-    with pytest.raises(StaleVersion):
+    with pytest.raises(errors.StaleVersion):
         desk.complete(ANN, claimed.id, ["a"], None, claimed.version - 1)
 
 
@@ -243,10 +233,10 @@ def test_a_reviewer_whose_lease_was_taken_over_cannot_overwrite(desk: Desk) -> N
     lost = desk.claimed(ANN)
     desk.now.advance(hours=1)
     taken = desk.claimed(BEN)
-    with pytest.raises(StaleVersion):
+    with pytest.raises(errors.StaleVersion):
         desk.complete(ANN, lost.id, ["a"], None, lost.version)
     for verb in (desk.extend, desk.release):
-        with pytest.raises(LeaseLost):
+        with pytest.raises(errors.LeaseLost):
             verb(ANN, lost.id)
     assert desk.complete(BEN, taken.id, ["b"], None, taken.version).reviewer == BEN.id
 
@@ -270,7 +260,7 @@ def test_a_completed_task_is_settled(
     desk.fill()
     claimed = desk.claimed()
     first = desk.complete(ANN, claimed.id, ["a", "b"], None, claimed.version)
-    with pytest.raises(ReviewAlreadyDecided):
+    with pytest.raises(errors.ReviewAlreadyDecided):
         desk.complete(caller, claimed.id, labels, comment, claimed.version + 1)
     assert desk.database.contents.annotations == {claimed.id: first}
 
@@ -327,7 +317,7 @@ VERBS: dict[str, Callable[[Desk, Caller, str], object]] = {
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 def test_a_client_key_opens_no_part_of_the_desk(desk: Desk, verb) -> None:
     desk.fill()
-    with pytest.raises(Forbidden):
+    with pytest.raises(errors.Forbidden):
         verb(desk, CLIENT, desk.claimed().id)
 
 
@@ -336,7 +326,7 @@ def test_a_client_key_opens_no_part_of_the_desk(desk: Desk, verb) -> None:
 def test_a_task_that_is_not_there_is_said_to_be_missing(
     desk: Desk, name: str, task_id: str
 ) -> None:
-    with pytest.raises(ReviewNotFound, match=task_id):
+    with pytest.raises(errors.ReviewNotFound, match=task_id):
         VERBS[name](desk, ANN, task_id)
 
 

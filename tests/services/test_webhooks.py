@@ -5,14 +5,8 @@ from datetime import timedelta
 
 import pytest
 
+from setwise.service.domain import errors
 from setwise.service.domain.callers import SYSTEM, Role
-from setwise.service.domain.errors import (
-    Forbidden,
-    IdempotencyMismatch,
-    InvalidRequest,
-    StaleVersion,
-    WebhookNotFound,
-)
 from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.webhooks import (
     Answer,
@@ -81,13 +75,13 @@ def test_every_change_is_in_the_audit_trail_without_a_secret(parts: Parts) -> No
 def test_a_refused_change_leaves_no_trace(parts: Parts) -> None:
     hooks = service(parts)
     hook, _ = hooks.add(ADMIN, WANTED)
-    with pytest.raises(StaleVersion):
+    with pytest.raises(errors.StaleVersion):
         hooks.change(ADMIN, hook.id, WANTED, 7)
-    with pytest.raises(StaleVersion):
+    with pytest.raises(errors.StaleVersion):
         hooks.delete(ADMIN, hook.id, 7)
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(errors.InvalidRequest):
         hooks.change(ADMIN, hook.id, EndpointChange("https://10.0.0.1/"))
-    with pytest.raises(WebhookNotFound):
+    with pytest.raises(errors.WebhookNotFound):
         hooks.change(ADMIN, "nonsense", WANTED)
     assert len(parts[0].contents.events) == 1
     assert hooks.get(ADMIN, hook.id) == hook
@@ -124,7 +118,7 @@ def test_nobody_but_administrators_may(parts: Parts) -> None:
         lambda: hooks.replay_dead(LEAD, "x"),
     )
     for call in calls:
-        with pytest.raises(Forbidden):
+        with pytest.raises(errors.Forbidden):
             call()
 
 
@@ -186,7 +180,7 @@ def test_a_repeated_request_tells_once(post: Post) -> None:
     for _ in range(3):
         post.predict("0.9", key="k")
     predictions = Predictions(FakePredictors(), *post.parts, LOTTERY)
-    with pytest.raises(IdempotencyMismatch):
+    with pytest.raises(errors.IdempotencyMismatch):
         predict_one(
             predictions, CLIENT, Document(text="0.9"), idempotency=IdempotencyKey("k", "other")
         )
@@ -385,7 +379,7 @@ def test_only_a_client_has_an_outbox(post: Post) -> None:
         lambda: post.hooks.outbox(LEAD),
         lambda: post.hooks.acknowledge(ANN, []),
     ):
-        with pytest.raises(Forbidden):
+        with pytest.raises(errors.Forbidden):
             verb()
     assert ANN.role is Role.REVIEWER
 
@@ -394,6 +388,6 @@ def test_a_call_acknowledges_a_thousand_messages_at_most(post: Post) -> None:
     acknowledge = post.hooks.acknowledge
     ids = [post.ids() for _ in range(1_001)]
     assert acknowledge(CLIENT, ids[:1_000]) == 0
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(errors.InvalidRequest) as refused:
         acknowledge(CLIENT, ids)
     assert [fault.pointer for fault in refused.value.faults] == ["/ids"]

@@ -12,15 +12,8 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import Engine, func, select
 
+from setwise.service.domain import errors
 from setwise.service.domain.callers import SYSTEM, Caller, Role
-from setwise.service.domain.errors import (
-    DuplicateModel,
-    IdempotencyMismatch,
-    LastAdmin,
-    LeaseLost,
-    StaleVersion,
-    TooManyLeases,
-)
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction
 from setwise.service.domain.reviews import ReviewKind, ReviewState
@@ -144,7 +137,7 @@ def test_an_expired_lease_goes_to_one_of_many(begin: Transactions) -> None:
     now.advance(hours=1)
     claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
     assert [one.id for one in claimed if one] == [only]
-    with pytest.raises(StaleVersion):
+    with pytest.raises(errors.StaleVersion):
         Reviews(begin, now, new_id, FakePredictors(), LOTTERY).complete(
             ADMIN, only, [], None, lost.version
         )
@@ -156,7 +149,7 @@ def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Transactio
     (who,) = reviewers(1)
 
     def window() -> str | None:
-        with suppress(TooManyLeases):
+        with suppress(errors.TooManyLeases):
             found = claim(who)
             return found and found.id
         return None
@@ -215,7 +208,7 @@ def test_of_two_bodies_under_one_key_one_is_stored_and_the_other_refused(
         try:
             key = IdempotencyKey("k", text)
             made = predict_one(predictions, CLIENT, Document(text=text), idempotency=key)
-        except IdempotencyMismatch:
+        except errors.IdempotencyMismatch:
             return "refused"
         assert made.document.text is not None
         return made.document.text
@@ -230,7 +223,7 @@ def test_of_many_changes_of_one_policy_one_wins(begin: Transactions, engine: Eng
     verb = Policies(begin, utc_now, new_id).change
 
     def replace(threshold: float) -> bool:
-        with suppress(StaleVersion):
+        with suppress(errors.StaleVersion):
             verb(ADMIN, change(threshold=threshold), FIRST_POLICY_VERSION)
             return True
         return False
@@ -246,7 +239,7 @@ def test_admins_who_revoke_each_other_leave_one(begin: Transactions) -> None:
     keys = [accounts.create_key(SYSTEM, f"admin {n}", Role.ADMIN)[0] for n in range(THREADS)]
 
     def try_to(key_id: str) -> bool:
-        with suppress(LastAdmin):
+        with suppress(errors.LastAdmin):
             accounts.revoke_key(SYSTEM, key_id)
             return True
         return False
@@ -258,7 +251,7 @@ def test_admins_who_revoke_each_other_leave_one(begin: Transactions) -> None:
 
 def test_an_artifact_that_many_add_is_registered_once(begin: Transactions, engine: Engine) -> None:
     def add() -> bool:
-        with suppress(DuplicateModel), begin() as transaction:
+        with suppress(errors.DuplicateModel), begin() as transaction:
             transaction.models.add(model("sha256:aa"))
             return True
         return False
@@ -294,7 +287,7 @@ def test_an_abandoned_job_goes_to_one_of_many_and_its_first_worker_is_fenced_off
     now.advance(seconds=60)
     (taken,) = [job for job in at_once([lambda: claim(["fit"])] * THREADS) if job]
     assert taken.token == 2
-    with pytest.raises(LeaseLost):
+    with pytest.raises(errors.LeaseLost):
         office.succeed(lost)
     office.succeed(taken)
 
