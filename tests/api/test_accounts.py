@@ -61,17 +61,6 @@ def test_refusals_name_what_is_wrong(service: Service) -> None:
     assert_problem(nobody, 404, "person-not-found")
 
 
-def test_only_administrators_see_and_change_accounts(service: Service) -> None:
-    for role in ("client", "reviewer", "lead"):
-        for path in ("/v1/admin/people", "/v1/admin/keys", "/v1/admin/audit"):
-            assert_problem(service.get(path, by=role), 403, "forbidden")
-    for role in ("client", "reviewer", "lead", "auditor"):
-        refused = service.post("/v1/admin/people", by=role, json=ANN)
-        assert_problem(refused, 403, "forbidden")
-        key = {"name": "x", "role": "admin"}
-        assert_problem(service.post("/v1/admin/keys", by=role, json=key), 403, "forbidden")
-
-
 def test_a_key_is_made_shown_once_and_revoked(service: Service) -> None:
     ends = service.clock() + timedelta(days=1)
     body = {

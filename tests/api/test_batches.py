@@ -169,13 +169,6 @@ def test_without_a_model_or_a_database_the_whole_batch_comes_later(
     assert response.headers["retry-after"]
 
 
-def test_only_those_who_predict_may_send_batches(service: Service) -> None:
-    body = {"documents": [{"text": "0.5"}]}
-    response = service.post("/v1/predictions/batch", by="reviewer", json=body)
-    assert_problem(response, 403, "forbidden")
-    assert_problem(service.post("/v1/predictions/batch", json=body), 401, "unauthenticated")
-
-
 def test_batches_count_in_the_metrics(service: Service) -> None:
     service.fix_threshold(0.9)
     _batch(service, {"text": "0.95"}, {"text": "0.95"}, {"text": ""})

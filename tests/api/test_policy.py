@@ -145,23 +145,6 @@ def test_an_unknown_model_cannot_be_activated(service: Service, wanted: str) -> 
     assert_problem(response, 404, "model-not-found")
 
 
-@pytest.mark.parametrize("role", ["client", "reviewer", "lead"])
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/v1/admin/policy"),
-        ("PUT", "/v1/admin/policy"),
-        ("GET", "/v1/admin/models"),
-        ("POST", "/v1/admin/models/x/activate"),
-    ],
-)
-def test_only_administrators_administer(
-    service: Service, role: str, method: str, path: str
-) -> None:
-    body = {"json": POLICY} if method == "PUT" else {}
-    assert_problem(service.send(method, path, by=role, **body), 403, "forbidden")
-
-
 def test_rules_hold_back_what_is_confident_and_are_named(service: Service) -> None:
     rules = [
         {"kind": "metadata", "name": "north", "field": "site", "values": ["north", 7]},

@@ -74,11 +74,6 @@ def test_an_empty_queue_has_no_content(service: Service) -> None:
     assert response.content == b""
 
 
-def test_two_reviewers_never_hold_the_same_task(service: Service, task: dict[str, Any]) -> None:
-    service.key("second", Role.REVIEWER)
-    assert service.post("/v1/reviews/claim", by="second").status_code == 204
-
-
 @pytest.mark.parametrize(
     ("labels", "agreed"), [(["b", "a"], True), (["a"], False), ([], False), (["old-code"], False)]
 )
@@ -133,25 +128,6 @@ def test_a_tag_that_names_no_version_is_refused(
         json={"labels": ["a"]},
     )
     assert_problem(response, 422, "invalid-request", "/header/If-Match")
-
-
-def test_a_reviewer_who_lost_the_lease_cannot_complete(
-    service: Service, task: dict[str, Any]
-) -> None:
-    service.key("second", Role.REVIEWER)
-    service.clock.advance(minutes=16)
-    taken = service.post("/v1/reviews/claim", by="second").json()
-    assert taken["id"] == task["id"]
-    assert_problem(_complete(service, task, ["a"]), 412, "stale-version")
-    # Not even with the present version.
-    assert_problem(_complete(service, taken, ["a"]), 409, "lease-lost")
-    assert _complete(service, taken, ["a"], by="second").status_code == 200
-
-
-def test_a_completed_task_stays_as_it_is(service: Service, task: dict[str, Any]) -> None:
-    assert _complete(service, task, ["a"]).status_code == 200
-    assert_problem(_complete(service, task, ["b"]), 409, "review-already-decided")
-    assert service.database.contents.annotations[task["id"]].labels == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -228,16 +204,6 @@ def test_a_skip_needs_a_reason(
     assert_problem(response, 422, "invalid-request", pointer)
 
 
-@pytest.mark.parametrize("action", ["heartbeat", "release", "skip"])
-def test_only_the_holder_acts_on_a_task(
-    service: Service, task: dict[str, Any], action: str
-) -> None:
-    service.key("second", Role.REVIEWER)
-    body = {"json": {"reason": "mine now"}} if action == "skip" else {}
-    response = service.post(f"/v1/reviews/{task['id']}/{action}", by="second", **body)
-    assert_problem(response, 409, "lease-lost")
-
-
 @pytest.mark.parametrize("wanted", [UNKNOWN_ID, "nonsense", "%00"])
 @pytest.mark.parametrize("action", ["", "/heartbeat", "/release", "/skip", "/complete"])
 def test_an_unknown_task_is_not_found(service: Service, wanted: str, action: str) -> None:
@@ -250,14 +216,6 @@ def test_an_unknown_task_is_not_found(service: Service, wanted: str, action: str
         **({"json": body} if body else {}),
     )
     assert_problem(response, 404, "review-not-found")
-
-
-def test_nobody_hoards_tasks(service: Service) -> None:
-    for n in range(11):
-        service.predict(f"0.{n + 1}")
-    for _ in range(10):
-        assert service.post("/v1/reviews/claim", by="reviewer").status_code == 200
-    assert_problem(service.post("/v1/reviews/claim", by="reviewer"), 409, "too-many-leases")
 
 
 def test_the_queue_is_listed_and_filtered(service: Service) -> None:
@@ -286,16 +244,6 @@ def test_the_queue_is_listed_and_filtered(service: Service) -> None:
 def test_a_bad_filter_is_refused(service: Service, query: str, pointer: str) -> None:
     response = service.get(f"/v1/reviews?{query}", by="reviewer")
     assert_problem(response, 422, "invalid-request", pointer)
-
-
-def test_a_client_sees_no_reviews(service: Service) -> None:
-    for method, path in [
-        ("GET", "/v1/reviews"),
-        ("POST", "/v1/reviews/claim"),
-        ("GET", f"/v1/reviews/{UNKNOWN_ID}"),
-        ("GET", "/v1/labels"),
-    ]:
-        assert_problem(service.send(method, path, by="client"), 403, "forbidden")
 
 
 def test_labels_are_searched_the_closest_first(service: Service) -> None:

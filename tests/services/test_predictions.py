@@ -8,7 +8,7 @@ import pytest
 
 from setwise.service.domain import errors
 from setwise.service.domain.audit_trail import PREDICTION_CREATED, Event
-from setwise.service.domain.callers import SYSTEM, Caller
+from setwise.service.domain.callers import Caller
 from setwise.service.domain.predictions import (
     Decision,
     Document,
@@ -120,13 +120,6 @@ def test_the_audit_trail_gets_numbers_and_versions_but_no_content(world: World) 
 def test_what_the_model_does_not_know_goes_to_a_person(world: World) -> None:
     made = world.predict("unknown")
     assert (made.decision, made.reason) == (Decision.REVIEW, Reason.OUT_OF_DOMAIN)
-
-
-def test_only_clients_and_administrators_predict(world: World) -> None:
-    for caller in (ANN, LEAD):
-        with pytest.raises(errors.Forbidden):
-            world.predict(caller=caller)
-    assert world.predict(caller=SYSTEM).client_id == "system"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.audit_trail import PREDICTION_CREATED
-from setwise.service.domain.callers import Caller, Role
-from setwise.service.domain.errors import Forbidden, InvalidRequest
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, HeldDecision, ReviewTask
 from setwise.service.domain.webhooks import Answer, Attempt, DeliveryState
@@ -239,10 +239,3 @@ def test_an_erased_document_takes_the_comment_of_a_decision_under_way_with_it(
 def test_a_name_that_no_document_has_is_refused(archive: Archive, name: str) -> None:
     with pytest.raises(InvalidRequest):
         archive.erase(ADMIN, name)
-
-
-@pytest.mark.parametrize("role", [role for role in Role if role is not Role.ADMIN])
-def test_only_admins_erase(archive: Archive, role: Role) -> None:
-    caller = Caller("1", "x", role)
-    with pytest.raises(Forbidden):
-        archive.erase(caller, "note-1")
