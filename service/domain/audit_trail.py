@@ -37,17 +37,8 @@ class Event:
         **detail: object,
     ) -> Self:
         """Return the event of a change that ``caller`` made to ``subject``."""
-        return cls(
-            id,
-            at,
-            caller.id,
-            caller.name,
-            action,
-            subject,
-            caller.request_id,
-            detail,
-            caller.address,
-        )
+        who = caller.id, caller.name
+        return cls(id, at, *who, action, subject, caller.request_id, detail, caller.address)
 
 
 PREDICTION_CREATED = "prediction.created"

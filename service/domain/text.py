@@ -1,11 +1,13 @@
-"""Text and JSON that the service can store, and ids."""
+"""Text and JSON that the service can store, ids, and pages of lists."""
 
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Generic, TypeVar
 
-from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.errors import FieldFault, InvalidRequest
 
 DEEPEST_NESTING = 20
 """Levels of objects and arrays in metadata; deeper ones overflow some parsers."""
@@ -127,3 +129,35 @@ def id_earlier(than: str, by: timedelta) -> str:
 def _first_id(milliseconds: int) -> str:
     digits = f"{milliseconds:012x}"
     return f"{digits[:8]}-{digits[8:]}-7000-8000-000000000000"
+
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Page(Generic[_Item]):
+    """One page of a list.
+
+    ``next_after`` is the id after which the next page starts, None at the end.
+    """
+
+    items: tuple[_Item, ...]
+    next_after: str | None
+
+
+LONGEST_PAGE = 200
+"""Most items in a page; a page is read and sent whole."""
+
+
+def check_page(after: str | None, limit: int) -> None:
+    """Raise `InvalidRequest` if the limit or the id is invalid.
+
+    ``after``: Id of the last item of the page before; None for the first page.
+    ``limit``: Most items wanted, from 1 to 200.
+    """
+    if not 1 <= limit <= LONGEST_PAGE:
+        fault = FieldFault("/limit", f"is {limit}; it must lie between 1 and {LONGEST_PAGE}")
+        raise InvalidRequest("The limit of the list is out of range.", [fault])
+    if after is not None and not is_id(after):
+        fault = FieldFault("/cursor", "is not a cursor that this service gave out")
+        raise InvalidRequest("The cursor of the list is wrong; start without one.", [fault])

@@ -24,7 +24,7 @@ from setwise.service.services.analysis.noise import (
     report_noise,
     share_shown,
 )
-from setwise.service.services.recording import Recorded
+from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
 
 

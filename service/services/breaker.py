@@ -31,7 +31,7 @@ from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.webhooks import policy_tripped
-from setwise.service.services.recording import Recorded
+from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
 
 MOST_AUDITS = 2_000

@@ -17,11 +17,11 @@ from setwise.service.domain.certification import (
 )
 from setwise.service.domain.errors import CertificationNotFound, ModelUnavailable, StaleVersion
 from setwise.service.domain.jobs import Job, JobFilter
-from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.text import Page, check_page
 from setwise.service.services.analysis.plans import Arrivals, Pace, Planned, PlanRequest, planned
+from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.policy import adopt
-from setwise.service.services.recording import Recorded
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 

@@ -37,6 +37,7 @@ from setwise.service.domain.jobs import Job, job_folder, result_folder, upload_f
 from setwise.service.domain.predictions import IdempotencyKey, Prediction, Submission
 from setwise.service.domain.reports import Span
 from setwise.service.domain.text import text_faults
+from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import FileStore, Progress, Sink
 from setwise.service.services.predictions import (
     LONGEST_IDEMPOTENCY_KEY,
@@ -44,7 +45,6 @@ from setwise.service.services.predictions import (
     disclose_all,
     visible_to,
 )
-from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
 SCORING = "scoring"

@@ -19,12 +19,11 @@ from setwise.service.domain.jobs import (
     job_folder,
     result_folder,
 )
-from setwise.service.domain.paging import Page, check_page
-from setwise.service.domain.text import is_id
+from setwise.service.domain.text import Page, check_page, is_id
 from setwise.service.services import files
+from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import FileStore
 from setwise.service.services.predictions import disclose_all
-from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
 JOB_LEASE = timedelta(seconds=60)

@@ -8,11 +8,11 @@ from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally, compared
-from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
+from setwise.service.domain.text import Page, check_page
+from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import ArtifactStore, ModelLoader, Predictor, Progress
 from setwise.service.services.predictions import disclose
-from setwise.service.services.recording import Recorded
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 

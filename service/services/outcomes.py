@@ -8,8 +8,8 @@ from setwise.service.domain.errors import InvalidRequest, PredictionNotFound
 from setwise.service.domain.outcomes import Outcome, outcome_faults, sent_labels
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.webhooks import document_corrected
+from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.predictions import disclose_one, visible_to
-from setwise.service.services.recording import Recorded
 from setwise.service.stores.outcomes import OutcomeRaced
 from setwise.service.stores.transaction import Transaction
 

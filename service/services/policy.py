@@ -17,7 +17,7 @@ from setwise.service.domain.reports import Evidence
 from setwise.service.domain.rules import Rule, read_rules
 from setwise.service.services.analysis.advice import Advice, advise, misses, warning
 from setwise.service.services.analysis.forecast import PREVIEWED, Forecast, in_force, over
-from setwise.service.services.recording import Recorded
+from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
 
 

@@ -8,7 +8,6 @@ from datetime import datetime
 from setwise.service.domain import errors
 from setwise.service.domain.audits import AuditRole, Lottery
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.policy import Derivation, RoutingPolicy
 from setwise.service.domain.predictions import (
     Decision,
@@ -19,7 +18,7 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import Page, check_page, text_faults
 from setwise.service.domain.webhooks import Message, auto_sent
 from setwise.service.services.ports import PredictorSource
 from setwise.service.stores.database import Clock, NewId

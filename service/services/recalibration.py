@@ -17,7 +17,6 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.models import ModelVersion
-from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.recalibration import (
     EXACT,
     Activate,
@@ -37,10 +36,11 @@ from setwise.service.domain.recalibration import (
     verdict,
 )
 from setwise.service.domain.reviews import Annotation
+from setwise.service.domain.text import Page, check_page
 from setwise.service.services.analysis.rates import ReportedRates
+from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.certification import Attempt, Certifications
 from setwise.service.services.ports import CalibratorLoader, CalibratorStore, ModelLoader
-from setwise.service.services.recording import Recorded
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 

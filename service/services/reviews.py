@@ -13,7 +13,6 @@ from setwise.service.domain import errors
 from setwise.service.domain.audits import Lottery
 from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.outcomes import sent_labels
-from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.predictions import Prediction, Reason, TermWeight
 from setwise.service.domain.reviews import (
     Annotation,
@@ -30,10 +29,11 @@ from setwise.service.domain.reviews import (
     skip_reason_faults,
 )
 from setwise.service.domain.rules import constraints_broken
+from setwise.service.domain.text import Page, check_page
 from setwise.service.domain.webhooks import document_corrected, review_completed
+from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import PredictorSource
 from setwise.service.services.predictions import disclose, disclose_one
-from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
 LEASE = timedelta(minutes=15)

@@ -15,9 +15,9 @@ from setwise.service.domain.files import GZIP_MAGIC
 from setwise.service.domain.jobs import Job, result_folder, upload_folder
 from setwise.service.domain.predictions import Decision
 from setwise.service.domain.text import is_id
+from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.services.ports import FileStore, Progress
-from setwise.service.services.recording import Recorded
 
 ERASE_TRACES = "erase_traces"
 """Kind of the jobs that remove an erased document from files and logs."""

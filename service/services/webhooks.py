@@ -13,8 +13,7 @@ from datetime import timedelta
 
 from setwise.service.domain import errors
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.paging import Page, check_page
-from setwise.service.domain.text import is_id
+from setwise.service.domain.text import Page, check_page, is_id
 from setwise.service.domain.webhooks import (
     GONE,
     Answer,
@@ -30,8 +29,8 @@ from setwise.service.domain.webhooks import (
     SigningSecret,
     signing_secret,
 )
+from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.predictions import disclose_one
-from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
 SECRET_GRACE = timedelta(hours=24)

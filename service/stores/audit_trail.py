@@ -16,8 +16,7 @@ from setwise.service.domain.audit_trail import (
     Origin,
     prediction_created,
 )
-from setwise.service.domain.paging import Page
-from setwise.service.domain.text import is_id
+from setwise.service.domain.text import Page, is_id
 from setwise.service.stores.store import Store, page_of, row_of
 from setwise.service.stores.tables import audit_events, predictions
 

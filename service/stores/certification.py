@@ -15,10 +15,9 @@ from setwise.service.domain.certification import (
     Score,
     Scorer,
 )
-from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import Prediction, Reason
 from setwise.service.domain.recalibration import calibrator_version
-from setwise.service.domain.text import is_id
+from setwise.service.domain.text import Page, is_id
 from setwise.service.stores.models import ModelStore
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.recalibration import CalibrationStore, made_by, made_by_model

@@ -19,11 +19,10 @@ from sqlalchemy import (
 
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.outcomes import Outcome
-from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import Calibration, Noise, ReviewedPrediction, Serving
 from setwise.service.domain.reviews import Annotation
-from setwise.service.domain.text import id_earlier, is_id
+from setwise.service.domain.text import Page, id_earlier, is_id
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import (

@@ -20,7 +20,6 @@ from sqlalchemy import (
 )
 
 from setwise.service.domain.errors import StaleVersion
-from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import Prediction, Reason
 from setwise.service.domain.reviews import (
     Annotation,
@@ -32,7 +31,7 @@ from setwise.service.domain.reviews import (
     Skip,
     rival_answers,
 )
-from setwise.service.domain.text import is_id
+from setwise.service.domain.text import Page, is_id
 from setwise.service.stores.column_types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.store import Store, of_row, page_of, row_of

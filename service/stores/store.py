@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, cast
 from sqlalchemy import Connection, RowMapping, Select, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
-from setwise.service.domain.paging import Page
+from setwise.service.domain.text import Page
 
 Value = TypeVar("Value")
 

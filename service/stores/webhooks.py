@@ -18,8 +18,7 @@ from sqlalchemy import (
 )
 
 from setwise.service.domain.errors import StaleVersion
-from setwise.service.domain.paging import Page
-from setwise.service.domain.text import is_id
+from setwise.service.domain.text import Page, is_id
 from setwise.service.domain.webhooks import (
     Answer,
     Attempt,

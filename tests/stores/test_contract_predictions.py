@@ -7,7 +7,6 @@ import pytest
 from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.audits import AuditRole, Selection
 from setwise.service.domain.callers import Caller, Role
-from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import (
     Decision,
     Document,
@@ -18,6 +17,7 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.domain.reports import Span
+from setwise.service.domain.text import Page
 from setwise.service.services.predictions import Predictions
 from setwise.service.stores.predictions import IdempotencyKeyTaken
 from setwise.service.stores.transaction import Transactions

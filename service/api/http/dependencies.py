@@ -24,7 +24,7 @@ from setwise.service.api.http.limits import KeyLimitReached, KeyLimits
 from setwise.service.api.schemas import Paged
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import Unauthenticated
-from setwise.service.domain.paging import Page
+from setwise.service.domain.text import Page
 from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
 from setwise.service.sign_in.oidc import OpenIdConnect
