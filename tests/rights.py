@@ -204,7 +204,7 @@ RIGHTS = (
 )
 
 BY_BODY = "POST /v1/jobs/export"
-"""What is exported decides; tests/services/test_job_rights.py has its table."""
+"""What is exported decides; tests/services/test_jobs_rights.py has its table."""
 
 OPEN = "GET /healthz GET /readyz"
 """Anybody may."""
