@@ -9,7 +9,8 @@ import shutil
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -68,17 +69,11 @@ class FolderOrObjectStore:
         Raises `InvalidRequest` if it is not a valid artifact.
         """
         _verified(source)  # before copying: a wrong folder may be large
-        incoming = self._local / f".incoming-{self._new_id()}"
-        self._local.mkdir(parents=True, exist_ok=True)
-        try:
+        with self._incoming() as incoming:
             shutil.copytree(source, incoming)
             predictor = _verified(incoming)  # verify what is actually stored
             location = f"{predictor.version}-{predictor.calibrator_version}"
-            if self._remote:
-                self._upload(incoming, location)
-            self._keep(incoming, location, _verified)
-        finally:
-            shutil.rmtree(incoming, ignore_errors=True)
+            self._store(incoming, location, _verified)
         return ModelVersion(
             id=self._new_id(),
             version=predictor.version,
@@ -94,24 +89,18 @@ class FolderOrObjectStore:
         Raises `InvalidRequest` if it is not a ZIP file, is too large, or contains no valid
         artifact.
         """
-        folder = self._local / f".unpacked-{self._new_id()}"
-        try:
+        with self._incoming() as folder:
             _unpack(archive, folder)
             manifests = sorted(folder.rglob(MANIFEST), key=lambda path: len(path.parts))
             return self.add(str(manifests[0].parent if manifests else folder))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def load(self, location: str) -> "SetPredictor":
         """Return the model at ``location``, downloaded first from a remote store.
 
         Raises `ModelUnavailable` if it is missing or damaged.
         """
-        folder = self._local / location
         try:
-            if self._remote and not _is_sound(folder, _verified):
-                self._download(location, _verified)
-            return _verified(folder)
+            return _verified(self._folder(location, _verified))
         except (errors.InvalidRequest, OSError) as error:
             raise errors.ModelUnavailable(
                 f"The model {location} cannot be loaded: {error}"
@@ -122,15 +111,9 @@ class FolderOrObjectStore:
         from setwise.models.storage.recalibrations import load_recalibration, save_recalibration
 
         location = f"{CALIBRATORS}/{kept.model_version}-{kept.version}"
-        incoming = self._local / f".incoming-{self._new_id()}"
-        self._local.mkdir(parents=True, exist_ok=True)
-        try:
+        with self._incoming() as incoming:
             save_recalibration(kept, incoming)
-            if self._remote:
-                self._upload(incoming, location)
-            self._keep(incoming, location, load_recalibration)
-        finally:
-            shutil.rmtree(incoming, ignore_errors=True)
+            self._store(incoming, location, load_recalibration)
         return location
 
     def load_calibrator(self, location: str) -> "KeptRecalibration":
@@ -141,11 +124,8 @@ class FolderOrObjectStore:
         from setwise.models.storage.recalibrations import load_recalibration
         from setwise.models.storage.sealed_folder import ArtifactError
 
-        folder = self._local / location
         try:
-            if self._remote and not _is_sound(folder, load_recalibration):
-                self._download(location, load_recalibration)
-            return load_recalibration(folder)
+            return load_recalibration(self._folder(location, load_recalibration))
         except (ArtifactError, OSError) as error:
             raise errors.CalibrationDamaged(
                 f"The calibrator {location} cannot be loaded: {error}"
@@ -159,15 +139,34 @@ class FolderOrObjectStore:
         from setwise.models.storage.artifacts import read_calibration_rows
         from setwise.models.storage.sealed_folder import ArtifactError
 
-        folder = self._local / model.location
         try:
-            if self._remote and not _is_sound(folder, read_calibration_rows):
-                self._download(model.location, _verified)
-            return read_calibration_rows(folder)
+            return read_calibration_rows(self._folder(model.location, _verified))
         except (ArtifactError, errors.InvalidRequest, OSError) as error:
             raise errors.ModelDamaged(
                 f"The model {model.location} cannot be read: {error}"
             ) from error
+
+    @contextmanager
+    def _incoming(self) -> Iterator[Path]:
+        """Yield a new folder's name, which is gone after the block."""
+        self._local.mkdir(parents=True, exist_ok=True)
+        folder = self._local / f".incoming-{self._new_id()}"
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _folder(self, location: str, check: Check) -> Path:
+        """Return a local folder, downloaded first from a remote store."""
+        folder = self._local / location
+        if self._remote and not _is_sound(folder, check):
+            self._download(location, check)
+        return folder
+
+    def _store(self, incoming: Path, location: str, check: Check) -> None:
+        if self._remote:
+            self._upload(incoming, location)
+        self._keep(incoming, location, check)
 
     def _keep(self, incoming: Path, location: str, check: Check) -> None:
         target = self._local / location
@@ -194,9 +193,8 @@ class FolderOrObjectStore:
             self._files.put_file(str(path), target)
 
     def _download(self, location: str, check: Check) -> None:
-        incoming = self._local / f".incoming-{self._new_id()}"
-        incoming.mkdir(parents=True)
-        try:
+        with self._incoming() as incoming:
+            incoming.mkdir()
             for address in self._files.find(f"{self._root}/{location}"):
                 relative = address.rsplit(f"/{location}/", 1)[1]
                 target = incoming / relative
@@ -204,8 +202,6 @@ class FolderOrObjectStore:
                 self._files.get_file(address, str(target))
             check(incoming)  # an incomplete artifact must not stay in the cache
             self._keep(incoming, location, check)
-        finally:
-            shutil.rmtree(incoming, ignore_errors=True)
 
 
 _UNREADABLE = (
