@@ -96,6 +96,7 @@ class Throttle:
             counts = [(rule, transaction.attempts.lock(key, now)) for key, rule in rules]
             if any(rule.exhausted(count, now) for rule, count in counts):
                 if unless_exhausted:
+                    transaction.roll_back()
                     return False
                 raise TooManyRequests(locked, retry_after_s=REMEMBERED.total_seconds())
             wait = max(rule.wait(count, now).total_seconds() for rule, count in counts)

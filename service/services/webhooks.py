@@ -332,6 +332,7 @@ class Webhooks(Recorded):
         with self.begin() as transaction:
             now = self.now()
             if not transaction.outbox.mark_routed([message.id for message in messages], now):
+                transaction.roll_back()
                 return 0
             # Read after marking: otherwise a new endpoint could miss messages written after it.
             endpoints = transaction.endpoints.all()

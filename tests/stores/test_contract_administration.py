@@ -45,6 +45,7 @@ def test_a_policy_that_was_rolled_back_is_not_in_force(begin: Transactions) -> N
     with begin() as transaction:
         transaction.policies.add(policy(5), replacing=before.version)
         assert transaction.policies.current() == policy(5)
+        transaction.roll_back()
     assert current(begin) == before
 
 

@@ -94,6 +94,7 @@ def test_a_router_learns_that_another_one_was_faster(begin: Transactions) -> Non
     assert mark_routed(begin, *told[:2])
     with begin() as transaction:
         assert not transaction.outbox.mark_routed([one.id for one in told[1:]], START)
+        transaction.roll_back()
     assert unrouted(begin) == [told[2]]
 
 
@@ -107,9 +108,10 @@ def test_the_oldest_are_marked_without_being_named(begin: Transactions) -> None:
         assert unrouted(begin) == (told[3:] if marked == 2 else [])
 
 
-def test_a_message_that_is_not_committed_is_not_there(begin: Transactions) -> None:
+def test_a_message_that_is_rolled_back_is_not_there(begin: Transactions) -> None:
     with begin() as transaction:
         transaction.outbox.add(message())
+        transaction.roll_back()
     assert unrouted(begin) == []
 
 

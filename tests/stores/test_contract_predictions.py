@@ -58,9 +58,10 @@ def test_what_is_not_there_is_not_found(begin: Transactions) -> None:
         assert [transaction.predictions.get(name) for name in MISSING] == [None] * len(MISSING)
 
 
-def test_nothing_is_stored_without_a_commit(begin: Transactions) -> None:
+def test_nothing_is_stored_after_a_rollback(begin: Transactions) -> None:
     with begin() as transaction:
         add_predictions(transaction, prediction())
+        transaction.roll_back()
     assert listed(begin) == Page((), None)
 
 
