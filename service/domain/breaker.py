@@ -48,6 +48,11 @@ class WatchedAudit(NamedTuple):
         None until the audit ends.
     document : Identity
         Which document it is.
+    answered : bool
+        Whether an auditor has answered.
+    reread_rate : float or None
+        Probability with which a lead reads it although the auditor agreed; None unless the auditor
+        agreed and it was drawn for that.
     """
 
     prediction_id: str
@@ -56,34 +61,55 @@ class WatchedAudit(NamedTuple):
     right: bool | None
     finished_at: datetime | None
     document: Identity
+    answered: bool = False
+    reread_rate: float | None = None
 
     def overdue(self, read_by: datetime) -> bool:
         """Return whether it is unfinished, though predicted before ``read_by``."""
         return self.right is None and self.predicted_at <= read_by
 
-    def counts_as_right(self, read_by: datetime) -> bool:
-        """Return how the detector bets on it.
+    @property
+    def reread(self) -> bool:
+        """Whether a lead has read it although the auditor agreed."""
+        return self.reread_rate is not None and self.right is not None
+
+    @property
+    def overlooked(self) -> bool:
+        """Whether a lead found wrong what the auditor agreed with."""
+        return self.reread_rate is not None and self.right is False
+
+    def errors(self, read_by: datetime) -> float:
+        """Return the number of errors that the detector counts it for.
+
+        An agreement that a lead finds wrong stands for all those that were not drawn: one in ten
+        drawn, it counts for ten errors. So errors that auditors overlook count in full on average.
 
         An audit that finds a fault takes longer, because a lead decides on it. In the order in
         which audits end, faults would come in clusters, and the detector's bound would not hold.
         It therefore takes audits in the order of the predictions, and unfinished ones as right: a
         fault found later only raises the statistic, so the bound holds. It must not wait for ever,
-        or what nobody reads would hide a fault: an overdue audit counts as wrong.
+        or what nobody reads would hide a fault: an overdue audit counts as wrong, and an overdue
+        second reading as if it had found the set wrong.
         """
-        return self.right is True or (self.right is None and not self.overdue(read_by))
+        if self.right is True or (self.right is None and not self.overdue(read_by)):
+            return 0.0
+        return 1.0 if self.reread_rate is None else 1.0 / self.reread_rate
 
 
 def one_for_each_document(audits: Sequence[WatchedAudit]) -> list[WatchedAudit]:
     """Return one audit of each document, in the order in which documents first came.
 
-    Copies are right or wrong together: a bet on each would not be a fair one.
+    Copies are right or wrong together: a bet on each would not be a fair one. The first copy with
+    an answer counts. The first that ends would more often be one that no lead is to read.
     """
     documents = []
     for places in without_copies([one.document for one in audits]):
         copies = [audits[place] for place in places]
-        ended = next((one for one in copies if one.right is not None), copies[0])
         first = copies[0]
-        documents.append(first._replace(right=ended.right, finished_at=ended.finished_at))
+        read = next((one for one in copies if one.answered or one.right is not None), first)
+        documents.append(
+            read._replace(prediction_id=first.prediction_id, predicted_at=first.predicted_at)
+        )
     return documents
 
 
@@ -271,6 +297,8 @@ class Watch:
             "audits": len(said),
             "right": said.count(True),
             "wrong": said.count(False),
+            "reread": sum(audit.reread for audit in self.audits),
+            "overlooked": sum(audit.overlooked for audit in self.audits),
             "unfinished": said.count(None),
             "overdue": sum(audit.overdue(self.read_by) for audit in self.audits),
             "copies": self.copies,
@@ -279,6 +307,7 @@ class Watch:
     def drift_evidence(self, place: int) -> Mapping[str, object]:
         """Return the evidence for a trip at the audit at ``place``."""
         symbols = {True: "1", False: "0", None: "?"}
+        errors = [audit.errors(self.read_by) for audit in self.audits]
         return {
             **self.counts(),
             "target_accuracy": self.policy.target_accuracy,
@@ -292,6 +321,8 @@ class Watch:
                 "-" if audit.overdue(self.read_by) else symbols[audit.right]
                 for audit in self.audits
             ),
+            # What counts for more than one error: second readings of agreements.
+            "errors": {str(place): count for place, count in enumerate(errors) if count > 1.0},
         }
 
     def staleness_evidence(self, freshness: Freshness) -> Mapping[str, object]:

@@ -264,7 +264,7 @@ def _look(transaction: Transaction, rule: BreakerRule, now: datetime) -> Watch:
     overdue = transaction.breakers.overdue_since(scorer, after=after, read_by=read_by)
     same_target = [one for one in found if one.target_accuracy == policy.target_accuracy]
     audits = one_for_each_document(same_target)
-    bets = [one.counts_as_right(read_by) for one in audits]
+    errors = [one.errors(read_by) for one in audits]
     return Watch(
         policy=policy,
         scorer=scorer,
@@ -272,7 +272,7 @@ def _look(transaction: Transaction, rule: BreakerRule, now: datetime) -> Watch:
         read_by=read_by,
         audits=tuple(audits),
         copies=len(same_target) - len(audits),
-        path=tuple(drift_statistic(bets, policy.target_accuracy).tolist()),
+        path=tuple(drift_statistic(errors, policy.target_accuracy).tolist()),
         last_finished_at=finished,
         overdue_since=overdue,
         unvouched=_unvouched(transaction, rule, scorer, finished if overdue is None else overdue)
@@ -283,8 +283,8 @@ def _look(transaction: Transaction, rule: BreakerRule, now: datetime) -> Watch:
 
 def _found_wrong_often(seen: Watch) -> bool:
     """Return whether the audits raise the alarm without the overdue ones."""
-    bets = [one.right is not False for one in seen.audits]
-    path = drift_statistic(bets, seen.policy.target_accuracy)
+    errors = [one.errors(seen.read_by) if one.right is False else 0.0 for one in seen.audits]
+    path = drift_statistic(errors, seen.policy.target_accuracy)
     return bool((path >= seen.run_length).any())
 
 

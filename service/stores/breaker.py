@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from sqlalchemy import (
+    Alias,
     ColumnElement,
     Connection,
     RowMapping,
@@ -47,10 +48,7 @@ _RESTS_ON_AUDITS = or_(
     routing_policies.c.certification_rate > 0,
 )
 _BY_POLICY = routing_policies.c.version == predictions.c.policy_version
-_ENDS_AUDIT = or_(
-    annotations.c.kind == ReviewKind.ADJUDICATION.value,
-    and_(annotations.c.kind == ReviewKind.AUDIT.value, annotations.c.settles),
-)
+_SAID, _DECIDED = annotations.alias("said"), annotations.alias("decided")
 _WITH_RESET = select(breaker_trips, breaker_resets).outerjoin(
     breaker_resets, breaker_resets.c.trip_id == breaker_trips.c.id
 )
@@ -70,26 +68,31 @@ class BreakerStore:
         after : str or None
             Return only predictions with greater ids.
         """
-        column = predictions.c
+        column, said, decided = predictions.c, _SAID.c, _DECIDED.c
         newest = (
             select(
                 column.id,
                 column.created_at,
                 routing_policies.c.target_accuracy,
-                annotations.c.agreed,
-                annotations.c.created_at,
+                routing_policies.c.gold_reread_rate,
                 column.client_id,
-                func.coalesce(column.document_id, cast(column.id, Text)),
+                func.coalesce(column.document_id, cast(column.id, Text)).label("name"),
                 column.draw,
+                said.agreed.label("agreed"),
+                said.settles,
+                said.created_at.label("said_at"),
+                decided.agreed.label("right"),
+                decided.created_at.label("decided_at"),
             )
             .join(routing_policies, _BY_POLICY)
-            .outerjoin(annotations, and_(annotations.c.prediction_id == column.id, _ENDS_AUDIT))
+            .outerjoin(_SAID, _about(_SAID, ReviewKind.AUDIT))
+            .outerjoin(_DECIDED, _about(_DECIDED, ReviewKind.ADJUDICATION))
             .where(_watched(scorer, after))
             .order_by(column.id.desc())
             .limit(limit)
         )
         rows = self._connection.execute(newest)
-        return [WatchedAudit(*row[:5], Identity(*row[5:])) for row in rows][::-1]
+        return [_to_watched(row) for row in rows.mappings()][::-1]
 
     def overdue_since(
         self, scorer: Scorer, *, after: str | None, read_by: datetime
@@ -253,6 +256,27 @@ def _watched(scorer: Scorer, after: str | None) -> ColumnElement[bool]:
         _made_by(scorer),
         or_(column.decision == Decision.AUTO.value, column.reason == Reason.AUDIT.value),
         true() if after is None else column.id > after,
+    )
+
+
+def _about(said: Alias, kind: ReviewKind) -> ColumnElement[bool]:
+    return and_(said.c.prediction_id == predictions.c.id, said.c.kind == kind.value)
+
+
+def _to_watched(row: RowMapping) -> WatchedAudit:
+    decided = row["right"] is not None
+    final = bool(row["settles"]) and not decided
+    # An agreement that does not end the audit was drawn for a lead.
+    reread = bool(row["agreed"]) and not row["settles"]
+    return WatchedAudit(
+        prediction_id=row["id"],
+        predicted_at=row["created_at"],
+        target_accuracy=row["target_accuracy"],
+        right=row["right"] if decided else row["agreed"] if final else None,
+        finished_at=row["decided_at"] if decided else row["said_at"] if final else None,
+        document=Identity(row["client_id"], row["name"], row["draw"]),
+        answered=row["agreed"] is not None,
+        reread_rate=(row["gold_reread_rate"] or 1.0) if reread else None,
     )
 
 

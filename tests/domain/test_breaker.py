@@ -56,15 +56,35 @@ def test_only_what_the_policy_would_send_is_watched(
 
 
 @pytest.mark.parametrize(
-    ("right", "predicted_days_ago", "counts_as_right"),
-    [(True, 9, True), (False, 1, False), (None, 6.9, True), (None, 7, False)],
+    ("right", "predicted_days_ago", "errors"),
+    [(True, 9, 0.0), (False, 1, 1.0), (None, 6.9, 0.0), (None, 7, 1.0)],
 )
 def test_an_unfinished_audit_counts_as_right_until_it_is_overdue(
-    right: bool | None, predicted_days_ago: float, counts_as_right: bool
+    right: bool | None, predicted_days_ago: float, errors: float
 ) -> None:
     predicted_at = START - predicted_days_ago * DAY
     audit = WatchedAudit("id", predicted_at, 0.9, right, None, Identity("a", "1", 0.5))
-    assert audit.counts_as_right(START - READING_TIME) is counts_as_right
+    assert audit.errors(START - READING_TIME) == errors
+
+
+@pytest.mark.parametrize(
+    ("right", "predicted_days_ago", "errors"),
+    [(True, 9, 0.0), (False, 1, 8.0), (None, 6.9, 0.0), (None, 7, 8.0)],
+)
+def test_an_agreement_read_again_counts_for_those_that_were_not(
+    right: bool | None, predicted_days_ago: float, errors: float
+) -> None:
+    predicted_at = START - predicted_days_ago * DAY
+    document = Identity("a", "1", 0.5)
+    audit = WatchedAudit("id", predicted_at, 0.9, right, None, document, True, 0.125)
+    assert audit.errors(START - READING_TIME) == errors
+
+
+def test_of_copies_the_first_with_an_answer_counts_although_a_lead_is_to_read_it() -> None:
+    document = Identity("a", "1", 0.5)
+    waits = WatchedAudit("1", START, 0.9, None, None, document, True, 0.1)
+    ended = WatchedAudit("2", START + DAY, 0.9, True, START + DAY, document, True)
+    assert one_for_each_document([waits, ended]) == [waits]
 
 
 def test_copies_of_a_document_are_one_bet_placed_with_the_first() -> None:

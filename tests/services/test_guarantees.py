@@ -98,8 +98,8 @@ def test_audits_that_are_read_in_time_prove_a_good_threshold() -> None:
     assert found >= 18
 
 
-def bets(right: Sequence[bool], finished: Sequence[bool], now: datetime) -> list[bool]:
-    """Return the detector's bets on audits, ten a day from the start."""
+def errors(right: Sequence[bool], finished: Sequence[bool], now: datetime) -> list[float]:
+    """Return the errors that the detector counts, of ten audits a day from the start."""
     watched = [
         WatchedAudit(
             "id",
@@ -112,7 +112,7 @@ def bets(right: Sequence[bool], finished: Sequence[bool], now: datetime) -> list
         for place, (good, done) in enumerate(zip(right, finished, strict=True))
         if (at := START + timedelta(days=place / 10)) <= now
     ]
-    return [one.counts_as_right(now - READING_TIME) for one in watched]
+    return [one.errors(now - READING_TIME) for one in watched]
 
 
 def test_the_breaker_finds_a_drop_though_half_of_the_audits_are_never_read() -> None:
@@ -122,7 +122,7 @@ def test_the_breaker_finds_a_drop_though_half_of_the_audits_are_never_read() -> 
         right = random.random(300) < 0.85
         finished = random.random(300) < 0.5
         now = START + timedelta(days=30)
-        found += drift_statistic(bets(right.tolist(), finished.tolist(), now), TARGET).max() >= 5000
+        found += drift_statistic(errors(right.tolist(), finished.tolist(), now), TARGET).max() >= 5000
     assert found == 20
 
 
@@ -137,7 +137,7 @@ def test_audits_that_are_read_in_time_raise_no_more_false_alarms_than_promised()
             taken = np.where(right, 1.0, 6.0)
             finished = np.arange(400) / 10 + taken <= day
             path = drift_statistic(
-                bets(right.tolist(), finished.tolist(), START + timedelta(days=day)), TARGET
+                errors(right.tolist(), finished.tolist(), START + timedelta(days=day)), TARGET
             )
             alarm |= bool(path.max(initial=0.0) >= 2000)
         alarms += alarm
@@ -155,6 +155,54 @@ def test_documents_that_come_twice_raise_no_more_false_alarms_than_promised() ->
             for place, good in enumerate(right.tolist())
             for _ in range(2)
         ]
-        single = [one.right is True for one in one_for_each_document(twice)]
+        single = [one.right is not True for one in one_for_each_document(twice)]
         alarms += bool(drift_statistic(single, TARGET).max() >= 2000)
     assert alarms <= 100 * 400 / 2000
+
+
+def weeks_below_target(random: np.random.Generator, reread_rate: float, beta: float) -> int:
+    """Return how many of 15 weeks are sent below the target, 80 audits in each.
+
+    From week 9 on auditors overlook a share ``beta`` of the errors, from week 12 on .84 is right.
+    """
+    week = np.repeat(np.arange(1, 27), 80)
+    right = random.random(len(week)) < np.where(week < 12, 0.97, 0.84)
+    agreed = right | ((week >= 9) & (random.random(len(week)) < beta))
+    reread = agreed & (random.random(len(week)) < reread_rate)
+    watched = [
+        WatchedAudit(
+            prediction_id="id",
+            predicted_at=START,
+            target_accuracy=TARGET,
+            right=bool(good if again or not says else True),
+            finished_at=START,
+            document=Identity("a", f"{place}", None),
+            answered=True,
+            reread_rate=reread_rate if again else None,
+        )
+        for place, (good, says, again) in enumerate(zip(right, agreed, reread, strict=True))
+    ]
+    path = drift_statistic([one.errors(READ_BY) for one in watched], TARGET)
+    alarms = np.flatnonzero(path >= 5000)
+    stopped = week[alarms[0]] if len(alarms) else 27
+    return int(np.clip(stopped - 12, 0, 15))
+
+
+def test_a_drop_that_auditors_overlook_is_found_by_what_leads_read_again() -> None:
+    random = np.random.default_rng(26)
+    below = [weeks_below_target(random, reread_rate=0.2, beta=0.99) for _ in range(20)]
+    assert float(np.median(below)) <= 5
+    assert max(below) <= 12
+
+
+def test_overlooked_errors_raise_no_more_false_alarms_than_promised() -> None:
+    # At exactly the target, of 400 audits; half of the errors are overlooked.
+    random = np.random.default_rng(27)
+    alarms = 0
+    for _ in range(200):
+        wrong = random.random(400) < 1.0 - TARGET
+        overlooked = wrong & (random.random(400) < 0.5)
+        again = random.random(400) < 0.1
+        weights = np.where(overlooked, np.where(again, 10.0, 0.0), wrong)
+        alarms += bool(drift_statistic(weights, TARGET).max() >= 2000)
+    assert alarms <= 200 * 400 / 2000
