@@ -66,6 +66,10 @@ class Cell(NamedTuple):
         Sum of their confidences.
     split : float or None
         The greatest requested threshold that they reach, if any; some lie within a step.
+    reread : bool or None
+        Whether a lead has read them although the auditors agreed; None unless auditors agreed.
+    reread_rate : float or None
+        Probability with which agreements were drawn for that; None unless auditors agreed.
     """
 
     day: date | None
@@ -78,6 +82,8 @@ class Cell(NamedTuple):
     documents: int
     confidence: float
     split: float | None = None
+    reread: bool | None = None
+    reread_rate: float | None = None
 
     @property
     def least(self) -> float:
@@ -119,7 +125,7 @@ class CheckedSet(NamedTuple):
 
     Attributes
     ----------
-    inclusion_probability, said, told
+    inclusion_probability, said, told, reread, reread_rate
         As in `Cell`.
     labels, truth : tuple of str
         The predicted set, and the right one by the last outcome or, without one, by a person.
@@ -136,6 +142,8 @@ class CheckedSet(NamedTuple):
     labels: tuple[str, ...]
     truth: tuple[str, ...]
     documents: int = 1
+    reread: bool | None = None
+    reread_rate: float | None = None
 
     @property
     def right(self) -> bool:
@@ -166,7 +174,7 @@ class Evidence:
     ----------
     sent : bool
         Whether it was sent without a person.
-    inclusion_probability, said, told
+    inclusion_probability, said, told, reread, reread_rate
         As in `Cell`.
     labels, metadata
         Empty unless requested.
@@ -182,6 +190,8 @@ class Evidence:
     labels: Sequence[str] = ()
     metadata: Mapping[str, object] = field(default_factory=dict)
     documents: int = 1
+    reread: bool | None = None
+    reread_rate: float | None = None
 
     @property
     def least(self) -> float:

@@ -12,15 +12,14 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import verdict
 from setwise.service.domain.reports import STEPS, Backlog, Cell, confident, standing
 from setwise.service.domain.reviews import ReviewState
+from setwise.service.services.analysis.accuracy import Share, share
 from setwise.service.services.analysis.advice import Advice, advise, warning
 from setwise.service.services.analysis.forecast import (
     MOST_DOCUMENTS,
     Forecast,
-    Share,
     forecasts,
     in_force,
     over,
-    share,
 )
 from setwise.service.services.analysis.mistakes import Mistakes, mistakes
 from setwise.service.services.analysis.over_time import Pace, Queue, Row, over_time, queue

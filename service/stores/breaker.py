@@ -4,9 +4,9 @@ from datetime import datetime
 from typing import TypeVar
 
 from sqlalchemy import (
-    Alias,
     ColumnElement,
     Connection,
+    FromClause,
     RowMapping,
     ScalarSelect,
     Select,
@@ -259,7 +259,7 @@ def _watched(scorer: Scorer, after: str | None) -> ColumnElement[bool]:
     )
 
 
-def _about(said: Alias, kind: ReviewKind) -> ColumnElement[bool]:
+def _about(said: FromClause, kind: ReviewKind) -> ColumnElement[bool]:
     return and_(said.c.prediction_id == predictions.c.id, said.c.kind == kind.value)
 
 

@@ -13,7 +13,14 @@ from setwise.service.domain.reviews import Annotation
 from setwise.service.stores.audit_trail import read_events
 from setwise.service.stores.column_types import opened
 from setwise.service.stores.predictions import to_prediction
-from setwise.service.stores.reports import flag, said_of, told_of
+from setwise.service.stores.reports import (
+    flag,
+    reread_flag,
+    reread_of,
+    reread_rate_of,
+    said_of,
+    told_of,
+)
 from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import annotations, outcomes, predictions
 
@@ -61,6 +68,8 @@ class HistoryStore:
             column.inclusion_probability,
             said_of(column.id).label("said"),
             told_of(column.id).label("told"),
+            reread_of(column.id).label("reread"),
+            reread_rate_of(column.id).label("reread_rate"),
         ]
         if with_labels:
             wanted += [
@@ -81,6 +90,8 @@ class HistoryStore:
                 inclusion_probability=row["inclusion_probability"],
                 said=flag(row["said"]),
                 told=flag(row["told"]),
+                reread=reread_flag(row["reread"]),
+                reread_rate=row["reread_rate"],
                 labels=tuple(row["first"]["labels"]) if with_labels else (),
                 metadata=opened(row["metadata"], row["id"], row["client_id"])
                 if with_labels

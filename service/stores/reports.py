@@ -20,6 +20,7 @@ from sqlalchemy import (
     Select,
     String,
     Table,
+    and_,
     case,
     cast,
     func,
@@ -63,6 +64,7 @@ from setwise.service.stores.tables import (
     outcomes,
     predictions,
     review_tasks,
+    routing_policies,
 )
 
 LONGEST_READING_S = 900.0
@@ -75,7 +77,8 @@ _SLACK = timedelta(days=1)
 _DECISIONS, _REASONS = tuple(Decision), tuple(Reason)
 _FLAGS = (False, True, None)
 _UNKNOWN: ColumnElement[int] = literal_column(str(_FLAGS.index(None)))
-_KINDS = len(_DECISIONS) * len(_REASONS) * len(_FLAGS) ** 2
+_REREAD = (None, False, True)
+_KINDS = len(_DECISIONS) * len(_REASONS) * len(_FLAGS) ** 2 * len(_REREAD)
 """Number of kinds of predictions in a `Cell`, apart from time and confidence."""
 
 
@@ -106,10 +109,11 @@ class ReportStore:
             select(
                 alike.c.code,
                 alike.c.inclusion_probability,
+                alike.c.reread_rate,
                 func.count().label("n"),
                 func.sum(alike.c.confidence).label("total"),
             )
-            .group_by(alike.c.code, alike.c.inclusion_probability)
+            .group_by(alike.c.code, alike.c.inclusion_probability, alike.c.reread_rate)
             .cte("fine")
         )
         of_a_day = _KINDS * (STEPS + 1) * (len(splits) + 1)
@@ -117,10 +121,11 @@ class ReportStore:
         by_day = _together(fine, day + fine.c.code % literal_column(str(_KINDS)), on_days=True)
         by_step = _together(fine, fine.c.code % literal_column(str(of_a_day)), on_days=False)
         tally = Counted([], [])
-        for on_days, code, probability, n, total in self._connection.execute(
+        for on_days, code, probability, rate, n, total in self._connection.execute(
             union_all(by_day, by_step)
         ):
             place, kind = divmod(int(code), _KINDS)
+            kind, reread = divmod(kind, len(_REREAD))
             kind, told = divmod(kind, len(_FLAGS))
             kind, said = divmod(kind, len(_FLAGS))
             decision, reason = divmod(kind, len(_REASONS))
@@ -136,6 +141,8 @@ class ReportStore:
                 documents=int(n),
                 confidence=total,
                 split=splits[reached - 1] if reached and not on_days else None,
+                reread=_REREAD[reread],
+                reread_rate=rate,
             )
             (tally.by_day if on_days else tally.by_step).append(cell)
         return tally
@@ -145,10 +152,10 @@ class ReportStore:
     ) -> Select[Any]:  # Any: of several columns
         """Return a query for each prediction's group, one row per prediction.
 
-        One number encodes everything except the inclusion probability, because databases sort and
-        compare one number much faster than eight columns. Its digits, from the last: `_KINDS` for
-        the outcome, the review before it, the reason and the decision; then the step, the number
-        of splits reached, and the days since the first.
+        One number encodes everything except probabilities, because databases sort and compare one
+        number much faster than nine columns. Its digits, from the last: `_KINDS` for the second
+        reading, the outcome, the review before it, the reason and the decision; then the step, the
+        number of splits reached, and the days since the first.
         """
         column = predictions.c
         # The same rule as `setwise.service.domain.reports.step_of`.
@@ -160,16 +167,24 @@ class ReportStore:
         rows: FromClause = predictions
         said: ColumnElement[Any]  # Any: a number, or a flag
         told: ColumnElement[Any]
+        reread: ColumnElement[Any]
+        rate: ColumnElement[Any]
         if self._connection.dialect.name == "sqlite":
             # On SQLite, lookups in covering indexes are cheaper than a join that needs a sort.
-            # Only held predictions have reviews.
-            held = column.decision == Decision.REVIEW.value
-            said, told = case((held, said_of(column.id))), told_of(column.id)
+            # Only predictions that were held or audited have reviews.
+            read = or_(
+                column.decision == Decision.REVIEW.value, column.reason == Reason.AUDIT.value
+            )
+            said, told = case((read, said_of(column.id))), told_of(column.id)
+            reread, rate = (
+                case((read, one)) for one in (reread_of(column.id), reread_rate_of(column.id))
+            )
         else:
             said_by, told_by = _said(since), _told(since)
             rows = rows.outerjoin(said_by, said_by.c.prediction_id == column.id)
             rows = rows.outerjoin(told_by, told_by.c.prediction_id == column.id)
             said, told = said_by.c.said, told_by.c.told
+            reread, rate = said_by.c.reread, said_by.c.reread_rate
         code: ColumnElement[int] = self._days_since(first, column.created_at)
         for digit, of in (
             (reached, len(splits) + 1),
@@ -178,10 +193,16 @@ class ReportStore:
             (_place_of(column.reason, _REASONS), len(_REASONS)),
             (func.coalesce(type_coerce(said, Integer), _UNKNOWN), len(_FLAGS)),
             (func.coalesce(type_coerce(told, Integer), _UNKNOWN), len(_FLAGS)),
+            (func.coalesce(type_coerce(reread, Integer), literal_column("0")), len(_REREAD)),
         ):
             code = code * literal_column(str(of)) + digit
         return (
-            select(code.label("code"), column.inclusion_probability, column.confidence)
+            select(
+                code.label("code"),
+                column.inclusion_probability,
+                rate.label("reread_rate"),
+                column.confidence,
+            )
             .select_from(rows)
             .where(column.created_at >= since)
         )
@@ -227,6 +248,8 @@ class ReportStore:
             column.inclusion_probability,
             # Only the first candidate, because the others make up most of the row.
             column.candidates[0].label("first"),
+            reread_of(column.id),
+            reread_rate_of(column.id),
         ).where(column.id.in_(ids), column.created_at >= since)
         found = []
         for (
@@ -237,6 +260,8 @@ class ReportStore:
             reason,
             probability,
             first,
+            reread,
+            rate,
         ) in self._connection.execute(query.order_by(column.id)):
             person, program = said.get(prediction_id), told.get(prediction_id)
             answer = program or person
@@ -253,6 +278,8 @@ class ReportStore:
                         program.agreed if program else None,
                         labels=tuple(first["labels"]),
                         truth=answer.labels,
+                        reread=reread_flag(reread),
+                        reread_rate=rate,
                     )
                 )
         return found
@@ -389,6 +416,40 @@ def told_of(prediction_id: Column[str]) -> ColumnElement[bool | None]:
     return last.order_by(outcomes.c.number.desc()).limit(1).scalar_subquery()
 
 
+# Whether an auditor agreed, and whether a lead read the document nevertheless; see `_REREAD`.
+_AGREEMENT = and_(annotations.c.kind == ReviewKind.AUDIT.value, annotations.c.agreed)
+_READ_AGAIN = func.max(case((_AGREEMENT, 1), else_=0)) * (1 + func.max(_ADJUDICATED))
+_AUDITED_BY = predictions.alias("audited")
+_REREAD_RATE = func.max(
+    case(
+        (
+            _AGREEMENT,
+            select(routing_policies.c.gold_reread_rate)
+            .join(_AUDITED_BY, _AUDITED_BY.c.policy_version == routing_policies.c.version)
+            .where(_AUDITED_BY.c.id == annotations.c.prediction_id)
+            .scalar_subquery(),
+        )
+    )
+)
+
+
+def reread_of(prediction_id: Column[str]) -> ColumnElement[int | None]:
+    """Return what became of an auditor's agreement; `reread_flag` reads it."""
+    found = select(_READ_AGAIN).where(annotations.c.prediction_id == prediction_id)
+    return found.scalar_subquery()
+
+
+def reread_flag(number: int | None) -> bool | None:
+    """Return whether a lead read an agreement again; None without one."""
+    return _REREAD[number or 0]
+
+
+def reread_rate_of(prediction_id: Column[str]) -> ColumnElement[float | None]:
+    """Return with which probability an auditor's agreement was to be read again."""
+    found = select(_REREAD_RATE).where(annotations.c.prediction_id == prediction_id)
+    return found.scalar_subquery()
+
+
 def flag(number: int | bool | None) -> bool | None:
     """Return a database's number or boolean as a boolean."""
     return None if number is None else bool(number)
@@ -398,7 +459,12 @@ def _said(since: datetime) -> CTE:
     """Return the final answer of the reviewers of each prediction."""
     of = annotations.c
     return (
-        select(of.prediction_id, _LAST_WORD.label("said"))
+        select(
+            of.prediction_id,
+            _LAST_WORD.label("said"),
+            _READ_AGAIN.label("reread"),
+            _REREAD_RATE.label("reread_rate"),
+        )
         .where(of.created_at >= since - _SLACK, _COUNTS)
         .group_by(of.prediction_id)
         .cte("said")
@@ -440,9 +506,13 @@ def _place_of(column: Column[str], values: Sequence[StrEnum]) -> ColumnElement[i
 def _together(fine: CTE, code: ColumnElement[int], *, on_days: bool) -> Select[Any]:
     """Return the rows summed by ``code``; Any: of several columns."""
     coded = select(
-        code.label("code"), fine.c.inclusion_probability, fine.c.n, fine.c.total
+        code.label("code"),
+        fine.c.inclusion_probability,
+        fine.c.reread_rate,
+        fine.c.n,
+        fine.c.total,
     ).subquery()
-    keys = (coded.c.code, coded.c.inclusion_probability)
+    keys = (coded.c.code, coded.c.inclusion_probability, coded.c.reread_rate)
     flag: ColumnElement[int] = literal_column(str(int(on_days)))
     return select(flag, *keys, func.sum(coded.c.n), func.sum(coded.c.total)).group_by(*keys)
 

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from setwise.service.domain.audits import AuditRole, Selection
+from setwise.service.domain.audits import AuditPlan, AuditRole, Selection
 from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.predictions import (
     Decision,
@@ -105,13 +105,77 @@ def test_an_empty_service_has_a_cockpit_too(begin: Transactions) -> None:
     assert seen.queue.empty_in_days == 0.0
 
 
-def test_accuracy_of_what_was_sent_is_that_of_its_audits(filled: Transactions) -> None:
-    seen = read(filled)
-    assert (seen.documents, seen.sent, seen.drawn) == (125, 90, True)
+def test_accuracy_of_what_was_sent_is_that_of_its_audits(begin: Transactions) -> None:
+    store(begin, *(made(0.9) for _ in range(90)))
+    read_again(begin, *(made(0.9, audit=True) for _ in range(9)), right=True)
+    store(begin, made(0.9, audit=True), right=False)
+    seen = read(begin)
+    assert (seen.documents, seen.sent, seen.drawn) == (100, 90, True)
     share = seen.accuracy
     assert (share.checked, share.right, share.value) == (10, 9, pytest.approx(0.9))
-    # Clopper and Pearson, 9 of 10, each bound at the policy's risk of 5 %.
-    assert (share.low, share.high) == pytest.approx((0.6058, 0.9949), abs=1e-4)
+    # Clopper and Pearson, 9 of 10, each bound at the policy's risk of 10 %.
+    assert (share.low, share.high) == pytest.approx((0.6632, 0.9895), abs=1e-4)
+
+
+def read_again(begin: Transactions, *found: Prediction, right: bool) -> None:
+    """Store audits with which the auditor agrees, and which a lead then finds right or wrong."""
+    with begin() as transaction:
+        for one in found:
+            add_predictions(transaction, one)
+            for kind, agrees in ((ReviewKind.AUDIT, True), (ReviewKind.ADJUDICATION, right)):
+                work = replace(task(one), kind=kind, created_at=one.created_at)
+                transaction.reviews.add(work)
+                said = annotation(work, *(("a", "b") if agrees else ("c",)))
+                settles = kind is ReviewKind.ADJUDICATION
+                transaction.reviews.annotate(replace(said, kind=kind, settles=settles))
+        transaction.commit()
+
+
+def test_errors_that_auditors_overlook_are_counted_for_all_that_nobody_read_again(
+    begin: Transactions,
+) -> None:
+    audits = AuditPlan(certification_rate=0.1, gold_reread_rate=0.25)
+    policies = Policies(begin, FakeClock(), new_id)
+    version = policies.change(ADMIN, change(threshold=0.8, audits=audits), None).version
+
+    def audited(n: int) -> list[Prediction]:
+        drawn = (made(0.9, audit=True, days_ago=1) for _ in range(n))
+        return [one._replace(policy_version=version) for one in drawn]
+
+    store(begin, *(made(0.9) for _ in range(900)))
+    store(begin, *audited(60), right=True)
+    read_again(begin, *audited(18), right=True)
+    read_again(begin, *audited(2), right=False)
+    store(begin, *audited(20), right=False)
+    seen, found = read(begin), policies.preview(LEAD, threshold=0.8).now.accuracy
+    # Of 80 agreements a quarter is read again, and two of these twenty are wrong.
+    share = seen.accuracy
+    assert (share.checked, share.agreed, share.reread, share.overlooked) == (100, 80, 20, 2)
+    assert share.value == pytest.approx(1 - 0.2 - 0.8 * 0.1)
+    assert share.low < 0.65 < 0.79 < share.high
+    for same in (found, seen.now.accuracy, seen.weeks[-1].accuracy):
+        assert (same.value, same.low, same.high) == pytest.approx(
+            (share.value, share.low, share.high)
+        )
+    sentence = "of 80 agreements 20 were read again, 2 of them found wrong"
+    assert sentence in share.correction
+
+
+def test_agreements_that_nobody_reads_again_leave_the_accuracy_without_a_lower_bound(
+    filled: Transactions,
+) -> None:
+    share = read(filled).accuracy
+    assert (share.value, share.low) == (pytest.approx(0.9), 0.0)
+    assert share.high == pytest.approx(0.9949, abs=1e-4)
+    assert "No lead has read any of the 9 agreements again" in share.correction
+
+
+@pytest.mark.parametrize("mode", [Decision.AUTO, Decision.REVIEW])
+def test_audits_count_whether_or_not_the_set_was_sent_before(
+    begin: Transactions, mode: Decision
+) -> None:
+    read_again(begin, made(0.9, audit=True)._replace(decision=mode), right=False)
+    assert read(begin).accuracy.overlooked == 1
 
 
 def test_contradictions_that_a_lead_has_yet_to_decide_are_counted_and_said(
@@ -160,9 +224,6 @@ def test_what_a_threshold_would_send_weighs_each_check(filled: Transactions) -> 
     assert [one.sent for one in seen.curve] == sorted(
         (one.sent for one in seen.curve), reverse=True
     )
-    target = read(filled, what_if=WhatIf(target_accuracy=0.6)).then
-    assert target is not None
-    assert target.threshold == pytest.approx(0.505)
     unsupported = read(filled, what_if=WhatIf(target_accuracy=0.85))
     assert unsupported.then is not None
     assert unsupported.advice is not None

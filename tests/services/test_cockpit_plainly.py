@@ -1,5 +1,6 @@
 """The cockpit's numbers are those of a plain walk through everything that is stored."""
 
+import math
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -7,8 +8,8 @@ from datetime import date, timedelta
 
 import pytest
 
-from setwise.models.guarantees.proportions import weighted_proportion
-from setwise.service.domain.audits import AuditRole, Selection
+from setwise.models.guarantees.corrected import ErrorSums, bound_accuracies
+from setwise.service.domain.audits import AuditPlan, AuditRole, Selection
 from setwise.service.domain.predictions import (
     Decision,
     Document,
@@ -18,7 +19,7 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reports import deciding, last_told
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.services.analysis.forecast import Share
+from setwise.service.services.analysis.accuracy import Share
 from setwise.service.services.analysis.over_time import Pace
 from setwise.service.services.policy import Policies
 from setwise.service.services.reports import Cockpit, WhatIf
@@ -40,6 +41,8 @@ from tests.samples import (
 SENT_AT, RISK, DAYS = 0.8, 0.05, 10
 ODDS = {0.1: 0.1, 0.3: 0.3}
 """Probability that a person reads a confident document, by the inclusion probability stored."""
+REREAD = (0.4, 0.8)
+"""Probabilities that a lead reads an agreement again, by policy."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,10 @@ class Known:
     one: Prediction
     said: bool | None
     told: bool | None
+    agreed: bool
+    """Whether nothing but an auditor's agreement, and perhaps a lead's reading, speaks of it."""
+    reread: bool
+    rate: float
 
     @property
     def sure(self) -> bool:
@@ -71,10 +78,14 @@ class Known:
         return self.one.created_at.date()
 
 
-def filled(begin: Transactions, n: int = 160) -> None:
+def filled(begin: Transactions, n: int = 300) -> None:
     draw = random.Random(3)
-    policy = change(threshold=SENT_AT, risk=RISK)
-    Policies(begin, FakeClock(), new_id).change(ADMIN, policy, None)
+    policies = Policies(begin, FakeClock(), new_id)
+    versions = {}
+    for rate in REREAD:
+        audits = AuditPlan(certification_rate=0.1, gold_reread_rate=rate)
+        policy = change(threshold=SENT_AT, risk=RISK, audits=audits)
+        versions[rate] = policies.change(ADMIN, policy, None).version
     with begin() as transaction:
         for _ in range(n):
             confidence = draw.betavariate(4, 1)
@@ -91,7 +102,11 @@ def filled(begin: Transactions, n: int = 160) -> None:
                 created_at=at,
             )
             role = AuditRole.CERTIFICATION if audit else AuditRole.NONE
-            made = made._replace(selection=Selection(role, 0.5, probability if sure else 1.0))
+            rate = draw.choice(REREAD)
+            made = made._replace(
+                selection=Selection(role, 0.5, probability if sure else 1.0),
+                policy_version=versions[rate],
+            )
             add_predictions(transaction, made)
             right = draw.random() < confidence
             if (not sure or audit) and draw.random() < 0.8:
@@ -99,7 +114,17 @@ def filled(begin: Transactions, n: int = 160) -> None:
                 work = replace(task(made), kind=kind, created_at=at)
                 transaction.reviews.add(work)
                 said = annotation(work, *(("a", "b") if right else ("c",)), minutes=0)
-                transaction.reviews.annotate(replace(said, kind=kind, created_at=at))
+                again = audit and said.agreed and draw.random() < rate
+                settles = said.settles and not again
+                transaction.reviews.annotate(
+                    replace(said, kind=kind, created_at=at, settles=settles)
+                )
+                if again and draw.random() < 0.9:
+                    lead = replace(task(made), kind=ReviewKind.ADJUDICATION, created_at=at)
+                    transaction.reviews.add(lead)
+                    labels = ("a", "b") if draw.random() < 0.8 else ("c",)
+                    word = annotation(lead, *labels, minutes=0)
+                    transaction.reviews.annotate(replace(word, kind=lead.kind, created_at=at))
             if draw.random() < 0.2:
                 told = outcome(made, *(("a", "b") if draw.random() < 0.7 else ("c",)))
                 transaction.outcomes.add(replace(told, created_at=at))
@@ -112,9 +137,16 @@ def stored(begin: Transactions, since: date) -> list[Known]:
         while True:
             page = transaction.predictions.page(PredictionFilter(), after=after, limit=100)
             for one in page.items:
-                said = deciding(transaction.reviews.annotations_of(one.id))
-                told = last_told(transaction.outcomes.of(one.id))
-                found.append(Known(one, said and said.agreed, told and told.agreed))
+                given = transaction.reviews.annotations_of(one.id)
+                said, told = deciding(given), last_told(transaction.outcomes.of(one.id))
+                agreed = told is None and any(
+                    each.kind is ReviewKind.AUDIT and each.agreed for each in given
+                )
+                reread = agreed and any(each.kind is ReviewKind.ADJUDICATION for each in given)
+                rate = transaction.policies.get(one.policy_version).audits.gold_reread_rate
+                found.append(
+                    Known(one, said and said.agreed, told and told.agreed, agreed, reread, rate)
+                )
             if page.next_after is None:
                 return [one for one in found if one.day >= since]
             after = page.next_after
@@ -141,9 +173,30 @@ class Plain:
             * (1.0 if one.kind is None else self._spread)
             for one in checked
         ]
-        right = [one.right for one in checked]
-        bounds = weighted_proportion(right, weight, level=1 - 2 * RISK)
-        return Share(len(checked), sum(right), bounds.estimate, bounds.low, bounds.high)
+        rows = [*zip(checked, weight, strict=True)]
+        agreed = sum(each for one, each in rows if one.agreed)
+        again = sum(each / one.rate for one, each in rows if one.reread)
+        scale = agreed / again if again else math.inf
+        stands = [scale / one.rate if one.agreed else 1.0 for one in checked]
+        errors = [0.0 if one.right else each for one, each in zip(checked, stands, strict=True)]
+        counted = [each * many for each, many in zip(weight, errors, strict=True)]
+        largest = max(
+            each * many
+            for (one, each), many in zip(rows, stands, strict=True)
+            if not one.agreed or one.reread or not again
+        )
+        value, low, high = bound_accuracies(
+            ErrorSums(
+                sum(weight),
+                sum(each**2 for each in weight),
+                sum(counted),
+                sum(each**2 for each in counted),
+                largest,
+            ),
+            RISK,
+        )
+        bounds = float(value[0]), float(low[0]), float(high[0])
+        return Share(len(checked), sum(one.right for one in checked), *bounds)
 
 
 def same(found: Share, expected: Share) -> None:
@@ -201,7 +254,7 @@ def test_shares_by_source_are_those_of_a_plain_count(begin: Transactions) -> Non
 
 
 def test_a_target_finds_the_forecast_of_the_threshold_that_meets_it(begin: Transactions) -> None:
-    filled(begin)
+    filled(begin, 1500)
     then = read(begin, Pace.DAY, what_if=WhatIf(target_accuracy=0.3)).then
     assert then is not None
     assert then.threshold is not None

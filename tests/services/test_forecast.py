@@ -11,8 +11,9 @@ from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Reason
 from setwise.service.domain.reports import Evidence, verdict
+from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.analysis.advice import Advice, advise
-from setwise.service.services.analysis.forecast import forecasts, share
+from setwise.service.services.analysis.forecast import forecasts
 from setwise.service.services.policy import Policies
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions

@@ -122,7 +122,9 @@ def test_the_breaker_finds_a_drop_though_half_of_the_audits_are_never_read() -> 
         right = random.random(300) < 0.85
         finished = random.random(300) < 0.5
         now = START + timedelta(days=30)
-        found += drift_statistic(errors(right.tolist(), finished.tolist(), now), TARGET).max() >= 5000
+        found += (
+            drift_statistic(errors(right.tolist(), finished.tolist(), now), TARGET).max() >= 5000
+        )
     assert found == 20
 
 

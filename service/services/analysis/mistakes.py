@@ -8,7 +8,7 @@ from itertools import product
 from typing import TypeVar
 
 from setwise.service.domain.reports import CheckedSet, Standing
-from setwise.service.services.analysis.forecast import Share, Weighed, shares
+from setwise.service.services.analysis.accuracy import Share, Weighed, shares
 
 MOST_SHOWN = 10
 """Most rows in a table of errors."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import Cell, ReviewDay, Standing, confident
-from setwise.service.services.analysis.forecast import Share, shares
+from setwise.service.services.analysis.accuracy import Share, shares
 
 
 class Pace(StrEnum):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from setwise.service.domain.reports import CheckedSet, Evidence, Standing, standing, verdict
-from setwise.service.services.analysis.forecast import Share, share
+from setwise.service.services.analysis.accuracy import Share, share
 
 BUCKETS = 10
 
