@@ -78,22 +78,26 @@ class WatchedAudit(NamedTuple):
         """Whether a lead found wrong what the auditor agreed with."""
         return self.reread_rate is not None and self.right is False
 
-    def errors(self, read_by: datetime) -> float:
-        """Return the number of errors that the detector counts it for.
+    @property
+    def stands_for(self) -> float:
+        """How many errors it counts for if it counts as wrong.
 
-        An agreement that a lead finds wrong stands for all those that were not drawn: one in ten
-        drawn, it counts for ten errors. So errors that auditors overlook count in full on average.
+        An agreement that a lead finds wrong stands for all those that were not drawn: ten if one in
+        ten is. So errors that auditors overlook count in full on average.
+        """
+        return 1.0 if self.reread_rate is None else 1.0 / self.reread_rate
+
+    def counts_as_right(self, read_by: datetime) -> bool:
+        """Return how the detector bets on it.
 
         An audit that finds a fault takes longer, because a lead decides on it. In the order in
         which audits end, faults would come in clusters, and the detector's bound would not hold.
         It therefore takes audits in the order of the predictions, and unfinished ones as right: a
         fault found later only raises the statistic, so the bound holds. It must not wait for ever,
-        or what nobody reads would hide a fault: an overdue audit counts as wrong, and an overdue
-        second reading as if it had found the set wrong.
+        or what nobody reads would hide a fault: an overdue audit, or second reading of one, counts
+        as wrong.
         """
-        if self.right is True or (self.right is None and not self.overdue(read_by)):
-            return 0.0
-        return 1.0 if self.reread_rate is None else 1.0 / self.reread_rate
+        return self.right is True or (self.right is None and not self.overdue(read_by))
 
 
 def one_for_each_document(audits: Sequence[WatchedAudit]) -> list[WatchedAudit]:
@@ -307,7 +311,6 @@ class Watch:
     def drift_evidence(self, place: int) -> Mapping[str, object]:
         """Return the evidence for a trip at the audit at ``place``."""
         symbols = {True: "1", False: "0", None: "?"}
-        errors = [audit.errors(self.read_by) for audit in self.audits]
         return {
             **self.counts(),
             "target_accuracy": self.policy.target_accuracy,
@@ -321,8 +324,12 @@ class Watch:
                 "-" if audit.overdue(self.read_by) else symbols[audit.right]
                 for audit in self.audits
             ),
-            # What counts for more than one error: second readings of agreements.
-            "errors": {str(place): count for place, count in enumerate(errors) if count > 1.0},
+            # Second readings of agreements stand for more than one audit each.
+            "stands_for": {
+                str(place): audit.stands_for
+                for place, audit in enumerate(self.audits)
+                if audit.stands_for > 1.0
+            },
         }
 
     def staleness_evidence(self, freshness: Freshness) -> Mapping[str, object]:

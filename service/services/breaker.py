@@ -1,5 +1,6 @@
 """Watch audits of sent label sets; stop sending below the target."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -15,6 +16,7 @@ from setwise.service.domain.breaker import (
     TripCause,
     Unvouched,
     Watch,
+    WatchedAudit,
     ends_audit,
     one_for_each_document,
     would_be_sent,
@@ -264,7 +266,6 @@ def _look(transaction: Transaction, rule: BreakerRule, now: datetime) -> Watch:
     overdue = transaction.breakers.overdue_since(scorer, after=after, read_by=read_by)
     same_target = [one for one in found if one.target_accuracy == policy.target_accuracy]
     audits = one_for_each_document(same_target)
-    errors = [one.errors(read_by) for one in audits]
     return Watch(
         policy=policy,
         scorer=scorer,
@@ -272,7 +273,7 @@ def _look(transaction: Transaction, rule: BreakerRule, now: datetime) -> Watch:
         read_by=read_by,
         audits=tuple(audits),
         copies=len(same_target) - len(audits),
-        path=tuple(drift_statistic(errors, policy.target_accuracy).tolist()),
+        path=_path(audits, [one.counts_as_right(read_by) for one in audits], policy),
         last_finished_at=finished,
         overdue_since=overdue,
         unvouched=_unvouched(transaction, rule, scorer, finished if overdue is None else overdue)
@@ -283,9 +284,18 @@ def _look(transaction: Transaction, rule: BreakerRule, now: datetime) -> Watch:
 
 def _found_wrong_often(seen: Watch) -> bool:
     """Return whether the audits raise the alarm without the overdue ones."""
-    errors = [one.errors(seen.read_by) if one.right is False else 0.0 for one in seen.audits]
-    path = drift_statistic(errors, seen.policy.target_accuracy)
-    return bool((path >= seen.run_length).any())
+    path = _path(seen.audits, [one.right is not False for one in seen.audits], seen.policy)
+    return max(path, default=0.0) >= seen.run_length
+
+
+def _path(
+    audits: Sequence[WatchedAudit], right: Sequence[bool], policy: RoutingPolicy
+) -> tuple[float, ...]:
+    """Return the detector's statistic after each audit."""
+    path = drift_statistic(
+        right, policy.target_accuracy, stands_for=[one.stands_for for one in audits]
+    )
+    return tuple(path.tolist())
 
 
 def _unvouched(

@@ -56,28 +56,21 @@ def test_only_what_the_policy_would_send_is_watched(
 
 
 @pytest.mark.parametrize(
-    ("right", "predicted_days_ago", "errors"),
-    [(True, 9, 0.0), (False, 1, 1.0), (None, 6.9, 0.0), (None, 7, 1.0)],
+    ("right", "predicted_days_ago", "counts_as_right"),
+    [(True, 9, True), (False, 1, False), (None, 6.9, True), (None, 7, False)],
 )
 def test_an_unfinished_audit_counts_as_right_until_it_is_overdue(
-    right: bool | None, predicted_days_ago: float, errors: float
+    right: bool | None, predicted_days_ago: float, counts_as_right: bool
 ) -> None:
     predicted_at = START - predicted_days_ago * DAY
     audit = WatchedAudit("id", predicted_at, 0.9, right, None, Identity("a", "1", 0.5))
-    assert audit.errors(START - READING_TIME) == errors
+    assert audit.counts_as_right(START - READING_TIME) is counts_as_right
 
 
-@pytest.mark.parametrize(
-    ("right", "predicted_days_ago", "errors"),
-    [(True, 9, 0.0), (False, 1, 8.0), (None, 6.9, 0.0), (None, 7, 8.0)],
-)
-def test_an_agreement_read_again_counts_for_those_that_were_not(
-    right: bool | None, predicted_days_ago: float, errors: float
-) -> None:
-    predicted_at = START - predicted_days_ago * DAY
-    document = Identity("a", "1", 0.5)
-    audit = WatchedAudit("id", predicted_at, 0.9, right, None, document, True, 0.125)
-    assert audit.errors(START - READING_TIME) == errors
+def test_an_agreement_read_again_stands_for_those_that_were_not() -> None:
+    audit = WatchedAudit("id", START, 0.9, False, None, Identity("a", "1", 0.5), True)
+    assert audit.stands_for == 1.0
+    assert audit._replace(reread_rate=0.125).stands_for == 8.0
 
 
 def test_of_copies_the_first_with_an_answer_counts_although_a_lead_is_to_read_it() -> None:

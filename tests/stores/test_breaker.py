@@ -37,7 +37,7 @@ WRONG = 8
 
 def _statistic(wrong: int) -> float:
     """Return the statistic after so many wrong audits in a row."""
-    return float(drift_statistic([True] * wrong, 0.8)[-1])
+    return float(drift_statistic([False] * wrong, 0.8)[-1])
 
 
 # The last of the audits trips it, and no fewer do.
