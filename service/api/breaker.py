@@ -1,5 +1,6 @@
 """Routes for the breaker: read its state and trips, and reset it."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Self
 
@@ -9,10 +10,14 @@ from pydantic import ConfigDict, Field, JsonValue
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody
+from setwise.service.api.reports import SHARE, Share
+from setwise.service.api.schemas import AnswerBody, Example, Mirror, Probability, RequestBody
 from setwise.service.domain import breaker
 from setwise.service.domain.breaker import BreakerState, Position, TripCause
+from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import BreakerNotTripped, CertificateNeeded
+from setwise.service.domain.reports import UNDECIDED
+from setwise.service.services.all import Services
 
 router = APIRouter(prefix="/v1/admin/breaker", tags=["administration"], route_class=StrictRoute)
 
@@ -27,6 +32,8 @@ _TRIP: Example = {
         "audits": 212,
         "right": 190,
         "wrong": 22,
+        "reread": 19,
+        "overlooked": 2,
         "unfinished": 0,
         "overdue": 0,
         "copies": 0,
@@ -47,6 +54,13 @@ _STATE: Example = {
     "audits": 4,
     "right": 1,
     "wrong": 3,
+    "reread": 1,
+    "overlooked": 1,
+    "accuracy": SHARE,
+    "delays": [
+        {"drop": 0.02, "audits": 620, "weeks": 16, "thrice": 0.12},
+        {"drop": 0.05, "audits": 215, "weeks": 6, "thrice": 0.12},
+    ],
     "unfinished": 0,
     "overdue": 0,
     "copies": 0,
@@ -95,7 +109,8 @@ class BreakerTrip(AnswerBody):
     target_accuracy: Probability
     evidence: dict[str, JsonValue] = Field(
         description="`outcomes` has the audits by prediction: right 1, wrong 0, unfinished ?, "
-        "overdue -."
+        "overdue -. `stands_for` has, by place among them, how many audits a second reading of an "
+        "agreement stands for."
     )
     tripped_at: datetime
     reset: BreakerReset | None
@@ -117,6 +132,22 @@ class BreakerTrip(AnswerBody):
         )
 
 
+class Delay(Mirror):
+    """How long the breaker takes to find a drop of the accuracy."""
+
+    drop: Probability = Field(description="How far below the target the accuracy falls.")
+    audits: int | None = Field(
+        description="Audits of what is sent until it trips, in half of the cases; null: too many."
+    )
+    weeks: int | None = Field(
+        description="The same in weeks at the present certification rate and volume, while "
+        "auditors find the errors; null without audits."
+    )
+    thrice: Probability | None = Field(
+        description="The certification rate at which it takes a third of that; null if none is."
+    )
+
+
 class Breaker(AnswerBody):
     """State and trips of the breaker."""
 
@@ -133,6 +164,14 @@ class Breaker(AnswerBody):
     audits: int = Field(ge=0, description="Of what was sent, or would have been; since the reset.")
     right: int = Field(ge=0)
     wrong: int = Field(ge=0)
+    reread: int = Field(
+        ge=0,
+        description="Read by a lead although the auditor agreed. One found wrong counts for "
+        "all those that were not read again.",
+    )
+    overlooked: int = Field(ge=0, description="Those of them that the lead found wrong.")
+    accuracy: Share = Field(description=f"Of the watched sets. {UNDECIDED}")
+    delays: list[Delay] = Field(description="For drops to .02 and .05 below the target.")
     unfinished: int = Field(ge=0, description="They count as right until they are read or overdue.")
     overdue: int = Field(
         ge=0, description="Unfinished for more than `SETWISE_AUDIT_READING_DAYS`: counted as wrong."
@@ -163,7 +202,7 @@ class Breaker(AnswerBody):
     trips: list[BreakerTrip] = Field(description="The newest ones, newest first.")
 
     @classmethod
-    def of(cls, state: BreakerState) -> Self:
+    def of(cls, state: BreakerState, delays: Sequence[breaker.Delay]) -> Self:
         """Return the body for the breaker."""
         seen, freshness = state.watch, state.rule.freshness
         longest = freshness.longest
@@ -177,6 +216,8 @@ class Breaker(AnswerBody):
             statistic=seen.path[-1] if seen.path else 0.0,
             path=[*seen.path],
             **seen.counts(),
+            accuracy=Share.of(state.accuracy),
+            delays=[Delay.of(one) for one in delays],
             false_alarm_bound=state.false_alarm_bound,
             last_finished_at=seen.last_finished_at,
             overdue_since=seen.overdue_since,
@@ -200,6 +241,10 @@ class ResetRequest(RequestBody):
     )
 
 
+def _state(services: Services, caller: Caller) -> Breaker:
+    return Breaker.of(services.breaker.get(caller), services.breaker.delays(caller))
+
+
 @router.get("", response_model=Breaker)
 def get_breaker(caller: CallerOf, services: ServicesOf) -> Response:
     """Read the detector's statistic over audits of sent sets, and the trips.
@@ -207,7 +252,7 @@ def get_breaker(caller: CallerOf, services: ServicesOf) -> Response:
     While the share of right sets, given everything before, is at least the target, the statistic
     reaches `run_length` within n audits with a probability of at most n / `run_length`.
     """
-    return answer(Breaker.of(services.breaker.get(caller)))
+    return answer(_state(services, caller))
 
 
 @router.post(
@@ -225,4 +270,4 @@ def reset_breaker(
     `fixed` and send `uncertified`.
     """
     services.breaker.reset(caller, uncertified=body.uncertified, request_id=request_id)
-    return answer(Breaker.of(services.breaker.get(caller)))
+    return answer(_state(services, caller))

@@ -11,6 +11,7 @@ from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.schemas import (
     AnswerBody,
     Example,
+    Mirror,
     Probability,
     RequestBody,
     Rule,
@@ -26,14 +27,25 @@ from setwise.service.services.reports import Cockpit, Counts
 
 router = APIRouter(prefix="/v1", tags=["reports"], route_class=StrictRoute)
 
-_SHARE: Example = {"checked": 120, "right": 114, "value": 0.95, "low": 0.91, "high": 0.98}
+SHARE: Example = {
+    "checked": 120,
+    "right": 115,
+    "value": 0.95,
+    "low": 0.85,
+    "high": 0.98,
+    "agreed": 112,
+    "reread": 56,
+    "overlooked": 1,
+    "correction": "Corrected for overlooked errors: of 112 agreements 56 were read again, 1 of "
+    "them found wrong.",
+}
 _FORECAST: Example = {
     "threshold": 0.9,
     "documents": 1000,
     "sent": 620,
     "coverage": 0.62,
     "expected_accuracy": 0.96,
-    "accuracy": _SHARE,
+    "accuracy": SHARE,
     "reviews": 380,
     "reviews_a_day": 54.3,
 }
@@ -51,16 +63,24 @@ def _shown(example: Example) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [example]})
 
 
-class Share(AnswerBody):
+class Share(Mirror):
     """How many checked sets were right, and the estimate for all."""
 
     checked: int = Field(ge=0, description="Sets that a review, an audit or an outcome has judged.")
-    right: int = Field(ge=0)
+    right: int = Field(ge=0, description="Those of them that nobody found wrong.")
     value: Probability | None = Field(
-        description="Of all sets: each checked one stands for those as likely to be checked."
+        description="Of all sets, corrected for errors that auditors overlook: each checked set "
+        "stands for those as likely to be checked, and each error that a lead finds in an "
+        "agreement for those in agreements that nobody read again."
     )
-    low: Probability | None = Field(description="Exact bounds, each with the policy's risk.")
+    low: Probability | None = Field(
+        description="Bounds, each with the policy's risk. 0 without second readings of agreements."
+    )
     high: Probability | None
+    agreed: int = Field(ge=0, description="Checked sets that stand on an auditor's agreement.")
+    reread: int = Field(ge=0, description="Those of them that a lead has read again.")
+    overlooked: int = Field(ge=0, description="Those of them that the lead found wrong.")
+    correction: str = Field(description="The last three in a sentence; empty without agreements.")
 
 
 class Forecast(AnswerBody):
@@ -78,7 +98,7 @@ class Forecast(AnswerBody):
     @classmethod
     def of(cls, made: forecast.Forecast) -> Self:
         """Return the body for a forecast."""
-        return cls.model_validate({**vars(made), "accuracy": vars(made.accuracy)})
+        return cls.model_validate({**vars(made), "accuracy": Share.of(made.accuracy)})
 
 
 class Recent(AnswerBody):
@@ -111,10 +131,10 @@ class Recent(AnswerBody):
             since=seen.since,
             documents=seen.documents,
             sent=seen.sent,
-            accuracy=Share.model_validate(vars(seen.accuracy)),
+            accuracy=Share.of(seen.accuracy),
             drawn=seen.drawn,
             undecided=seen.undecided,
-            reported=Share.model_validate(vars(seen.reported)),
+            reported=Share.of(seen.reported),
             hours_saved=seen.hours_saved,
             certified=seen.certificate.certified,
             certified_since=seen.certificate.since,
@@ -140,10 +160,10 @@ class Summary(AnswerBody):
                 "since": "2026-10-18T00:00:00Z",
                 "documents": 1000,
                 "sent": 620,
-                "accuracy": _SHARE,
+                "accuracy": SHARE,
                 "drawn": True,
                 "undecided": 2,
-                "reported": {**_SHARE, "value": 0.97},
+                "reported": {**SHARE, "value": 0.97},
                 "hours_saved": 7.5,
                 "certified": True,
                 "certified_since": "2026-11-02T09:00:00Z",
@@ -218,7 +238,7 @@ class Reliability(AnswerBody):
                     "high": 1.0,
                     "documents": 640,
                     "confidence": 0.95,
-                    "accuracy": _SHARE,
+                    "accuracy": SHARE,
                 }
             ],
             "curve": {

@@ -15,6 +15,7 @@ from setwise.service.domain.audits import READING_TIME, Identity, without_copies
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.reports import Evidence, Share
 from setwise.service.domain.reviews import Annotation, ReviewKind
 
 
@@ -48,8 +49,8 @@ class WatchedAudit(NamedTuple):
         None until the audit ends.
     document : Identity
         Which document it is.
-    answered : bool
-        Whether an auditor has answered.
+    agreed : bool or None
+        Whether the auditor agreed with the set; None until there is an answer.
     reread_rate : float or None
         Probability with which a lead reads it although the auditor agreed; None unless the auditor
         agreed and it was drawn for that.
@@ -61,7 +62,7 @@ class WatchedAudit(NamedTuple):
     right: bool | None
     finished_at: datetime | None
     document: Identity
-    answered: bool = False
+    agreed: bool | None = None
     reread_rate: float | None = None
 
     def overdue(self, read_by: datetime) -> bool:
@@ -77,6 +78,19 @@ class WatchedAudit(NamedTuple):
     def overlooked(self) -> bool:
         """Whether a lead found wrong what the auditor agreed with."""
         return self.reread_rate is not None and self.right is False
+
+    @property
+    def evidence(self) -> Evidence:
+        """What it says of the accuracy; a contradiction is one until a lead decides otherwise."""
+        return Evidence(
+            confidence=1.0,
+            sent=False,
+            reason=Reason.AUDIT,
+            created_at=self.predicted_at,
+            said=self.agreed if self.right is None else self.right,
+            reread=self.reread if self.agreed else None,
+            reread_rate=self.reread_rate,
+        )
 
     @property
     def stands_for(self) -> float:
@@ -110,7 +124,9 @@ def one_for_each_document(audits: Sequence[WatchedAudit]) -> list[WatchedAudit]:
     for places in without_copies([one.document for one in audits]):
         copies = [audits[place] for place in places]
         first = copies[0]
-        read = next((one for one in copies if one.answered or one.right is not None), first)
+        read = next(
+            (one for one in copies if one.agreed is not None or one.right is not None), first
+        )
         documents.append(
             read._replace(prediction_id=first.prediction_id, predicted_at=first.predicted_at)
         )
@@ -350,12 +366,40 @@ def _instant(at: datetime | None) -> str | None:
     return None if at is None else at.isoformat()
 
 
+class Delay(NamedTuple):
+    """How long the breaker takes to find a drop of the accuracy.
+
+    Attributes
+    ----------
+    drop : float
+        How far below the target the accuracy falls.
+    audits : int or None
+        Audits of what is sent until the breaker trips, in half of the cases; None if there are more
+        than anybody would wait for.
+    weeks : int or None
+        The same in weeks, at the present audit rate and volume; None without audits.
+    thrice : float or None
+        The audit rate at which it takes a third of that; None if no rate is high enough.
+    """
+
+    drop: float
+    audits: int | None
+    weeks: int | None
+    thrice: float | None
+
+
+DROPS = (0.02, 0.05)
+"""Drops below the target whose delays are shown."""
+
+
 @dataclass(frozen=True)
 class BreakerState:
     """The breaker as leads see it.
 
     Attributes
     ----------
+    accuracy : Share
+        Accuracy of the watched sets.
     trip : Trip or None
         Set while the breaker stops sending.
     trips : tuple of (Trip, Reset or None)
@@ -365,6 +409,7 @@ class BreakerState:
     """
 
     watch: Watch
+    accuracy: Share
     rule: BreakerRule
     trip: Trip | None
     trips: tuple[tuple[Trip, Reset | None], ...]

@@ -298,6 +298,53 @@ def _checked(one: Known, *, drawn: bool) -> bool:
 
 
 @dataclass(frozen=True)
+class Share:
+    """The share of right sets among checked ones, and an estimate for all sets.
+
+    Attributes
+    ----------
+    checked, right : int
+        Counts of checked sets and of those among them that nobody found wrong.
+    agreed, reread, overlooked : int
+        Of the checked sets, those with whose label set the auditor agreed; of these, those that a
+        lead has read again; of these, those that the lead found wrong.
+    value, low, high : float or None
+        Estimate for all sets, with bounds, each at the requested risk. Each checked set stands for
+        the sets that were as likely to be checked, and each error that a second reading finds for
+        those among agreements that were not read again. None without checked sets.
+    """
+
+    checked: int
+    right: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    agreed: int = 0
+    reread: int = 0
+    overlooked: int = 0
+
+    @property
+    def correction(self) -> str:
+        """How overlooked errors are counted, in a sentence; stated wherever the accuracy is."""
+        if not self.agreed:
+            return ""
+        if not self.reread:
+            return (
+                f"No lead has read any of the {self.agreed:,} agreements again, so how many errors "
+                "auditors overlook is unknown."
+            )
+        few = " Few second readings make the interval wide." if self.reread < FEW else ""
+        return (
+            f"Corrected for overlooked errors: of {self.agreed:,} agreements {self.reread:,} were "
+            f"read again, {self.overlooked:,} of them found wrong.{few}"
+        )
+
+
+FEW = 30
+"""So few second readings leave a wide interval even if they find nothing."""
+
+
+@dataclass(frozen=True)
 class Line:
     """Number of waiting items, and since when the oldest waits."""
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.breaker import (
+    DROPS,
     NOTHING_SENT,
     BreakerRule,
     BreakerState,
+    Delay,
     Position,
     Reset,
     Trip,
@@ -33,6 +35,7 @@ from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.webhooks import policy_tripped
+from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -41,6 +44,10 @@ MOST_AUDITS = 2_000
 
 MOST_TRIPS = 20
 """Most trips that the state lists, the newest."""
+
+
+USUAL_TIME = timedelta(weeks=4)
+"""Time that shows how many documents are sent in a week."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +72,38 @@ class Breaker(Recorded):
             tried = None if trip is None else _tried_since(transaction, trip)
         return BreakerState(
             watch=seen,
+            accuracy=share([one.evidence for one in seen.audits], seen.policy.risk),
             rule=self.rule,
             trip=trip,
             trips=tuple(trips),
             further_audits=None if tried is None else tried.further_audits,
         )
+
+    def delays(self, caller: Caller) -> tuple[Delay, ...]:
+        """Return how long drops of the accuracy take to be found, at the present volume."""
+        from setwise.models.guarantees.planning import weeks_to_find  # noqa: PLC0415 -- simulates
+
+        caller.require(Permission.REPORT, Permission.INSPECT)
+        now = self.now()
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            policy = transaction.policies.current()
+            n, first = transaction.breakers.confident(now - USUAL_TIME)
+        weeks = max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
+        rate, target = policy.audits.certification_rate, policy.target_accuracy
+        made = []
+        for drop in DROPS:
+            if drop >= target:
+                continue
+            found = weeks_to_find(
+                drop,
+                target=target,
+                sent_a_week=n / weeks,
+                audit_rate=rate,
+                run_length=self.rule.run_length,
+            )
+            thrice = 3.0 * rate if 0.0 < rate <= 1.0 / 3.0 else None
+            made.append(Delay(drop, found.audits, found.weeks, thrice))
+        return tuple(made)
 
     def watch(self) -> Trip | None:
         """Trip the breaker if the audits or their absence require it."""

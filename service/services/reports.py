@@ -10,9 +10,9 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import verdict
-from setwise.service.domain.reports import STEPS, Backlog, Cell, confident, standing
+from setwise.service.domain.reports import STEPS, Backlog, Cell, Share, confident, standing
 from setwise.service.domain.reviews import ReviewState
-from setwise.service.services.analysis.accuracy import Share, share
+from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.analysis.advice import Advice, advise, warning
 from setwise.service.services.analysis.forecast import (
     MOST_DOCUMENTS,

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Select,
     Text,
     and_,
+    case,
     cast,
     func,
     insert,
@@ -26,6 +27,7 @@ from setwise.service.domain.breaker import Reset, Trip, TripCause, Unvouched, Wa
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.reports import CONFIDENT
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.text import is_id
 from setwise.service.stores.tables import (
@@ -93,6 +95,17 @@ class BreakerStore:
         )
         rows = self._connection.execute(newest)
         return [_to_watched(row) for row in rows.mappings()][::-1]
+
+    def confident(self, since: datetime) -> tuple[int, datetime | None]:
+        """Count predictions since ``since`` that were sent but for an audit; also the first's time.
+
+        The time is that of the first prediction of any kind.
+        """
+        column = predictions.c
+        sure = case((column.reason.in_([reason.value for reason in CONFIDENT]), 1))
+        query = select(func.count(sure), func.min(column.created_at))
+        row = self._connection.execute(query.where(column.created_at >= since)).one()
+        return int(row[0]), row[1]
 
     def overdue_since(
         self, scorer: Scorer, *, after: str | None, read_by: datetime
@@ -275,7 +288,7 @@ def _to_watched(row: RowMapping) -> WatchedAudit:
         right=row["right"] if decided else row["agreed"] if final else None,
         finished_at=row["decided_at"] if decided else row["said_at"] if final else None,
         document=Identity(row["client_id"], row["name"], row["draw"]),
-        answered=row["agreed"] is not None,
+        agreed=None if row["agreed"] is None else bool(row["agreed"]),
         reread_rate=(row["gold_reread_rate"] or 1.0) if reread else None,
     )
 

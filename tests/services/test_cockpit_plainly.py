@@ -17,9 +17,8 @@ from setwise.service.domain.predictions import (
     PredictionFilter,
     Reason,
 )
-from setwise.service.domain.reports import deciding, last_told
+from setwise.service.domain.reports import Share, deciding, last_told
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.services.analysis.accuracy import Share
 from setwise.service.services.analysis.over_time import Pace
 from setwise.service.services.policy import Policies
 from setwise.service.services.reports import Cockpit, WhatIf

@@ -177,7 +177,7 @@ def weeks_below_target(random: np.random.Generator, reread_rate: float, beta: fl
             right=bool(good if again or not says else True),
             finished_at=START,
             document=Identity("a", f"{place}", None),
-            answered=True,
+            agreed=bool(says),
             reread_rate=reread_rate if again else None,
         )
         for place, (good, says, again) in enumerate(zip(right, agreed, reread, strict=True))

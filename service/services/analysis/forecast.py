@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from setwise.service.domain.policy import RoutingPolicy
-from setwise.service.domain.reports import Cell, Evidence, standing
+from setwise.service.domain.reports import Cell, Evidence, Share, standing
 from setwise.service.domain.rules import Rule
-from setwise.service.services.analysis.accuracy import Largest, Share, Sums, columns, estimated
+from setwise.service.services.analysis.accuracy import Largest, Sums, columns, estimated
 
 MOST_DOCUMENTS = 50_000
 PREVIEWED = 5_000

@@ -7,8 +7,8 @@ from functools import partial
 from itertools import product
 from typing import TypeVar
 
-from setwise.service.domain.reports import CheckedSet, Standing
-from setwise.service.services.analysis.accuracy import Share, Weighed, shares
+from setwise.service.domain.reports import CheckedSet, Share, Standing
+from setwise.service.services.analysis.accuracy import Weighed, shares
 
 MOST_SHOWN = 10
 """Most rows in a table of errors."""

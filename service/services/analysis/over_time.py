@@ -7,8 +7,8 @@ from datetime import date, timedelta
 from enum import StrEnum
 
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.reports import Cell, ReviewDay, Standing, confident
-from setwise.service.services.analysis.accuracy import Share, shares
+from setwise.service.domain.reports import Cell, ReviewDay, Share, Standing, confident
+from setwise.service.services.analysis.accuracy import shares
 
 
 class Pace(StrEnum):

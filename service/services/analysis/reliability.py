@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setwise.service.domain.reports import CheckedSet, Evidence, Standing, standing, verdict
-from setwise.service.services.analysis.accuracy import Share, share
+from setwise.service.domain.reports import CheckedSet, Evidence, Share, Standing, standing, verdict
+from setwise.service.services.analysis.accuracy import share
 
 BUCKETS = 10
 
