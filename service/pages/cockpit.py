@@ -173,6 +173,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
             f"{percent(accuracy.low)} to {percent(accuracy.high)}, from "
             + plural(accuracy.checked, "audit" if seen.drawn else "outcome")
             + cockpit_figures.undecided(seen)
+            + (f". {accuracy.correction}" if accuracy.correction else "")
             if accuracy.value is not None
             else "no audit has been completed yet",
             "" if accuracy.value is None else "good" if met else "bad",

@@ -5,14 +5,22 @@ from itertools import islice
 
 from markupsafe import Markup
 
-from setwise.service.domain.breaker import BreakerState, Position, Reset, Trip, TripCause
+from setwise.service.domain.breaker import (
+    BreakerState,
+    Delay,
+    Position,
+    Reset,
+    Trip,
+    TripCause,
+)
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.reports import Share
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
 from setwise.service.pages.board.jobs import JOBS
-from setwise.service.pages.figures.numerals import confidence, exactly, percent, plain
+from setwise.service.pages.figures.numerals import confidence, exactly, percent, plain, plural
 
 CERTIFICATIONS = "/board/certifications"
 BREAKER = "/board/breaker"
@@ -287,6 +295,33 @@ def _copies(copies: int) -> Sequence[tuple[str, object]]:
     )
 
 
+def _accuracy(share: Share) -> str:
+    if share.value is None:
+        return "unknown: no audit is completed"
+    bounds = f"{percent(share.value)} ({percent(share.low)} to {percent(share.high)})"
+    return f"{bounds}. {share.correction}".rstrip()
+
+
+def _delays(call: Call, target: float) -> list[tuple[str, object]]:
+    """Return how long drops of the accuracy take to be found."""
+    return [
+        (f"Until a drop to {exactly(target - one.drop)} is found", _delay(one))
+        for one in call.services.breaker.delays(call.caller)
+    ]
+
+
+def _delay(one: Delay) -> str:
+    if one.weeks is None or one.audits is None:
+        return "unknown: no audits are drawn, or too few"
+    found = (
+        f"{plural(one.weeks, 'week')} in half of the cases, at the present audit rate and volume "
+        f"({plural(one.audits, 'audit')} of what is sent)"
+    )
+    if one.thrice is None:
+        return found
+    return f"{found}; a third of that at a certification rate of {percent(one.thrice)}"
+
+
 def _breaker(call: Call) -> ui.View:
     state = call.services.breaker.get(call.caller)
     watch, found = state.watch, state.watch.counts()
@@ -301,6 +336,7 @@ def _breaker(call: Call) -> ui.View:
                 "count as wrong"
             ),
         ),
+        ("Accuracy of these sets", _accuracy(state.accuracy)),
         (
             "Evidence against the target",
             (
@@ -313,6 +349,7 @@ def _breaker(call: Call) -> ui.View:
         *_copies(watch.copies),
         ("Oldest overdue audit", ui.instant(watch.overdue_since)),
         ("Sent since the oldest overdue audit, or else the last completed one", sent),
+        *_delays(call, watch.policy.target_accuracy),
     )
     return ui.View(
         "Breaker",

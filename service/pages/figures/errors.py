@@ -126,7 +126,7 @@ def sources(seen: Cockpit) -> Figure:
             _group_rows(found),
             empty=_no_errors(seen),
             terms=("set accuracy", "exact bounds"),
-            legend=(("completed", "accuracy before corrections, with exact bounds"),),
+            legend=(("completed", "accuracy before corrections, with its bounds"),),
         ),
         found,
         _source,
@@ -145,7 +145,7 @@ def sizes(seen: Cockpit) -> Figure:
             _group_rows(found),
             empty=_no_errors(seen),
             terms=("set accuracy", "exact bounds"),
-            legend=(("completed", "accuracy before corrections, with exact bounds"),),
+            legend=(("completed", "accuracy before corrections, with its bounds"),),
         ),
         found,
         _size,
@@ -191,8 +191,9 @@ def _groups_says(found: Sequence[GroupErrors], name_of: Callable[[GroupErrors], 
         share = known[0].accuracy
         return (
             f"All checked documents are “{name_of(known[0])}”: {percent(share.value)} of their "
-            f"sets are right (between {percent(share.low)} and {percent(share.high)})."
-        )
+            f"sets are right (between {percent(share.low)} and {percent(share.high)}). "
+            f"{share.correction}"
+        ).rstrip()
     worst = min(known, key=lambda one: one.accuracy.value or 0.0)
     best = max(known, key=lambda one: one.accuracy.low or 0.0)
     share = worst.accuracy
@@ -206,6 +207,7 @@ def _groups_says(found: Sequence[GroupErrors], name_of: Callable[[GroupErrors], 
             if apart
             else "The bounds overlap: chance alone may explain the differences."
         )
+        + (f" {share.correction}" if share.correction else "")
     )
 
 

@@ -20,7 +20,7 @@ from setwise.service.services.reports import Cockpit
 
 _LEGEND = (
     ("leased stroke", "sent automatically"),
-    ("sent stroke", "accuracy of what is sent, with exact bounds"),
+    ("sent stroke", "accuracy of what is sent, with its bounds"),
     ("waiting stroke", "reviewing per day (right axis)"),
 )
 
@@ -153,8 +153,8 @@ def _says(seen: Cockpit) -> str:
     return (
         f"{first} A threshold of {confidence(one.threshold)} {verb} {percent(one.coverage)} of the "
         f"documents in this period, {right}, and {leaves} {_a_day(one)} per day to "
-        "reviewers. Documents held back by a rule stay held back."
-    ).lstrip()
+        f"reviewers. Documents held back by a rule stay held back. {one.accuracy.correction}"
+    ).strip()
 
 
 def _a_day(one: Forecast) -> str:
@@ -176,7 +176,8 @@ def _described(one: Forecast, seen: Cockpit) -> dict[str, str]:
         "Sent automatically": percent(one.coverage),
         "Accuracy of what is sent": (
             f"{percent(accuracy.value)} ({percent(accuracy.low)} to {percent(accuracy.high)}, "
-            f"{plural(accuracy.checked, 'check')})"
+            f"{plural(accuracy.checked, 'check')}, "
+            f"{plural(accuracy.reread, 'agreement')} read again)"
             if accuracy.value is not None
             else "unknown"
         ),

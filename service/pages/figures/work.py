@@ -119,16 +119,24 @@ def accuracy(seen: Cockpit) -> Figure:
         _accuracy_says(seen),
         [
             Column("week", TEXT),
-            *map(Column, ("checked", "right")),
+            *map(Column, ("checked", "right", "agreed", "reread", "overlooked")),
             *(Column(name, SHARE) for name in ("accuracy", "low", "high")),
         ],
         [
-            [_iso(row), row.accuracy.checked, row.accuracy.right, *_bounds(row)]
+            [
+                _iso(row),
+                row.accuracy.checked,
+                row.accuracy.right,
+                row.accuracy.agreed,
+                row.accuracy.reread,
+                row.accuracy.overlooked,
+                *_bounds(row),
+            ]
             for row in seen.weeks
         ],
         empty=_accuracy_empty(seen),
         terms=("set accuracy", "audit", "exact bounds"),
-        legend=(("sent", "accuracy, with exact bounds"), ("warn stroke", "target")),
+        legend=(("sent", "accuracy, with its bounds"), ("warn stroke", "target")),
         end_first=True,
     )
     if not known:
@@ -141,7 +149,8 @@ def accuracy(seen: Cockpit) -> Figure:
             "sent",
             [
                 f"{_name(row, Pace.WEEK)}: {percent(value)}, between {percent(low)} and "
-                f"{percent(high)}; {row.accuracy.right} of {row.accuracy.checked} right"
+                f"{percent(high)}; {row.accuracy.right} of {row.accuracy.checked} right, "
+                f"{plural(row.accuracy.reread, 'agreement')} read again"
                 for _, row, value, low, high in known
             ],
         ),
@@ -199,6 +208,7 @@ def _accuracy_says(seen: Cockpit) -> str:
         f"{basis}, {percent(share.value)} of the sets that were confident enough to be sent are "
         f"right; the true share lies above {percent(share.low)} and below {percent(share.high)}, "
         f"each with {exactly(1 - risk)} confidence. Unchecked sets do not count."
+        + (f" {share.correction}" if share.correction else "")
         + (f" {UNDECIDED} Waiting for a lead: {seen.undecided:,}." if seen.undecided else "")
     )
 

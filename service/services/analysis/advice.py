@@ -20,8 +20,8 @@ class Advice(NamedTuple):
     threshold : float or None
         The lowest threshold whose checked sets bound the accuracy from below by the target.
     checks_missing : int or None
-        About how many more checks of what would be sent could support a threshold; None if there
-        is a threshold, or if the checks contradict every one.
+        About how many more checks of what would be sent, or second readings of them, could support
+        a threshold; None if there is a threshold, or if the checks contradict every one.
     sentence : str
         The same in words, shown wherever the advice is.
     """
@@ -52,11 +52,13 @@ def advise(made: Sequence[Forecast], target: float, risk: float) -> Advice:
             None,
             f"At {_confidence(best.threshold)}, {_share(best.accuracy.value)} of the checked sets "
             f"are right, at least {_share(best.accuracy.low)} by their bound "
-            f"({_checks(best.accuracy.checked)}). Only a certificate proves a threshold.",
+            f"({_checks(best.accuracy.checked)}). "
+            + (f"{best.accuracy.correction} " if best.accuracy.correction else "")
+            + "Only a certificate proves a threshold.",
         )
     missing = min(
         (lack for one in possible if (lack := _missing(one, target, risk)) is not None),
-        default=None if possible else _without_errors(target, risk),
+        default=None if possible else (_without_errors(target, risk), _CHECKS),
     )
     if missing is None:
         return Advice(
@@ -64,11 +66,12 @@ def advise(made: Sequence[Forecast], target: float, risk: float) -> Advice:
             None,
             f"No threshold can be advised: at none are {_share(target)} of the checked sets right.",
         )
+    n, kind = missing
     return Advice(
         None,
-        missing,
-        f"No threshold can be advised yet: it takes about {_checks(missing, 'more ')} of what "
-        f"would be sent to support {_share(target)}.",
+        n,
+        f"No threshold can be advised yet: it takes about {n:,} more {kind[n != 1]} of what would be sent "
+        f"to support {_share(target)}.",
     )
 
 
@@ -87,16 +90,24 @@ def warning(one: Forecast, target: float) -> str | None:
     )
 
 
-def _missing(one: Forecast, target: float, risk: float) -> int | None:
-    """Return about how many more checks could support the threshold, or None."""
-    found = one.accuracy.value
+_CHECKS = "check", "checks"
+_SECOND_READINGS = "second reading by a lead", "second readings by leads"
+
+
+def _missing(one: Forecast, target: float, risk: float) -> tuple[int, tuple[str, str]] | None:
+    """Return about how many more checks, of which kind, could support the threshold, or None."""
+    found, share = one.accuracy.value, one.accuracy
     if found is None:
-        return _without_errors(target, risk)
+        return _without_errors(target, risk), _CHECKS
     if found <= target:
         return None
     wide = NormalDist().inv_cdf(1.0 - risk) ** 2 * found * (1.0 - found) / (found - target) ** 2
     needed = max(_without_errors(target, risk), math.ceil(wide))
-    return max(needed - one.accuracy.checked, 1)
+    if needed > share.checked or not share.agreed:
+        return max(needed - share.checked, 1), _CHECKS
+    # Enough is checked: how much of it is overlooked, only second readings can tell.
+    readings = math.ceil(-math.log(risk) * share.agreed / share.checked / (found - target))
+    return max(readings - share.reread, 1), _SECOND_READINGS
 
 
 def _without_errors(target: float, risk: float) -> int:
@@ -108,8 +119,8 @@ def _without_errors(target: float, risk: float) -> int:
     return math.ceil(math.log(risk) / math.log(target))
 
 
-def _checks(n: int, more: str = "") -> str:
-    return f"{n:,} {more}check{'' if n == 1 else 's'}"
+def _checks(n: int) -> str:
+    return f"{n:,} check{'' if n == 1 else 's'}"
 
 
 def _share(value: float | None) -> str:
