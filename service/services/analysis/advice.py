@@ -70,8 +70,8 @@ def advise(made: Sequence[Forecast], target: float, risk: float) -> Advice:
     return Advice(
         None,
         n,
-        f"No threshold can be advised yet: it takes about {n:,} more {kind[n != 1]} of what would be sent "
-        f"to support {_share(target)}.",
+        f"No threshold can be advised yet: it takes about {n:,} more {kind[n != 1]} of what would "
+        f"be sent to support {_share(target)}.",
     )
 
 
