@@ -262,7 +262,7 @@ class Reliability(AnswerBody):
     @classmethod
     def of(cls, made: reliability_reports.Reliability) -> Self:
         """Return the body for a report."""
-        buckets = [{**vars(one), "accuracy": vars(one.accuracy)} for one in made.buckets]
+        buckets = [{**vars(one), "accuracy": Share.of(one.accuracy)} for one in made.buckets]
         curve = None if made.curve is None else vars(made.curve)
         return cls.model_validate({**vars(made), "buckets": buckets, "curve": curve})
 
