@@ -419,14 +419,20 @@ def told_of(prediction_id: Column[str]) -> ColumnElement[bool | None]:
 # Whether an auditor agreed, and whether a lead read the document nevertheless; see `_REREAD`.
 _AGREEMENT = and_(annotations.c.kind == ReviewKind.AUDIT.value, annotations.c.agreed)
 _READ_AGAIN = func.max(case((_AGREEMENT, 1), else_=0)) * (1 + func.max(_ADJUDICATED))
-_AUDITED_BY = predictions.alias("audited")
+_AUDITED = predictions.alias("audited")
+_AUDITED_BY = (
+    select(_AUDITED.c.policy_version)
+    .where(_AUDITED.c.id == annotations.c.prediction_id)
+    .correlate(annotations)
+    .scalar_subquery()
+)
 _REREAD_RATE = func.max(
     case(
         (
             _AGREEMENT,
             select(routing_policies.c.gold_reread_rate)
-            .join(_AUDITED_BY, _AUDITED_BY.c.policy_version == routing_policies.c.version)
-            .where(_AUDITED_BY.c.id == annotations.c.prediction_id)
+            .where(routing_policies.c.version == _AUDITED_BY)
+            .correlate(annotations)
             .scalar_subquery(),
         )
     )

@@ -257,7 +257,10 @@ def test_a_target_finds_the_forecast_of_the_threshold_that_meets_it(begin: Trans
     then = read(begin, Pace.DAY, what_if=WhatIf(target_accuracy=0.3)).then
     assert then is not None
     assert then.threshold is not None
-    assert then == read(begin, Pace.DAY, what_if=WhatIf(threshold=then.threshold)).then
+    again = read(begin, Pace.DAY, what_if=WhatIf(threshold=then.threshold)).then
+    assert again is not None
+    assert (then.threshold, then.sent, then.reviews) == (again.threshold, again.sent, again.reviews)
+    same(then.accuracy, again.accuracy)
     nothing = read(begin, Pace.DAY, what_if=WhatIf(target_accuracy=0.9999)).then
     assert nothing is not None
     assert (nothing.threshold, nothing.sent) == (None, 0)
