@@ -83,6 +83,20 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
     return Artifacts(folder / "text", folder / "other_text", folder / "vectors")
 
 
+@pytest.fixture(scope="session")
+def reuters(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a model of the training part of Reuters, trained as `train` does by itself."""
+
+    def make(folder: Path) -> None:
+        from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- as above
+        from setwise.models.storage.artifacts import save  # noqa: PLC0415 -- as above
+        from setwise.models.training import train  # noqa: PLC0415 -- as above
+
+        save(train(read_dataset(data_dir / "reuters21578", "train")), folder / "artifact")
+
+    return made_once(tmp_path_factory, "reuters", make) / "artifact"
+
+
 def _train(folder: Path) -> None:
     from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- as above
     from setwise.models.storage.artifacts import save  # noqa: PLC0415 -- as above

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from setwise.models.storage.artifacts import save
 from setwise.service.domain.callers import SYSTEM
 from tests.made_once import made_once
 from tests.system.conftest import ON_POSTGRES, SETWISE, Installation, pages, review_together
@@ -23,28 +22,13 @@ Z = 2.576  # standard deviations of a two-sided bound of 99 %
 
 
 @pytest.fixture(scope="module")
-def artifact(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train on the training part; the penalty is given, since choosing it takes longest."""
-    from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- seconds to import
-    from setwise.models.training import TrainingOptions, train  # noqa: PLC0415 -- as above
-
-    options = TrainingOptions(preset="paper", calibrator="boosted-logistic", n_folds=3, alpha=3e-6)
-
-    def make(folder: Path) -> None:
-        predictor = train(read_dataset(data_dir / "reuters21578", "train"), options)
-        save(predictor, folder / "artifact")
-
-    return made_once(tmp_path_factory, "reuters", make) / "artifact"
-
-
-@pytest.fixture(scope="module")
-def predicted(artifact: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def predicted(reuters: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return what the command line says of each story of the test part."""
     stories = data_dir / "reuters21578" / "test.jsonl.gz"
 
     def make(folder: Path) -> None:
         out = folder / "predicted.jsonl"
-        subprocess.run([SETWISE, "predict", artifact, stories, "--out", out], check=True)
+        subprocess.run([SETWISE, "predict", reuters, stories, "--out", out], check=True)
 
     folder = made_once(tmp_path_factory, "reuters-predicted", make)
     lines = (folder / "predicted.jsonl").read_text().splitlines()
@@ -52,10 +36,10 @@ def predicted(artifact: Path, data_dir: Path, tmp_path_factory: pytest.TempPathF
 
 
 def test_every_story_is_decided_as_the_model_says_and_the_queue_is_emptied(
-    installation: Installation, artifact: Path, predicted: Any, data_dir: Path
+    installation: Installation, reuters: Path, predicted: Any, data_dir: Path
 ) -> None:
     services = installation.application.services
-    services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
+    services.models.activate(SYSTEM, services.models.add(SYSTEM, str(reuters)).id)
     installation.fix_threshold(THRESHOLD)
     server = installation.serve()
     with gzip.open(data_dir / "reuters21578" / "test.jsonl.gz", "rt") as file:
