@@ -100,11 +100,11 @@ def test_without_a_candidate_nothing_is_kept(records: Records) -> None:
     assert (records.seen, scorer.dropped) == ([], 0)
 
 
-def test_a_candidate_that_serves_meanwhile_is_not_compared_with_itself(records: Records) -> None:
-    same = FakePredictor(version=made().scored.model_version)
-    scorer = ShadowScorer(lambda: ("m", same), records)
-    scorer.start()
-    scorer.offer([made()])
-    time.sleep(0.3)
-    scorer.stop()
-    assert records.seen == []
+def test_a_candidate_that_serves_meanwhile_is_not_compared_with_itself(
+    scorer: ShadowScorer, records: Records
+) -> None:
+    own, other = made(), made()
+    own = own._replace(scored=own.scored._replace(model_version=CANDIDATE.version))
+    scorer.offer([own, other])  # compared in this order
+    eventually(lambda: bool(records.seen))
+    assert [of for _, of, _ in records.seen] == [other]
