@@ -242,9 +242,5 @@ class AuditPlan:
         """Return whether a second person also reviews the document."""
         return draws.overlap < self.overlap_rate
 
-    def rereads(self, draw: float) -> bool:
-        """Return whether a lead reads the audit again in any case."""
-        return draw < self.gold_reread_rate
-
 
 NO_AUDITS = AuditPlan()

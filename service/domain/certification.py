@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from setwise.service.domain.audits import Identity, Lottery, without_copies
+from setwise.service.domain.audits import Identity, without_copies
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.rules import Metadata, MetadataRule, Rule, first_broken, held_back_alike
 
@@ -98,6 +98,9 @@ class AuditedPrediction(NamedTuple):
         The scorer's, whether it answered itself or scored the document later.
     metadata : mapping or None
         None if it has been erased.
+    reread_rate, reread_draw : float
+        Probability, whatever the answer, that a lead reads the document after the auditor, and what
+        was drawn.
     """
 
     id: str
@@ -110,6 +113,13 @@ class AuditedPrediction(NamedTuple):
     labels: tuple[str, ...]
     annotations: tuple[Annotation, ...]
     metadata: Metadata | None = None
+    reread_rate: float = 0.0
+    reread_draw: float = 1.0
+
+    @property
+    def reread(self) -> bool:
+        """Whether it was drawn for a second reading, whatever the answer."""
+        return self.reread_draw < self.reread_rate
 
     @property
     def audit(self) -> Annotation | None:
@@ -136,19 +146,14 @@ class AuditedPrediction(NamedTuple):
             return None
         return not self.agreed
 
-    def counts(self, *, reread: bool) -> tuple[bool, bool]:
+    def counts(self) -> tuple[bool, bool]:
         """Return whether an error was found, or missed by the auditor.
 
         What is not known counts against the model.
-
-        Parameters
-        ----------
-        reread : bool
-            Whether it was drawn for a second reading, whatever the auditor's answer.
         """
         if self.wrong is False:
             return False, False
-        missed = reread and self.agreed
+        missed = self.reread and self.agreed
         return not missed, missed
 
     @property
@@ -189,8 +194,6 @@ def gather(
     rules_then: Mapping[str, Sequence[Rule]],
     *,
     rules: Sequence[Rule],
-    lottery: Lottery,
-    reread_rate: float,
     read_by: datetime,
 ) -> Gathered:
     """Return the audits that are a simple random sample of the documents.
@@ -213,9 +216,6 @@ def gather(
         Those of each policy version.
     rules : sequence of Rule
         The rules in force.
-    reread_rate : float
-        Share of audits that leads read regardless of the auditor's answer. These show how many
-        errors auditors miss, because that answer did not select them.
     read_by : datetime
         Audits of predictions from before it should be finished by now.
     """
@@ -246,7 +246,8 @@ def gather(
     kept = [one for one in drawn if one.wrong is not None or one.created_at <= read_by]
     # Only agreements wait to be read again, and they are right more often than other audits.
     excluded["not yet read again"] = len(drawn) - len(kept)
-    by_chance = [one for one in kept if lottery.reread(one.client_id, one.name) < reread_rate]
+    # These show how many errors auditors miss, because their answer did not select them.
+    by_chance = [one for one in kept if one.reread]
     # An agreement that no lead has read again in time may be a missed error.
     missed = sum(one.agreed and one.wrong is not False for one in by_chance)
     found_out = sum(one.decided and one.wrong is True for one in by_chance)

@@ -308,6 +308,12 @@ class Annotation:
     """Id of the reviewer's group at that time."""
     version: int | None = None
     """The task's version when it was completed; None in rows older than this column."""
+    reread_rate: float | None = None
+    """Probability, whatever the answer, that a lead reads the document after an audit. None in
+    other reviews, and in rows older than this column, where it is that of the policy.
+    """
+    reread_draw: float | None = None
+    """What was drawn for it: a lead reads the document if it is below the rate."""
 
     def repeats(self, reviewer: str, labels: Sequence[str], comment: str | None) -> bool:
         """Return whether ``reviewer`` sent the same answer again."""

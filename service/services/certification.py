@@ -10,6 +10,7 @@ from setwise.service.domain.audits import READING_TIME, Lottery
 from setwise.service.domain.breaker import RUN_LENGTH
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import (
+    AuditedPrediction,
     Certification,
     Gathered,
     Scorer,
@@ -103,7 +104,6 @@ class _Question:
     scorer: Scorer
     attempt: int
     gathered: Gathered
-    reread_rates: Mapping[str, float]
     set_aside: int
 
 
@@ -223,7 +223,7 @@ class Certifications(Recorded):
             question = self._question(transaction, _serving(transaction))
             predicted = _predicted(transaction, question)
         return self._store(
-            Attempt(self.new_id(), question, _answer(question, predicted, self.lottery)),
+            Attempt(self.new_id(), question, _answer(question, predicted)),
             requested_by,
         )
 
@@ -241,7 +241,7 @@ class Certifications(Recorded):
                 return None
             predicted = _predicted(transaction, question)
         return self._store(
-            Attempt(self.new_id(), question, _answer(question, predicted, self.lottery)), SYSTEM.id
+            Attempt(self.new_id(), question, _answer(question, predicted)), SYSTEM.id
         )
 
     def before_activation(self, scorer: Scorer) -> Attempt | None:
@@ -262,7 +262,7 @@ class Certifications(Recorded):
             if not question.gathered.audits:
                 return None
             predicted = _predicted(transaction, question)
-        return Attempt(self.new_id(), question, _answer(question, predicted, self.lottery))
+        return Attempt(self.new_id(), question, _answer(question, predicted))
 
     def activated(
         self, transaction: Transaction, scorer: Scorer, attempt: Attempt | None, requested_by: str
@@ -290,23 +290,27 @@ class Certifications(Recorded):
         alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
         found = [one for one in every if alarm is None or one.id > alarm.id]
         versions = {one.policy_version for one in found}
-        drawn_by = [transaction.policies.get(version) for version in sorted(versions)]
-        reread_rates = {one.version: one.audits.gold_reread_rate for one in drawn_by}
+        policies = {version: transaction.policies.get(version) for version in sorted(versions)}
         return _Question(
             policy=policy,
             scorer=scorer,
             attempt=transaction.certifications.attempts(scorer.model_version) + 1,
             gathered=gather(
-                found,
-                {one.version: one.rules for one in drawn_by},
+                [self._with_reread(one, policies[one.policy_version]) for one in found],
+                {version: one.rules for version, one in policies.items()},
                 rules=policy.rules,
-                lottery=self.lottery,
-                reread_rate=min(reread_rates.values(), default=0.0),
                 read_by=self.now() - self.reading_time,
             ),
-            reread_rates=reread_rates,
             set_aside=len(every) - len(found),
         )
+
+    def _with_reread(self, one: AuditedPrediction, policy: RoutingPolicy) -> AuditedPrediction:
+        """Return the audit with the chance of a second reading and what was drawn."""
+        said = one.audit
+        if said is None or said.reread_rate is None or said.reread_draw is None:
+            draw = self.lottery.reread(one.client_id, one.name)
+            return one._replace(reread_rate=policy.audits.gold_reread_rate, reread_draw=draw)
+        return one._replace(reread_rate=said.reread_rate, reread_draw=said.reread_draw)
 
     def _store(self, attempt: Attempt, requested_by: str) -> Certification:
         with self.begin() as transaction:
@@ -401,9 +405,7 @@ def _predicted(transaction: Transaction, question: _Question) -> list[float]:
     return transaction.certifications.unaudited(question.scorer, limit=MOST_CONFIDENCES)
 
 
-def _answer(
-    question: _Question, predicted: Sequence[float], lottery: Lottery
-) -> Mapping[str, object]:
+def _answer(question: _Question, predicted: Sequence[float]) -> Mapping[str, object]:
     """Return the evidence of `guarantees.certificates` and its inputs."""
     from setwise.models.guarantees.thresholds import certify_adjudicated  # noqa: PLC0415 -- loads slowly
 
@@ -412,19 +414,15 @@ def _answer(
     # The proof covers only sets above the policy's floor.
     floor = policy.confidence_floor or 0.0
     audits = [audit for audit in gathered.audits if audit.confidence >= floor]
-    rates = [question.reread_rates[audit.policy_version] for audit in audits]
-    draws = [lottery.reread(audit.client_id, audit.name) for audit in audits]
-    counts = [
-        audit.counts(reread=draw < rate)
-        for audit, rate, draw in zip(audits, rates, draws, strict=True)
-    ]
+    rates = [audit.reread_rate for audit in audits]
+    counts = [audit.counts() for audit in audits]
     found = certify_adjudicated(
         [confidence for confidence in predicted if confidence >= floor],
         [audit.confidence for audit in audits],
         [found_wrong for found_wrong, _ in counts],
         [missed for _, missed in counts],
         rates if audits else policy.audits.gold_reread_rate,
-        draws,
+        [audit.reread_draw for audit in audits],
         target=policy.target_accuracy,
         risk=risk,
         excluded={

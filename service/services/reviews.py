@@ -19,6 +19,7 @@ from setwise.service.domain.reviews import (
     HeldDecision,
     LabelMatches,
     Oddity,
+    ReviewKind,
     ReviewState,
     ReviewTask,
     adjudication,
@@ -376,11 +377,13 @@ class Reviews(Recorded):
         completed = task.finished()
         others = transaction.reviews.annotations_of(task.prediction.id)
         annotation = task.answer(self.new_id(), caller.id, labels, comment, self.now())
-        adjudicated = calls_for_adjudication(
-            annotation, others, reread=self._reread(transaction, task)
-        )
+        reread_rate, reread_draw = self._reread(transaction, task)
+        adjudicated = calls_for_adjudication(annotation, others, reread=reread_draw < reread_rate)
+        audit = task.kind is ReviewKind.AUDIT
         annotation = replace(
             annotation,
+            reread_rate=reread_rate if audit else None,
+            reread_draw=reread_draw if audit else None,
             settles=is_final(annotation, adjudicated=adjudicated),
             group=transaction.annotators.group_of(caller.id),
         )
@@ -407,11 +410,12 @@ class Reviews(Recorded):
         self.annotated(transaction, task.prediction, annotation)
         return annotation
 
-    def _reread(self, transaction: Transaction, task: ReviewTask) -> bool:
+    def _reread(self, transaction: Transaction, task: ReviewTask) -> tuple[float, float]:
+        """Return with which probability a lead reads an audit again, and what was drawn."""
         prediction = task.prediction
+        policy = transaction.policies.get(prediction.policy_version)
         draw = self.lottery.reread(prediction.client_id, prediction.name)
-        # Certificates rely on the rate in the policy that drew the audit, not in the current one.
-        return transaction.policies.get(prediction.policy_version).audits.rereads(draw)
+        return policy.audits.gold_reread_rate, draw
 
     def _send(
         self,

@@ -125,7 +125,7 @@ class AnnotatorStore:
     def gold(self) -> list[GoldAnswer]:
         """Return blind answers to audits that a lead has adjudicated, oldest first."""
         said, decided = annotations.alias("said"), annotations.alias("decided")
-        rate = routing_policies.c.gold_reread_rate
+        rate = func.coalesce(said.c.reread_rate, routing_policies.c.gold_reread_rate)
         query = (
             select(
                 said.c.id,

@@ -445,6 +445,8 @@ annotations = Table(
     Column("settles", Boolean, nullable=False, server_default=true()),
     Column("group", Text, nullable=False, server_default=DEFAULT_GROUP),
     Column("version", Integer),  # NULL in older rows
+    _share("reread_rate"),  # as is the next one, and in what is no audit
+    _share("reread_draw"),
     _check("rank_counts", "chosen_rank >= 0"),
     _check("seconds_pass", "seconds >= 0"),
     UniqueConstraint("task_id"),

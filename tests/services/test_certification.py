@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole
+from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import (
     CertificationNotFound,
     Forbidden,
@@ -15,7 +16,7 @@ from setwise.service.domain.predictions import Decision, Reason, ScoredSet
 from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.transaction import Transactions
 from tests import building
-from tests.fakes import FakePredictor, scored_set
+from tests.fakes import LOTTERY, FakePredictor, scored_set
 from tests.loop import HALF, Loop, wanted
 from tests.samples import ADMIN, ANN, BEN, LEAD, change
 from tests.sqlite import Database
@@ -110,6 +111,24 @@ def test_audits_are_read_again_by_the_policy_that_drew_them(loop: Loop) -> None:
     loop.settle(ANN)
     assert loop.settle(LEAD) > 0
     assert loop.certify(ADMIN.id).threshold == 0.9
+
+
+def test_the_chance_of_a_second_reading_is_stored_with_the_answer(loop: Loop) -> None:
+    loop.plan(AuditPlan(certification_rate=0.5, gold_reread_rate=0.4))
+    made = loop.predict(*["0.9"] * 40)
+    loop.settle(ANN)
+    with loop.begin() as transaction:
+        found = transaction.certifications.audited(Scorer("sha256:model", "sha256:calibrator"))
+        for one in found:
+            assert one.audit is not None
+            assert one.audit.reread_rate == 0.4
+            assert one.audit.reread_draw == LOTTERY.reread(one.client_id, one.name)
+            assert one.audit.settles is (one.audit.reread_draw >= 0.4)
+        transaction.texts.forget([one.id for one in made])
+        transaction.commit()
+    known = loop.certify(ADMIN.id).evidence
+    again = sum(one.audit is not None and not one.audit.settles for one in found)
+    assert known["excluded"]["not yet read again"] == again  # type: ignore[index]
 
 
 def test_audits_of_days_on_which_some_are_unread_are_left_out_and_counted(loop: Loop) -> None:

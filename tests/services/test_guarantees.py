@@ -14,7 +14,7 @@ from setwise.service.domain.audits import READING_TIME, Identity
 from setwise.service.domain.breaker import WatchedAudit, one_for_each_document
 from setwise.service.domain.certification import AuditedPrediction, gather
 from setwise.service.domain.reviews import Annotation, ReviewKind
-from tests.fakes import LOTTERY, START
+from tests.fakes import START
 from tests.samples import annotation, task
 
 TARGET, RISK = 0.9, 0.1
@@ -52,6 +52,8 @@ def audits(
             created_at=NOW - timedelta(days=days * (n - place) / n),
             labels=("a",),
             annotations=(RIGHT if good else WRONG) if done else (),
+            reread_rate=1.0,
+            reread_draw=0.5,
         )
         for place, (good, done) in enumerate(zip(right, finished, strict=True))
     ]
@@ -59,14 +61,14 @@ def audits(
 
 def certified(found: Sequence[AuditedPrediction]) -> bool:
     """Return whether one attempt at the whole risk certifies a threshold."""
-    gathered = gather(found, {"p": ()}, rules=(), lottery=LOTTERY, reread_rate=1.0, read_by=READ_BY)
+    gathered = gather(found, {"p": ()}, rules=(), read_by=READ_BY)
     result = certify_adjudicated(
         [0.95] * 100,
         [one.confidence for one in gathered.audits],
-        [one.counts(reread=True)[0] for one in gathered.audits],
-        [one.counts(reread=True)[1] for one in gathered.audits],
+        [one.counts()[0] for one in gathered.audits],
+        [one.counts()[1] for one in gathered.audits],
         1.0,
-        [LOTTERY.reread(one.client_id, one.name) for one in gathered.audits],
+        [one.reread_draw for one in gathered.audits],
         target=TARGET,
         risk=RISK,
     )

@@ -241,7 +241,10 @@ CHANGED_SINCE = [
         "confidence_floor", "certification_rate", "training_rate", "overlap_rate",
         "gold_reread_rate",
     )
-] + [("predictions", "draw"), ("predictions", "inclusion_probability")]  # fmt: skip
+] + [
+    ("predictions", "draw"), ("predictions", "inclusion_probability"),
+    ("annotations", "reread_rate"), ("annotations", "reread_draw"),
+]  # fmt: skip
 RUNNING = {"state": "running", "lease_expires_at": START}
 NO_LEASE = dict.fromkeys(("lease_holder", "lease_claimed_at", "lease_expires_at"))
 
