@@ -242,10 +242,7 @@ def adopt(
 ) -> RoutingPolicy:
     """Put a scorer's newest certificate into force, if it has one; return the policy in force.
 
-    Parameters
-    ----------
-    version : str
-        Id of the policy's new version, if there is one.
+    ``version``: Id of the policy's new version, if there is one.
     """
     policy = transaction.policies.current()
     found = certified(transaction, policy, scorer)
