@@ -129,7 +129,6 @@ class Jobs(Recorded):
             if not job.finished:
                 raise errors.JobUnfinished(f"The job is {job.state}; wait until it has ended.")
             disclose_all(transaction, self.now, caller)
-            transaction.commit()
         folder = result_folder(job.id)
         parts = [f"{folder}/{name}" for name in self.files.names(folder)]
         if not parts:

@@ -351,9 +351,7 @@ def disclose(
             return frozenset()
     with begin() as transaction:
         transaction.reviews.note_reader(caller.id, prediction_ids, now())
-        hidden = transaction.reviews.held_blind(caller.id).intersection(prediction_ids)
-        transaction.commit()
-    return hidden
+        return transaction.reviews.held_blind(caller.id).intersection(prediction_ids)
 
 
 def disclose_one(begin: Transactions, now: Clock, caller: Caller, prediction_id: str) -> None:

@@ -166,7 +166,6 @@ def test_who_gave_a_task_with_a_suggestion_back_is_not_given_the_blind_one(
     with service.database() as transaction:
         add_predictions(transaction, made)
         transaction.reviews.add_all([first, second])
-        transaction.commit()
     for name in ("ann", "ben"):
         service.key(name, Role.REVIEWER)
     assert service.post("/v1/reviews/claim", by="ann").json()["id"] == first.id

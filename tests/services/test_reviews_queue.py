@@ -61,7 +61,6 @@ class QueueMachine(RuleBasedStateMachine):
                 transaction.reviews.add(one)
                 self.versions[one.id] = one.version
                 self.skips[one.id] = []
-            transaction.commit()
 
     @rule(target=held, who=people)
     def claim(self, who: Caller) -> object:

@@ -320,14 +320,12 @@ def test_who_has_read_a_suggestion_is_offered_no_blind_task_of_it(begin: Transac
         transaction.reviews.note_reader(ANN.id, [made.id], START)
         assert not transaction.reviews.open_blind(ANN.id, [made.id])
         assert transaction.reviews.open_blind(ANN.id, None)
-        transaction.commit()
     assert next_for(begin, ANN, only=blind.id) is None
     assert next_for(begin, ANN) == shown
     assert next_for(begin, ANN, only=other.id) == other
     assert next_for(begin, BEN, only=blind.id) == blind
     with begin() as transaction:
         transaction.reviews.note_reader(BEN.id, None, START)
-        transaction.commit()
     assert next_for(begin, BEN) == shown
     assert next_for(begin, BEN, only=other.id) is None
 
@@ -338,7 +336,6 @@ def test_who_holds_a_blind_task_keeps_it_whatever_they_read(begin: Transactions)
     held = save(begin, held.claimed(ANN.id, START, QUARTER))
     with begin() as transaction:
         transaction.reviews.note_reader(ANN.id, None, START)
-        transaction.commit()
     save(begin, held.released(ANN.id))
     assert next_for(begin, ANN) is not None
 
