@@ -65,32 +65,28 @@ class Message(NamedTuple):
 
 def auto_sent(prediction: Prediction, message_id: str) -> Message:
     """Return the message about an automatically sent label set."""
-    return Message(
-        id=message_id,
-        type=MessageType.PREDICTION_AUTO_SENT,
-        client_id=prediction.client_id,
-        document_key=_document_key(prediction),
-        data={**_described(prediction), "labels": list(prediction.scored.labels)},
-        created_at=prediction.created_at,
+    labels = list(prediction.scored.labels)
+    return _about(
+        prediction,
+        MessageType.PREDICTION_AUTO_SENT,
+        message_id,
+        prediction.created_at,
+        labels=labels,
     )
 
 
 def review_completed(prediction: Prediction, annotation: Annotation, message_id: str) -> Message:
     """Return the message about a completed review."""
-    return Message(
-        id=message_id,
-        type=MessageType.REVIEW_COMPLETED,
-        client_id=prediction.client_id,
-        document_key=_document_key(prediction),
-        data={
-            **_described(prediction),
-            "labels": list(annotation.labels),
-            "agreed": annotation.agreed,
-            "review_id": annotation.task_id,
-            "annotation_id": annotation.id,
-            "completed_at": _instant(annotation.created_at),
-        },
-        created_at=annotation.created_at,
+    return _about(
+        prediction,
+        MessageType.REVIEW_COMPLETED,
+        message_id,
+        annotation.created_at,
+        labels=list(annotation.labels),
+        agreed=annotation.agreed,
+        review_id=annotation.task_id,
+        annotation_id=annotation.id,
+        completed_at=_instant(annotation.created_at),
     )
 
 
@@ -103,19 +99,43 @@ def document_corrected(
         if isinstance(truth, Outcome)
         else {"annotation_id": truth.id, "source": truth.kind.value}
     )
+    return _about(
+        prediction,
+        MessageType.DOCUMENT_CORRECTED,
+        message_id,
+        truth.created_at,
+        labels=list(truth.labels),
+        previous_labels=list(before),
+        **found_by,
+        corrected_at=_instant(truth.created_at),
+    )
+
+
+def _about(
+    prediction: Prediction, kind: MessageType, message_id: str, at: datetime, **data: object
+) -> Message:
+    """Return a message about a document; its key differs from those of other clients."""
+    scored, name = prediction.scored, prediction.document.id
+    described = {
+        "prediction_id": prediction.id,
+        "document_id": name,
+        "client_id": prediction.client_id,
+        "confidence": scored.confidence,
+        "decision": prediction.decision.value,
+        "reason": prediction.reason.value,
+        "threshold": prediction.threshold,
+        "model_version": scored.model_version,
+        "calibrator_version": scored.calibrator_version,
+        "policy_version": prediction.policy_version,
+        "predicted_at": _instant(prediction.created_at),
+    }
     return Message(
         id=message_id,
-        type=MessageType.DOCUMENT_CORRECTED,
+        type=kind,
         client_id=prediction.client_id,
-        document_key=_document_key(prediction),
-        data={
-            **_described(prediction),
-            "labels": list(truth.labels),
-            "previous_labels": list(before),
-            **found_by,
-            "corrected_at": _instant(truth.created_at),
-        },
-        created_at=truth.created_at,
+        document_key=prediction.id if name is None else f"{prediction.client_id}/{name}",
+        data={**described, **data},
+        created_at=at,
     )
 
 
@@ -141,29 +161,6 @@ def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
         },
         created_at=trip.created_at,
     )
-
-
-def _document_key(prediction: Prediction) -> str:
-    # Two clients may use the same id for different documents.
-    name = prediction.document.id
-    return prediction.id if name is None else f"{prediction.client_id}/{name}"
-
-
-def _described(prediction: Prediction) -> dict[str, object]:
-    scored = prediction.scored
-    return {
-        "prediction_id": prediction.id,
-        "document_id": prediction.document.id,
-        "client_id": prediction.client_id,
-        "confidence": scored.confidence,
-        "decision": prediction.decision.value,
-        "reason": prediction.reason.value,
-        "threshold": prediction.threshold,
-        "model_version": scored.model_version,
-        "calibrator_version": scored.calibrator_version,
-        "policy_version": prediction.policy_version,
-        "predicted_at": _instant(prediction.created_at),
-    }
 
 
 def _instant(at: datetime) -> str:
