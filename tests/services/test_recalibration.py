@@ -221,7 +221,9 @@ def test_what_proves_the_threshold_teaches_nothing(loop: Loop) -> None:
 
 
 @pytest.mark.slow
-def test_audits_weigh_as_much_as_the_sets_that_were_sent(loop: Loop) -> None:
+def test_audits_weigh_as_much_as_the_sets_that_were_sent() -> None:
+    loop = Loop(Database())
+    loop.register()
     plan = AuditPlan(training_rate=0.2, mode=AuditMode.SEND)
     loop.change_policy(ADMIN, change(threshold=0.5, audits=plan), None)
     made = loop.predict(600)
@@ -293,7 +295,9 @@ def test_reviews_of_what_is_not_sent_do_not_vouch_for_what_is(training_rate: flo
 
 
 @pytest.mark.slow
-def test_a_report_says_that_contradictions_wait_for_leads(loop: Loop) -> None:
+def test_a_report_says_that_contradictions_wait_for_leads() -> None:
+    loop = Loop(Database())
+    loop.register()
     loop.change_policy(ADMIN, change(threshold=0.0, audits=AuditPlan(0.0, 1.0)), None)
     loop.predict(500)
     loop.settle(ANN)
