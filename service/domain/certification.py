@@ -59,10 +59,13 @@ class Certification:
 
         Label sets above a floor may be less accurate than those above the threshold.
         """
-        proved = self.evidence.get("proved", ())
-        if floor is None or self.threshold is None or not isinstance(proved, list):
-            return self.threshold
-        return min((each for each in proved if each >= floor), default=None)
+        return min(self.proved(floor), default=None)
+
+    def proved(self, floor: float | None) -> list[float]:
+        """Return the proved thresholds at or above ``floor``."""
+        found = self.evidence.get("proved")
+        every = found if isinstance(found, list) else [self.threshold]
+        return [each for each in every if each is not None and each >= (floor or 0.0)]
 
     @property
     def n_drawn(self) -> int:
@@ -263,6 +266,31 @@ def gather(
     )
 
 
+class Bet(NamedTuple):
+    """An audit as the detector of drift reads it: see `models.guarantees.retest`."""
+
+    confidence: float
+    right: bool
+    stands_for: float
+
+
+def bets_since(found: Sequence[AuditedPrediction], proof: str, read_by: datetime) -> list[Bet]:
+    """Return the audits of documents that came after a certificate, oldest first.
+
+    As for the breaker, an audit that is not finished counts as right until ``read_by``, then as
+    wrong; an agreement found wrong stands for those that no lead read again.
+    """
+    bets = []
+    for copies in _copies(found):
+        if copies[0].id <= proof:
+            continue
+        one = next((copy for copy in copies if copy.wrong is not None), copies[0])
+        right = one.wrong is False or (one.wrong is None and copies[0].created_at > read_by)
+        missed = not right and one.reread and one.agreed
+        bets.append(Bet(one.confidence, right, 1.0 / one.reread_rate if missed else 1.0))
+    return bets
+
+
 def _outside(one: AuditedPrediction, then: Sequence[Rule], now: Sequence[Rule]) -> str | None:
     """Return why an audit says nothing about what today's rules let through; None if it does."""
     before = held_back_alike(then)
@@ -278,8 +306,13 @@ def _outside(one: AuditedPrediction, then: Sequence[Rule], now: Sequence[Rule]) 
 def _documents(found: Sequence[AuditedPrediction]) -> list[AuditedPrediction]:
     """Return one audit of each document: the first that is finished, as old as the first one."""
     documents = []
-    for places in without_copies([Identity(one.client_id, one.name, one.draw) for one in found]):
-        copies = [found[place] for place in places]
+    for copies in _copies(found):
         counts = next((one for one in copies if one.wrong is not None), copies[0])
         documents.append(counts._replace(created_at=copies[0].created_at))
     return documents
+
+
+def _copies(found: Sequence[AuditedPrediction]) -> list[list[AuditedPrediction]]:
+    """Return the audits of each document, oldest first."""
+    names = [Identity(one.client_id, one.name, one.draw) for one in found]
+    return [[found[place] for place in places] for places in without_copies(names)]

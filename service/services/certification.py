@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from setwise.models.guarantees.certificates import Certificate, risk_of_attempt
@@ -11,9 +11,11 @@ from setwise.service.domain.breaker import RUN_LENGTH
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import (
     AuditedPrediction,
+    Bet,
     Certification,
     Gathered,
     Scorer,
+    bets_since,
     gather,
 )
 from setwise.service.domain.errors import CertificationNotFound, ModelUnavailable, StaleVersion
@@ -228,7 +230,11 @@ class Certifications(Recorded):
         )
 
     def certify_if_due(self) -> Certification | None:
-        """Certify if the policy needs a certificate and enough audits are new."""
+        """Certify if the policy needs a certificate and enough audits are new.
+
+        The certificate in force is tested again first.
+        """
+        self.retest()
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
             if policy.threshold_mode is not ThresholdMode.CERTIFIED:
@@ -243,6 +249,49 @@ class Certifications(Recorded):
         return self._store(
             Attempt(self.new_id(), question, _answer(question, predicted)), SYSTEM.id
         )
+
+    def retest(self) -> RoutingPolicy | None:
+        """Raise the threshold in force if audits since its certificate speak against it.
+
+        Only thresholds that the certificate proves are put into force, so this spends no risk. If
+        the audits speak against all of them, the highest stays until the breaker trips. Returns the
+        new policy, or None if nothing changes.
+        """
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            proof = transaction.certifications.get(policy.certificate_id or "")
+            if proof is None or policy.trip_id is not None:
+                return None
+            audits = self._reread(transaction, transaction.certifications.audited(proof.scorer))
+        proved = proof.proved(policy.confidence_floor)
+        bets = bets_since(audits, proof.id, self.now() - self.reading_time)
+        threshold = _retested(proved, bets, policy.target_accuracy)
+        if threshold is None or threshold == policy.threshold:
+            return None
+        changed = replace(
+            policy,
+            version=self.new_id(),
+            threshold=threshold,
+            created_at=self.now(),
+            created_by=SYSTEM.id,
+        )
+        with self.begin() as transaction:
+            transaction.policies.lock()
+            if transaction.policies.current().version != policy.version:
+                return None
+            transaction.policies.add(changed, replacing=policy.version)
+            self._note(
+                transaction,
+                SYSTEM,
+                "policy.retested",
+                changed.version,
+                certificate_id=proof.id,
+                threshold=threshold,
+                replaced=policy.threshold,
+                audits=len(bets),
+            )
+            transaction.commit()
+        return changed
 
     def before_activation(self, scorer: Scorer) -> Attempt | None:
         """Return an attempt for what is about to serve, or None.
@@ -288,7 +337,9 @@ class Certifications(Recorded):
         policy = transaction.policies.current()
         every = transaction.certifications.audited(scorer)
         alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
-        found = [one for one in every if alarm is None or one.id > alarm.id]
+        found = self._reread(
+            transaction, [one for one in every if alarm is None or one.id > alarm.id]
+        )
         versions = {one.policy_version for one in found}
         policies = {version: transaction.policies.get(version) for version in sorted(versions)}
         return _Question(
@@ -296,13 +347,20 @@ class Certifications(Recorded):
             scorer=scorer,
             attempt=transaction.certifications.attempts(scorer.model_version) + 1,
             gathered=gather(
-                [self._with_reread(one, policies[one.policy_version]) for one in found],
+                found,
                 {version: one.rules for version, one in policies.items()},
                 rules=policy.rules,
                 read_by=self.now() - self.reading_time,
             ),
             set_aside=len(every) - len(found),
         )
+
+    def _reread(
+        self, transaction: Transaction, found: Sequence[AuditedPrediction]
+    ) -> list[AuditedPrediction]:
+        versions = {one.policy_version for one in found}
+        policies = {version: transaction.policies.get(version) for version in sorted(versions)}
+        return [self._with_reread(one, policies[one.policy_version]) for one in found]
 
     def _with_reread(self, one: AuditedPrediction, policy: RoutingPolicy) -> AuditedPrediction:
         """Return the audit with the chance of a second reading and what was drawn."""
@@ -386,6 +444,24 @@ def plan_audits(
     return planned(
         wanted, policy, arrivals, Pace(schedule.first(policy), schedule.growth, run_length)
     )
+
+
+def _retested(proved: Sequence[float], bets: Sequence[Bet], target: float) -> float | None:
+    """Return the lowest proved threshold that the audits do not speak against, or the highest."""
+    if not proved:
+        return None
+    if all(bet.right for bet in bets):
+        return min(proved)
+    from setwise.models.guarantees.retest import retested_threshold  # noqa: PLC0415 -- scipy loads slowly
+
+    found = retested_threshold(
+        proved,
+        [bet.confidence for bet in bets],
+        [bet.right for bet in bets],
+        target,
+        stands_for=[bet.stands_for for bet in bets],
+    )
+    return max(proved) if found is None else found
 
 
 def last_attempt(

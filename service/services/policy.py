@@ -102,6 +102,7 @@ class Policies(Recorded):
             # Changing the policy does not reset the breaker.
             wanted = replace(wanted, trip_id=old.trip_id)
             new = certified(transaction, wanted, transaction.certifications.serving())
+            new = _still_retested(new, old)
             if not (change.reason or "").strip():
                 _refuse_contradicted(transaction, new)
             transaction.policies.add(new, replacing=old.version)
@@ -246,11 +247,22 @@ def adopt(
     """
     policy = transaction.policies.current()
     found = certified(transaction, policy, scorer)
-    if found.certificate_id == policy.certificate_id and found.threshold == policy.threshold:
+    if found.certificate_id == policy.certificate_id:
         return policy
     new = replace(found, version=version, created_at=now, created_by=SYSTEM.id)
     transaction.policies.add(new, replacing=policy.version)
     return new
+
+
+def _still_retested(new: RoutingPolicy, old: RoutingPolicy) -> RoutingPolicy:
+    """Return the new policy with a threshold no lower than a retest left it.
+
+    If a floor had raised it, the next retest brings it down.
+    """
+    same = new.certificate_id is not None and new.certificate_id == old.certificate_id
+    if not same or old.threshold is None or new.threshold is None:
+        return new
+    return replace(new, threshold=max(new.threshold, old.threshold))
 
 
 def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole
-from setwise.service.domain.certification import Scorer
+from setwise.service.domain.breaker import BreakerRule
+from setwise.service.domain.certification import Scorer, bets_since
 from setwise.service.domain.errors import (
     CertificationNotFound,
     Forbidden,
@@ -386,6 +387,54 @@ def test_the_schedule_waits_for_more_evidence_after_a_refusal(loop: Loop) -> Non
     loop.predict(*["0.9"] * 60)
     loop.read()
     assert loop.certify_if_due() is None, "all that is asked for is proved"
+
+
+def proved_twice() -> Loop:
+    """Return a loop with 0.99 and 0.85 proved, whose breaker never trips."""
+    loop = Loop(Database(), rule=BreakerRule(run_length=1e300))
+    loop.plan()
+    loop.predict(*["0.85"] * 60, *["0.99"] * 60)
+    loop.read()
+    assert loop.certify(ADMIN.id).proved(None) == [0.99, 0.85]
+    assert loop.certifications.retest() is None
+    return loop
+
+
+def test_audits_since_a_certificate_raise_its_threshold_to_the_next_proved_one() -> None:
+    loop = proved_twice()
+    loop.predict(*["0.85"] * 100, *["0.99"] * 40)
+    loop.read(wrong_below=0.92)
+    assert loop.certify_if_due() is None
+    assert loop.policy.threshold == 0.99
+    with loop.begin(read_only=True) as transaction:
+        event = transaction.audit_trail.page(after=None, limit=1).items[0]
+    assert event.action == "policy.retested"
+    assert (event.detail["replaced"], event.detail["threshold"]) == (0.85, 0.99)
+    loop.plan(target=0.75)
+    assert loop.policy.threshold == 0.99, "a change of the policy does not undo it"
+    assert loop.certifications.retest() is None
+
+
+def test_a_retest_never_stops_everything() -> None:
+    loop = proved_twice()
+    loop.predict(*["0.85"] * 100, *["0.99"] * 100)
+    loop.read(wrong_below=1.0)
+    loop.certifications.retest()
+    assert loop.policy.threshold == 0.99, "that is for the breaker"
+
+
+def test_audits_from_before_a_certificate_do_not_count_again() -> None:
+    loop = proved_twice()
+    late = loop.predict(*["0.85"] * 60)
+    loop.documents -= 60
+    copies = loop.predict(*["0.85"] * 60)
+    loop.read(wrong_below=0.92)
+    with loop.begin(read_only=True) as transaction:
+        found = transaction.certifications.audited(Scorer("sha256:model", "sha256:calibrator"))
+    drawn = sum(one.selection.role is AuditRole.CERTIFICATION for one in late)
+    assert drawn == sum(one.selection.role is AuditRole.CERTIFICATION for one in copies)
+    bets = bets_since(found, str(loop.policy.certificate_id), loop.now())
+    assert [bet.right for bet in bets] == [False] * drawn
 
 
 def test_a_floor_raises_the_threshold_to_one_that_is_proved_too(loop: Loop) -> None:

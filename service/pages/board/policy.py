@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from setwise.service.domain.audits import AuditMode, AuditPlan
-from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.callers import SYSTEM, Caller
 from setwise.service.domain.errors import InvalidRequest, StaleVersion
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.rules import (
@@ -148,6 +148,7 @@ def _view(
             "percent": percent,
             "instant": ui.instant,
             "threshold_in_words": threshold_in_words,
+            "retested": retested(call.services, policy, call.caller),
         },
     )
 
@@ -391,6 +392,18 @@ def _described(policy: RoutingPolicy) -> dict[str, str]:
         "Overlap": f"{percent(audits.overlap_rate)} %",
         "Audits read again": f"{percent(audits.gold_reread_rate)} %",
     }
+
+
+def retested(services: Services, policy: RoutingPolicy, caller: Caller) -> str | None:
+    """Say why the threshold is higher than its certificate's; None if it is not."""
+    if policy.certificate_id is None or policy.threshold is None:
+        return None
+    own = services.certification.get(caller, policy.certificate_id).at_least(
+        policy.confidence_floor
+    )
+    if own is None or policy.threshold <= own:
+        return None
+    return f"The certificate also proves {_number(own)}, but audits since then speak against it."
 
 
 def threshold_in_words(policy: RoutingPolicy) -> str:

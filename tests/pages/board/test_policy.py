@@ -2,15 +2,19 @@
 
 import html
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from setwise.service.domain.audits import AuditMode, AuditPlan
 from setwise.service.domain.callers import SYSTEM, Role
-from setwise.service.domain.policy import PolicyChange, ThresholdMode
-from setwise.service.pages.board.policy import HERE, typed, wanted
+from setwise.service.domain.policy import PolicyChange, ThresholdMode, first_policy
+from setwise.service.pages.board.policy import HERE, retested, typed, wanted
 from tests.browsing import Browser
 from tests.edge import Service
+from tests.fakes import START
+from tests.samples import ADMIN, certification
 
 RULES = [
     {"kind": "label", "label": "a, <b>"},
@@ -127,6 +131,15 @@ def test_a_rate_while_nothing_is_sent_is_set_and_left_empty_again(
     answer = admin.submit(f"{HERE}/preview", sent)
     assert answer.status_code == 422
     assert 'id="ramp_up_rate-fault"' in answer.text
+
+
+def test_a_threshold_that_was_raised_is_explained() -> None:
+    proof = certification(0.8)
+    found = SimpleNamespace(certification=SimpleNamespace(get=lambda *_: proof))
+    policy = replace(first_policy(START), certificate_id=proof.id, threshold=0.8)
+    assert retested(found, policy, ADMIN) is None  # type: ignore[arg-type]
+    says = retested(found, replace(policy, threshold=0.85), ADMIN)  # type: ignore[arg-type]
+    assert says == "The certificate also proves 0.8, but audits since then speak against it."
 
 
 @pytest.mark.parametrize("rule", ["{", "[]", "7", '{"kind": "knit"}'])
