@@ -8,19 +8,17 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from sqlalchemy import MetaData, func, insert, select
+from sqlalchemy import func, insert, select
 
-from setwise.service.cli import main
 from setwise.service.cli.backup import FORMAT
 from setwise.service.stores import database as engines
 from setwise.service.stores.tables import outbox_messages
 from setwise.service.stores.upkeep import migrate
 from tests.cli.installation import fill
+from tests.cli.running import Content, content, status
 from tests.trained import Artifacts
 
 pytestmark = pytest.mark.slow
-
-Content = dict[str, list[tuple[object, ...]]]
 
 
 class Place:
@@ -32,24 +30,11 @@ class Place:
     def run(self, *arguments: str) -> int:
         self._environment.setenv("SETWISE_DATA_DIR", str(self.data))
         self._environment.setenv("SETWISE_DATABASE_URL", self.url)
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        assert isinstance(ended.value.code, int)
-        return ended.value.code
+        return status(*arguments)
 
     def content(self) -> Content:
         """Return every row of every table that the database has."""
-        engine = engines.create(self.url)
-        tables = MetaData()
-        try:
-            tables.reflect(engine)
-            with engine.connect() as connection:
-                return {
-                    table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
-                    for table in tables.sorted_tables
-                }
-        finally:
-            engine.dispose()
+        return content(self.url)
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
 """``db upgrade|downgrade|current|check``."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from setwise.service.cli import main
 from setwise.service.stores.upkeep.migrate import head
+from tests.cli.running import refusal, status
 
 
 @pytest.fixture(autouse=True)
@@ -15,11 +16,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["db", *arguments])
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
+run = partial(status, "db")
 
 
 def test_a_database_is_brought_up_and_taken_back(
@@ -65,12 +62,7 @@ def test_a_misspelt_setting_is_named_before_the_wrong_database_is_migrated_unnot
 def test_what_cannot_be_done_is_one_line(
     capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    assert run(*arguments) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    (line,) = printed.err.splitlines()
-    assert line.startswith("setwise: ")
-    assert said in line
+    assert said in refusal(capsys, "db", *arguments)
 
 
 @pytest.mark.parametrize(

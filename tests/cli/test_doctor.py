@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from setwise.service.cli import doctor, main
+from setwise.service.cli import doctor
 from setwise.service.stores import database as engines
 from setwise.service.stores.transaction import Transactions
+from tests.cli import running
 from tests.cli.installation import fill
 from tests.samples import add_predictions, prediction, trip
 from tests.trained import Artifacts
@@ -37,12 +38,10 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_url: str
 
 def examined(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, str]]]:
     capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main(["doctor", "--json"])
+    ended = running.status("doctor", "--json")
     told = json.loads(capsys.readouterr().out)
-    assert isinstance(ended.value.code, int)
-    assert told["ok"] is (ended.value.code == 0)
-    return ended.value.code, {check["check"]: check for check in told["checks"]}
+    assert told["ok"] is (ended == 0)
+    return ended, {check["check"]: check for check in told["checks"]}
 
 
 def test_a_sound_installation_is_found_sound(
@@ -55,8 +54,7 @@ def test_a_sound_installation_is_found_sound(
         "settings", "disk", "database", "migrations", "clock", "model", "keys", "pepper",
         "encryption", "breaker", "jobs", "deliveries",
     ]  # fmt: skip
-    with pytest.raises(SystemExit):
-        main(["doctor"])
+    running.status("doctor")
     lines = capsys.readouterr().out.splitlines()
     assert all(line.startswith(("ok", "warning", " ")) for line in lines)
 
@@ -225,9 +223,7 @@ def test_settings_that_are_none_or_wrong_are_named(
 ) -> None:
     monkeypatch.setenv("SETWISE_DATABSE_URL", "sqlite:///secret")
     monkeypatch.setenv("SETWISE_LEASE_S", "soon")
-    with pytest.raises(SystemExit) as ended:
-        main(["doctor"])
-    assert ended.value.code == 1
+    assert running.status("doctor") == 1
     said = capsys.readouterr().out
     assert "is SETWISE_DATABASE_URL meant?" in said
     assert "SETWISE_LEASE_S" in said

@@ -1,25 +1,16 @@
 """``text erase|purge``."""
 
-from pathlib import Path
+from functools import partial
 
 import pytest
 
-from setwise.service.cli import main
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
+from tests.cli.running import status
 from tests.samples import add_predictions, prediction
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("SETWISE_DATABASE_URL", sqlite_url)
-
-
-def run(*arguments: str) -> object:
-    with pytest.raises(SystemExit) as ended:
-        main(["text", *arguments])
-    return ended.value.code
+pytestmark = pytest.mark.usefixtures("folder")
+run = partial(status, "text")
 
 
 @pytest.mark.parametrize("more", [(), ("--prediction",)])

@@ -2,27 +2,17 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from setwise.service.cli import main
+from tests.cli.running import status
 from tests.trained import Artifacts
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("SETWISE_DATABASE_URL", sqlite_url)
-    return tmp_path / "data"
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["model", *arguments])
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
+pytestmark = pytest.mark.usefixtures("folder")
+run = partial(status, "model")
 
 
 def listed(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from sqlalchemy import MetaData, make_url, select, text
+from sqlalchemy import make_url, text
 from sqlalchemy.exc import ProgrammingError
 
-from setwise.service.cli import main
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import migrate
 from tests.cli.installation import fill
+from tests.cli.running import content, status
 from tests.samples import add_predictions, prediction
 from tests.trained import Artifacts
 
@@ -31,23 +31,10 @@ class Two:
     def run(self, url: str, *arguments: str, app_user: bool = False) -> int:
         self.environment.setenv("SETWISE_DATABASE_URL", url)
         self.environment.setenv("SETWISE_DATABASE_APP_USER", self.user if app_user else "")
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        assert isinstance(ended.value.code, int)
-        return ended.value.code
+        return status(*arguments)
 
     def content(self) -> dict[str, list[tuple[object, ...]]]:
-        engine = create(self.owner)
-        tables = MetaData()
-        tables.reflect(engine)
-        try:
-            with engine.connect() as connection:
-                return {
-                    table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
-                    for table in tables.sorted_tables
-                }
-        finally:
-            engine.dispose()
+        return content(self.owner)
 
 
 @pytest.fixture

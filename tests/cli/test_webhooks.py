@@ -1,24 +1,14 @@
 """``webhook add|list|remove``."""
 
 import json
-from pathlib import Path
+from functools import partial
 
 import pytest
 
-from setwise.service.cli import main
+from tests.cli.running import status
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("SETWISE_DATABASE_URL", sqlite_url)
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["webhook", *arguments])
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
+pytestmark = pytest.mark.usefixtures("folder")
+run = partial(status, "webhook")
 
 
 URL = "https://billing.example/hooks"

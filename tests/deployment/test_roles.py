@@ -12,9 +12,9 @@ import yaml
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import ProgrammingError
 
-from setwise.service.cli import main
 from setwise.service.stores.database import create
 from tests.cli.installation import fill
+from tests.cli.running import status
 from tests.trained import Artifacts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,9 +78,7 @@ def test_the_service_works_as_a_role_that_cannot_rewrite_history(
         monkeypatch.setenv("SETWISE_DATABASE_URL", url)
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        return ended.value.code
+        return status(*arguments)
 
     assert run(owner, *services["migrate"]["command"], SETWISE_DATABASE_APP_USER=app_user) == 0
     service = url.set(username=app_user, password=PASSWORD).render_as_string(hide_password=False)

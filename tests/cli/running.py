@@ -1,0 +1,42 @@
+"""Run a command as users do."""
+
+import pytest
+from sqlalchemy import MetaData, select
+
+from setwise.service.cli import main
+from setwise.service.stores.database import create
+
+Content = dict[str, list[tuple[object, ...]]]
+
+
+def status(*arguments: str) -> int:
+    """Return the exit status of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return the one line that says why a command cannot be done."""
+    capsys.readouterr()
+    assert status(*arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("setwise: ")
+    return line
+
+
+def content(url: str) -> Content:
+    """Return every row of every table of a database."""
+    engine, tables = create(url), MetaData()
+    try:
+        tables.reflect(engine)
+        with engine.connect() as connection:
+            return {
+                table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
+                for table in tables.sorted_tables
+            }
+    finally:
+        engine.dispose()
