@@ -71,6 +71,9 @@ def simulate(
     certification_rate: Annotated[
         float, typer.Option(help="Share of documents audited to prove a threshold.")
     ] = 0.1,
+    ramp_up_rate: Annotated[
+        float | None, typer.Option(help="The same while nothing is sent; by default as much.")
+    ] = None,
     training_rate: Annotated[
         float, typer.Option(help="Share of confident documents audited to teach the calibrator.")
     ] = 0.02,
@@ -212,7 +215,12 @@ def simulate(
         sure_miss_rate=sure_miss_rate,
         lapse=None if lapse_week is None else Lapse(lapse_week, lapse_rate),
         audits=AuditPlan(
-            certification_rate, training_rate, AuditMode(audit_mode), overlap_rate, reread_rate
+            certification_rate,
+            training_rate,
+            AuditMode(audit_mode),
+            overlap_rate,
+            reread_rate,
+            ramp_up_rate,
         ),
         minutes=minutes,
         recertify_every=recertify_every,

@@ -47,7 +47,7 @@ def test_defaults_come_from_the_installation(service: Service) -> None:
         target_accuracy=0.7,
         threshold_mode=ThresholdMode.CERTIFIED,
         threshold=None,
-        audits=AuditPlan(certification_rate=1e-9, gold_reread_rate=0.4),
+        audits=AuditPlan(certification_rate=1e-9, ramp_up_rate=2e-9, gold_reread_rate=0.4),
         rules=[{"kind": "metadata", "field": "site", "values": ["north"]}],
     )
     service.services.policy.change(ADMIN, wanted, None)
@@ -63,7 +63,7 @@ def test_defaults_come_from_the_installation(service: Service) -> None:
     assert found.sendable == 0.75
     assert found.confidences == 15
     assert found.now is not None
-    assert found.now.rates == (1e-9, 1e-9, 0.4)
+    assert found.now.rates == (1e-9, 2e-9, 0.4)
 
 
 def test_a_quiet_month_leaves_only_the_volume_to_say(service: Service) -> None:

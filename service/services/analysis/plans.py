@@ -261,7 +261,7 @@ def planned(request: PlanRequest, policy: RoutingPolicy, arrivals: Arrivals, pac
         goals=goals,
     )
     audits = policy.audits
-    now = Rates(audits.certification_rate, audits.certification_rate, audits.gold_reread_rate)
+    now = Rates(audits.certification_rate, audits.ramp_up, audits.gold_reread_rate)
     (present,) = plans(
         workload, audit=now[:1], ramp_up=now[1:2], reread=now[2:], prices=prices, goals=goals
     )
