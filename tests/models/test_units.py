@@ -60,6 +60,7 @@ def assert_alike(first, second):
     np.testing.assert_allclose(first.top_confidence(), second.top_confidence(), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_other_units_change_no_set_and_no_confidence(way):
     data, new = measured(), measured(n=100, seed=1)

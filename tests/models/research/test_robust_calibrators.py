@@ -20,6 +20,8 @@ from setwise.models.research.robust_calibrators import (
 )
 from tests.models.calibration.tables import make_table
 
+pytestmark = pytest.mark.slow  # no preset uses them
+
 BOTH = [RobustLogisticSets(), RobustBoostedSets(n_trees=150)]
 both = pytest.mark.parametrize("calibrator", BOTH, ids=str)
 
@@ -152,9 +154,7 @@ def test_the_forward_loss_prefers_the_true_confidences_on_noisy_answers():
         assert told < forward_loss(other, agreed, alphas, betas)
 
 
-@pytest.mark.parametrize(
-    ("n", "alpha", "tried"), [(900, 0.2, 1), pytest.param(2700, 0.2, 2, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("n", "alpha", "tried"), [(900, 0.2, 1), (2700, 0.2, 2)])
 def test_few_effective_rows_are_left_to_the_linear_margin(n, alpha, tried):
     table, agreed, alphas, betas, _ = noisy(5, n, alpha)
     found = choose_robust(table, agreed, alpha=alphas, beta=betas)

@@ -116,6 +116,7 @@ def test_xgboost_opens_the_trees(of_vectors, folder):
     assert booster.num_boosted_rounds() == of_vectors.calibrator.trees_.n_trees
 
 
+@pytest.mark.slow
 def test_loading_does_not_import_xgboost(folder):
     script = (
         "import sys\n"

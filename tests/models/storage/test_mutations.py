@@ -55,6 +55,7 @@ def assert_predicts(model: SetPredictor, what: str) -> None:
     assert (np.diff(found.candidates.doc_indptr) > 0).all(), what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_changed_artifact_is_refused_or_predicts(
     artifacts: Path, tmp_path: Path, name: str
