@@ -66,10 +66,12 @@ def filled(
     restore(RELEASES[-1], request.param, folder / "data", url)
     stored = json.loads((HERE / RELEASES[-1] / ANSWERS).read_text())[request.param]
     made = Installation(settings(folder / "data", url), folder, stored["keys"])
-    made.serve()
-    yield made
-    for one in made.servers:
-        one.kill()
+    try:
+        made.serve()
+        yield made
+    finally:
+        for one in made.servers:
+            one.kill()
 
 
 def known(server: Server) -> dict[str, list[str]]:
