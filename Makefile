@@ -46,7 +46,7 @@ all-tests:
 
 fuzz: setup  ## Draw requests with each role: MINUTES=10 on each database
 	SETWISE_FUZZ_SECONDS=$$(( 60 * $(MINUTES) / 5 )) \
-	  $(BIN)/python -m pytest tests/system/test_drawn_requests.py
+	  $(BIN)/python -m pytest -rP tests/system/test_drawn_requests.py
 
 coverage: setup  ## All tests, with the lines and branches that they do not reach
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term

@@ -7,6 +7,7 @@ default there are a few for each on PostgreSQL. `make fuzz` draws for ten minute
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,5 +123,6 @@ def test_no_drawn_request_ends_in_a_fault_or_an_undocumented_answer(
         text=True,
         check=False,
     )
+    sys.stdout.write(done.stdout)  # how much was drawn
     assert done.returncode == 0, done.stdout + done.stderr
     assert "request.failed" not in server.log.read_text()
