@@ -52,6 +52,7 @@ Counts = NDArray[np.int64]
 _INTERVALS = 8  # of the misses' share, to begin with
 _HALVINGS = 12  # then the bound is taken as it is; it stays valid
 _BISECTIONS = 14  # bounds are exact to 1e-4, on the safe side
+_RARE = 1e-10  # probabilities that need no tail of their own
 _NEVER = 1e-12  # a rate at which no number of audits is enough
 _TIE = 1e-9  # equal values of the statistic differ by rounding errors only
 
@@ -348,11 +349,13 @@ def _most_found(sample: Sample, wrong: float, *, strictly: bool) -> Counts:
     def statistic(found: Floats, misses: Floats) -> Floats:
         return _statistic(n, found, misses, sample.reread_rate, wrong)
 
-    misses = np.arange(n + 1, dtype=np.float64)
+    # Below the hypothesis the statistic is negative, so that few misses are possible.
+    most_missed = n if strictly else min(n, int(np.ceil(n * wrong * sample.reread_rate)) + 1)
+    misses = np.arange(most_missed + 1, dtype=np.float64)
     found, missed = (np.array([float(one)]) for one in (sample.found_wrong, sample.missed))
     observed = float(statistic(found, missed)[0])
     limit = observed - _TIE if strictly else observed + _TIE
-    fits = statistic(np.zeros(n + 1), misses) <= limit
+    fits = statistic(np.zeros(len(misses)), misses) <= limit
     misses = misses[: int(fits.argmin()) if not fits.all() else None]
     low, high = np.zeros(len(misses)), n - misses
     while (low < high).any():  # the statistic rises in both counts
@@ -376,7 +379,11 @@ def _chance(n: int, most: Counts, found: Floats, misses: Floats) -> Floats:
     ways = special.gammaln(n + 1) - special.gammaln(j + 1) - special.gammaln(n - j + 1)
     cell = misses[:, None]
     mass = np.exp(ways + special.xlogy(j, cell) + special.xlog1py(n - j, -cell))
-    rest = (n - j) - most
-    rate = (found / (1.0 - misses))[:, None]
-    tail = special.betainc(np.maximum(rest, 1), most + 1.0, 1.0 - rate)
-    return np.asarray((mass * np.where(rest > 0, tail, 1.0)).sum(axis=1))
+    rest = np.broadcast_to((n - j) - most, mass.shape)
+    # A tail counts as 1 where so few misses are rare: its bound is one too.
+    often = (mass > _RARE) & (rest > 0)
+    rate = np.broadcast_to((found / (1.0 - misses))[:, None], mass.shape)
+    limit = np.broadcast_to(most + 1.0, mass.shape)
+    tail = np.ones(mass.shape)
+    tail[often] = special.betainc(rest[often], limit[often], 1.0 - rate[often])
+    return np.asarray((mass * tail).sum(axis=1))

@@ -3,10 +3,11 @@
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from setwise.models.guarantees.binomial import upper_bound
-from setwise.models.guarantees.sequence import checked_confidences
+from setwise.models.guarantees.audit_tests import count_above
+from setwise.models.guarantees.binomial import rejection_power, upper_bound, upper_tail
+from setwise.models.guarantees.sequence import checked_confidences, plan_sequence
 
 
 def plugin_threshold(
@@ -109,3 +110,88 @@ def sgr_threshold(
         else:
             low = middle
     return found
+
+
+def bonferroni_threshold(
+    predicted: ArrayLike,
+    confidence: ArrayLike,
+    right: ArrayLike,
+    target: float,
+    risk: float,
+    *,
+    n_thresholds: int = 20,
+) -> float | None:
+    """Return the lowest threshold that passes a test at an equal share of the risk.
+
+    This is *Learn then Test* without an order of the hypotheses. Parameters are those of `certify`.
+
+    Examples
+    --------
+    >>> c = [0.9] * 100 + [0.4] * 100
+    >>> bonferroni_threshold(c, c, [1] * 100 + [0] * 100, 0.9, 0.1, n_thresholds=4)
+    0.9
+    """
+    values, good = checked_confidences("confidence", confidence), np.asarray(right, dtype=bool)
+    thresholds = plan_sequence(predicted, n_thresholds=n_thresholds).thresholds
+    above, n_good = count_above(thresholds, values), count_above(thresholds, values[good])
+    passed = upper_tail(n_good, above, target) <= risk / len(thresholds)
+    return float(thresholds[passed].min()) if passed.any() else None
+
+
+def strict_threshold(
+    predicted: ArrayLike, confidence: ArrayLike, right: ArrayLike, target: float, risk: float
+) -> float | None:
+    """Return the threshold of a fixed sequence that begins as high as anything could pass.
+
+    Examples
+    --------
+    >>> c = [0.9] * 100 + [0.4] * 100
+    >>> strict_threshold(c, c, [1] * 100 + [0] * 100, 0.9, 0.1)
+    0.9
+    """
+    values, good = checked_confidences("confidence", confidence), np.asarray(right, dtype=bool)
+    thresholds = plan_sequence(predicted).thresholds
+    above, n_good = count_above(thresholds, values), count_above(thresholds, values[good])
+    first = int(np.argmax(target**above <= risk))
+    return _last_passed(thresholds[first:], upper_tail(n_good, above, target)[first:] <= risk)
+
+
+def pooled_threshold(  # noqa: PLR0917 -- what the audits found
+    predicted: ArrayLike,
+    confidence: ArrayLike,
+    found_wrong: ArrayLike,
+    missed: tuple[int, int],
+    reread_rate: float,
+    target: float,
+    risk: float,
+) -> float | None:
+    """Return the threshold if one miss rate is taken to hold at every confidence.
+
+    A tenth of the risk bounds it, from all audits that were read again. If auditors miss errors
+    where the model is sure, the bound is too low there.
+
+    Parameters
+    ----------
+    missed : (int, int)
+        Misses among the errors of audits read again whatever the answer, and all such errors.
+    """
+    values, good = checked_confidences("confidence", confidence), ~np.asarray(found_wrong, bool)
+    most_missed = float(upper_bound(*missed, risk / 10))
+    detected = 1.0 - most_missed * (1.0 - reread_rate)
+    if detected <= 0.0:
+        return None
+    sequence = plan_sequence(predicted)
+    thresholds = sequence.thresholds
+    above, n_good = count_above(thresholds, values), count_above(thresholds, values[good])
+    null = 1.0 - detected * (1.0 - target)
+    expected = np.floor(len(values) * sequence.share).astype(np.int64)
+    likely = 1.0 - detected * (1.0 - sequence.confidence)
+    first = int(rejection_power(expected, null, likely, 0.9 * risk).argmax())
+    passed = upper_tail(n_good, above, null)[first:] <= 0.9 * risk
+    return _last_passed(thresholds[first:], passed)
+
+
+def _last_passed(thresholds: NDArray[np.float64], passed: NDArray[np.bool_]) -> float | None:
+    """Return the last threshold before one fails."""
+    n = len(passed) if passed.all() else int(passed.argmin())
+    return float(thresholds[n - 1]) if n else None
