@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.calibration.calibrators import BoostedSets, check_outcomes
 from setwise.models.sets.features import SetFeatureTable
+from setwise.models.storage.fields import StoredParameters
 
 # Outcomes of a document that sum to more than this mean two right sets.
 _MOST_RIGHT = 1.0 + 1e-9
@@ -30,41 +31,30 @@ _LEAST_CURVATURE = 1e-16
 class SoftmaxSets(BoostedSets):
     """Boosted trees whose confidences compete inside each document.
 
-    If there are more than ``max_rows`` rows, whole documents are sampled. Other parameters are
-    those of `BoostedSets`.
-
     Parameters
     ----------
-    n_trees, max_leaves, learning_rate : int, int, float
-    monotone : bool, default True
-    min_child_weight, reg_lambda : float
     max_rows : int, default 300,000
+        With more rows, whole documents are sampled.
     random_state : int, default 0
     """
 
-    def __init__(
-        self,
-        n_trees: int = 100,
-        max_leaves: int = 10,
-        learning_rate: float = 0.1,
-        *,
-        monotone: bool = True,
-        min_child_weight: float = 5.0,
-        reg_lambda: float = 1.0,
-        max_rows: int = 300_000,
-        random_state: int = 0,
-    ) -> None:
-        super().__init__(
-            "softmax",
-            n_trees,
-            max_leaves,
-            learning_rate,
-            monotone=monotone,
-            min_child_weight=min_child_weight,
-            reg_lambda=reg_lambda,
-            max_rows=max_rows,
-            random_state=random_state,
-        )
+    stored = (
+        StoredParameters(
+            "parameters",
+            retired=(
+                "n_trees",
+                "max_leaves",
+                "learning_rate",
+                "monotone",
+                "min_child_weight",
+                "reg_lambda",
+            ),
+        ),
+        *BoostedSets.stored[1:],
+    )
+
+    def __init__(self, *, max_rows: int = 300_000, random_state: int = 0) -> None:
+        super().__init__("softmax", max_rows=max_rows, random_state=random_state)
 
     def fit(
         self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None

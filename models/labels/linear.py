@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.models.labels.prox_newton import EARLY, UNFINISHED, Fits, Problems, Rule, fit_problems
-from setwise.models.labels.quadratic_model import Columns
+from setwise.models.labels.prox_newton import Fits, Problems, Rule, fit_problems
+from setwise.models.labels.quadratic_model import Columns, as_columns
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -33,15 +33,8 @@ class LinearFit:
     # (n_problems,) penalised weighted mean log-loss of the solution on the training rows, in nats.
     objective: NDArray[np.float64]
     n_iter: NDArray[np.int64]  # (n_problems,) Newton steps taken
-    # (n_problems,) Newton steps to the solution: fewer than `n_iter` where validation chose an
-    # earlier one.
-    best_iter: NDArray[np.int64]
-    # (n_problems,) whether the fit ended before the limit: at the tolerance or, with validation
-    # rows, because the validation loss stopped falling.
+    # (n_problems,) whether the fit ended at the tolerance, before the limit of its steps.
     converged: NDArray[np.bool_]
-    stopped_early: NDArray[np.bool_]  # (n_problems,) whether validation ended the fit
-    # (n_problems,) mean log-loss on the validation rows, in nats; infinite without any.
-    valid_loss: NDArray[np.float64]
 
 
 def usable_cores() -> int:
@@ -63,13 +56,10 @@ def fit_elastic_net(
     alpha: float | ArrayLike,
     l1_ratio: float,
     sample_weight: ArrayLike | None = None,
-    X_valid: Matrix | None = None,
-    Y_valid: Matrix | None = None,
     warm_start: LinearFit | None = None,
     tol: float = TOLERANCE,
     max_iter: int | ArrayLike = 100,
     max_sweeps: int = 3,
-    patience: int | None = 3,
     trusted: float = 0.0,
     n_jobs: int | None = None,
 ) -> LinearFit:
@@ -92,8 +82,6 @@ def fit_elastic_net(
         :math:`\rho` in [0, 1]; 0 is ridge, 1 is lasso.
     sample_weight : array-like of shape (n_samples,) or (n_samples, n_problems), optional
         Finite weights, not negative, shared or per problem.
-    X_valid, Y_valid : optional
-        Validation rows. Each problem keeps the step with the lowest validation log-loss.
     warm_start : LinearFit, optional
         Fit of the same problems and features to start from.
     tol : float
@@ -102,13 +90,9 @@ def fit_elastic_net(
         Maximum number of Newton steps.
     max_sweeps : int
         Maximum number of coordinate-descent sweeps per step.
-    patience : int or None
-        Steps without a lower validation loss after which a problem ends; None runs to the
-        tolerance, keeps the last step and only measures the validation loss.
     trusted : float
         A step that begins within this many times `tol` is the last one and its result is not
-        checked, because checking every feature takes as long as the step. Ignored if validation
-        ends the fit.
+        checked, because checking every feature takes as long as the step.
     n_jobs : int, optional
         Threads; by default every usable core. The result does not depend on it.
 
@@ -142,38 +126,23 @@ def fit_elastic_net(
     n, d = features.shape
     targets = as_targets(Y, n, "Y")
     size = targets.shape[1]
-    if (X_valid is None) != (Y_valid is None):
-        raise ValueError("give both X_valid and Y_valid, or neither")
-    valid = as_features(np.zeros((0, d)) if X_valid is None else X_valid, "X_valid")
-    n_valid = valid.shape[0]
-    valid_targets = as_targets(
-        np.zeros((0, size)) if Y_valid is None else Y_valid, n_valid, "Y_valid"
-    )
-    if valid.shape[1] != d or valid_targets.shape[1] != size:
-        raise ValueError(
-            f"validation has {valid.shape[1]} features and {valid_targets.shape[1]} problems, "
-            f"training {d} and {size}"
-        )
     if not 0.0 <= l1_ratio <= 1.0:
         raise ValueError(f"l1_ratio must be in [0, 1], got {l1_ratio}")
-    if (patience is not None and patience < 1) or max_sweeps < 1:
-        raise ValueError("patience and max_sweeps must be at least 1")
+    if max_sweeps < 1:
+        raise ValueError(f"max_sweeps must be at least 1, got {max_sweeps}")
     alphas = _per_problem(alpha, size, "alpha")
     start, start_intercept = _as_start(warm_start, size, d)
     problems = Problems(
-        X=_columns(features),
-        Y=_columns(targets),
+        X=as_columns(features),
+        Y=as_columns(targets),
         weights=_check_weights(sample_weight, n, size),
         l1=alphas * l1_ratio,
         l2=alphas * (1.0 - l1_ratio),
         max_iter=_per_problem(max_iter, size, "max_iter").astype(np.int64),
         start=start,
         start_intercept=start_intercept,
-        X_valid=_columns(valid),
-        Y_valid=_columns(valid_targets),
-        n_valid=n_valid,
     )
-    rule = Rule(float(tol), int(patience or 0), int(max_sweeps), float(trusted))
+    rule = Rule(float(tol), int(max_sweeps), float(trusted))
     fits = _join(_in_threads(problems, rule, size, n_jobs))
     return LinearFit(
         coef=sp.csr_array((fits.values, fits.indices, fits.indptr), shape=(size, d)),
@@ -181,10 +150,7 @@ def fit_elastic_net(
         alpha=alphas,
         objective=fits.objective,
         n_iter=fits.n_iter,
-        best_iter=fits.best_iter,
-        converged=fits.status != UNFINISHED,
-        stopped_early=fits.status == EARLY,
-        valid_loss=fits.valid_loss,
+        converged=fits.converged,
     )
 
 
@@ -249,25 +215,16 @@ def _per_problem(value: ArrayLike, size: int, name: str) -> NDArray[np.float64]:
     return np.broadcast_to(values, (size,)).copy()
 
 
-def _columns(matrix: sp.csc_array) -> Columns:
-    # Fixed index types, so that numba compiles one version for each type of values.
-    return Columns(
-        matrix.indptr.astype(np.uint64),
-        matrix.indices.astype(np.int32, copy=False).view(np.uint32),
-        matrix.data,
-    )
-
-
 def _as_start(
     warm_start: LinearFit | None, size: int, d: int
 ) -> tuple[Columns, NDArray[np.float64]]:
     if warm_start is None:
-        return _columns(sp.csc_array((d, size), dtype=np.float64)), np.full(size, np.nan)
+        return as_columns(sp.csc_array((d, size), dtype=np.float64)), np.full(size, np.nan)
     if warm_start.coef.shape != (size, d):
         raise ValueError(
             f"warm_start has coefficients of shape {warm_start.coef.shape}; expected ({size}, {d})"
         )
-    return _columns(warm_start.coef.T), warm_start.intercept
+    return as_columns(warm_start.coef.T), warm_start.intercept
 
 
 def _in_threads(problems: Problems, rule: Rule, size: int, n_jobs: int | None) -> list[Fits]:

@@ -1,13 +1,16 @@
 """Choice of the penalty strength by a path of warm-started fits."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from setwise.models.labels.linear import LinearFit, Matrix, as_features, as_targets, fit_elastic_net
+from setwise.models.labels.quadratic_model import Columns, add_column, as_columns
 
 # One Newton step from a neighbour on the path reduces the distance to the minimum at least by this
 # factor. Larger values raise the log-loss of some data sets.
@@ -83,6 +86,8 @@ def choose_penalty(
     valid_targets = as_targets(Y_valid, valid.shape[0], "Y_valid")
     if valid.shape[0] == 0:
         raise ValueError("X_valid has no rows to choose a penalty on")
+    if (valid.shape[1], valid_targets.shape[1]) != (features.shape[1], targets.shape[1]):
+        raise ValueError("validation rows have other features or problems than training rows")
     n_problems = targets.shape[1]
     visited = np.arange(n_problems)
     if n_problems > MAX_PROBLEMS:
@@ -94,8 +99,10 @@ def choose_penalty(
     # Skip strengths whose fits are empty: they would use up the patience.
     while strength >= emptying * RATIO ** (PATIENCE + 1):
         strength /= RATIO
+    held_out = as_columns(valid), as_columns(valid_targets), valid.shape[0]
     path: list[float] = []
     fits: list[LinearFit] = []
+    losses: list[NDArray[np.float64]] = []
     best = 0
     worse = False
     while not worse and len(path) < MAX_LENGTH and len(path) - best <= PATIENCE:
@@ -107,9 +114,6 @@ def choose_penalty(
                 alpha=strength,
                 l1_ratio=l1_ratio,
                 sample_weight=sample_weight,
-                X_valid=valid,
-                Y_valid=valid_targets,
-                patience=None,
                 warm_start=fits[-1] if fits else None,
                 tol=tol,
                 trusted=_TRUSTED,
@@ -118,14 +122,34 @@ def choose_penalty(
             )
         )
         path.append(strength)
-        now, lowest = fits[-1].valid_loss.sum(), fits[best].valid_loss.sum()
+        losses.append(_mean_losses(*held_out, as_columns(fits[-1].coef.T), fits[-1].intercept))
+        now, lowest = losses[-1].sum(), losses[best].sum()
         best = len(path) - 1 if now < lowest else best
         worse = now > (1.0 + CLEARLY_WORSE) * lowest
-    losses = np.array([fit.valid_loss for fit in fits])
     positives = np.asarray(valid_targets.sum(axis=0), dtype=np.float64).ravel()
     alpha = np.full(n_problems, path[best])
-    alpha[visited] = np.array(path)[_settle(losses, best, positives)]
-    return PenaltyChoice(alpha, np.array(path), losses, fits[best])
+    alpha[visited] = np.array(path)[_settle(np.array(losses), best, positives)]
+    return PenaltyChoice(alpha, np.array(path), np.array(losses), fits[best])
+
+
+@njit(cache=True, nogil=True)
+def _mean_losses(
+    X: Columns, Y: Columns, n: int, coef: Columns, intercept: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the mean log-loss of each problem on `n` rows; `coef` has one problem per column."""
+    losses = np.empty(len(intercept))
+    z, target = np.empty(n), np.empty(n)
+    for p in range(len(intercept)):
+        z[:] = intercept[p]
+        for k in range(coef.indptr[p], coef.indptr[p + 1]):
+            add_column(X, coef.indices[k], coef.values[k], z)
+        target[:] = 0.0
+        add_column(Y, p, 1.0, target)
+        loss = 0.0
+        for i in range(n):
+            loss += math.log1p(math.exp(-abs(z[i]))) + max(z[i], 0.0) - target[i] * z[i]
+        losses[p] = loss / n
+    return losses
 
 
 def _settle(

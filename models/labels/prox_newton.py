@@ -5,8 +5,8 @@ One problem has targets :math:`t_n \in [0, 1]` and weights that sum to one:
 .. math:: \min_{b, \beta} \sum_n w_n [\log(1 + e^{z_n}) - t_n z_n]
           + \lambda_1 |\beta|_1 + \tfrac{\lambda_2}{2} |\beta|_2^2, \quad z = b + X \beta.
 
-A fit consists of a state (`Iterate`), a `_step` (minimise the quadratic model, then search along
-the line to that minimiser), and a separate stopping rule (`_stop`).
+A fit consists of a state (`Iterate`) and a `_step` (minimise the quadratic model, then search along
+the line to that minimiser), taken until the estimated distance to the minimum is small.
 """
 
 import math
@@ -32,17 +32,11 @@ from setwise.models.labels.quadratic_model import (
     penalty_change,
 )
 
-# How a fit ended.
-CONVERGED = 0
-EARLY = 1
-UNFINISHED = 2
-
 
 class Rule(NamedTuple):
     """When a fit stops."""
 
     tol: float  # estimated distance to the minimum, as a share of the intercept-only loss
-    patience: int  # steps without a better validation loss; 0: validation never ends a fit
     max_sweeps: int  # coordinate-descent sweeps per step
     trusted: float  # a step from within this many times `tol` is the last, unchecked
 
@@ -58,9 +52,6 @@ class Problems(NamedTuple):
     max_iter: NDArray[np.int64]  # (n_problems,) steps
     start: Columns  # (d, n_problems) coefficients to start from
     start_intercept: NDArray[np.float64]  # (n_problems,) NaN: the logit of the rate
-    X_valid: Columns  # (n_valid, d)
-    Y_valid: Columns  # (n_valid, n_problems)
-    n_valid: int  # 0: nothing is held out
 
 
 class Fits(NamedTuple):
@@ -72,9 +63,7 @@ class Fits(NamedTuple):
     intercept: NDArray[np.float64]  # (size,)
     objective: NDArray[np.float64]  # (size,) of the solution
     n_iter: NDArray[np.int64]  # (size,) steps taken
-    best_iter: NDArray[np.int64]  # (size,) steps of the solution
-    status: NDArray[np.int8]  # (size,)
-    valid_loss: NDArray[np.float64]  # (size,) of the solution
+    converged: NDArray[np.bool_]  # (size,) whether it ended before the limit of its steps
 
 
 class Rows(NamedTuple):
@@ -97,33 +86,12 @@ class Iterate(NamedTuple):
     trial: NDArray[np.float64]  # (n,) scratch: z at a trial point
 
 
-class HeldOut(NamedTuple):
-    """Validation rows of one problem and the best iterate on them."""
-
-    X: Columns
-    target: NDArray[np.float64]  # (n_valid,)
-    z: NDArray[np.float64]  # (n_valid,) scratch
-    coef: NDArray[np.float64]  # (d,)
-    intercept: NDArray[np.float64]  # (1,)
-    loss: NDArray[np.float64]  # (1,) training loss there
-
-
 class Fit(NamedTuple):
     """One problem being fitted."""
 
     X: Columns
     rows: Rows
     at: Iterate
-    held_out: HeldOut
-
-
-class Ending(NamedTuple):
-    """How a fit ended."""
-
-    status: int
-    n_iter: int  # steps taken
-    best_iter: int  # steps of the solution
-    valid_loss: float
 
 
 @njit(cache=True, nogil=True)
@@ -168,78 +136,19 @@ def _step(fit: Fit, model: Model, penalty: Penalty, max_sweeps: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _valid_loss(held_out: HeldOut, coef: NDArray[np.float64], intercept: float) -> float:
-    """Return the mean log-loss on the validation rows."""
-    z = held_out.z
-    z[:] = intercept
-    for j in range(coef.shape[0]):
-        if coef[j] != 0.0:
-            add_column(held_out.X, j, coef[j], z)
-    loss = 0.0
-    for i in range(z.shape[0]):
-        loss += math.log1p(math.exp(-abs(z[i]))) + max(z[i], 0.0) - held_out.target[i] * z[i]
-    return float(loss / z.shape[0])
-
-
-@njit(cache=True, nogil=True)
-def _stop(gap: float, bar: float, worse: int, patience: int) -> int:
-    """Decide whether a fit ends before its next step."""
-    if gap <= bar:
-        return CONVERGED
-    if 0 < patience <= worse:
-        return EARLY
-    return UNFINISHED
-
-
-@njit(cache=True, nogil=True)
-def _descend(fit: Fit, penalty: Penalty, bar: float, max_iter: int, rule: Rule) -> Ending:
-    """Run steps until the rule ends them; keep the best validated iterate."""
-    at, held_out = fit.at, fit.held_out
-    watched = held_out.z.shape[0] > 0 and rule.patience > 0
-    lowest = math.inf
-    best_iter = 0
-    n_iter = 0
-    status = UNFINISHED
-    while True:
-        if watched:
-            loss = _valid_loss(held_out, at.coef, at.intercept[0])
-            if loss < lowest:
-                lowest = loss
-                best_iter = n_iter
-                held_out.coef[:] = at.coef
-                held_out.intercept[0] = at.intercept[0]
-                held_out.loss[0] = at.loss[0]
-        else:
-            best_iter = n_iter
-        if n_iter >= max_iter:
-            break
+def _descend(fit: Fit, penalty: Penalty, bar: float, max_iter: int, rule: Rule) -> tuple[int, bool]:
+    """Run steps until the rule ends them; return their number and whether it did."""
+    at = fit.at
+    for n_iter in range(max_iter):
         model = build_model(fit.X, at.slope, at.curvature, at.coef, penalty.l1)
         gap = distance(model, at.coef, penalty)
-        status = _stop(gap, bar, n_iter - best_iter, rule.patience)
-        if status != UNFINISHED:
-            break
+        if gap <= bar:
+            return n_iter, True
         if not _step(fit, model, penalty, rule.max_sweeps):
-            status = CONVERGED  # up to rounding: no point on the line is lower
-            break
-        n_iter += 1
-        if not watched and gap <= rule.trusted * bar:
-            best_iter = n_iter
-            status = CONVERGED
-            break
-    if watched:
-        at.coef[:] = held_out.coef
-        at.intercept[0] = held_out.intercept[0]
-        at.loss[0] = held_out.loss[0]
-    elif held_out.z.shape[0] > 0:
-        lowest = _valid_loss(held_out, at.coef, at.intercept[0])
-    return Ending(status, n_iter, best_iter, lowest)
-
-
-@njit(cache=True, nogil=True)
-def _load(Y: Columns, p: int, target: NDArray[np.float64]) -> None:
-    target[:] = 0.0
-    for k in range(Y.indptr[p], Y.indptr[p + 1]):
-        target[Y.indices[k]] = Y.values[k]
+            return n_iter, True  # up to rounding: no point on the line is lower
+        if gap <= rule.trusted * bar:
+            return n_iter + 1, True
+    return max_iter, False
 
 
 @njit(cache=True, nogil=True)
@@ -282,9 +191,8 @@ def _append(
 def fit_problems(problems: Problems, first: int, last: int, rule: Rule) -> Fits:
     """Fit problems ``first`` to ``last - 1``.
 
-    With validation rows each keeps its iterate with the lowest validation loss. A problem whose
-    targets are all 0 or all 1 has no finite optimum: it gets no coefficients and the logit of its
-    rate with half a count added to either side.
+    A problem whose targets are all 0 or all 1 has no finite optimum: it gets no coefficients and
+    the logit of its rate with half a count added to either side.
     """
     n = problems.weights.shape[1]
     d = problems.X.indptr.shape[0] - 1
@@ -296,26 +204,16 @@ def fit_problems(problems: Problems, first: int, last: int, rule: Rule) -> Fits:
     )
     fits = Fits(
         np.zeros(size + 1, np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(size),
-        np.zeros(size), np.zeros(size, np.int64), np.zeros(size, np.int64),
-        np.zeros(size, np.int8), np.full(size, math.inf),
+        np.zeros(size), np.zeros(size, np.int64), np.ones(size, np.bool_),
     )
     # fmt: on
-    n_valid = problems.n_valid
     rows = Rows(np.zeros(n), np.zeros(n))
-    held_out = HeldOut(
-        problems.X_valid,
-        np.zeros(n_valid),
-        np.zeros(n_valid),
-        np.zeros(d),
-        np.zeros(1),
-        np.zeros(1),
-    )
-    fit = Fit(problems.X, rows, at, held_out)
+    fit = Fit(problems.X, rows, at)
     room = (np.zeros(256, np.int32), np.zeros(256))
     for q in range(size):
         p = first + q
-        _load(problems.Y, p, rows.target)
-        _load(problems.Y_valid, p, held_out.target)
+        rows.target[:] = 0.0
+        add_column(problems.Y, p, 1.0, rows.target)
         weight = problems.weights[min(p, problems.weights.shape[0] - 1)]
         ones = np.dot(weight, rows.target)
         zeros = np.dot(weight, 1.0 - rows.target)
@@ -326,25 +224,22 @@ def fit_problems(problems: Problems, first: int, last: int, rule: Rule) -> Fits:
             null_loss -= logit * ones / (ones + zeros)
             penalty = Penalty(problems.l1[p], problems.l2[p])
             _begin(problems, p, fit, logit)
-            end = _descend(fit, penalty, rule.tol * null_loss, problems.max_iter[p], rule)
-            fits.status[q] = end.status
-            fits.n_iter[q] = end.n_iter
-            fits.best_iter[q] = end.best_iter
-            fits.valid_loss[q] = end.valid_loss
+            bar = rule.tol * null_loss
+            fits.n_iter[q], fits.converged[q] = _descend(
+                fit, penalty, bar, problems.max_iter[p], rule
+            )
             fits.objective[q] = at.loss[0] + (
                 penalty.l1 * np.abs(at.coef).sum() + 0.5 * penalty.l2 * np.square(at.coef).sum()
             )
         else:
             at.coef[:] = 0.0
             at.intercept[0] = math.log((ones + 0.5) / (zeros + 0.5))
-            if n_valid > 0:
-                fits.valid_loss[q] = _valid_loss(held_out, at.coef, at.intercept[0])
         fits.intercept[q] = at.intercept[0]
         room = _append(fits, q, at.coef, room)
     fill = fits.indptr[size]
     # fmt: off
     return Fits(
         fits.indptr, room[0][:fill].copy(), room[1][:fill].copy(), fits.intercept,
-        fits.objective, fits.n_iter, fits.best_iter, fits.status, fits.valid_loss,
+        fits.objective, fits.n_iter, fits.converged,
     )
     # fmt: on

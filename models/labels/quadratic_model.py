@@ -68,11 +68,12 @@ class Model(NamedTuple):
 
 
 def as_columns(X: sp.csc_array) -> Columns:
-    """View a csc_array with sorted indices as `Columns`, float32."""
+    """View a csc_array with sorted indices as `Columns`."""
+    # Fixed index types, so that numba compiles one version for each type of values.
     return Columns(
         X.indptr.astype(np.uint64),
-        X.indices.astype(np.uint32),
-        X.data.astype(np.float32, copy=False),
+        X.indices.astype(np.int32, copy=False).view(np.uint32),
+        X.data,
     )
 
 

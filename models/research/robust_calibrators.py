@@ -210,37 +210,27 @@ class RobustBoostedSets(BoostedSets):
         At most. A fifth of the documents is set aside to see after how many trees the likelihood
         of their answers is highest; so many are then fitted on all rows. More would learn noise by
         heart.
-    max_leaves, learning_rate, monotone, min_child_weight, reg_lambda, max_rows, random_state
+    learning_rate, random_state
         As for `BoostedSets`. A leaf's weight is in units of information, which noise makes scarce.
-
-    Attributes
-    ----------
-    n_trees_ : int
-        Trees of the ensemble.
     """
+
+    n_trees_: int  # trees of the ensemble
 
     def __init__(
         self,
         loss: LossName = "forward",
         n_trees: int = 600,
-        max_leaves: int = 8,
         learning_rate: float = 0.05,
         *,
-        monotone: bool = True,
-        min_child_weight: float = 2.0,
-        reg_lambda: float = 2.0,
-        max_rows: int = 300_000,
         random_state: int = 0,
     ) -> None:
         super().__init__(
             "logistic",
             n_trees,
-            max_leaves,
+            8,
             learning_rate,
-            monotone=monotone,
-            min_child_weight=min_child_weight,
-            reg_lambda=reg_lambda,
-            max_rows=max_rows,
+            min_child_weight=2.0,
+            reg_lambda=2.0,
             random_state=random_state,
         )
         self.loss = loss

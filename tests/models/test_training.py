@@ -92,23 +92,6 @@ def test_br_keeps_the_most_probable_set_and_br_rerank_the_most_confident():
     assert (plain.chosen() != reranked.chosen()).nnz > 0
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "uncalibrated",
-        "isotonic",
-        "cardinality-isotonic",
-        "tree",
-        "boosted-squared",
-        "group-softmax",
-    ],
-)
-def test_every_calibrator_can_be_asked_for(name):
-    found = train(vectors(), dataclasses.replace(QUICK, calibrator=name))
-    assert found.manifest["training"]["calibrator_chosen"] == name
-    assert np.isfinite(found.predict(vectors(seed=1).X).confidence).all()
-
-
 def test_vectors_without_feature_names_are_predicted_by_position():
     model = quietly(dataclasses.replace(vectors(), feature_names=None))
     assert model.feature_names[:2] == ("1", "2")

@@ -110,7 +110,7 @@ def fit_gate(
     coef = np.ascontiguousarray(start.coef.toarray())
     intercept = start.intercept.astype(np.float64)
     converged = _fit(
-        as_columns(X),
+        as_columns(sp.csc_array(X, dtype=np.float32)),
         _Memberships(np.ascontiguousarray(targets.T), weight / weight.sum()),
         coef,
         intercept,

@@ -143,7 +143,7 @@ def fit_shared_experts(
         np.ascontiguousarray(start.bias.T),
     )
     shares = _collect_shares(memberships, weight, settings.membership_floor)
-    columns, targets = as_columns(X), as_columns(sp.csc_array(Y))
+    columns, targets = (as_columns(sp.csc_array(A, dtype=np.float32)) for A in (X, Y))
     l1, l2 = alpha * settings.l1_ratio, alpha * (1.0 - settings.l1_ratio)
     work = (settings.bias_penalty, settings.newton_steps, settings.max_sweeps)
     intercept, bias = before.intercept.copy(), before.bias.copy()

@@ -1,7 +1,6 @@
 """Set calibrators: one protocol, honest confidences, weights, monotonicity, state."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -51,16 +50,6 @@ def test_equal_seeds_give_equal_fits(calibrator):
     table, correct, _ = make_table(0)
     first = fitted(calibrator, table, correct).predict(table)
     assert (first == fitted(calibrator, table, correct).predict(table)).all()
-
-
-@every
-def test_state_survives_json_and_predicts_the_same(calibrator):
-    table, correct, _ = make_table(0)
-    original = fitted(calibrator, table, correct)
-    arrays, settings = original.get_state()
-    again = type(calibrator).from_state(arrays, json.loads(json.dumps(settings)))
-    new = make_table(1)[0]
-    assert (again.predict(new) == original.predict(new)).all()
 
 
 @learning

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import assert_all_finite
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -129,14 +129,6 @@ def test_dense_and_listed_coefficients_score_alike(
     np.testing.assert_array_equal(logits, model.decision_function(X[[7]])[0])
 
 
-def test_a_document_scores_the_same_alone_and_in_company() -> None:
-    X, Y = make(3)
-    model = BinaryRelevance().fit(X, Y)
-    together = model.decision_function(X)
-    alone = np.vstack([model.decision_function(X[[i]]) for i in range(20)])
-    np.testing.assert_array_equal(together[:20], alone)
-
-
 def test_state_survives_arrays_and_json() -> None:
     X, Y = make(4)
     model = BinaryRelevance(alpha=np.full(5, 1e-3)).fit(X, Y)
@@ -154,16 +146,6 @@ def test_the_chosen_penalty_beats_weak_and_strong_ones_on_new_rows() -> None:
     for alpha in (1e-5, 1e-1):
         other = BinaryRelevance(alpha=alpha).fit(X[:600], Y[:600])
         assert chosen < log_loss(other, X[600:], Y[600:])
-
-
-def test_integer_weights_equal_repeated_rows() -> None:
-    X, Y = make(9)
-    counts = np.random.default_rng(9).integers(0, 3, X.shape[0])
-    settings = {"alpha": 1e-2, "tol": 1e-14}
-    weighted = BinaryRelevance(**settings).fit(X, Y, sample_weight=counts)
-    repeated = np.repeat(np.arange(X.shape[0]), counts)
-    plain = BinaryRelevance(**settings).fit(X[repeated], Y[repeated])
-    np.testing.assert_allclose(weighted.decision_function(X), plain.decision_function(X), atol=1e-5)
 
 
 def test_labels_that_never_or_always_occur_get_finite_logits_of_their_rate() -> None:
@@ -228,11 +210,6 @@ def test_bad_settings_and_weights_are_refused() -> None:
         BinaryRelevance().fit(X, Y, sample_weight=np.zeros(3))
     with pytest.raises(ValueError, match="alpha has shape"):
         BinaryRelevance(alpha=[1.0, 2.0]).fit(X, Y)
-
-
-def test_scoring_before_fitting_is_refused() -> None:
-    with pytest.raises(NotFittedError):
-        BinaryRelevance().decision_function(np.eye(2))
 
 
 def test_stored_zeros_are_no_labels() -> None:

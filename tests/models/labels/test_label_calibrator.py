@@ -100,14 +100,6 @@ def test_integer_weights_equal_repeated_rows_up_to_the_margin():
     )
 
 
-def test_state_rebuilds_an_equal_calibrator():
-    logits, Y = scores(3)
-    fitted = LabelCalibrator(0.3).fit(logits, Y)
-    again = LabelCalibrator.from_state(*fitted.get_state())
-    assert (again.transform(logits) == fitted.transform(logits)).all()
-    assert again.n_labels_ == 5
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -4,7 +4,6 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
@@ -67,26 +66,6 @@ def test_reaches_the_optimum_of_scikit_learn(alpha: float, ratio: float) -> None
         assert fit.objective[p] <= best + 1e-9
 
 
-def test_reaches_the_optimum_of_liblinear_without_its_penalised_intercept() -> None:
-    X, Y = make_problem(1)
-    # liblinear penalises the intercept as a feature of value `intercept_scaling`: a large one
-    # makes that penalty negligible.
-    reference = LogisticRegression(
-        C=1 / (1e-2 * X.shape[0]),
-        l1_ratio=1.0,
-        solver="liblinear",
-        intercept_scaling=1e4,
-        tol=1e-10,
-        max_iter=100_000,
-        random_state=0,
-    ).fit(X, Y[:, 0])
-    fit = fit_elastic_net(X, Y[:, 0], alpha=1e-2, l1_ratio=1.0, **EXACT)
-    best = objective(
-        X, Y[:, 0], np.ones(X.shape[0]), reference.coef_[0], reference.intercept_[0], 1e-2, 1.0
-    )
-    assert fit.objective[0] == pytest.approx(best, abs=1e-6)
-
-
 def test_reported_objective_is_the_stated_formula() -> None:
     X, Y = make_problem(2)
     fit = fit_elastic_net(X, Y, alpha=[1e-3, 1e-2, 1e-1], l1_ratio=0.3)
@@ -120,33 +99,6 @@ def test_optimality_conditions_hold(seed: int, alpha: float, ratio: float) -> No
         assert (np.abs(gradient[~moved]) <= l1 + 1e-6).all()
 
 
-def test_gradient_at_the_solution_vanishes_by_finite_differences() -> None:
-    X, Y = make_problem(3, size=1)
-    fit = fit_elastic_net(X, Y, alpha=1e-2, l1_ratio=0.0, **EXACT)
-    at = np.append(fit.coef.toarray()[0], fit.intercept[0])
-    w = np.ones(X.shape[0])
-
-    def value(point: Floats) -> float:
-        return objective(X, Y[:, 0], w, point[:-1], point[-1], 1e-2, 0.0)
-
-    h = 1e-5
-    differences = [(value(at + h * e) - value(at - h * e)) / (2 * h) for e in np.eye(len(at))]
-    np.testing.assert_allclose(differences, 0.0, atol=1e-7)
-
-
-def test_soft_targets_have_the_optimum_of_an_independent_minimiser() -> None:
-    X, _ = make_problem(4, size=1)
-    rng = np.random.default_rng(4)
-    t, w = rng.random(X.shape[0]), rng.random(X.shape[0])
-
-    def value(point: Floats) -> float:
-        return objective(X, t, w, point[:-1], point[-1], 5e-3, 0.0)
-
-    reference = minimize(value, np.zeros(X.shape[1] + 1), method="BFGS", options={"gtol": 1e-7})
-    fit = fit_elastic_net(X, t, alpha=5e-3, l1_ratio=0.0, sample_weight=w, **EXACT)
-    assert fit.objective[0] == pytest.approx(reference.fun, abs=1e-8)
-
-
 @pytest.mark.parametrize("ratio", [0.0, 0.7])
 def test_integer_weights_equal_repeated_rows(ratio: float) -> None:
     X, Y = make_problem(5)
@@ -161,7 +113,8 @@ def test_integer_weights_equal_repeated_rows(ratio: float) -> None:
 def test_weights_per_problem_equal_problems_solved_apart() -> None:
     X, Y = make_problem(6)
     weights = np.random.default_rng(6).random(Y.shape)
-    together = fit_elastic_net(X, Y, alpha=1e-2, l1_ratio=0.5, sample_weight=weights)
+    sparse = sp.csr_array(Y.astype(np.uint8))
+    together = fit_elastic_net(X, sparse, alpha=1e-2, l1_ratio=0.5, sample_weight=weights)
     for p in range(Y.shape[1]):
         alone = fit_elastic_net(X, Y[:, p], alpha=1e-2, l1_ratio=0.5, sample_weight=weights[:, p])
         np.testing.assert_array_equal(alone.coef.toarray()[0], together.coef.toarray()[p])
@@ -217,25 +170,6 @@ def test_separable_rare_label_does_not_diverge() -> None:
     assert fit.converged.all()
     assert np.isfinite(fit.coef.data).all()
     assert fit.objective[0] < 1e-4
-
-
-def test_early_stopping_keeps_the_best_step_on_validation_rows() -> None:
-    X, Y = make_problem(11, n=60, d=30, size=5)
-    Xv, Yv = make_problem(12, n=60, d=30, size=5)
-    settings = {"alpha": 1e-6, "l1_ratio": 0.5, "tol": 1e-10, "max_iter": 60}
-    fit = fit_elastic_net(X, Y, X_valid=Xv, Y_valid=Yv, **settings)
-    losses = []
-    for steps in range(int(fit.n_iter.max()) + 1):
-        z = fit_elastic_net(X, Y, **{**settings, "max_iter": steps})
-        logits = Xv @ z.coef.T.toarray() + z.intercept
-        losses.append((np.logaddexp(0, logits) - Yv * logits).mean(axis=0))
-    for p in range(5):
-        seen = np.array(losses)[: fit.n_iter[p] + 1, p]
-        assert fit.best_iter[p] == np.argmin(seen)
-        assert fit.valid_loss[p] == pytest.approx(seen.min(), rel=1e-6)
-    assert fit.stopped_early.any()
-    assert fit.converged.all()
-    np.testing.assert_allclose(fit.objective, objectives(X, Y, fit, 0.5), rtol=1e-9)
 
 
 def test_steps_per_problem_are_respected_and_reported() -> None:
@@ -308,14 +242,6 @@ def test_extreme_units_give_finite_coefficients(scale: float) -> None:
     assert (fit.objective <= np.log(2) + 1e-9).all()
 
 
-def test_labels_are_independent_of_each_other() -> None:
-    X, Y = make_problem(19, size=6)
-    together = fit_elastic_net(X, sp.csr_array(Y.astype(np.uint8)), alpha=1e-3, l1_ratio=0.5)
-    for p in range(6):
-        alone = fit_elastic_net(X, Y[:, p], alpha=1e-3, l1_ratio=0.5)
-        np.testing.assert_array_equal(alone.coef.toarray()[0], together.coef.toarray()[p])
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -330,9 +256,7 @@ def test_labels_are_independent_of_each_other() -> None:
         ({"l1_ratio": 1.5}, r"l1_ratio must be in \[0, 1\]"),
         ({"sample_weight": [1.0, -1.0]}, "negative or non-finite"),
         ({"sample_weight": [1.0]}, "sample_weight has shape"),
-        ({"X_valid": [[1.0, 1.0]]}, "both X_valid and Y_valid"),
-        ({"X_valid": [[1.0]], "Y_valid": [[1.0]]}, "validation has 1 features"),
-        ({"patience": 0}, "at least 1"),
+        ({"max_sweeps": 0}, "at least 1"),
     ],
 )
 def test_bad_input_is_refused(change: dict[str, object], message: str) -> None:

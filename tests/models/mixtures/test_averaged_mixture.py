@@ -10,9 +10,7 @@ from scipy.special import logsumexp
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-
-N_LABELS = 5
-SETS = (np.arange(2**N_LABELS)[:, None] >> np.arange(N_LABELS)) & 1
+from tests.models.enumeration import all_joints, assert_inference_equals_enumeration
 
 
 def documents(seed: int, n: int = 160) -> tuple[np.ndarray, np.ndarray]:
@@ -29,12 +27,6 @@ def template(**given: object) -> ConditionalBernoulliMixture:
     return ConditionalBernoulliMixture(3, **chosen)
 
 
-def all_joints(model, X: np.ndarray) -> np.ndarray:
-    """Log-probability of every set by the model, (n, 2^L)."""
-    columns = [model.log_probability(X, np.tile(s, (len(X), 1))) for s in SETS]
-    return np.stack(columns, axis=1)
-
-
 @pytest.fixture(
     scope="module",
     params=[{}, {"experts": "separate"}, {"features": "kernel"}],
@@ -46,25 +38,14 @@ def model(request: pytest.FixtureRequest) -> AveragedMixture:
 
 def test_the_joint_is_the_mean_of_the_joints(model: AveragedMixture) -> None:
     X, _ = documents(1)
-    own = np.stack([all_joints(fit, X[:20]) for fit in model.fits_])
+    own = np.stack([all_joints(fit, X[:20], 5) for fit in model.fits_])
     expected = logsumexp(own, axis=0) - np.log(3)
-    np.testing.assert_allclose(all_joints(model, X[:20]), expected, atol=1e-12)
+    np.testing.assert_allclose(all_joints(model, X[:20], 5), expected, atol=1e-12)
     assert np.abs(own[0] - own[1]).max() > 1e-3  # the fits do differ
-    np.testing.assert_allclose(logsumexp(expected, axis=1), 0.0, atol=1e-12)
 
 
-def test_sets_and_marginals_equal_enumeration(model: AveragedMixture) -> None:
-    X, _ = documents(2)
-    X = X[:60]
-    joint = all_joints(model, X)
-    np.testing.assert_array_equal(model.predict(X), SETS[joint.argmax(axis=1)])
-    found = model.most_probable_sets(X, 4)
-    assert found.proven.all()
-    best = np.sort(joint, axis=1)[:, ::-1][:, :4]
-    np.testing.assert_allclose(found.candidates.log_score.reshape(-1, 4), best, atol=1e-9)
-    np.testing.assert_allclose(model.predict_proba(X), np.exp(joint) @ SETS, atol=1e-12)
-    codes = model.support_.toarray().astype(int) @ (1 << np.arange(N_LABELS))
-    np.testing.assert_allclose(model.support_log_probability(X), joint[:, codes], atol=1e-12)
+def test_inference_equals_enumeration(model: AveragedMixture) -> None:
+    assert_inference_equals_enumeration(model, documents(2)[0][:60], 5)
 
 
 def test_its_likelihood_is_not_below_the_mean_of_the_fits(model: AveragedMixture) -> None:
@@ -73,15 +54,11 @@ def test_its_likelihood_is_not_below_the_mean_of_the_fits(model: AveragedMixture
     assert (model.log_probability(X, Y) >= np.mean(fits, axis=0) - 1e-12).all()
 
 
-def test_it_survives_its_state(model: AveragedMixture) -> None:
+def test_what_all_fits_share_is_stored_once(model: AveragedMixture) -> None:
     arrays, settings = model.get_state()
+    assert sum(name == "scale" for name in arrays) == 1
     again = AveragedMixture.from_state(arrays, settings)
-    X, _ = documents(4)
-    for one, other in zip(model.parameters(X), again.parameters(X), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert again.n_components_ == model.n_components_
     assert again.describe_components() == model.describe_components()
-    assert sum(name == "scale" for name in arrays) == 1  # what all fits share is stored once
 
 
 def test_components_of_all_fits_are_described(model: AveragedMixture) -> None:

@@ -15,10 +15,7 @@ from setwise.models.mixtures.bernoulli_mixture import (
     mixture_covariance,
 )
 from setwise.models.mixtures.mixture_explanation import label_correlation
-
-
-def every_set(n_labels: int) -> np.ndarray:
-    return (np.arange(2**n_labels)[:, None] >> np.arange(n_labels)) & 1
+from tests.models.enumeration import every_set
 
 
 def sets_of(seed: int, n: int = 200, n_labels: int = 6) -> np.ndarray:

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture, ComponentWarning
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
@@ -23,12 +23,9 @@ from setwise.models.mixtures.mixture_em import (
     run_em,
     warn_of_missing,
 )
+from tests.models.enumeration import assert_inference_equals_enumeration
 
 KINDS = ["shared", "separate"]
-
-
-def every_set(n_labels: int) -> np.ndarray:
-    return (np.arange(2**n_labels)[:, None] >> np.arange(n_labels)) & 1
 
 
 def documents(seed: int, n: int = 150, d: int = 8, n_labels: int = 5) -> Documents:
@@ -108,24 +105,7 @@ def test_inference_equals_enumeration(kind: str) -> None:
     model = ConditionalBernoulliMixture(
         3, experts=kind, alpha=1e-2, gate_alpha=1e-2, tol=0.0, max_iter=4, random_state=0
     ).fit(rows.X, rows.Y)
-    sets = every_set(5)
-    X = rows.X[:20]
-    log_p = np.stack(
-        [
-            model.log_probability(X, sp.csr_array(np.tile(s, (20, 1)).astype(np.uint8)))
-            for s in sets
-        ],
-        axis=1,
-    )
-    np.testing.assert_allclose(logsumexp(log_p, axis=1), 0.0, atol=1e-12)
-    np.testing.assert_allclose(np.exp(log_p) @ sets, model.predict_proba(X), atol=1e-12)
-    found = model.most_probable_sets(X, 3)
-    assert found.proven.all()
-    best = np.sort(log_p, axis=1)[:, ::-1][:, :3]
-    np.testing.assert_allclose(found.candidates.log_score.reshape(20, 3), best, atol=1e-9)
-    np.testing.assert_array_equal(model.predict(X), sets[log_p.argmax(axis=1)])
-    codes = model.support_.toarray().astype(int) @ (1 << np.arange(5))
-    np.testing.assert_allclose(model.support_log_probability(X), log_p[:, codes], atol=1e-12)
+    assert_inference_equals_enumeration(model, rows.X[:20], 5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -162,11 +142,14 @@ def test_integer_weights_equal_repeated_documents(kind: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_model_survives_its_state(kind: str) -> None:
+@pytest.mark.parametrize(
+    "options", [*({"experts": kind} for kind in KINDS), {"features": "kernel"}]
+)
+def test_a_model_survives_its_state(options: dict[str, str]) -> None:
     rows = documents(6)
-    model = ConditionalBernoulliMixture(3, experts=kind, random_state=0).fit(rows.X, rows.Y)
+    model = ConditionalBernoulliMixture(3, random_state=0, **options).fit(rows.X, rows.Y)
     again = ConditionalBernoulliMixture.from_state(*model.get_state())
+    assert (model.kernel_ is None) == ("features" not in options)
     np.testing.assert_array_equal(model.predict_proba(rows.X), again.predict_proba(rows.X))
     assert model.describe_components() == again.describe_components()
     assert [r.objective for r in again.reports_] == [r.objective for r in model.reports_]
@@ -265,20 +248,6 @@ def test_behind_a_kernel_components_are_described_by_the_measurements() -> None:
     assert (found[0][0], found[1][0]) == (0, 1)
     # Between two kinds of the same number and a gap of four the mean lies two away from each.
     assert found[0][1] == pytest.approx(2.0 / X[:, 0].std(), rel=0.25)
-
-
-def test_a_kernel_survives_the_state_of_its_model() -> None:
-    X, Y = crossed(150, 2)
-    model = ConditionalBernoulliMixture(2, random_state=0).fit(X, Y)
-    arrays, settings = model.get_state()
-    again = ConditionalBernoulliMixture.from_state(arrays, settings)
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    assert again.describe_components() == model.describe_components()
-    for name in ("kernel_landmarks", "kernel_turn", "contrast"):
-        with pytest.raises(ValueError, match="is missing"):
-            ConditionalBernoulliMixture.from_state(
-                {key: value for key, value in arrays.items() if key != name}, settings
-            )
 
 
 # Bad input

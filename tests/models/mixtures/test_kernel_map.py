@@ -49,12 +49,9 @@ def test_equal_rows_and_a_single_one_are_harmless() -> None:
     assert alone.transform(rows(2, 0, 3)).shape == (2, 1)
 
 
-def test_a_map_survives_its_state_and_refuses_another() -> None:
+def test_a_state_of_another_map_is_refused() -> None:
     kernel = KernelMap(0.3, 12, random_state=4).fit(rows(30, 5))
     arrays, settings = kernel.get_state()
-    again = KernelMap.from_state(arrays, settings, features=6)
-    new = rows(4, 6)
-    np.testing.assert_array_equal(kernel.transform(new).toarray(), again.transform(new).toarray())
     with pytest.raises(ValueError, match="landmarks"):
         KernelMap.from_state(arrays, settings, features=7)
     with pytest.raises(ValueError, match="turn"):

@@ -75,13 +75,8 @@ def test_union_adds_the_sets_that_voters_favour(mixture, evidence):
     np.testing.assert_allclose(found.log_score, expected, atol=1e-12)
 
 
-def test_a_source_survives_its_state_and_forgets_threads(mixture, evidence):
-    source = MixtureCandidates.of(mixture, 3, union=True)
-    arrays, settings = source.get_state()
-    again = MixtureCandidates.from_state(arrays, settings)
-    first, second = source.propose(evidence), again.propose(evidence)
-    np.testing.assert_array_equal(first.labels, second.labels)
-    np.testing.assert_array_equal(first.log_score, second.log_score)
+def test_a_stored_source_forgets_threads(mixture):
+    _, settings = MixtureCandidates.of(mixture, 3, union=True).get_state()
     assert settings["mixture"]["params"]["n_jobs"] is None
 
 

@@ -6,10 +6,7 @@ from scipy.special import logsumexp
 
 from setwise.models.mixtures.mixture_measure import Biases, SharedLogits, exp_of_minus_size
 from setwise.models.mixtures.mixture_mode import most_probable_sets, set_log_probabilities
-
-
-def every_set(n_labels: int) -> np.ndarray:
-    return (np.arange(2**n_labels)[:, None] >> np.arange(n_labels)) & 1
+from tests.models.enumeration import every_set
 
 
 def log_joint(log_weights: np.ndarray, logits: np.ndarray) -> np.ndarray:
@@ -37,62 +34,48 @@ def draw(rng: np.random.Generator, kind: str, shape: tuple[int, int]) -> tuple[n
     return np.log(weights), logits
 
 
+def assert_best_of_enumeration(
+    log_weights: np.ndarray, logits: np.ndarray | SharedLogits, k: int, allow_empty: bool
+) -> None:
+    """One document: the `k` most probable sets, in order, without duplicates, proven."""
+    found = most_probable_sets(log_weights, logits, k, allow_empty=allow_empty, limit=40_000)
+    dense = logits.dense() if isinstance(logits, SharedLogits) else logits
+    truth = log_joint(log_weights[0], dense[0])
+    if not allow_empty:
+        truth[0] = -np.inf
+    expected = np.sort(truth[np.isfinite(truth)])[::-1][:k]
+    assert found.proven[0]
+    assert found.log_bound[0] <= found.candidates.log_score[-1] + 1e-9
+    np.testing.assert_allclose(found.candidates.log_score, expected, atol=1e-9)
+    sets = found.candidates.to_matrix().toarray().astype(np.int64)
+    assert len(np.unique(sets, axis=0)) == len(sets)
+    np.testing.assert_allclose(truth[sets @ (1 << np.arange(sets.shape[1]))], expected, atol=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["usual", "even", "ties", "certain", "flat"])
 @pytest.mark.parametrize("allow_empty", [True, False])
-def test_mode_equals_enumeration(kind: str, allow_empty: bool) -> None:
-    rng = np.random.default_rng(len(kind) + allow_empty)
-    for _ in range(300):
-        n_labels = int(rng.integers(1, 9))
-        log_weights, logits = draw(rng, kind, (int(rng.integers(1, 6)), n_labels))
-        found = most_probable_sets([log_weights], [logits], allow_empty=allow_empty)
-        truth = log_joint(log_weights, logits)
-        best = truth.max() if allow_empty else truth[1:].max()
-        chosen = int((1 << found.candidates.labels.astype(np.int64)).sum())
-        assert found.proven[0]
-        assert truth[chosen] == pytest.approx(best, abs=1e-9)
-        assert found.candidates.log_score[0] == pytest.approx(truth[chosen], abs=1e-9)
-        assert allow_empty or chosen > 0
+@pytest.mark.parametrize(
+    ("k", "n_labels", "repeats"),
+    [(1, 8, 300), (2, 6, 30), (5, 6, 30), (256, 8, 3)],
+)
+def test_best_sets_equal_enumeration(
+    kind: str, allow_empty: bool, k: int, n_labels: int, repeats: int
+) -> None:
+    rng = np.random.default_rng(len(kind) + allow_empty + k)
+    for _ in range(repeats):
+        shape = (int(rng.integers(1, 6)), int(rng.integers(1, n_labels + 1)))
+        log_weights, logits = draw(rng, kind, shape)
+        assert_best_of_enumeration(log_weights[None], logits[None], k, allow_empty)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
-def test_mode_equals_enumeration_for_twelve_labels(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    for _ in range(500):
-        kind = str(rng.choice(["usual", "even", "ties", "certain", "flat"]))
-        n_labels = int(rng.integers(9, 13))
-        log_weights, logits = draw(rng, kind, (int(rng.integers(1, 9)), n_labels))
-        found = most_probable_sets([log_weights], [logits], allow_empty=True, limit=40_000)
-        truth = log_joint(log_weights, logits)
-        assert found.proven[0]
-        assert found.candidates.log_score[0] == pytest.approx(truth.max(), abs=1e-9)
-
-
-@pytest.mark.parametrize("k", [2, 5, 40])
-@pytest.mark.parametrize("kind", ["usual", "ties", "even"])
-def test_k_best_sets_equal_enumeration_without_duplicates(k: int, kind: str) -> None:
-    rng = np.random.default_rng(k)
-    for _ in range(60):
-        n_labels = int(rng.integers(1, 7))
-        log_weights, logits = draw(rng, kind, (int(rng.integers(1, 5)), n_labels))
-        found = most_probable_sets([log_weights], [logits], k, allow_empty=True)
-        truth = log_joint(log_weights, logits)
-        expected = np.sort(truth)[::-1][:k]
-        np.testing.assert_allclose(found.candidates.log_score, expected, atol=1e-9)
-        matrix = found.candidates.to_matrix().toarray()
-        assert len(np.unique(matrix, axis=0)) == len(matrix) == min(k, 2**n_labels)
-        codes = matrix.astype(np.int64) @ (1 << np.arange(n_labels))
-        np.testing.assert_allclose(truth[codes], found.candidates.log_score, atol=1e-9)
-
-
-def test_every_set_is_listed_once_and_the_probabilities_sum_to_one() -> None:
-    rng = np.random.default_rng(4)
-    log_weights, logits = draw(rng, "usual", (3, 8))
-    found = most_probable_sets([log_weights], [logits], 256, allow_empty=True)
-    assert len(found.candidates) == 256
-    assert np.exp(found.candidates.log_score).sum() == pytest.approx(1.0, abs=1e-12)
-    assert found.proven[0]
-    assert found.log_bound[0] <= found.candidates.log_score[-1] + 1e-9
+@pytest.mark.parametrize("kind", ["usual", "even", "ties", "certain", "flat"])
+def test_mode_equals_enumeration_for_twelve_labels(kind: str) -> None:
+    rng = np.random.default_rng(len(kind))
+    for _ in range(400):
+        shape = (int(rng.integers(1, 9)), int(rng.integers(9, 13)))
+        log_weights, logits = draw(rng, kind, shape)
+        assert_best_of_enumeration(log_weights[None], logits[None], 1, True)
 
 
 @pytest.mark.parametrize("kind", ["ties", "flat", "usual"])
@@ -101,10 +84,7 @@ def test_deep_searches_among_many_labels_equal_enumeration(kind: str) -> None:
     rng = np.random.default_rng(len(kind))
     for n_components in (1, 3):
         log_weights, logits = draw(rng, kind, (n_components, 14))
-        found = most_probable_sets([log_weights], [logits], 300, allow_empty=True, limit=40_000)
-        assert found.proven[0]
-        expected = np.sort(log_joint(log_weights, logits))[::-1][:300]
-        np.testing.assert_allclose(found.candidates.log_score, expected, atol=1e-9)
+        assert_best_of_enumeration(log_weights[None], logits[None], 300, True)
 
 
 def test_the_compiled_exponential_is_that_of_the_library() -> None:
@@ -116,13 +96,6 @@ def test_the_compiled_exponential_is_that_of_the_library() -> None:
     np.testing.assert_allclose(found[normal], exact[normal], rtol=4e-16)
     assert (found[~normal] < 1e-300).all()
     assert (found >= 0.0).all()
-
-
-def test_mode_of_the_mixture_need_not_be_the_mode_of_a_component() -> None:
-    mu = np.array([[0.9, 0.45, 0.1], [0.45, 0.9, 0.1]])
-    logits = np.log(mu / (1 - mu))
-    found = most_probable_sets(np.log([[0.5, 0.5]]), [logits], allow_empty=True)
-    assert found.candidates.labels.tolist() == [0, 1]
 
 
 def test_a_limit_is_admitted_and_its_bound_holds() -> None:
@@ -185,14 +158,7 @@ def test_mode_of_shared_classifiers_equals_enumeration(allow_empty: bool) -> Non
         n_labels = int(rng.integers(1, 9))
         log_weights, logits = draw_shared(rng, n_labels)
         k = int(rng.integers(1, 2**n_labels))
-        found = most_probable_sets(log_weights, logits, k, allow_empty=allow_empty)
-        truth = log_joint(log_weights[0], logits.dense()[0])[0 if allow_empty else 1 :]
-        assert found.proven[0]
-        assert found.log_bound[0] <= found.candidates.log_score[-1] + 1e-9
-        np.testing.assert_allclose(found.candidates.log_score, np.sort(truth)[::-1][:k], atol=1e-9)
-        codes = found.candidates.to_matrix().toarray().astype(np.int64) @ (1 << np.arange(n_labels))
-        own = truth[codes - (not allow_empty)]
-        np.testing.assert_allclose(own, found.candidates.log_score, atol=1e-9)
+        assert_best_of_enumeration(log_weights, logits, k, allow_empty)
 
 
 def test_shared_classifiers_give_what_their_log_odds_put_together_give() -> None:

@@ -11,6 +11,7 @@ from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBer
 from setwise.models.mixtures.mixture_em import Documents, responsibilities
 from setwise.models.research.boosted_bernoulli_mixture import BoostedBernoulliMixture
 from setwise.models.research.boosted_learner import BoostedLearner, TreeSettings
+from tests.models.enumeration import assert_inference_equals_enumeration
 
 TREES = TreeSettings(1, 0.3, 5, 0.1, 1.0, 1)
 
@@ -85,14 +86,7 @@ def test_the_initial_scores_stay_in_the_sum() -> None:
 
 
 def test_inference_is_that_of_every_mixture(model) -> None:
-    X = crossed(20, seed=2)[0]
-    sets = (np.arange(8)[:, None] >> np.arange(3)) & 1
-    log_p = np.stack([model.log_probability(X, np.tile(s, (20, 1))) for s in sets], axis=1)
-    np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1.0)
-    np.testing.assert_allclose(np.exp(log_p) @ sets, model.predict_proba(X), atol=1e-12)
-    allowed = log_p if model.allow_empty_ else log_p[:, 1:]
-    chosen = model.most_probable_sets(X).candidates.log_score
-    np.testing.assert_allclose(chosen, allowed.max(axis=1), atol=1e-9)
+    assert_inference_equals_enumeration(model, crossed(20, seed=2)[0], 3, atol=1e-7)
 
 
 def test_few_sets_and_bad_arguments() -> None:

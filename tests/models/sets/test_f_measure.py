@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.sets.f_measure import maximise_expected_f1, maximise_from_sized_marginals
-
-
-def every_set(n_labels: int) -> np.ndarray:
-    """All 2^L sets as rows of zeros and ones."""
-    return (np.arange(2**n_labels)[:, None] >> np.arange(n_labels)) & 1
+from tests.models.enumeration import every_set
 
 
 def f1_of_pairs(sets: np.ndarray) -> np.ndarray:
@@ -106,13 +102,6 @@ def test_without_the_empty_set_equals_enumeration_given_a_label(seed: int) -> No
     assert best.sets.nnz > 0
 
 
-def test_prediction_may_be_larger_than_every_likely_set() -> None:
-    groups = [[(0,), (1,), (2,)]]
-    best = maximise_expected_f1(candidates=as_candidates(groups, 3), masses=[0.5, 0.4, 0.1])
-    assert best.sets.indices.tolist() == [0, 1]
-    assert best.expected_f1[0] == pytest.approx(0.6)
-
-
 def test_a_common_factor_of_the_masses_changes_nothing() -> None:
     rng = np.random.default_rng(3)
     groups = [[(), (0,), (0, 2), (1, 2, 3)], [(1,), (1, 3)]]
@@ -122,12 +111,6 @@ def test_a_common_factor_of_the_masses_changes_nothing() -> None:
     part = maximise_expected_f1(candidates=sets, masses=1e-9 * masses)
     assert np.array_equal(whole.sets.toarray(), part.sets.toarray())
     np.testing.assert_allclose(whole.expected_f1, part.expected_f1, rtol=1e-12)
-
-
-def test_the_empty_prediction_wins_when_the_empty_set_is_likely_enough() -> None:
-    groups = [[(), (0,)], [(), (0,)]]
-    best = maximise_expected_f1(candidates=as_candidates(groups, 2), masses=[0.6, 0.4, 0.4, 0.6])
-    assert best.sets.toarray().tolist() == [[0, 0], [1, 0]]
 
 
 def test_a_batch_equals_its_documents_one_by_one() -> None:

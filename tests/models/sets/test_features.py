@@ -114,14 +114,6 @@ def test_transforming_before_fitting_is_refused():
         )
 
 
-def test_state_rebuilds_equal_features():
-    features = SetFeatures().fit(X, Y)
-    again = SetFeatures.from_state(*features.get_state())
-    rows = [[0.8, 0.3, 0.1], [0.5, 0.5, 0.5]]
-    assert (described(rows, features=again)[1].dense == described(rows)[1].dense).all()
-    assert again.names == features.names
-
-
 def test_a_clone_forgets_what_was_fitted():
     assert not hasattr(clone(SetFeatures().fit(X, Y)), "groups_")
 

@@ -34,6 +34,7 @@ CALIBRATORS = [
     "tree",
     "boosted-squared",
     "boosted-logistic",
+    "group-softmax",
 ]
 
 
@@ -73,6 +74,7 @@ def assert_equal_predictions(first, second):
 @pytest.mark.parametrize("method", ["br", "br-rerank"])
 def test_vectors_predict_bit_for_bit_as_before(tmp_path, calibrator, method):
     predictor = trained(vectors(), calibrator=calibrator, method=method)
+    assert predictor.manifest["training"]["calibrator_chosen"] == calibrator
     save(predictor, tmp_path / "model")
     again = load(tmp_path / "model")
     X = vectors(seed=1).X

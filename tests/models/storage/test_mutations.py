@@ -10,10 +10,11 @@ import pytest
 import safetensors.numpy
 
 from setwise.models import training
-from setwise.models.predictor import SetPredictor
+from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.storage.artifacts import load, read_calibration_rows, save
 from setwise.models.storage.sealed_folder import ArtifactError
 from setwise.models.training import TrainingOptions, train
+from setwise.models.voters.voters import VOTERS
 from tests.models import corpora
 from tests.models.storage import mutations
 
@@ -37,6 +38,9 @@ MODELS = {
 }
 
 
+TRAINED: dict[str, SetPredictor] = {}
+
+
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("artifacts")
@@ -44,12 +48,29 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         warnings.simplefilter("ignore")
         patch.setattr(training, "MIN_DOCUMENTS_REFINED", 100)
         for name, (data, options) in MODELS.items():
-            save(train(data, options), folder / name)
+            TRAINED[name] = train(data, options)
+            save(TRAINED[name], folder / name)
     return folder
 
 
+def predictions(model: SetPredictor) -> SetPredictions:
+    return model.predict_texts(TEXTS) if model.kind == "text" else model.predict(VECTORS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_part_predicts_bit_for_bit_as_before(artifacts: Path, name: str) -> None:
+    again = load(artifacts / name)
+    first, second = predictions(TRAINED[name]), predictions(again)
+    np.testing.assert_array_equal(first.confidence, second.confidence)
+    np.testing.assert_array_equal(first.marginals, second.marginals)
+    np.testing.assert_array_equal(first.candidates.labels, second.candidates.labels)
+    if name == "best":
+        assert again.voters.voters == tuple(VOTERS)
+        assert again.stack is not None
+
+
 def assert_predicts(model: SetPredictor, what: str) -> None:
-    found = model.predict_texts(TEXTS) if model.kind == "text" else model.predict(VECTORS)
+    found = predictions(model)
     assert ((found.confidence >= 0.0) & (found.confidence <= 1.0)).all(), what
     assert ((found.marginals >= 0.0) & (found.marginals <= 1.0)).all(), what
     assert (np.diff(found.candidates.doc_indptr) > 0).all(), what

@@ -52,14 +52,6 @@ def test_unlikely_labels_keep_their_probabilities():
         assert set(np.flatnonzero(changed[i])) <= likely
 
 
-def test_a_restored_stack_refines_alike():
-    Y, marginals, votes = problem()
-    stack = LabelStack(4, 2).fit(marginals, votes, Y)
-    again = LabelStack.from_state(*stack.get_state())
-    np.testing.assert_array_equal(again.refine(marginals, votes), stack.refine(marginals, votes))
-    assert again.n_columns == LabelStack.columns_of(1)
-
-
 def test_a_stack_needs_fitting_first():
     _, marginals, votes = problem()
     with pytest.raises(NotFittedError):

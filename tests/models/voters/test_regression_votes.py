@@ -104,19 +104,6 @@ def test_votes_on_a_document_do_not_depend_on_its_batch():
         )
 
 
-def test_restored_voters_vote_alike():
-    X, marginals, set_of, folds = corpus()
-    linear, smooth = LinearVotes(), SmoothVotes()
-    linear.fit_folds(X, set_of, N_SETS, folds)
-    smooth.fit_folds(X, marginals, set_of, N_SETS, folds)
-    again = LinearVotes.from_state(*linear.get_state())
-    np.testing.assert_array_equal(again.vote(SparseRows.of(X)), linear.vote(SparseRows.of(X)))
-    again = SmoothVotes.from_state(*smooth.get_state())
-    np.testing.assert_array_equal(
-        again.vote(SparseRows.of(X), marginals), smooth.vote(SparseRows.of(X), marginals)
-    )
-
-
 def test_voters_need_fitting_first():
     X, marginals, _, _ = corpus()
     with pytest.raises(NotFittedError):

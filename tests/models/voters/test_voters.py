@@ -40,16 +40,6 @@ def test_a_set_that_only_the_fold_holds_gets_no_weight_at_all():
     assert own > 0
 
 
-def test_restored_voters_vote_alike():
-    evidence, Y, folds = corpus()
-    voters = SetVoters(tuple(VOTERS))
-    voters.fit_folds(evidence, Y, folds)
-    again = SetVoters.from_state(*voters.get_state())
-    first, second = voters.vote(evidence), again.vote(evidence)
-    assert first.voters == second.voters == tuple(VOTERS)
-    np.testing.assert_array_equal(first.weights, second.weights)
-
-
 def test_a_voter_of_other_sets_is_refused():
     evidence, Y, folds = corpus()
     voters = SetVoters(("linear",))

@@ -1,4 +1,4 @@
-"""The gate: its optimum, its descent, and its slopes by finite differences."""
+"""The gate: its optimum and its descent."""
 
 import numpy as np
 import pytest
@@ -52,13 +52,6 @@ def test_ridge_optimum_equals_a_general_solver(seed: int) -> None:
         value = -(w[:, None] * targets * log_p).sum() + 0.5 * alpha * (coef[:, :6] ** 2).sum()
         return value, slope.ravel()
 
-    flat = np.random.default_rng(seed).normal(size=28)
-    slopes = value_and_slope(flat)[1]
-    steps = [
-        (value_and_slope(flat + h)[0] - value_and_slope(flat - h)[0]) / 2e-6
-        for h in 1e-6 * np.eye(28)
-    ]
-    np.testing.assert_allclose(slopes, steps, atol=1e-7)
     reference = minimize(
         value_and_slope, np.zeros(28), jac=True, method="BFGS", options={"gtol": 1e-9}
     )
