@@ -61,21 +61,6 @@ def test_each_m_step_lowers_the_bound_on_this_data() -> None:
     assert np.all(np.diff(likelihoods) > 0)
 
 
-def test_a_state_is_not_changed_by_later_steps() -> None:
-    X, Y = crossed(200)
-    rows = Documents(
-        sp.csr_array(X.astype(np.float32)), sp.csr_array(Y.astype(np.uint8)), np.ones(200)
-    )
-    learner = BoostedLearner(rows, TREES)
-    memberships = np.full((200, 2), 0.5)
-    memberships[:100, 0] = 0.9
-    memberships[:100, 1] = 0.1
-    first = learner.maximise(memberships, None)
-    before = first.mixture.log_joint(rows.X, rows.Y)
-    learner.maximise(memberships, first)
-    np.testing.assert_array_equal(first.mixture.log_joint(rows.X, rows.Y), before)
-
-
 def test_the_initial_scores_stay_in_the_sum() -> None:
     """With no features to split on, trees add nothing and the constants must answer."""
     rng = np.random.default_rng(0)

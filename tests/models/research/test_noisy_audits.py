@@ -28,15 +28,6 @@ def test_the_tail_of_a_sum_of_binomials_equals_enumeration():
         assert binomial_sum_tail(k, trials, rates) == pytest.approx(law[k:].sum(), abs=1e-12)
 
 
-@pytest.mark.parametrize("n", [0, 1, 6])
-def test_groups_without_audits_and_even_chances_change_nothing(n):
-    for k in range(n + 2):
-        alone = stats.binom.sf(k - 1, n, 0.5)
-        assert binomial_sum_tail(k, [n, 0], [0.5, 0.3]) == pytest.approx(alone)
-        both = binomial_sum_tail(k, [n, n], [0.5, 0.5])
-        assert both == pytest.approx(stats.binom.sf(k - 1, 2 * n, 0.5))
-
-
 def test_the_tail_stays_exact_for_thousands_of_trials():
     split = binomial_sum_tail(4550, [2000, 1500, 1500], [0.9, 0.9, 0.9])
     assert split == pytest.approx(stats.binom.sf(4549, 5000, 0.9), rel=1e-9)
