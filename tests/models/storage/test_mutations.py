@@ -65,7 +65,7 @@ def test_every_part_predicts_bit_for_bit_as_before(artifacts: Path, name: str) -
     np.testing.assert_array_equal(first.marginals, second.marginals)
     np.testing.assert_array_equal(first.candidates.labels, second.candidates.labels)
     if name == "best":
-        assert again.voters.voters == tuple(VOTERS)
+        assert again.voters.names == tuple(VOTERS)
         assert again.stack is not None
 
 
