@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from setwise.models.guarantees.drift import bet_factors
+from setwise.models.guarantees.retest import RUN_LENGTH as RETEST_RUN_LENGTH
 from setwise.models.guarantees.workload import (
     N_RUNS,
     NEVER,
@@ -162,7 +163,9 @@ class Plan:
     running : Week or None
         After it.
     delay : Delay or None
-        Until a drop is found; None if nothing is sent.
+        Until a drop is found and sending stops; None if nothing is sent.
+    retest : Delay or None
+        Until the certificate in force gives up its threshold for a higher one.
     cost_a_week : float
         Mean over the first year.
     meets : bool
@@ -176,6 +179,7 @@ class Plan:
     ramp_up: Week
     running: Week | None
     delay: Delay | None
+    retest: Delay | None
     cost_a_week: float
     meets: bool
 
@@ -223,19 +227,22 @@ def _plan(workload: Workload, rates: Rates, first: Firsts, prices: Prices, goals
     ramp_up = _week(workload, rates.ramp_up_rate, rates.gold_reread_rate)
     if weeks is None:
         cost = ramp_up.cost(prices)
-        return Plan(rates, None, None, None, ramp_up, None, None, cost, meets=False)
+        return Plan(rates, None, None, None, ramp_up, None, None, None, cost, meets=False)
     running = _week(
         workload, rates.certification_rate, rates.gold_reread_rate, first.share, first.wrong
     )
-    delay = weeks_to_find(
-        goals.drop,
-        target=workload.target,
-        sent_a_week=workload.candidates_a_week * first.share,
-        audit_rate=rates.certification_rate,
-        reread_rate=rates.gold_reread_rate,
-        miss_rate=workload.miss_rate,
-        run_length=workload.run_length,
-        seed=workload.seed,
+    delay, retest = (
+        weeks_to_find(
+            goals.drop,
+            target=workload.target,
+            sent_a_week=workload.candidates_a_week * first.share,
+            audit_rate=rates.certification_rate,
+            reread_rate=rates.gold_reread_rate,
+            miss_rate=workload.miss_rate,
+            run_length=run_length,
+            seed=workload.seed,
+        )
+        for run_length in (workload.run_length, RETEST_RUN_LENGTH)
     )
     before = min(weeks, YEAR)
     cost = (before * ramp_up.cost(prices) + (YEAR - before) * running.cost(prices)) / YEAR
@@ -248,6 +255,7 @@ def _plan(workload: Workload, rates: Rates, first: Firsts, prices: Prices, goals
         ramp_up,
         running,
         delay,
+        retest,
         cost,
         meets=on_time and _within(delay.weeks_at_most, goals.find_weeks),
     )

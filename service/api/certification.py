@@ -113,6 +113,13 @@ _PLAN: Example = {
         "weeks": 9,
         "weeks_at_most": 19,
     },
+    "retest": {
+        "drop": 0.05,
+        "audits": 149,
+        "audits_at_most": 331,
+        "weeks": 5,
+        "weeks_at_most": 10,
+    },
     "cost_a_week": 912.0,
     "meets": True,
 }
@@ -246,7 +253,12 @@ class AuditPlan(Mirror):
     )
     ramp_up: PlannedWeek = Field(description="Before the certificate.")
     running: PlannedWeek | None = Field(description="After it; null without one.")
-    delay: Delay | None = Field(description="Null if nothing is sent.")
+    delay: Delay | None = Field(
+        description="Until the breaker stops sending; null if nothing is sent."
+    )
+    retest: Delay | None = Field(
+        description="Until the certificate in force gives up its threshold for a higher one."
+    )
     cost_a_week: float = Field(description="Mean over the first year.")
     meets: bool = Field(description="Whether it certifies and meets the goals.")
 

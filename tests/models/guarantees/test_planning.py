@@ -114,6 +114,7 @@ def test_every_document_of_a_week_is_read_or_sent():
         assert plan.ramp_up.sent == 0
         assert plan.running.sent == pytest.approx(1_000 * plan.automation)
         assert plan.running.errors < 0.1 * plan.running.sent
+        assert plan.retest.weeks <= plan.delay.weeks
 
 
 def test_costs_are_the_mean_of_the_first_year():
@@ -150,7 +151,8 @@ def test_without_a_certificate_nothing_is_sent():
     (plan,) = plans(
         workload(confidences=np.full(50, 0.5)), audit=[0.1], ramp_up=[0.5], reread=[0.5]
     )
-    assert (plan.weeks, plan.automation, plan.running, plan.delay) == (None, None, None, None)
+    assert (plan.weeks, plan.automation, plan.running) == (None, None, None)
+    assert plan.delay is plan.retest is None
     assert not plan.meets
     assert plan.cost_a_week == plan.ramp_up.cost(Prices())
 
