@@ -47,6 +47,7 @@ _GROUP: Example = {
     "estimate": {
         "alpha": _RATE,
         "beta": {"value": 0.08, "low": 0.01, "high": 0.3, "level": 0.9, "checked": 12},
+        "waiting": 3,
         "pooled": ["coders"],
         "split": None,
         "alpha_halves": None,
@@ -101,6 +102,10 @@ class NoiseEstimate(AnswerBody):
 
     alpha: NoiseRate = Field(description="Of contradictions, where the prediction is right.")
     beta: NoiseRate = Field(description="Of agreements, where it is wrong.")
+    waiting: int = Field(
+        ge=0,
+        description="Contradictions that wait for a lead: the intervals allow for any decision.",
+    )
     pooled: list[str] = Field(description="Groups too small alone, whose labels went together.")
     split: Probability | None = Field(
         description="Where alpha differs with confidence: what parts low from high."

@@ -151,6 +151,7 @@ class GoldAnswer(NamedTuple):
         of the rest, the share that the policy sets.
     """
 
+    id: str
     annotator: str
     group: str
     agreed: bool
@@ -162,6 +163,8 @@ class GoldAnswer(NamedTuple):
 class BlindAnswer(NamedTuple):
     """An answer by an annotator who saw no other one."""
 
+    id: str
+    answered_at: datetime
     annotator: str
     group: str
     agreed: bool

@@ -250,7 +250,7 @@ NO_RATES_WITH_SUGGESTION = (
     "answered with the suggestion in view, and no error rates are known for such answers: "
     "set overlap_rate"
 )
-RUBBER_STAMP = "its annotator agrees with everything"
+LAPSED = "its annotator had stopped contradicting the model"
 NOT_ANSWERED = "not yet answered"
 EXCLUSIONS = (
     TO_CERTIFY,
@@ -259,7 +259,7 @@ EXCLUSIONS = (
     UNKNOWN_TO_THE_MODEL,
     NO_RATES,
     NO_RATES_WITH_SUGGESTION,
-    RUBBER_STAMP,
+    LAPSED,
     NOT_ANSWERED,
 )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.certification import Certification
@@ -26,6 +27,9 @@ CERTIFY_EVERY = timedelta(hours=1)
 
 WATCH_AUDITS_EVERY = timedelta(minutes=1)
 """Completed audits are checked at once; this finds documents that are never audited."""
+
+WATCH_AUDITORS_EVERY = timedelta(hours=1)
+"""How often to check whether an auditor has stopped contradicting."""
 
 SWEEP_FILES_EVERY = timedelta(hours=1)
 PURGE_EVERY = timedelta(hours=1)
@@ -78,6 +82,7 @@ def tasks(services: Services) -> dict[str, Task]:
 
     return {
         "watch_audits": Task(watch_audits, every=WATCH_AUDITS_EVERY),
+        "watch_auditors": Task(partial(_watch_auditors, services), every=WATCH_AUDITORS_EVERY),
         "purge_texts": Task(purge_texts, every=PURGE_EVERY),
         "purge_responses": Task(purge_responses, every=PURGE_EVERY),
         ERASE_TRACES: Task(services.texts.erase_traces, long=True),
@@ -91,6 +96,10 @@ def tasks(services: Services) -> dict[str, Task]:
         EXPORT: Task(services.files.run_export, long=True),
         COMPARE: Task(services.models.compare_recent, long=True),
     }
+
+
+def _watch_auditors(services: Services, job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- a Handler
+    return {"lapsed": [one.name for one in services.annotators.watch()]}
 
 
 def _outcome(made: Certification) -> Mapping[str, object]:

@@ -10,13 +10,20 @@ from setwise.service.domain.annotators import (
     Group,
     GroupChange,
 )
-from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
+from setwise.service.domain.audit_trail import EventFilter
+from setwise.service.domain.callers import PERMISSIONS, SYSTEM, Caller, Permission
 from setwise.service.domain.errors import (
     AnnotatorNotFound,
     FieldFault,
     GroupNotFound,
     InvalidRequest,
     StaleVersion,
+)
+from setwise.service.services.analysis.lapses import (
+    MOST_WATCHED,
+    Lapsed,
+    lapsed_annotators,
+    lapsed_groups,
 )
 from setwise.service.services.analysis.noise import (
     GroupReport,
@@ -122,6 +129,28 @@ class Annotators(Recorded):
                 transaction.commit()
             return _found(transaction, annotator_id)
 
+    def watch(self) -> list[Lapsed]:
+        """Record in the audit trail who has stopped looking since the last time; return them."""
+        with self.begin() as transaction:
+            blind = transaction.annotators.blind(MOST_WATCHED)
+            made = []
+            for kind, found in (
+                ("annotator", lapsed_annotators(blind)),
+                ("group", lapsed_groups(blind)),
+            ):
+                action = f"{kind}.lapsed"
+                for lapsed in found.values():
+                    wanted = EventFilter(action=action, subject=lapsed.name)
+                    before = transaction.audit_trail.page(wanted, after=None, limit=1).items
+                    if before and str(before[0].detail.get("since", "")) >= lapsed.since:
+                        continue
+                    detail = {name: one for name, one in vars(lapsed).items() if name != "name"}
+                    detail["since_at"] = lapsed.since_at.isoformat()
+                    self._note(transaction, SYSTEM, action, lapsed.name, **detail)
+                    made.append(lapsed)
+            transaction.commit()
+        return made
+
     def groups(self, caller: Caller) -> list[GroupReport]:
         """Return all groups with their noise rates, ordered by id."""
         caller.require(Permission.REPORT, Permission.INSPECT)
@@ -218,7 +247,9 @@ def _annotators(transaction: Transaction) -> list[AnnotatorReport]:
                 name=names.all.get(who),
                 answers=answers.get(who, Answers()),
                 noise=noise.annotators.get((who, annotator.group)),
-                finding=noise.stamps.get(who),
+                finding=None
+                if (lapsed := noise.lapsed.get(who)) is None
+                else lapsed.finding(shown=names.all.get(who), blocking=True),
             )
         )
     return sorted(reports, key=lambda one: (one.name or "", one.annotator.id))

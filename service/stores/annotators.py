@@ -207,27 +207,22 @@ class AnnotatorStore:
         )
         return [GoldAnswer(*row) for row in self._oldest_first(query)]
 
-    def blind_counts(self) -> Mapping[str, tuple[int, int]]:
-        """Return each annotator's number of blind answers and of agreements, by id."""
-        column = annotations.c
-        query = (
-            select(column.reviewer, func.count(), func.sum(case((column.agreed, 1), else_=0)))
-            .where(UNUSUAL, _BLIND)
-            .group_by(column.reviewer)
-        )
-        return {who: (n, int(agreed)) for who, n, agreed in self._connection.execute(query)}
-
-    def blind(self) -> list[BlindAnswer]:
-        """Return all blind answers, oldest first."""
+    def blind(self, limit: int) -> list[BlindAnswer]:
+        """Return the newest blind answers, oldest first."""
         column = annotations.c
         query = (
             select(
-                column.id, column.reviewer, column.group, column.agreed, predictions.c.confidence
+                column.id,
+                column.created_at,
+                column.reviewer,
+                column.group,
+                column.agreed,
+                predictions.c.confidence,
             )
             .join(predictions, predictions.c.id == column.prediction_id)
             .where(UNUSUAL, _BLIND)
         )
-        return [BlindAnswer(*row) for row in self._oldest_first(query)]
+        return [BlindAnswer(*row) for row in self._oldest_first(query)][-limit:]
 
     def pairs(self) -> list[AnswerPair]:
         """Return ordinary reviews that the same group reviewed a second time."""
@@ -254,14 +249,14 @@ class AnnotatorStore:
                 second.c.kind == ReviewKind.OVERLAP.value,
             )
         )
-        return [AnswerPair(*row) for row in self._oldest_first(query)]
+        return [AnswerPair(*row[1:]) for row in self._oldest_first(query)]
 
     def _oldest_first(self, query: Select[Any]) -> list[tuple[Any, ...]]:  # Any: several columns
-        """Return rows sorted by their first column, an id, without that column."""
+        """Return rows sorted by their first column, an id."""
         # Sorted here: with ORDER BY, the database would scan all answers in order instead of
         # finding the few that match.
         rows = sorted(self._connection.execute(query), key=lambda row: str(row[0]))
-        return [tuple(row)[1:] for row in rows]
+        return [tuple(row) for row in rows]
 
 
 def _unusual(alias: str) -> ColumnElement[bool]:

@@ -8,15 +8,18 @@ import pytest
 
 from setwise.models.guarantees.noise import NoiseFault, NoiseRates
 from setwise.service.domain.annotators import Annotator, Group, Rates
+from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
-from setwise.service.domain.recalibration import NO_RATES, NO_RATES_WITH_SUGGESTION, Noise
+from setwise.service.domain.recalibration import LAPSED, NO_RATES, NO_RATES_WITH_SUGGESTION, Noise
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.services.analysis.noise import GroupReport, NoiseReport, report_noise
 from setwise.service.services.analysis.rates import ReportedRates
+from setwise.service.services.annotators import Annotators
+from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transaction
-from tests.fakes import START
+from tests.fakes import START, FakeClock
 from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, annotation, change, prediction, task
 from tests.sqlite import Database
 
@@ -173,7 +176,7 @@ def test_gold_labels_tell_the_rates_although_agreements_are_read_by_chance(
     assert np.all(alpha <= found.estimate.alpha.estimate)
     assert beta.tolist() == [found.estimate.beta.estimate] * 2
     assert set(report.annotators) == {(ANN.id, "coders"), (BEN.id, "coders")}
-    assert report.stamps == {}
+    assert report.lapsed == {}
 
 
 def test_answers_given_with_the_suggestion_in_view_have_rates_of_their_own(
@@ -290,19 +293,73 @@ def test_the_owners_word_goes_before_what_gold_labels_tell(readers: Readers) -> 
     assert _faults(readers.report.groups["students"]) == [NoiseFault.TOO_NOISY]
 
 
-def test_whoever_agrees_with_everything_is_named_and_left_out(readers: Readers) -> None:
+def test_whoever_stops_contradicting_is_named_and_left_out_from_then_on(readers: Readers) -> None:
     readers.audit(ANN, 300, alpha=0.2, beta=0.05)
+    readers.audit(CAT, 100, alpha=0.2, beta=0.05)
+    before = readers.report
+    assert before.lapsed == {}
+    readers.audit(ANN, 100, alpha=0.2, beta=0.05)
     clean = readers.report.groups["default"].estimate
-    readers.audit(CAT, 120, alpha=0.0, beta=1.0)
+    readers.audit(CAT, 120, alpha=0.02, beta=0.9)
     report = readers.report
-    assert set(report.stamps) == {CAT.id}
-    assert report.stamps[CAT.id].fault is NoiseFault.AGREES_WITH_EVERYTHING
-    assert report.groups["default"].estimate == clean
+    assert set(report.lapsed) == {CAT.id}
+    lapsed = report.lapsed[CAT.id]
+    assert lapsed.contradicted < 0.3 * lapsed.expected
+    finding = lapsed.finding(shown="Cat", blocking=True)
+    assert finding.fault is NoiseFault.SELDOM_CONTRADICTS
+    assert f"'Cat' contradicted {lapsed.contradicted} of {lapsed.answers}" in finding.message
+    found = report.groups["default"].estimate
+    assert found is not None
+    assert clean is not None
+    # Her honest answers from before count, but for a few at most.
+    assert abs(found.alpha.n - clean.alpha.n) <= 10
+    with readers.database(read_only=True) as transaction:
+        of = ReportedRates().rates(transaction, Noise.ESTIMATED)
+    said = replace(annotation(task()), reviewer=CAT.id, group="default", suggestion_shown=False)
+    assert of(replace(said, id=lapsed.since), 0.5) == LAPSED
+    assert of(replace(said, id=FIRST_POLICY_VERSION), 0.5) != LAPSED
 
 
 def test_somebody_who_answers_alone_is_held_against_the_confidence(readers: Readers) -> None:
     readers.audit(CAT, 120, alpha=0.0, beta=1.0)
-    assert set(readers.report.stamps) == {CAT.id}
+    assert set(readers.report.lapsed) == {CAT.id}
+
+
+def test_a_group_that_stops_contradicting_is_named(readers: Readers) -> None:
+    readers.group("coders", ANN)
+    readers.group("nurses", BEN)
+    readers.audit(ANN, 200, alpha=0.2, beta=0.05)
+    readers.audit(BEN, 100, alpha=0.0, beta=1.0)
+    groups = readers.report.groups
+    assert NoiseFault.SELDOM_CONTRADICTS in _faults(groups["nurses"])
+    assert NoiseFault.SELDOM_CONTRADICTS not in _faults(groups["coders"])
+
+
+def test_the_trail_keeps_once_who_has_stopped_contradicting(readers: Readers) -> None:
+    readers.audit(ANN, 300, alpha=0.2, beta=0.05)
+    readers.audit(CAT, 120, alpha=0.0, beta=1.0)
+    annotators = Annotators(readers.database, FakeClock(), new_id)
+    found = annotators.watch()
+    assert found[0].name == CAT.id
+    assert annotators.watch() == []
+    with readers.database(read_only=True) as transaction:
+        wanted = EventFilter(action="annotator.lapsed")
+        (event,) = transaction.audit_trail.page(wanted, after=None, limit=9).items
+    assert event.subject == CAT.id
+    assert event.detail["contradicted"] == 0
+    (cat,) = (one for one in annotators.page(LEAD) if one.annotator.id == CAT.id)
+    assert cat.finding is not None
+    assert cat.finding.blocking
+
+
+def test_the_interval_of_alpha_holds_whatever_leads_decide_on_what_waits(readers: Readers) -> None:
+    readers.audit(ANN, 400, alpha=0.2, beta=0.05, undecided=0.6)
+    found = readers.report.groups["default"]
+    assert found.estimate is not None
+    assert found.waiting > 50
+    assert found.estimate.alpha.estimate < 0.15
+    assert found.estimate.alpha.low < 0.2 < found.estimate.alpha.high
+    assert found.shown()["estimate"]["waiting"] == found.waiting  # type: ignore[index]
 
 
 def test_second_readings_are_shown_and_only_warn(readers: Readers) -> None:

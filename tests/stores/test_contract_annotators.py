@@ -1,5 +1,6 @@
 """Annotators and groups: the fake and both databases behave alike."""
 
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,8 +11,6 @@ from setwise.service.domain.annotators import (
     Annotator,
     AnswerPair,
     Answers,
-    BlindAnswer,
-    GoldAnswer,
     Group,
     Rates,
 )
@@ -123,12 +122,16 @@ def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Transac
         _say(transaction, never, BEN.id, audit, *WRONG)
         _say(transaction, never, LEAD.id, lead, *WRONG)
     with begin(read_only=True) as transaction:
-        assert transaction.annotators.blind_counts() == {ANN.id: (4, 2), BEN.id: (1, 0)}
-        assert transaction.annotators.gold() == [
-            GoldAnswer(ANN.id, "coders", True, False, 0.5, 4.0),
-            GoldAnswer(ANN.id, "coders", False, True, 0.6, 1.0),
-            GoldAnswer(ANN.id, "coders", False, False, 0.7, 1.0),
-            GoldAnswer(BEN.id, DEFAULT_GROUP, False, False, 0.95, 1.0),
+        blind = transaction.annotators.blind(99)
+        assert Counter(one.annotator for one in blind) == {ANN.id: 4, BEN.id: 1}
+        assert [one.id for one in transaction.annotators.blind(2)] == [one.id for one in blind][-2:]
+        gold = transaction.annotators.gold()
+        assert {one.id for one in gold} <= {one.id for one in blind}
+        assert [one[1:] for one in gold] == [
+            (ANN.id, "coders", True, False, 0.5, 4.0),
+            (ANN.id, "coders", False, True, 0.6, 1.0),
+            (ANN.id, "coders", False, False, 0.7, 1.0),
+            (BEN.id, DEFAULT_GROUP, False, False, 0.95, 1.0),
         ]
 
 
@@ -141,11 +144,11 @@ def test_blind_answers_and_second_readings_are_found_by_group(begin: Transaction
             _say(transaction, one, BEN.id, overlap, *WRONG, group=group, minutes=4)
     with begin(read_only=True) as transaction:
         store = transaction.annotators
-        assert store.blind() == [
-            BlindAnswer(BEN.id, "coders", False, 0.5),
-            BlindAnswer(BEN.id, DEFAULT_GROUP, False, 0.6),
+        answered_at = START + timedelta(minutes=4)
+        assert [one[1:] for one in store.blind(99)] == [
+            (answered_at, BEN.id, "coders", False, 0.5),
+            (answered_at, BEN.id, DEFAULT_GROUP, False, 0.6),
         ]
-        assert store.blind_counts() == {BEN.id: (2, 0)}
         assert store.pairs() == [AnswerPair("coders", True, False, 0.5)]
         assert store.answers() == {
             ANN.id: Answers(2, 0, 2.0, START + timedelta(minutes=2)),

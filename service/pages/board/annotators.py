@@ -10,7 +10,7 @@ from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call
+from setwise.service.pages.board.engine import Action, BoardPage, Call, State
 from setwise.service.pages.figures import numerals
 from setwise.service.pages.forms import Input, Share, Version
 from setwise.service.services.analysis.noise import GroupReport
@@ -177,6 +177,25 @@ def estimate(of: Mapping[str, object], name: str, group: str) -> str:
     return f"{value} ({low} to {high}, {found['checked']:,} checked){whose}"
 
 
+def _waiting(report: GroupReport) -> Sequence[tuple[str, object]]:
+    if not report.waiting:
+        return ()
+    return (
+        (
+            "Contradictions that wait for a lead",
+            f"{report.waiting:,}: the intervals allow for whatever leads decide",
+        ),
+    )
+
+
+def _state(call: Call) -> State:
+    lapsed = [one for one in call.services.annotators.page(call.caller) if one.finding is not None]
+    if not lapsed:
+        return State("Nobody has stopped looking.")
+    names = ", ".join(one.name or one.annotator.id for one in lapsed)
+    return State(f"Contradicts much less than is usual: {names}.", wrong=True)
+
+
 def _rate(one: GroupReport, name: str) -> object:
     """Return a rate of a group: the fixed one, or its estimate."""
     if one.group.fixed:
@@ -315,6 +334,7 @@ def _group(call: Call) -> ui.View:
             (
                 ("Right sets rejected", estimate(found, "alpha", group.id)),
                 ("Wrong sets accepted", estimate(found, "beta", group.id)),
+                *_waiting(report),
             )
         )
         if isinstance(found, Mapping)
@@ -379,6 +399,7 @@ PAGES = (
         (CREATE, PLACE),
         name="Groups",
         meaning="Who makes similar errors, and how often.",
+        state=_state,
         needed=_NEEDED,
     ),
     BoardPage(_ONE, _group, (CHANGE,), section=GROUPS, needed=_NEEDED),

@@ -11,7 +11,6 @@ from setwise.models.guarantees.agreement import (
     compare_with_overlap,
     estimate_from_pairs,
     estimate_from_strata,
-    stamps_among,
 )
 from setwise.models.guarantees.noise import (
     MIN_GOLD_RIGHT,
@@ -27,6 +26,12 @@ from setwise.models.guarantees.noise import (
 )
 from setwise.models.guarantees.proportions import Proportion
 from setwise.service.domain.annotators import AnswerPair, GoldAnswer, Group, Rates
+from setwise.service.services.analysis.lapses import (
+    MOST_WATCHED,
+    Lapsed,
+    lapsed_annotators,
+    lapsed_groups,
+)
 from setwise.service.stores.transaction import Transaction
 
 Floats = NDArray[np.float64]
@@ -57,6 +62,8 @@ class GroupReport:
         saw candidates, so this only checks the gold labels and never replaces them.
     findings : tuple of NoiseFinding
         Warnings about learning from this group's answers.
+    waiting : int
+        Contradictions that wait for a lead. The interval of alpha holds whatever leads decide.
     """
 
     group: Group
@@ -64,6 +71,7 @@ class GroupReport:
     with_suggestion: GroupNoise | None
     overlap: OverlapEstimate | None
     findings: tuple[NoiseFinding, ...]
+    waiting: int = 0
 
     @property
     def rates(self) -> NoiseRates | None:
@@ -119,6 +127,7 @@ class GroupReport:
             else {
                 "alpha": share_shown(gold.alpha),
                 "beta": share_shown(gold.beta),
+                "waiting": self.waiting,
                 "pooled": [*gold.pooled],
                 "split": gold.split,
                 "alpha_halves": None
@@ -178,14 +187,14 @@ class NoiseReport:
         Every group, by id.
     annotators : mapping from (str, str) to AnnotatorNoise
         Annotators with gold labels, by id and their group then, shrunk towards the group.
-    stamps : mapping from str to NoiseFinding
-        Annotators, by id, who agree with everything. Estimates leave out their answers, and
-        calibrators should not learn from them.
+    lapsed : mapping from str to Lapsed
+        Annotators, by id, who have stopped looking. Estimates leave out their answers since then,
+        and calibrators should not learn from them.
     """
 
     groups: Mapping[str, GroupReport]
     annotators: Mapping[tuple[str, str], AnnotatorNoise]
-    stamps: Mapping[str, NoiseFinding]
+    lapsed: Mapping[str, Lapsed]
 
 
 def report_noise(transaction: Transaction) -> NoiseReport:
@@ -194,42 +203,40 @@ def report_noise(transaction: Transaction) -> NoiseReport:
     Equal rows give an equal report.
     """
     store = transaction.annotators
-    stamps = _stamps(transaction)
-    found = _estimated(store.gold(), stamps)
-    shown = _estimated(store.shown_gold(), stamps)
+    blind = store.blind(MOST_WATCHED)
+    lapsed, groups_lapsed = lapsed_annotators(blind), lapsed_groups(blind)
     contradictions = store.contradictions()
+    waiting = {group: n - decided for group, (n, decided) in contradictions.items()}
+    found = _estimated(store.gold(), lapsed, waiting)
+    shown = _estimated(store.shown_gold(), lapsed, {})
     pairs = store.pairs()
     groups = {
-        group.id: _report(
-            group,
-            found.groups.get(group.id),
-            shown.groups.get(group.id),
-            _overlap([pair for pair in pairs if pair.group == group.id]),
-            _undecided(group, *contradictions.get(group.id, (0, 0))),
+        group.id: replace(
+            _report(
+                group,
+                found.groups.get(group.id),
+                shown.groups.get(group.id),
+                _overlap([pair for pair in pairs if pair.group == group.id]),
+                (
+                    *_undecided(group, *contradictions.get(group.id, (0, 0))),
+                    *(one.finding(blocking=False) for one in (groups_lapsed.get(group.id),) if one),
+                ),
+            ),
+            waiting=waiting.get(group.id, 0),
         )
         for group in store.groups()
     }
-    return NoiseReport(groups, {(one.name, one.group): one for one in found.annotators}, stamps)
+    return NoiseReport(groups, {(one.name, one.group): one for one in found.annotators}, lapsed)
 
 
-def _stamps(transaction: Transaction) -> Mapping[str, NoiseFinding]:
-    counts = transaction.annotators.blind_counts()
-    usual = None
-    if len(counts) == 1:
-        ((n, agreed),) = counts.values()
-        if agreed < n:
-            return {}
-        # With a single annotator, the confidences say how much agreement to expect.
-        usual = float(np.mean([one.confidence for one in transaction.annotators.blind()]))
-    who = sorted(counts)
-    findings = stamps_among(
-        who, [counts[one][0] for one in who], [counts[one][1] for one in who], expected=usual
-    )
-    return {finding.source: finding for finding in findings}
-
-
-def _estimated(answers: Sequence[GoldAnswer], stamps: Mapping[str, NoiseFinding]) -> NoiseEstimate:
-    gold = [one for one in answers if one.annotator not in stamps]
+def _estimated(
+    answers: Sequence[GoldAnswer], lapsed: Mapping[str, Lapsed], waiting: Mapping[str, int]
+) -> NoiseEstimate:
+    gold = [
+        one
+        for one in answers
+        if one.annotator not in lapsed or one.id < lapsed[one.annotator].since
+    ]
     if not gold:
         return NoiseEstimate({}, ())
     return estimate_noise(
@@ -239,6 +246,7 @@ def _estimated(answers: Sequence[GoldAnswer], stamps: Mapping[str, NoiseFinding]
         [one.right for one in gold],
         confidence=[one.confidence for one in gold],
         weight=[one.weight for one in gold],
+        waiting=waiting,
     )
 
 
@@ -247,14 +255,15 @@ def _report(
     estimate: GroupNoise | None,
     with_suggestion: GroupNoise | None,
     overlap: OverlapEstimate | None,
-    undecided: tuple[NoiseFinding, ...],
+    warnings: tuple[NoiseFinding, ...],
 ) -> GroupReport:
     if group.fixed is not None:
         findings = _about_fixed(group, group.fixed, "blind answers", blocking=True)
     elif estimate is None:
         findings = _without_gold(group)
     else:
-        findings = estimate.findings + undecided
+        findings = estimate.findings
+    findings += warnings
     findings += _about_fixed(
         group,
         group.fixed_with_suggestion,
@@ -279,8 +288,8 @@ def _undecided(group: Group, n: int, decided: int) -> tuple[NoiseFinding, ...]:
         NoiseFinding(
             NoiseFault.UNDECIDED,
             group.id,
-            f"{waiting} of {n} contradictions by {group.id!r} wait for a lead, so alpha is "
-            "understated: decide on them",
+            f"{waiting} of {n} contradictions by {group.id!r} wait for a lead: alpha leaves them "
+            "out, and its interval is wide, because it holds whatever leads decide; decide on them",
             blocking=False,
             needed=waiting,
         ),

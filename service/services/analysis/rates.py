@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from setwise.service.domain.errors import RatesUnknown
 from setwise.service.domain.recalibration import (
+    LAPSED,
     NO_RATES,
     NO_RATES_WITH_SUGGESTION,
-    RUBBER_STAMP,
     Noise,
     Rates,
     RatesOf,
@@ -25,7 +25,7 @@ class ReportedRates:
     With noise ``known``, these are the rates set by the owner; with ``estimated``, also those
     estimated from gold labels. Blind answers and those given with the suggestion in view have rates
     of their own. Groups with too few gold labels or too many errors are left out, and so are
-    annotators who agree with everything.
+    annotators who have stopped contradicting the model.
     """
 
     def rates(self, transaction: Transaction, noise: Noise) -> RatesOf:
@@ -66,8 +66,9 @@ class ReportedRates:
             )
 
         def of(said: Annotation, confidence: float) -> Rates | str:
-            if said.reviewer in found.stamps:
-                return RUBBER_STAMP
+            lapsed = found.lapsed.get(said.reviewer)
+            if lapsed is not None and said.id >= lapsed.since:
+                return LAPSED
             if said.group not in some:
                 return NO_RATES
             group, shown = found.groups[said.group], said.suggestion_shown

@@ -2,15 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from setwise.models.guarantees.agreement import (
     compare_with_overlap,
     estimate_from_pairs,
     estimate_from_strata,
-    find_rubber_stamps,
-    stamps_among,
 )
 from setwise.models.guarantees.noise import NoiseFault
 from setwise.models.guarantees.proportions import weighted_proportion
@@ -87,28 +83,3 @@ def test_too_little_overlap_gives_no_estimate():
         estimate_from_strata([[1, 2]])
     with pytest.raises(ValueError, match="negative"):
         estimate_from_pairs(-1, 0, 0)
-
-
-def test_an_annotator_who_agrees_with_everything_is_named():
-    names = ["stamp"] * 60 + ["ann"] * 60 + ["bob"] * 3
-    agreed = [1] * 60 + [1, 1, 1, 0] * 15 + [1] * 3
-    (finding,) = find_rubber_stamps(names, agreed)
-    assert (finding.source, finding.fault) == ("stamp", NoiseFault.AGREES_WITH_EVERYTHING)
-    assert find_rubber_stamps(["stamp"] * 60, [1] * 60) == ()
-    assert len(find_rubber_stamps(["stamp"] * 60, [1] * 60, expected=0.8)) == 1
-    assert find_rubber_stamps(["ann"] * 9 + ["bob"] * 9, [1] * 18) == ()
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60),
-    st.sampled_from([None, 0.0, 0.5, 0.95]),
-)
-def test_counts_tell_of_rubber_stamps_as_single_answers_do(
-    answers: list[tuple[str, bool]], expected: float | None
-) -> None:
-    answers = [*answers, *[("stamp", True)] * 40]
-    names = sorted({who for who, _ in answers})
-    given_by = [[agreed for who, agreed in answers if who == name] for name in names]
-    counted = stamps_among(names, [*map(len, given_by)], [*map(sum, given_by)], expected=expected)
-    who, agreed = zip(*answers, strict=True)
-    assert counted == find_rubber_stamps(who, agreed, expected=expected)
