@@ -253,7 +253,6 @@ def test_sqlite_needs_no_statistics_for_it(planned: Engine, known: bool) -> None
         "audits that the breaker watches": "predictions USING COVERING INDEX ix_predictions_audits",
         "audits counted": "predictions USING COVERING INDEX ix_predictions_audits",
         "decisions counted": "predictions USING COVERING INDEX ix_predictions_",
-        "blind answers counted": "annotations USING COVERING INDEX ix_annotations_unusual",
         "what was sent since an audit": "predictions USING INDEX ix_predictions_reports",
         "second readings": "second USING INDEX ix_annotations_unusual",
         "gold labels": "decided USING COVERING INDEX ix_annotations_unusual",
