@@ -548,7 +548,8 @@ class PolicyRequest(RequestBody):
     gold_reread_rate: float = Field(
         0.0,
         allow_inf_nan=False,
-        description="Share of audits that a lead reads again although they agree with the model.",
+        description="Share of audits that a lead reads again although they agree with the model; "
+        "most of them where sets may be sent.",
     )
     confidence_floor: float | None = Field(
         None, allow_inf_nan=False, description="Nothing below it is sent, whatever the threshold."

@@ -6,6 +6,7 @@ predicted without the key, and copies of a document draw alike.
 
 import hmac
 import struct
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -170,7 +171,7 @@ class AuditPlan:
         first answer.
     gold_reread_rate : float
         Share of audits, in [0, 1], that a lead reads again even though the auditor agreed with
-        the model. A lead reads every disagreement.
+        the model. A lead reads every disagreement. See `reread_rate` for which ones.
     """
 
     certification_rate: float = 0.0
@@ -244,3 +245,58 @@ class AuditPlan:
 
 
 NO_AUDITS = AuditPlan()
+
+BELOW = 0.2
+"""Chance of a second reading below the threshold, as a multiple of the planned share."""
+
+
+def reread_rate(
+    share: float, confidence: float, threshold: float | None, usual: Sequence[float]
+) -> float:
+    """Return the chance that a lead reads an audit again if the auditor agrees.
+
+    Errors that auditors miss matter in the sets that are sent. So most second readings go there,
+    and the planned share of all agreements stays: how many of them lie above the threshold is
+    estimated from other documents, which are right as often as their confidence says.
+
+    Parameters
+    ----------
+    share : float
+        Planned share of all agreements, in [0, 1].
+    confidence : float
+        That of the audited set, in [0, 1].
+    threshold : float or None
+        The lowest confidence that may come to be sent.
+    usual : sequence of float
+        Confidences of other documents.
+
+    Examples
+    --------
+    >>> usual = [0.9] * 50 + [0.5] * 50
+    >>> [round(reread_rate(0.1, one, 0.8, usual), 4) for one in (0.9, 0.5)]
+    [0.1444, 0.02]
+    """
+    agreements = sum(usual)
+    if threshold is None or not agreements:
+        return share
+    above = sum(one for one in usual if one >= threshold) / agreements
+    if not 0.0 < above < 1.0:
+        return share
+    high = min(1.0, share * (1.0 - BELOW * (1.0 - above)) / above)
+    low = (share - high * above) / (1.0 - above)
+    return high if confidence >= threshold else min(max(low, 0.0), 1.0)
+
+
+def plausible_threshold(confidences: Sequence[float], target: float) -> float | None:
+    """Return the lowest threshold above which the mean confidence reaches the target.
+
+    >>> plausible_threshold([0.99, 0.9, 0.8, 0.5], 0.895)
+    0.8
+    """
+    total, n, lowest = 0.0, 0, None
+    for confidence, alike in sorted(Counter(confidences).items(), reverse=True):
+        total += confidence * alike
+        n += alike
+        if total >= target * n:
+            lowest = confidence
+    return lowest

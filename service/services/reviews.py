@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from setwise.service.domain import errors
-from setwise.service.domain.audits import Lottery
+from setwise.service.domain.audits import AuditRole, Lottery, plausible_threshold, reread_rate
 from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
+from setwise.service.domain.certification import Scorer
 from setwise.service.domain.outcomes import sent_labels
 from setwise.service.domain.predictions import Prediction, Reason, TermWeight
 from setwise.service.domain.reviews import (
@@ -48,6 +49,9 @@ UNDO = timedelta(seconds=20)
 
 MOST_EXPLAINED_LABELS = 20
 """Most labels explained in one call."""
+
+MOST_USUAL = 1_000
+"""Most other documents, the newest, that say how many lie above the threshold."""
 
 _CHANGED_PER_TRANSACTION = 100
 """Bounds how long expiring leases and submitting decisions keep rows locked."""
@@ -377,13 +381,13 @@ class Reviews(Recorded):
         completed = task.finished()
         others = transaction.reviews.annotations_of(task.prediction.id)
         annotation = task.answer(self.new_id(), caller.id, labels, comment, self.now())
-        reread_rate, reread_draw = self._reread(transaction, task)
-        adjudicated = calls_for_adjudication(annotation, others, reread=reread_draw < reread_rate)
+        chance, drawn = self._reread(transaction, task)
+        adjudicated = calls_for_adjudication(annotation, others, reread=drawn < chance)
         audit = task.kind is ReviewKind.AUDIT
         annotation = replace(
             annotation,
-            reread_rate=reread_rate if audit else None,
-            reread_draw=reread_draw if audit else None,
+            reread_rate=chance if audit else None,
+            reread_draw=drawn if audit else None,
             settles=is_final(annotation, adjudicated=adjudicated),
             group=transaction.annotators.group_of(caller.id),
         )
@@ -411,11 +415,23 @@ class Reviews(Recorded):
         return annotation
 
     def _reread(self, transaction: Transaction, task: ReviewTask) -> tuple[float, float]:
-        """Return with which probability a lead reads an audit again, and what was drawn."""
+        """Return with which probability a lead reads an audit again, and what was drawn.
+
+        The answer must not decide on it, or it would not tell how many errors auditors miss.
+        """
         prediction = task.prediction
-        policy = transaction.policies.get(prediction.policy_version)
         draw = self.lottery.reread(prediction.client_id, prediction.name)
-        return policy.audits.gold_reread_rate, draw
+        share = transaction.policies.get(prediction.policy_version).audits.gold_reread_rate
+        proves = prediction.selection.role is AuditRole.CERTIFICATION
+        if task.kind is not ReviewKind.AUDIT or not proves or share in {0.0, 1.0}:
+            return share, draw
+        scored = prediction.scored
+        scorer = Scorer(scored.model_version, scored.calibrator_version)
+        usual = transaction.certifications.unaudited(scorer, limit=MOST_USUAL)
+        policy = transaction.policies.current()
+        thresholds = (policy.least_of(scorer), plausible_threshold(usual, policy.target_accuracy))
+        threshold = min((one for one in thresholds if one is not None), default=None)
+        return reread_rate(share, scored.confidence, threshold, usual), draw
 
     def _send(
         self,

@@ -76,7 +76,9 @@ class BreakerStore:
                 column.id,
                 column.created_at,
                 routing_policies.c.target_accuracy,
-                routing_policies.c.gold_reread_rate,
+                func.coalesce(said.reread_rate, routing_policies.c.gold_reread_rate).label(
+                    "reread_rate"
+                ),
                 column.client_id,
                 func.coalesce(column.document_id, cast(column.id, Text)).label("name"),
                 column.draw,
@@ -289,7 +291,7 @@ def _to_watched(row: RowMapping) -> WatchedAudit:
         finished_at=row["decided_at"] if decided else row["said_at"] if final else None,
         document=Identity(row["client_id"], row["name"], row["draw"]),
         agreed=None if row["agreed"] is None else bool(row["agreed"]),
-        reread_rate=(row["gold_reread_rate"] or 1.0) if reread else None,
+        reread_rate=(row["reread_rate"] or 1.0) if reread else None,
     )
 
 

@@ -430,10 +430,13 @@ _REREAD_RATE = func.max(
     case(
         (
             _AGREEMENT,
-            select(routing_policies.c.gold_reread_rate)
-            .where(routing_policies.c.version == _AUDITED_BY)
-            .correlate(annotations)
-            .scalar_subquery(),
+            func.coalesce(
+                annotations.c.reread_rate,
+                select(routing_policies.c.gold_reread_rate)
+                .where(routing_policies.c.version == _AUDITED_BY)
+                .correlate(annotations)
+                .scalar_subquery(),
+            ),
         )
     )
 )

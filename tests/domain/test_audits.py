@@ -14,6 +14,8 @@ from setwise.service.domain.audits import (
     Draws,
     Identity,
     Lottery,
+    plausible_threshold,
+    reread_rate,
     without_copies,
 )
 
@@ -83,7 +85,25 @@ def test_the_key_is_never_shown() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_a_rate_of_nothing_draws_nothing_and_of_one_everything(rate: float) -> None:
-    plan = AuditPlan(overlap_rate=rate, gold_reread_rate=rate)
+    plan = AuditPlan(overlap_rate=rate)
     for draw in (0.0, 0.5, math.nextafter(1.0, 0.0)):
         draws = Draws(draw, draw, draw)
-        assert plan.overlaps(draws) is plan.rereads(draw) is (rate == 1.0)
+        assert plan.overlaps(draws) is (rate == 1.0)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5, 0.95])
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.6, 0.9, 1.0, None])
+def test_second_readings_go_above_the_threshold_and_their_share_stays(
+    share: float, threshold: float | None
+) -> None:
+    usual = [place / 200 for place in range(201)]
+    rates = [reread_rate(share, one, threshold, usual) for one in usual]
+    assert all(0.0 <= rate <= 1.0 for rate in rates)
+    again = sum(one * rate for one, rate in zip(usual, rates, strict=True))
+    assert again == pytest.approx(share * sum(usual))
+    assert rates == sorted(rates)
+
+
+def test_without_other_documents_every_agreement_has_the_same_chance() -> None:
+    assert reread_rate(0.3, 0.9, 0.8, []) == reread_rate(0.3, 0.1, None, [0.5]) == 0.3
+    assert plausible_threshold([0.5, 0.6], 0.9) is None

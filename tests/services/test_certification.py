@@ -132,6 +132,19 @@ def test_the_chance_of_a_second_reading_is_stored_with_the_answer(loop: Loop) ->
     assert known["excluded"]["not yet read again"] == again  # type: ignore[index]
 
 
+def test_leads_read_more_again_where_sets_may_be_sent(loop: Loop) -> None:
+    loop.plan(AuditPlan(certification_rate=0.5, gold_reread_rate=0.4))
+    loop.predict(*["0.9"] * 20, *["0.3"] * 20)
+    loop.settle(ANN)
+    with loop.begin(read_only=True) as transaction:
+        found = transaction.certifications.audited(Scorer("sha256:model", "sha256:calibrator"))
+    rates = {one.confidence: one.audit.reread_rate for one in found if one.audit is not None}
+    assert rates[0.3] == pytest.approx(0.2 * 0.4)
+    high = rates[0.9]
+    assert high is not None
+    assert 0.4 < high < 1.0
+
+
 def test_audits_of_days_on_which_some_are_unread_are_left_out_and_counted(loop: Loop) -> None:
     loop.plan()
     made = loop.predict(*["0.9"] * 20)
