@@ -58,7 +58,7 @@ def fit_elastic_net(
     sample_weight: ArrayLike | None = None,
     warm_start: LinearFit | None = None,
     tol: float = TOLERANCE,
-    max_iter: int | ArrayLike = 100,
+    max_iter: int = 100,
     max_sweeps: int = 3,
     trusted: float = 0.0,
     n_jobs: int | None = None,
@@ -86,7 +86,7 @@ def fit_elastic_net(
         Fit of the same problems and features to start from.
     tol : float
         Steps end when the objective is within about this share of the intercept-only loss.
-    max_iter : int or array-like of shape (n_problems,)
+    max_iter : int
         Maximum number of Newton steps.
     max_sweeps : int
         Maximum number of coordinate-descent sweeps per step.
@@ -130,7 +130,7 @@ def fit_elastic_net(
         raise ValueError(f"l1_ratio must be in [0, 1], got {l1_ratio}")
     if max_sweeps < 1:
         raise ValueError(f"max_sweeps must be at least 1, got {max_sweeps}")
-    alphas = _per_problem(alpha, size, "alpha")
+    alphas = _strengths(alpha, size)
     start, start_intercept = _as_start(warm_start, size, d)
     problems = Problems(
         X=as_columns(features),
@@ -138,11 +138,10 @@ def fit_elastic_net(
         weights=_check_weights(sample_weight, n, size),
         l1=alphas * l1_ratio,
         l2=alphas * (1.0 - l1_ratio),
-        max_iter=_per_problem(max_iter, size, "max_iter").astype(np.int64),
         start=start,
         start_intercept=start_intercept,
     )
-    rule = Rule(float(tol), int(max_sweeps), float(trusted))
+    rule = Rule(float(tol), int(max_iter), int(max_sweeps), float(trusted))
     fits = _join(_in_threads(problems, rule, size, n_jobs))
     return LinearFit(
         coef=sp.csr_array((fits.values, fits.indices, fits.indptr), shape=(size, d)),
@@ -206,12 +205,12 @@ def _check_weights(weight: ArrayLike | None, n: int, n_problems: int) -> NDArray
     return np.ascontiguousarray(weights.reshape(n, -1).T)
 
 
-def _per_problem(value: ArrayLike, size: int, name: str) -> NDArray[np.float64]:
+def _strengths(value: ArrayLike, size: int) -> NDArray[np.float64]:
     values = np.asarray(value, dtype=np.float64)
     if values.shape not in {(), (size,)}:
-        raise ValueError(f"{name} has shape {values.shape}; expected one number or ({size},)")
+        raise ValueError(f"alpha has shape {values.shape}; expected one number or ({size},)")
     if not (np.isfinite(values) & (values >= 0.0)).all():
-        raise ValueError(f"{name} must be finite and not negative")
+        raise ValueError("alpha must be finite and not negative")
     return np.broadcast_to(values, (size,)).copy()
 
 

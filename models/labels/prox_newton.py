@@ -37,6 +37,7 @@ class Rule(NamedTuple):
     """When a fit stops."""
 
     tol: float  # estimated distance to the minimum, as a share of the intercept-only loss
+    max_iter: int  # steps
     max_sweeps: int  # coordinate-descent sweeps per step
     trusted: float  # a step from within this many times `tol` is the last, unchecked
 
@@ -49,7 +50,6 @@ class Problems(NamedTuple):
     weights: NDArray[np.float64]  # (1 or n_problems, n), not negative
     l1: NDArray[np.float64]  # (n_problems,)
     l2: NDArray[np.float64]  # (n_problems,)
-    max_iter: NDArray[np.int64]  # (n_problems,) steps
     start: Columns  # (d, n_problems) coefficients to start from
     start_intercept: NDArray[np.float64]  # (n_problems,) NaN: the logit of the rate
 
@@ -136,10 +136,10 @@ def _step(fit: Fit, model: Model, penalty: Penalty, max_sweeps: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _descend(fit: Fit, penalty: Penalty, bar: float, max_iter: int, rule: Rule) -> tuple[int, bool]:
+def _descend(fit: Fit, penalty: Penalty, bar: float, rule: Rule) -> tuple[int, bool]:
     """Run steps until the rule ends them; return their number and whether it did."""
     at = fit.at
-    for n_iter in range(max_iter):
+    for n_iter in range(rule.max_iter):
         model = build_model(fit.X, at.slope, at.curvature, at.coef, penalty.l1)
         gap = distance(model, at.coef, penalty)
         if gap <= bar:
@@ -148,7 +148,7 @@ def _descend(fit: Fit, penalty: Penalty, bar: float, max_iter: int, rule: Rule) 
             return n_iter, True  # up to rounding: no point on the line is lower
         if gap <= rule.trusted * bar:
             return n_iter + 1, True
-    return max_iter, False
+    return rule.max_iter, False
 
 
 @njit(cache=True, nogil=True)
@@ -225,9 +225,7 @@ def fit_problems(problems: Problems, first: int, last: int, rule: Rule) -> Fits:
             penalty = Penalty(problems.l1[p], problems.l2[p])
             _begin(problems, p, fit, logit)
             bar = rule.tol * null_loss
-            fits.n_iter[q], fits.converged[q] = _descend(
-                fit, penalty, bar, problems.max_iter[p], rule
-            )
+            fits.n_iter[q], fits.converged[q] = _descend(fit, penalty, bar, rule)
             fits.objective[q] = at.loss[0] + (
                 penalty.l1 * np.abs(at.coef).sum() + 0.5 * penalty.l2 * np.square(at.coef).sum()
             )
