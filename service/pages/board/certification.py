@@ -182,7 +182,7 @@ def _certification(call: Call) -> ui.View:
             "When",
             ui.joined(
                 ui.instant(made.created_at, zone=True),
-                f", attempt {made.attempt} for this model and calibrator",
+                f", attempt {made.attempt} for this model",
             ),
         ),
         ("Model", ui.code(made.scorer.model_version)),
