@@ -68,7 +68,7 @@ class JobQuery(Paged):
 @router.get("", response_model=JobPage)
 def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
     """List jobs, newest first; only administrators see those of others."""
-    read = partial(edge.services.jobs.page, caller, JobFilter(wanted.kind, wanted.state))
+    read = partial(edge.services.jobs.page, caller, JobFilter(kind=wanted.kind, state=wanted.state))
     return listed(edge, wanted, f"jobs?{wanted.filters()}", read, Job.of)
 
 
