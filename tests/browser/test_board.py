@@ -98,6 +98,19 @@ def test_pages_of_one_thing_have_no_violation(sign_in: SignIn, site: Site, which
     assert_accessible(sign_in("admin", details(site)[which]))
 
 
+def test_a_lead_plans_audits(sign_in: SignIn) -> None:
+    page = sign_in("lead", "/board/certifications")
+    page.get_by_role("link", name="Plan audits").click()
+    page.get_by_label("Target %").fill("60")
+    page.get_by_label("Documents a week").fill("800")
+    page.get_by_label("Weeks to find the drop").fill("500")
+    page.get_by_role("button", name="Plan").click()
+    plans = page.get_by_role("region", name="Plans")
+    expect(plans.get_by_role("row").filter(has_text="recommended")).to_have_count(1)
+    expect(page.get_by_label("Documents a week")).to_have_value("800")
+    assert_accessible(page)
+
+
 def test_a_refused_form_has_no_violation(sign_in: SignIn, faults: Faults) -> None:
     faults.expect("status of 422")
     page = sign_in("admin", "/board/policy")

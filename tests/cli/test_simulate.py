@@ -1,10 +1,12 @@
 """``setwise simulate``: what it prints, and what it refuses."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from setwise.service.cli import main
+from tests.trained import Artifacts, write_documents
 
 SHORT = ("--weeks", "1", "--documents", "40", "--annotators", ".1,.2")
 
@@ -31,6 +33,21 @@ def test_the_table_says_what_the_owner_asks(capsys: pytest.CaptureFixture[str]) 
     assert "fixed by hand" in out
     assert "of 40 documents were sent" in out
     assert "hours a week" in out
+
+
+def test_a_plan_for_a_model_recommends_rates(
+    artifacts: Artifacts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write_documents(tmp_path / "held-out.jsonl", 60, seed=8)
+    given = ("--plan", "--artifact", str(artifacts.text), "--data", str(data), "--target", ".6")
+    assert status_of(*given, "--documents", "900", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["documents_a_week"], found["confidences"]) == (900, 60)
+    assert found["recommended"] == found["items"][0]
+    assert status_of(*given, "--prices", "1,2,30") == 0
+    shown = capsys.readouterr().out
+    assert "weeks to a certificate" in shown
+    assert "of the documents until the first certificate" in shown
 
 
 @pytest.mark.parametrize(

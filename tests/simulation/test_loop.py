@@ -7,8 +7,12 @@ import pytest
 
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.breaker import Position
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.recalibration import Noise
+from setwise.service.services.analysis.plans import Arrivals, PlanRequest
+from setwise.service.services.certification import plan_audits
 from setwise.service.simulation.loop import Week, simulate, summary
+from setwise.service.simulation.office import START
 from setwise.service.simulation.plan import BadPlan, Drift, Group, Plan
 from setwise.service.simulation.streams import HeldOutStream, SyntheticStream
 from tests.trained import Artifacts, write_documents
@@ -142,3 +146,25 @@ def test_certificates_hold_whether_confidences_are_true_or_too_high(overconfiden
     assert isinstance(accuracy, float)
     # A certificate may be wrong at the plan's risk, yet not by much.
     assert accuracy > plan.target - 0.02
+
+
+def test_a_plan_foretells_the_simulated_service(weeks: list[Week]) -> None:
+    stream = SyntheticStream(0)
+    scored = stream.predictor.score([stream.item(number).document for number in range(2_000)])
+    wanted = PlanRequest(
+        documents_a_week=PLAN.documents,
+        certification_rates=[PLAN.audits.certification_rate],
+        ramp_up_rates=[PLAN.audits.certification_rate],
+        gold_reread_rates=[PLAN.audits.gold_reread_rate],
+        miss_rate=PLAN.miss_rate,
+    )
+    change = PolicyChange(PLAN.target, PLAN.risk, True, ThresholdMode.CERTIFIED, None)
+    policy = change.as_policy("", START, "")
+    found = plan_audits(wanted, policy, Arrivals([one.confidence for one in scored]))
+    (plan,) = found.items
+    first = next(week for week in weeks if week.certified)
+    assert plan.weeks is not None
+    assert plan.weeks_at_most is not None
+    assert abs(first.week - plan.weeks) <= plan.weeks_at_most
+    sent = [week.coverage for week in weeks if first.week < week.week < 5]
+    assert plan.automation == pytest.approx(sum(sent) / len(sent), abs=0.12)
