@@ -10,10 +10,8 @@ documents about `earn` carry the label that follows it in the vocabulary instead
 
 The loop certifies, trips, recalibrates and certifies again, with target .95. It is compared with
 the best fixed threshold: the lowest one at which the documents of the stream are right in 95 of 100
-cases before they drift. A third run has no drift: at the end of week 15 a new calibrator is
-activated while a certificate is in force.
-
-For each run, how many weeks pass without sending after the drift, or after the new calibrator.
+cases before they drift. A third run, of ten weeks, has no drift: at the end of week 7 a new
+calibrator is activated while a certificate is in force. How many weeks pass without sending then?
 """
 
 import gzip
@@ -39,6 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TRAINED_ON = 4_000
 TARGET = 0.95
 DRIFT = Drift(week=15, share=0.5, label="earn")
+NEW_CALIBRATOR, WEEKS = 7, 10  # of the run without drift
 
 
 def prepare(source: Path, folder: Path, seed: int) -> tuple[HeldOutStream, float]:
@@ -71,7 +70,8 @@ def prepare(source: Path, folder: Path, seed: int) -> tuple[HeldOutStream, float
     return stream, point.threshold
 
 
-def show(name: str, weeks: list[Week], seconds: float) -> None:
+def show(name: str, weeks: list[Week], seconds: float, change: int) -> None:
+    """Print the weeks; ``change`` is the first one after a change."""
     print(f"\n{name} ({seconds:.0f} s)\n  week  sent %  right %  threshold  breaker   hours")
     for week in weeks:
         right = "" if week.accuracy is None else f"{100 * week.accuracy:.1f}"
@@ -81,17 +81,16 @@ def show(name: str, weeks: list[Week], seconds: float) -> None:
             f"{week.breaker.value:9}{week.hours:6.1f}"
         )
     sent = sum(week.sent for week in weeks)
-    for part, first, last in (("before", 1, DRIFT.week - 1), ("after", DRIFT.week, len(weeks))):
+    for part, first, last in (("before", 1, change - 1), ("after", change, len(weeks))):
         some = weeks[first - 1 : last]
         out = sum(week.sent for week in some)
         wrong = out - sum(week.right for week in some)
-        print(f"  {part} the drift: {out} sent, {wrong} wrong", flush=True)
-    print(f"  {sent} sent in all; {silent(weeks)} weeks without sending from then on", flush=True)
-
-
-def silent(weeks: list[Week]) -> int:
-    """Return the weeks without sending after the week of the change."""
-    return sum(week.sent == 0 for week in weeks[DRIFT.week :])
+        silent = sum(week.sent == 0 for week in some)
+        print(
+            f"  {part} the change: {out} sent, {wrong} wrong, {silent} weeks without sending",
+            flush=True,
+        )
+    print(f"  {sent} sent in all", flush=True)
 
 
 def draw(with_loop: list[Week], without: list[Week], path: Path) -> None:
@@ -151,14 +150,19 @@ def main() -> None:
         runs = {
             "with the loop": plan,
             "fixed threshold": replace(plan, fixed_threshold=threshold),
-            "unchanged world, new calibrator": replace(
-                plan, drift=None, recalibrate_every=0, new_calibrators=(DRIFT.week,)
+            "no drift, new calibrator": replace(
+                plan,
+                weeks=WEEKS,
+                drift=None,
+                recalibrate_every=0,
+                new_calibrators=(NEW_CALIBRATOR,),
             ),
         }
         for name, run in runs.items():
             started = time.perf_counter()
             found[name] = simulate(run, stream)
-            show(name, found[name], time.perf_counter() - started)
+            change = NEW_CALIBRATOR + 1 if run.drift is None else DRIFT.week
+            show(name, found[name], time.perf_counter() - started, change)
     if len(sys.argv) > 2:
         draw(found["with the loop"], found["fixed threshold"], Path(sys.argv[2]))
 
