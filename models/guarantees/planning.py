@@ -6,7 +6,7 @@ serves every audit rate. A label set is taken to be right with a probability of 
 detector starts without a past, as after a reset; a past only speeds it up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
@@ -192,6 +192,7 @@ def plans(
     reread: Sequence[float] = (0.1, 0.25, 0.5),
     prices: Prices = Prices(),  # noqa: B008  # immutable
     goals: Goals = Goals(),  # noqa: B008  # immutable
+    reread_above: Callable[[float], float] = float,
 ) -> list[Plan]:
     """Return a plan for each combination of rates, those that meet the goals first, then by cost.
 
@@ -201,6 +202,9 @@ def plans(
     ----------
     audit, ramp_up, reread : sequence of float
         Rates to combine; a ramp-up rate below the audit rate is left out, unless all are.
+    reread_above : callable
+        Returns the share of agreements that is read again where sets may be sent, for the share of
+        all agreements; by default the same.
 
     Raises
     ------
@@ -209,16 +213,20 @@ def plans(
     """
     found = []
     for again in reread:
-        first = first_certificates(workload, again)
+        above = reread_above(again)
+        first = first_certificates(workload, above)
         for rate in audit:
             higher = [one for one in ramp_up if one >= rate] or [rate]
             found += [
-                _plan(workload, Rates(rate, up, again), first, prices, goals) for up in higher
+                _plan(workload, Rates(rate, up, again), first, prices, goals, above=above)
+                for up in higher
             ]
     return sorted(found, key=lambda one: (not one.meets, one.cost_a_week))
 
 
-def _plan(workload: Workload, rates: Rates, first: Firsts, prices: Prices, goals: Goals) -> Plan:
+def _plan(
+    workload: Workload, rates: Rates, first: Firsts, prices: Prices, goals: Goals, *, above: float
+) -> Plan:
     check_shares(**rates._asdict())
     weeks, at_most = (
         _weeks(quantile(first.audits, share), workload.candidates_a_week * rates.ramp_up_rate)
@@ -237,7 +245,7 @@ def _plan(workload: Workload, rates: Rates, first: Firsts, prices: Prices, goals
             target=workload.target,
             sent_a_week=workload.candidates_a_week * first.share,
             audit_rate=rates.certification_rate,
-            reread_rate=rates.gold_reread_rate,
+            reread_rate=above,
             miss_rate=workload.miss_rate,
             run_length=run_length,
             seed=workload.seed,

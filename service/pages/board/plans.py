@@ -169,8 +169,13 @@ def _delays(found: Planned) -> Sequence[ui.Piece]:
         Line([(rate, float(weeks)) for rate, weeks, _ in known], "link"),
         Line([(rate, float(most)) for rate, _, most in known], "waiting"),
     ]
+    drawn = chart("delays", "How soon a drop is found", says, frame, marks)
+    box = Markup(
+        '<div class="scroll chart-box" tabindex="0" role="region" '
+        'aria-label="Chart of how soon a drop is found">{}</div>'
+    )
     return (
-        chart("delays", "How soon a drop is found", says, frame, marks),
+        box.format(drawn),
         ui.text(f"{says} The upper line is never exceeded in 90 of 100 cases."),
     )
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from setwise.service.domain.audits import plausible_threshold, reread_rate
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy
 
@@ -250,6 +252,9 @@ def planned(request: PlanRequest, policy: RoutingPolicy, arrivals: Arrivals, pac
         growth=pace.growth,
         run_length=pace.run_length,
     )
+    known = confidences.tolist()
+    threshold = plausible_threshold(known, target)
+    focused = partial(_focused, known, threshold)
     prices = Prices(request.audit_price, request.review_price, request.error_price)
     goals = Goals(request.drop, request.certificate_weeks, request.find_weeks)
     found = plans(
@@ -259,11 +264,18 @@ def planned(request: PlanRequest, policy: RoutingPolicy, arrivals: Arrivals, pac
         reread=request.gold_reread_rates or _REREAD,
         prices=prices,
         goals=goals,
+        reread_above=focused,
     )
     audits = policy.audits
     now = Rates(audits.certification_rate, audits.ramp_up, audits.gold_reread_rate)
     (present,) = plans(
-        workload, audit=now[:1], ramp_up=now[1:2], reread=now[2:], prices=prices, goals=goals
+        workload,
+        audit=now[:1],
+        ramp_up=now[1:2],
+        reread=now[2:],
+        prices=prices,
+        goals=goals,
+        reread_above=focused,
     )
     recommended = found[0] if found[0].meets else None
     return Planned(
@@ -277,6 +289,11 @@ def planned(request: PlanRequest, policy: RoutingPolicy, arrivals: Arrivals, pac
         now=present if audits.certification_rate > 0.0 else None,
         sentence=_sentence(recommended, target),
     )
+
+
+def _focused(known: Sequence[float], threshold: float | None, share: float) -> float:
+    """Return the share of agreements that is read again where sets may be sent."""
+    return reread_rate(share, 1.0, threshold, known)
 
 
 def _unknown(

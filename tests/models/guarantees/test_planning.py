@@ -171,3 +171,12 @@ def test_a_rate_out_of_range_is_refused():
         plans(workload(), audit=[1.5])
     with pytest.raises(ValueError, match="drop"):
         plans(workload(), goals=Goals(drop=0.95))
+
+
+def test_second_readings_where_sets_may_be_sent_bring_certificates_sooner():
+    rates = {"audit": [0.1], "ramp_up": [0.3], "reread": [0.2]}
+    (even,) = plans(workload(), **rates)
+    (focused,) = plans(workload(), **rates, reread_above=lambda share: 2 * share)
+    assert focused.weeks < even.weeks
+    assert focused.rates == even.rates
+    assert focused.ramp_up == even.ramp_up
