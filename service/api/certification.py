@@ -224,7 +224,7 @@ class PlannedWeek(Mirror):
     readings: float = Field(description="Readings of any kind.")
 
 
-class Delay(Mirror):
+class PlannedDelay(Mirror):
     """How long a drop of the accuracy stays unnoticed."""
 
     drop: float
@@ -253,10 +253,10 @@ class AuditPlan(Mirror):
     )
     ramp_up: PlannedWeek = Field(description="Before the certificate.")
     running: PlannedWeek | None = Field(description="After it; null without one.")
-    delay: Delay | None = Field(
+    delay: PlannedDelay | None = Field(
         description="Until the breaker stops sending; null if nothing is sent."
     )
-    retest: Delay | None = Field(
+    retest: PlannedDelay | None = Field(
         description="Until the certificate in force gives up its threshold for a higher one."
     )
     cost_a_week: float = Field(description="Mean over the first year.")

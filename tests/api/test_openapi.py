@@ -147,6 +147,10 @@ def test_files_are_described_with_their_names_and_kinds() -> None:
         assert "Content-Disposition" in answer["headers"]
 
 
+def test_no_two_schemas_share_a_name() -> None:
+    assert [name for name in DOCUMENT["components"]["schemas"] if "__" in name] == []
+
+
 def test_operation_ids_are_unique() -> None:
     ids = [
         operation["operationId"] for ops in DOCUMENT["paths"].values() for operation in ops.values()
