@@ -187,10 +187,13 @@ class PlanBody(RequestBody):
         0.05, description="How far below the target the accuracy falls in the drop to be found."
     )
     certificate_weeks: _Number | None = Field(
-        None, description="Weeks in which the first certificate should come, in 80 of 100 cases."
+        26.0,
+        description="Weeks in which the first certificate should come, in 80 of 100 cases; null "
+        "for any.",
     )
     find_weeks: _Number | None = Field(
-        None, description="Weeks in which the drop should be found, in 90 of 100 cases."
+        26.0,
+        description="Weeks in which the drop should be found, in 90 of 100 cases; null for any.",
     )
 
     def as_request(self) -> PlanRequest:

@@ -25,8 +25,8 @@ def print_plans(
     run_length: float,
     prices: str,
     drop: float,
-    find_weeks: float | None,
-    certificate_weeks: float | None,
+    find_weeks: float,
+    certificate_weeks: float,
     as_json: bool,
 ) -> None:
     """Print plans for a model and data, or for the installation.

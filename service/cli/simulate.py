@@ -145,11 +145,11 @@ def simulate(
         float, typer.Option(help="Plan: drop of the accuracy below the target to be found.")
     ] = 0.05,
     find_weeks: Annotated[
-        float | None, typer.Option(help="Plan: weeks in which it should be found.")
-    ] = None,
+        float, typer.Option(help="Plan: weeks in which it should be found.")
+    ] = 26.0,
     certificate_weeks: Annotated[
-        float | None, typer.Option(help="Plan: weeks in which a certificate should come.")
-    ] = None,
+        float, typer.Option(help="Plan: weeks in which a certificate should come.")
+    ] = 26.0,
     prices: Annotated[
         str, typer.Option(help="Plan: prices of an audit, of a review and of an error sent.")
     ] = "1,1,10",

@@ -347,7 +347,7 @@ def _breaker(call: Call) -> ui.View:
         ("Chance of a false alarm so far", f"at most {percent(state.false_alarm_bound)}"),
         ("Last completed audit", ui.instant(watch.last_finished_at)),
         *_copies(watch.copies),
-        ("Oldest overdue audit", ui.instant(watch.overdue_since)),
+        ("Oldest overdue audit", ui.instant(watch.overdue_since, "none")),
         ("Sent since the oldest overdue audit, or else the last completed one", sent),
         *_delays(call, watch.policy.target_accuracy),
     )

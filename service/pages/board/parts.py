@@ -224,11 +224,11 @@ class More(Part):
 
 @dataclass(frozen=True)
 class Diagram(Part):
-    """A figure, with its numbers to read and to download."""
+    """A figure, with its numbers to read and, where there is an address, to download."""
 
     macro = "diagram"
     figure: Figure
-    address: Callable[[str], str]
+    address: Callable[[str], str] | None = None
 
 
 # Parts that change something; they are drawn for administrators alone.

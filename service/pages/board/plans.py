@@ -1,6 +1,7 @@
 """Plans of audits: a form, the plans that it leads to, and how soon a drop is found."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from setwise.service.pages.board.engine import BoardPage, Call
 from setwise.service.pages.figures.chart import Axis, Frame, chart, count_ticks, percent_ticks
 from setwise.service.pages.figures.marks import Line
 from setwise.service.pages.figures.numerals import exactly, percent, plain, plural
+from setwise.service.pages.figures.table import Column, Figure, Kind
 from setwise.service.pages.forms import Filled, Input, ProperShare, Share, inputs, number
 from setwise.service.services.analysis.plans import Plan, Planned, PlanRequest
 
@@ -38,8 +40,8 @@ class PlanForm(BaseModel):
         0.05
     )
     drop: Annotated[Share, Input("Drop to find, % below the target")] = 0.05
-    certificate_weeks: Annotated[_Number | None, Input("Weeks to a certificate, at most")] = None
-    find_weeks: Annotated[_Number | None, Input("Weeks to find the drop, at most")] = None
+    certificate_weeks: Annotated[_Number | None, Input("Weeks to a certificate, at most")] = 26
+    find_weeks: Annotated[_Number | None, Input("Weeks to find the drop, at most")] = 26
     audit_price: Annotated[_Number, Input("Price of an audit")] = 1.0
     review_price: Annotated[_Number, Input("Price of a review")] = 1.0
     error_price: Annotated[_Number, Input("Price of an error sent")] = 10.0
@@ -55,7 +57,15 @@ class PlanForm(BaseModel):
         )
 
 
-_USUAL = {"missed": "5", "drop": "5", "audit_price": "1", "review_price": "1", "error_price": "10"}
+_USUAL = {
+    "missed": "5",
+    "drop": "5",
+    "certificate_weeks": "26",
+    "find_weeks": "26",
+    "audit_price": "1",
+    "review_price": "1",
+    "error_price": "10",
+}
 
 
 def _plan(call: Call) -> ui.View:
@@ -85,12 +95,13 @@ def _parts(found: Planned) -> Sequence[ui.Piece]:
     return (
         ui.text(found.sentence),
         ui.Table("Plans", _columns(found), shown),
-        ui.Card("How soon a drop is found", _delays(found)),
+        ui.Diagram(_delays(found)),
         ui.text(
             f"Simulated for {found.documents_a_week:,.0f} documents a week and "
-            f"{plural(found.confidences, 'confidence')}, which are taken to be right. The first "
-            "number of weeks holds in half of the cases, the second in 80 of 100 for a certificate "
-            "and in 90 of 100 for a drop. The cost is the mean of the first year.",
+            f"{plural(found.confidences, 'confidence')}, which are taken to be right. The share at "
+            "first holds until there is a certificate; readings a week are those before and after. "
+            "The first number of weeks holds in half of the cases, the second in 80 of 100 for a "
+            "certificate and in 90 of 100 for a drop. The cost is the mean of the first year.",
             "quiet",
         ),
     )
@@ -107,17 +118,15 @@ def _columns(found: Planned) -> Sequence[ui.Column[Plan]]:
 
     return (
         ui.Column("Audited", rates, "head"),
-        ui.Column("Before a certificate", lambda one: exactly(one.rates.ramp_up_rate), "count"),
+        ui.Column("At first", lambda one: exactly(one.rates.ramp_up_rate), "count"),
         ui.Column("Read again", lambda one: exactly(one.rates.gold_reread_rate), "count"),
-        ui.Column(
-            "Weeks to a certificate", lambda one: _range(one.weeks, one.weeks_at_most), "count"
-        ),
+        ui.Column("Certificate, weeks", lambda one: _range(one.weeks, one.weeks_at_most), "count"),
         ui.Column(
             "Sent", lambda one: None if one.automation is None else percent(one.automation), "count"
         ),
-        ui.Column("Readings a week, before and after", _readings, "count"),
+        ui.Column("Readings a week", _readings, "count"),
         ui.Column(
-            "Weeks to find the drop",
+            "Drop found, weeks",
             lambda one: one.delay and _range(one.delay.weeks, one.delay.weeks_at_most),
             "count",
         ),
@@ -141,8 +150,8 @@ def _readings(plan: Plan) -> str:
     return before if plan.running is None else f"{before}, {plan.running.readings:,.0f}"
 
 
-def _delays(found: Planned) -> Sequence[ui.Piece]:
-    """Return a chart of the delays at each audit rate, with the recommended share read again."""
+def _delays(found: Planned) -> Figure:
+    """Return the delays at each audit rate, with the recommended share read again."""
     chosen = found.recommended or found.items[0]
     delays = {
         one.rates.certification_rate: one.delay
@@ -154,8 +163,22 @@ def _delays(found: Planned) -> Sequence[ui.Piece]:
         for rate, delay in sorted(delays.items())
         if delay.weeks is not None and delay.weeks_at_most is not None
     ]
+    figure = Figure(
+        "delays",
+        "How soon a drop is found",
+        "Too few of these plans find it.",
+        [
+            Column("audited", Kind.SHARE),
+            Column("weeks in half of the cases", Kind.COUNT),
+            Column("weeks in 90 of 100 cases", Kind.COUNT),
+        ],
+        known,
+        empty="Plan higher rates of audits, or a larger drop.",
+        legend=(("link stroke", "in half of the cases"), ("waiting stroke", "in 90 of 100 cases")),
+        whole=True,
+    )
     if len(known) < 2:
-        return (ui.text("Too few of these plans find it."),)
+        return figure
     low, high = known[0], known[-1]
     says = (
         f"Audits of {exactly(low[0])} find it after {plural(low[1], 'week')} in half of the cases, "
@@ -169,15 +192,7 @@ def _delays(found: Planned) -> Sequence[ui.Piece]:
         Line([(rate, float(weeks)) for rate, weeks, _ in known], "link"),
         Line([(rate, float(most)) for rate, _, most in known], "waiting"),
     ]
-    drawn = chart("delays", "How soon a drop is found", says, frame, marks)
-    box = Markup(
-        '<div class="scroll chart-box" tabindex="0" role="region" '
-        'aria-label="Chart of how soon a drop is found">{}</div>'
-    )
-    return (
-        box.format(drawn),
-        ui.text(f"{says} The upper line is never exceeded in 90 of 100 cases."),
-    )
+    return replace(figure, says=says, svg=chart(figure.name, figure.title, says, frame, marks))
 
 
 PAGES = (BoardPage(PLAN, _plan, section="/board/certifications", needed=(Permission.REPORT,)),)

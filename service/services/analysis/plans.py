@@ -84,8 +84,8 @@ class PlanRequest:
     review_price: float = 1.0
     error_price: float = 10.0
     drop: float = 0.05
-    certificate_weeks: float | None = None
-    find_weeks: float | None = None
+    certificate_weeks: float | None = 26.0
+    find_weeks: float | None = 26.0
 
     def under(self, policy: RoutingPolicy) -> RoutingPolicy:
         """Return the policy with the target and the risk that are planned for.
@@ -287,7 +287,7 @@ def planned(request: PlanRequest, policy: RoutingPolicy, arrivals: Arrivals, pac
         items=tuple(found),
         recommended=recommended,
         now=present if audits.certification_rate > 0.0 else None,
-        sentence=_sentence(recommended, target),
+        sentence=_sentence(recommended, found, target),
     )
 
 
@@ -315,9 +315,14 @@ def _confidences(request: PlanRequest, arrivals: Arrivals) -> "NDArray[np.float6
     return np.repeat(values, np.ceil(_POINTS * shares / shares.sum()).astype(np.int64))
 
 
-def _sentence(plan: "Plan | None", target: float) -> str:
+def _sentence(plan: "Plan | None", found: "Sequence[Plan]", target: float) -> str:
     if plan is None or plan.delay is None or plan.automation is None:
-        return "None of these plans meets the goals. Allow more time, or lower the target."
+        delays = [one.delay.weeks_at_most for one in found if one.delay is not None]
+        soonest = min((one for one in delays if one is not None), default=None)
+        return (
+            "None of these plans meets the goals: the soonest finds the drop within "
+            f"{_weeks(soonest)}. Allow more time, look for a larger drop, or lower the target."
+        )
     rates, delay = plan.rates, plan.delay
     return (
         f"Audit {rates.ramp_up_rate:.0%} of the documents until the first certificate, which takes "

@@ -26,6 +26,8 @@ def test_a_lead_compares_plans_and_sees_which_is_recommended(lead: Browser) -> N
     assert "Weeks to find the drop" in shown.text
     assert 'value="1000"' in shown.text
     assert "1,000 documents a week" in shown.text
+    assert "Chart of How soon a drop is found" in shown.text
+    assert "figures.css" in shown.text
 
 
 def test_a_fault_stands_at_its_field(lead: Browser) -> None:
