@@ -79,7 +79,7 @@ def test_a_quiet_month_leaves_only_the_volume_to_say(service: Service) -> None:
 def test_goals_that_nothing_meets_recommend_nothing(service: Service) -> None:
     found = service.services.certification.plan(LEAD, replace(DESCRIBED, find_weeks=0.1))
     assert found.recommended is None
-    assert found.sentence.startswith("None of these plans meets the goals.")
+    assert found.sentence.startswith("None of these plans meets the goals: the soonest finds the ")
 
 
 @pytest.mark.parametrize(
