@@ -9,7 +9,7 @@ detector starts without a past, as after a reset; a past only speeds it up.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
+from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -194,9 +194,10 @@ def plans(
     goals: Goals = Goals(),  # noqa: B008  # immutable
     reread_above: Callable[[float], float] = float,
 ) -> list[Plan]:
-    """Return a plan for each combination of rates, those that meet the goals first, then by cost.
+    """Return a plan for each combination of rates, those that meet the goals first.
 
-    So the first plan is the one to recommend, if it meets the goals.
+    They come by cost, so the first plan is the one to recommend, if it meets the goals. The others
+    come by the time in which they find the drop, the soonest first.
 
     Parameters
     ----------
@@ -221,7 +222,14 @@ def plans(
                 _plan(workload, Rates(rate, up, again), first, prices, goals, above=above)
                 for up in higher
             ]
-    return sorted(found, key=lambda one: (not one.meets, one.cost_a_week))
+    return sorted(found, key=_order)
+
+
+def _order(plan: Plan) -> tuple[bool, float, float]:
+    """Return what plans are sorted by."""
+    weeks = None if plan.meets or plan.delay is None else plan.delay.weeks_at_most
+    late = 0.0 if plan.meets else inf if weeks is None else float(weeks)
+    return not plan.meets, late, plan.cost_a_week
 
 
 def _plan(

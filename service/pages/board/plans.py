@@ -187,6 +187,8 @@ def _delays(found: Planned) -> Figure:
     frame = Frame(
         Axis(0.0, high[0], percent_ticks(0.0, high[0]), "share that is audited"),
         Axis(0.0, low[2], count_ticks(low[2]), "weeks until it is found"),
+        width=760,
+        height=300,
     )
     marks = [
         Line([(rate, float(weeks)) for rate, weeks, _ in known], "link"),

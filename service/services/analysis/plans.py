@@ -200,7 +200,7 @@ class Planned:
     confidences : int
         Number of confidences that the plans rest on.
     items : tuple of Plan
-        Those that meet the goals first, then by cost.
+        Those that meet the goals, the cheapest first; then the others, the soonest first.
     recommended : Plan or None
         The cheapest one that meets the goals.
     now : Plan or None

@@ -143,8 +143,11 @@ def test_the_cheapest_plan_that_meets_the_goals_comes_first():
         assert plan.meets == (on_time and in_sight)
 
 
-def test_no_plan_meets_goals_that_no_audits_can():
-    assert not any(plan.meets for plan in plans(workload(), goals=Goals(0.001, 1, 1)))
+def test_of_plans_that_miss_the_goals_the_soonest_comes_first():
+    found = plans(workload(), goals=Goals(0.05, 1, 1))
+    assert not any(plan.meets for plan in found)
+    weeks = [plan.delay.weeks_at_most for plan in found if plan.delay is not None]
+    assert weeks == sorted(weeks)
 
 
 def test_without_a_certificate_nothing_is_sent():
