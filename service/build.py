@@ -267,6 +267,7 @@ def assemble(
     certifications = Certifications(
         lottery=lottery,
         lease_clock=lease_clock,
+        loader=loader,
         reading_time=reading_time,
         run_length=settings.breaker_run_length,
         **office,

@@ -74,7 +74,8 @@ def files(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> 
 def certifications(
     begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any
 ) -> Certifications:
-    """Return the service of certifications."""
+    """Return the service of certifications, over a loader in memory unless given."""
+    options.setdefault("loader", FakeLoader())
     return Certifications(begin, now, ids, LOTTERY, lease_clock=now, **options)
 
 

@@ -20,7 +20,8 @@ from setwise.service.api.schemas import (
     RequestBody,
 )
 from setwise.service.domain import certification
-from setwise.service.domain.errors import CertificationNotFound
+from setwise.service.domain.errors import CertificationNotFound, ModelNotFound
+from setwise.service.domain.models import Candidate
 from setwise.service.services.analysis.plans import MOST_BINS, MOST_RATES, Bin, PlanRequest
 
 router = APIRouter(
@@ -123,6 +124,24 @@ _PLAN: Example = {
     "cost_a_week": 912.0,
     "meets": True,
 }
+
+
+class CertifyBody(RequestBody):
+    """The model to certify; by default, the one that serves."""
+
+    examples = ({"model_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77", "trained_on_audits": False},)
+
+    model_id: str
+    trained_on_audits: bool = Field(
+        True,
+        description="State `false` if the model was trained on none of the audits. By default only "
+        "documents that arrived after its artifact was made count; if the artifact does not say "
+        "when that was, the statement is required.",
+    )
+
+    def as_candidate(self) -> Candidate:
+        """Return the model for the service."""
+        return Candidate(self.model_id, self.trained_on_audits)
 
 
 class BinIn(RequestBody):
@@ -314,16 +333,28 @@ def plan_audits(caller: CallerOf, body: PlanBody, services: ServicesOf) -> Respo
     return answer(AuditPlans.of(services.certification.plan(caller, body.as_request())))
 
 
-@router.post("", status_code=202, response_model=Job, responses=answering("Location", status=202))
+@router.post(
+    "",
+    status_code=202,
+    response_model=Job,
+    responses={**answering("Location", status=202), **documented(ModelNotFound)},
+)
 def request_certification(
-    caller: CallerOf, services: ServicesOf, request_id: RequestId
+    caller: CallerOf,
+    services: ServicesOf,
+    request_id: RequestId,
+    body: CertifyBody | None = None,
 ) -> Response:
     """Queue a job that finds the lowest threshold that audits prove.
 
     If the policy's mode is `certified`, a proved threshold is in force at once. One certification
     runs at a time; while it runs, this returns its job.
+
+    With a body it certifies a registered model on the kept documents of earlier audits, while
+    another one serves. What is proved comes into force when you activate that model.
     """
-    job = services.certification.request(caller, request_id=request_id)
+    candidate = None if body is None else body.as_candidate()
+    job = services.certification.request(caller, candidate, request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
 
 

@@ -92,6 +92,27 @@ class Score(NamedTuple):
     created_at: datetime
 
 
+class Unscored(NamedTuple):
+    """A stored document that a model which does not serve has yet to score.
+
+    Attributes
+    ----------
+    scorer : Scorer
+        The one that answered it.
+    held_back : bool
+        Whether a rule held it back, or it was out of domain, so that nobody could audit it.
+    proves : bool
+        Whether it was drawn to certify.
+    """
+
+    id: str
+    draw: float
+    policy_version: str
+    scorer: Scorer
+    held_back: bool
+    proves: bool
+
+
 class AuditedPrediction(NamedTuple):
     """A document drawn to certify, what a scorer says of it, and its annotations so far.
 
@@ -104,6 +125,10 @@ class AuditedPrediction(NamedTuple):
     reread_rate, reread_draw : float
         Probability, whatever the answer, that a lead reads the document after the auditor, and what
         was drawn.
+    own : bool
+        Whether the scorer's model answered it.
+    held_back : bool
+        Whether the model that answered it let nobody audit it.
     """
 
     id: str
@@ -118,6 +143,8 @@ class AuditedPrediction(NamedTuple):
     metadata: Metadata | None = None
     reread_rate: float = 0.0
     reread_draw: float = 1.0
+    own: bool = True
+    held_back: bool = False
 
     @property
     def reread(self) -> bool:
@@ -140,8 +167,10 @@ class AuditedPrediction(NamedTuple):
 
         A contradiction that no lead has decided yet counts as wrong: leaving it out would favour
         the model. So would counting an agreement that a lead has yet to read again, or one with an
-        auditor who contradicts the set that was answered.
+        auditor who contradicts the set that was answered. What nobody could audit counts as wrong.
         """
+        if self.held_back:
+            return True
         for one in self.annotations:
             if one.kind is ReviewKind.ADJUDICATION:
                 return set(one.labels) != set(self.labels)
@@ -178,6 +207,10 @@ class Gathered(NamedTuple):
         Those of ``audits`` that count as wrong because nobody finished them in time.
     undecided : int
         Those of ``audits`` that count as wrong because no lead has decided on a contradiction.
+    other : int
+        Those of ``audits`` that other models answered.
+    held_back : int
+        Those of ``audits`` that count as wrong because they were held back from audits.
     missed, known_wrong : int
         Wrong sets that an auditor agreed with, among those that leads read whatever the auditor
         said.
@@ -188,6 +221,8 @@ class Gathered(NamedTuple):
     drawn: int
     unfinished: int
     undecided: int
+    other: int
+    held_back: int
     missed: int
     known_wrong: int
 
@@ -206,6 +241,10 @@ def gather(
 
     What a rule holds back is never audited. So audits count only from policies whose rules are all
     in force, and only of documents that today's rules let through.
+
+    Another model's set decided whether a rule held back what it answered, and whether it was in
+    domain. What was held back then, with a draw that would have had it audited, is among the audits
+    and counts as wrong; leaving it out would leave out what nobody knows anything about.
 
     Which audits are finished depends on what they find: wrong sets wait for a lead. So an audit
     is never left out for being unfinished. If one of the last days is unread, all of those days are
@@ -242,7 +281,7 @@ def gather(
     excluded["left to set the thresholds"] = len(covered) - len(chosen)
     drawn = _documents(chosen)
     excluded["same document again"] = len(chosen) - len(drawn)
-    if any(one.audit is None and one.created_at > read_by for one in drawn):
+    if any(one.audit is None and not one.held_back and one.created_at > read_by for one in drawn):
         settled = [one for one in drawn if one.created_at <= read_by]
         excluded["too recent"] = len(drawn) - len(settled)
         drawn = settled
@@ -260,7 +299,9 @@ def gather(
         excluded=excluded,
         drawn=len(drawn),
         unfinished=sum(one.wrong is None for one in kept),
-        undecided=sum(one.wrong is True and not one.decided for one in kept),
+        undecided=sum(one.wrong is True and not one.decided and not one.held_back for one in kept),
+        other=sum(not one.own for one in kept),
+        held_back=sum(one.held_back for one in kept),
         missed=missed,
         known_wrong=found_out + overlooked,
     )
@@ -296,7 +337,8 @@ def _outside(one: AuditedPrediction, then: Sequence[Rule], now: Sequence[Rule]) 
     before = held_back_alike(then)
     if not before <= held_back_alike(now):
         return "drawn under other rules"
-    added = [rule for rule in now if not held_back_alike([rule]) <= before]
+    # The rules of the time let the set through that was answered, not another model's.
+    added = [rule for rule in now if not (one.own and held_back_alike([rule]) <= before)]
     if one.metadata is None and any(isinstance(rule, MetadataRule) for rule in added):
         return "not known whether a rule holds it back"
     broken = first_broken(added, one.labels, one.metadata or {})

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Decision, Prediction, Reason, ScoredSet
 
@@ -22,6 +23,47 @@ class ModelVersion:
     active: bool
     """Whether the model serves."""
     created_at: datetime
+
+    @property
+    def made_at(self) -> datetime | None:
+        """When the artifact was made; None if it does not say."""
+        found = self.summary.get("created_at")
+        try:
+            made = datetime.fromisoformat(found) if isinstance(found, str) else None
+        except ValueError:
+            return None
+        return made if made is not None and made.tzinfo is not None else None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model to certify although another one may serve.
+
+    Attributes
+    ----------
+    trained_on_audits : bool
+        Whether audits may have taught it; False is an administrator's statement.
+    """
+
+    model_id: str
+    trained_on_audits: bool = True
+
+    def since(self, model: ModelVersion) -> datetime | None:
+        """Return when documents must have arrived to count; None for any time.
+
+        Raises `InvalidRequest` if the artifact does not say when it was made.
+        """
+        if not self.trained_on_audits:
+            return None
+        found = model.made_at
+        if found is None:
+            detail = "must be false for this model, if it was not trained on any audit"
+            raise InvalidRequest(
+                "The artifact does not say when it was made, so nothing shows which documents it "
+                "was trained on.",
+                [FieldFault("/trained_on_audits", detail)],
+            )
+        return found
 
 
 @dataclass(frozen=True)

@@ -281,7 +281,7 @@ def _is_sound(folder: Path, check: Check) -> bool:
 
 
 def _summary(predictor: "SetPredictor") -> Mapping[str, object]:
-    made = ("method", "training", "metrics")
+    made = ("created_at", "method", "training", "metrics")
     return {
         "kind": predictor.kind,
         "n_labels": len(predictor.label_names),

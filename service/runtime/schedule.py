@@ -7,6 +7,7 @@ from functools import partial
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.jobs import Job
+from setwise.service.domain.models import Candidate
 from setwise.service.domain.recalibration import Options
 from setwise.service.runtime.worker import Report, Task
 from setwise.service.services.all import Services
@@ -53,12 +54,6 @@ def tasks(services: Services) -> dict[str, Task]:
     def purge_responses(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
         return {"purged": services.idempotency.purge()}
 
-    def certify(job: Job, report: Report) -> Mapping[str, object]:
-        report(0.1, "weighing the audits")
-        return _outcome(
-            services.certification.certify(str(job.payload.get("requested_by", SYSTEM.id)))
-        )
-
     def certify_if_due(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
         made = services.certification.certify_if_due()
         return {} if made is None else _outcome(made)
@@ -89,7 +84,7 @@ def tasks(services: Services) -> dict[str, Task]:
         "expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY),
         "settle_decisions": Task(settle_decisions, every=SETTLE_DECISIONS_EVERY),
         "sweep_files": Task(sweep_files, every=SWEEP_FILES_EVERY),
-        CERTIFICATION: Task(certify, long=True),
+        CERTIFICATION: Task(partial(_certify, services), long=True),
         "certify_if_due": Task(certify_if_due, every=CERTIFY_EVERY),
         CALIBRATION: Task(recalibrate, long=True),
         SCORING: Task(services.files.score, long=True),
@@ -100,6 +95,15 @@ def tasks(services: Services) -> dict[str, Task]:
 
 def _watch_auditors(services: Services, job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- a Handler
     return {"lapsed": [one.name for one in services.annotators.watch()]}
+
+
+def _certify(services: Services, job: Job, report: Report) -> Mapping[str, object]:
+    by, model_id = str(job.payload.get("requested_by", SYSTEM.id)), job.payload.get("model_id")
+    if model_id is not None:
+        wanted = Candidate(str(model_id), job.payload.get("trained_on_audits") is not False)
+        return _outcome(services.certification.certify_model(wanted, report, by))
+    report(0.1, "weighing the audits")
+    return _outcome(services.certification.certify(by))
 
 
 def _outcome(made: Certification) -> Mapping[str, object]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from setwise.models.guarantees.certificates import Certificate, risk_of_attempt
 from setwise.service.domain.audits import READING_TIME, Lottery
@@ -14,28 +14,42 @@ from setwise.service.domain.certification import (
     Bet,
     Certification,
     Gathered,
+    Score,
     Scorer,
     bets_since,
     gather,
 )
-from setwise.service.domain.errors import CertificationNotFound, ModelUnavailable, StaleVersion
-from setwise.service.domain.jobs import Job, JobFilter
+from setwise.service.domain.errors import (
+    CertificationNotFound,
+    InvalidRequest,
+    ModelUnavailable,
+    StaleVersion,
+)
+from setwise.service.domain.jobs import Job
+from setwise.service.domain.models import Candidate
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.analysis.plans import Arrivals, Pace, Planned, PlanRequest, planned
 from setwise.service.services.audit_trail import Recorded
+from setwise.service.services.models import known_model, scored_again
 from setwise.service.services.policy import adopt
+from setwise.service.services.ports import ModelLoader, Progress
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 
 CERTIFICATION = "certification"
-"""The kind of job; only one runs at a time."""
+"""The kind of job; only one runs at a time for what serves, or for one model."""
 
 MOST_CONFIDENCES = 200_000
 """Most predictions, the newest, whose confidences are candidate thresholds."""
 
 PLANNED_CONFIDENCES = 5_000
 """Most predictions, the newest, whose confidences a plan rests on."""
+
+MOST_UNAUDITED = 5_000
+"""Most unaudited documents that a model scores before it serves: they set the thresholds."""
+
+BLOCK = 200
 
 _LATELY = timedelta(weeks=4)  # whose documents say how many come a week
 
@@ -132,6 +146,8 @@ class Certifications(Recorded):
         Determines which audits were drawn for a second reading.
     lease_clock : callable
         The clock that all servers share; it determines when jobs are due.
+    loader : ModelLoader
+        Loads models that do not serve.
     schedule : Schedule
         When to try automatically.
     reading_time : timedelta
@@ -142,6 +158,7 @@ class Certifications(Recorded):
 
     lottery: Lottery
     lease_clock: Clock
+    loader: ModelLoader
     schedule: Schedule = SCHEDULE
     reading_time: timedelta = READING_TIME
     run_length: float = RUN_LENGTH
@@ -188,26 +205,50 @@ class Certifications(Recorded):
         )
         return plan_audits(wanted, policy, arrivals, self.run_length, self.schedule)
 
-    def request(self, caller: Caller, *, request_id: str | None = None) -> Job:
-        """Queue a certification job; return the unfinished one if there is one."""
+    def request(
+        self,
+        caller: Caller,
+        candidate: Candidate | None = None,
+        *,
+        request_id: str | None = None,
+    ) -> Job:
+        """Queue a certification job; return the unfinished one if there is one.
+
+        Raises `ModelNotFound` if the model does not exist; `InvalidRequest` if nothing says which
+        documents it was not trained on.
+
+        ``candidate``: By default, what serves.
+        """
         caller.require(Permission.ADMINISTER)
         now = self.lease_clock()
+        stated = {} if candidate is None else vars(candidate)
+        key = CERTIFICATION if candidate is None else f"{CERTIFICATION}/{candidate.model_id}"
         job = Job(
             id=self.new_id(),
             kind=CERTIFICATION,
-            key=CERTIFICATION,
+            key=key,
             due_at=now,
             created_at=now,
             owner_id=caller.id,
-            payload={"requested_by": caller.id},
+            payload={"requested_by": caller.id, **stated},
         )
         with self.begin() as transaction:
+            if candidate is not None:
+                candidate.since(known_model(transaction, candidate.model_id))
             if not transaction.jobs.enqueue(job):
-                # The key allows one unfinished job of this kind, so it is the newest.
-                wanted = JobFilter(kind=CERTIFICATION)
-                (running,) = transaction.jobs.page(wanted, after=None, limit=1).items
+                running = transaction.jobs.unfinished(key)
+                if running is None:
+                    raise InvalidRequest("The previous job has just ended; try again.")
                 return running
-            self._note(transaction, caller, "job.requested", job.id, request_id, kind=CERTIFICATION)
+            self._note(
+                transaction,
+                caller,
+                "job.requested",
+                job.id,
+                request_id,
+                kind=CERTIFICATION,
+                **stated,
+            )
             transaction.commit()
         return job
 
@@ -226,6 +267,55 @@ class Certifications(Recorded):
             predicted = _predicted(transaction, question)
         return self._store(
             Attempt(self.new_id(), question, _answer(question, predicted)),
+            requested_by,
+        )
+
+    def certify_model(
+        self, candidate: Candidate, report: Progress, requested_by: str = SYSTEM.id
+    ) -> Certification:
+        """Store and return an attempt for a model that may not serve, on audits of others.
+
+        It scores the kept documents that were drawn to certify, or would have been had they not
+        been held back, and some that were not. Nothing comes into force while another model serves.
+
+        Raises
+        ------
+        ModelNotFound, ModelDamaged
+            If the model does not exist, or does not load.
+        InvalidRequest
+            If nothing says which documents it was not trained on.
+        StaleVersion
+            If the policy has changed in the meantime; try again.
+        """
+        report(0.0, "loading the model")
+        with self.begin(read_only=True) as transaction:
+            model = known_model(transaction, candidate.model_id)
+        since, loaded = candidate.since(model), self.loader.load(model)
+        scorer = Scorer(model.version, loaded.calibrator_version)
+        with self.begin(read_only=True) as transaction:
+            waiting = _to_score(transaction, scorer, since)
+        for start in range(0, len(waiting), BLOCK):
+            report(start / len(waiting), f"{start} of {len(waiting)} documents")
+            with self.begin(read_only=True) as transaction:
+                stored = transaction.certifications.documents(waiting[start : start + BLOCK])
+            scores = [
+                Score(one.id, scorer, scored.labels, scored.confidence, self.now())
+                for one, scored in scored_again(loaded, stored)
+                if not scored.out_of_domain  # it would never send these
+            ]
+            with self.begin() as transaction:
+                transaction.certifications.add_scores(scores)
+                transaction.commit()
+        with self.begin(read_only=True) as transaction:
+            question = self._question(transaction, scorer)
+            predicted = _predicted(transaction, question)
+            before = transaction.certifications.newest(scorer)
+        said: dict[str, object] = {} if since is None else {"documents_since": since.isoformat()}
+        # An earlier statement let documents count that still do.
+        if since is None or (before and before.evidence.get("trained_on_audits") is False):
+            said = {"trained_on_audits": False}
+        return self._store(
+            Attempt(self.new_id(), question, {**_answer(question, predicted), **said}),
             requested_by,
         )
 
@@ -335,7 +425,8 @@ class Certifications(Recorded):
 
     def _question(self, transaction: Transaction, scorer: Scorer) -> _Question:
         policy = transaction.policies.current()
-        every = transaction.certifications.audited(scorer)
+        store = transaction.certifications
+        every = sorted([*store.audited(scorer), *store.held_back(scorer)], key=lambda one: one.id)
         alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
         found = self._reread(
             transaction, [one for one in every if alarm is None or one.id > alarm.id]
@@ -374,7 +465,8 @@ class Certifications(Recorded):
         with self.begin() as transaction:
             transaction.policies.lock()
             made = self._add(transaction, attempt, requested_by)
-            if made.threshold is not None:
+            serves = transaction.certifications.serving() == made.scorer
+            if made.threshold is not None and serves:
                 adopt(transaction, made.scorer, version=self.new_id(), now=made.created_at)
             transaction.commit()
         return made
@@ -476,6 +568,22 @@ def last_attempt(
     return newest if same else None
 
 
+def _to_score(transaction: Transaction, scorer: Scorer, since: datetime | None) -> list[str]:
+    """Return the ids of documents to score: evidence, oldest first, then others."""
+    proving, others = transaction.certifications.of_others(
+        scorer, since=since, limit=MOST_UNAUDITED
+    )
+    versions = sorted({one.policy_version for one in proving})
+    policies = {version: transaction.policies.get(version) for version in versions}
+    wanted = [
+        one
+        for one in proving
+        if not one.held_back
+        or one.draw < policies[one.policy_version].certification_rate(one.scorer)
+    ]
+    return [one.id for one in (*wanted, *others)]
+
+
 def _predicted(transaction: Transaction, question: _Question) -> list[float]:
     """Return confidences of unaudited predictions; there are many, so read them last."""
     return transaction.certifications.unaudited(question.scorer, limit=MOST_CONFIDENCES)
@@ -515,6 +623,8 @@ def _answer(question: _Question, predicted: Sequence[float]) -> Mapping[str, obj
         "n_drawn": gathered.drawn,
         "unfinished": gathered.unfinished,
         "undecided": gathered.undecided,
+        "other_models": gathered.other,
+        "held_back": gathered.held_back,
         "errors_missed": gathered.missed,
         "errors_known": gathered.known_wrong,
     }

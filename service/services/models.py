@@ -6,11 +6,14 @@ from typing import BinaryIO, cast
 
 from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.certification import Scorer
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally, compared
 from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
+from setwise.service.domain.recalibration import calibrator_version
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.audit_trail import Recorded
+from setwise.service.services.policy import adopt
 from setwise.service.services.ports import ArtifactStore, ModelLoader, Predictor, Progress
 from setwise.service.services.predictions import disclose
 from setwise.service.stores.database import Clock
@@ -80,12 +83,14 @@ class Models(Recorded):
         """
         caller.require(Permission.ADMINISTER)
         with self.begin(read_only=True) as transaction:
-            model = _known(transaction, model_id)
+            model = known_model(transaction, model_id)
         self.loader.load(model)
         return model
 
     def activate(self, caller: Caller, model_id: str) -> ModelVersion:
         """Activate a model; other processes follow within seconds.
+
+        If a certificate of this model fits the policy, it comes into force.
 
         Raises `ModelNotFound` if the model does not exist; `ModelDamaged` if it does not load here;
         nothing changes then.
@@ -97,7 +102,8 @@ class Models(Recorded):
 
     def _activate(self, caller: Caller, model_id: str, *, leaving: str | None) -> ModelVersion:
         with self.begin() as transaction:
-            model, before = _known(transaction, model_id), transaction.models.active()
+            transaction.policies.lock()
+            model, before = known_model(transaction, model_id), transaction.models.active()
             if leaving is not None:
                 _check_leaving(before, leaving)
             if model.active:
@@ -111,6 +117,9 @@ class Models(Recorded):
                 version=model.version,
                 replaced=before.id if before else None,
             )
+            learnt = transaction.calibrations.active(model.id)
+            scorer = Scorer(model.version, calibrator_version(model, learnt))
+            adopt(transaction, scorer, version=self.new_id(), now=self.now())
         return replace(model, active=True)
 
     def roll_back(self, caller: Caller, leaving: str | None) -> ModelVersion:
@@ -145,7 +154,7 @@ class Models(Recorded):
         """
         model = self.verify(caller, model_id)
         with self.begin() as transaction:
-            if _known(transaction, model.id).active:
+            if known_model(transaction, model.id).active:
                 raise errors.ShadowTaken(
                     "This model already serves, so it cannot be its own shadow."
                 )
@@ -180,7 +189,7 @@ class Models(Recorded):
         caller.require(Permission.INSPECT)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
-            model = _known(transaction, model_id)
+            model = known_model(transaction, model_id)
             shadow = transaction.comparisons.shadow()
             differing = transaction.comparisons.differing(
                 model.id, routes_only=routes_only, after=after, limit=limit
@@ -200,7 +209,7 @@ class Models(Recorded):
         """Return a candidate's counts."""
         caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
-            return transaction.comparisons.tally(_known(transaction, model_id).id)
+            return transaction.comparisons.tally(known_model(transaction, model_id).id)
 
     def submit_compare(self, caller: Caller, model_id: str, documents: int) -> Job:
         """Queue a job that compares recent documents, or return the unfinished one."""
@@ -210,7 +219,7 @@ class Models(Recorded):
             raise errors.InvalidRequest("That many documents cannot be compared.", [fault])
         now = self.lease_clock()
         with self.begin() as transaction:
-            model = _known(transaction, model_id)
+            model = known_model(transaction, model_id)
             job = Job(
                 id=self.new_id(),
                 kind=COMPARE,
@@ -236,15 +245,14 @@ class Models(Recorded):
         """
         wanted = cast("int", job.payload["documents"])
         with self.begin(read_only=True) as transaction:
-            model = _known(transaction, cast("str", job.payload["model_id"]))
+            model = known_model(transaction, cast("str", job.payload["model_id"]))
         candidate = self.loader.load(model)
         state = dict(job.checkpoint or {"seen": 0, "scored": 0, "after": None})
         while cast("int", state["seen"]) < wanted:
             seen = cast("int", state["seen"])
             progress(seen / wanted, f"{seen} of {wanted} documents")
             page = self._recent(cast("str | None", state["after"]), min(BLOCK, wanted - seen))
-            kept = [one for one in page.items if _has_content(one)]
-            scored = _scored(candidate, kept)
+            scored = scored_again(candidate, page.items)
             self.record(model.id, [one for one, _ in scored], [score for _, score in scored])
             state = {
                 "seen": seen + len(page.items),
@@ -287,10 +295,11 @@ class Models(Recorded):
             return transaction.predictions.page(PredictionFilter(), after=after, limit=limit)
 
 
-def _scored(
-    candidate: Predictor, predictions: Sequence[Prediction]
+def scored_again(
+    candidate: Predictor, stored: Sequence[Prediction]
 ) -> list[tuple[Prediction, ScoredSet]]:
-    """Score documents together, or one by one if one is unreadable."""
+    """Score the documents whose content is kept; leave out those that cannot be scored."""
+    predictions = [one for one in stored if _has_content(one)]
     if not predictions:
         return []
     try:
@@ -298,7 +307,8 @@ def _scored(
     except errors.ServiceError:
         if len(predictions) == 1:
             return []
-        return [pair for one in predictions for pair in _scored(candidate, [one])]
+        # One document is unreadable.
+        return [pair for one in predictions for pair in scored_again(candidate, [one])]
     return list(zip(predictions, scores, strict=True))
 
 
@@ -313,7 +323,8 @@ def _check_leaving(active: ModelVersion | None, leaving: str) -> None:
         )
 
 
-def _known(transaction: Transaction, model_id: str) -> ModelVersion:
+def known_model(transaction: Transaction, model_id: str) -> ModelVersion:
+    """Return a registered model; raises `ModelNotFound`."""
     model = transaction.models.get(model_id)
     if model is None:
         raise errors.ModelNotFound(f"No registered model has the id {model_id!r}.")

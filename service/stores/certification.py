@@ -14,6 +14,7 @@ from setwise.service.domain.certification import (
     Certification,
     Score,
     Scorer,
+    Unscored,
 )
 from setwise.service.domain.predictions import Prediction, Reason
 from setwise.service.domain.recalibration import calibrator_version
@@ -127,6 +128,58 @@ class CertificationStore:
             for row in self._connection.execute(query.order_by(column.id.desc())).mappings()
         ]
 
+    def of_others(
+        self, scorer: Scorer, *, since: datetime | None, limit: int
+    ) -> tuple[list[Unscored], list[Unscored]]:
+        """Return what other models answered and a scorer has yet to score, if its content is kept.
+
+        These are, oldest first, documents that were drawn to certify or held back from audits and,
+        newest first, the newest of the others. After ``since`` means that no copy came before.
+        """
+        column, earlier = predictions.c, predictions.alias()
+        scored = select(other_scores.c.prediction_id).where(_scored_by(scorer))
+        query = select(
+            column.id,
+            column.draw,
+            column.policy_version,
+            column.model_version,
+            column.calibrator_version,
+            (~_SENDABLE).label("held_back"),
+            _PROVES.label("proves"),
+        ).where(
+            column.model_version != scorer.model_version,
+            column.purged_at.is_(None),
+            column.draw.is_not(None),
+            column.id.not_in(scored),
+        )
+        if since is not None:
+            same_name = select(earlier.c.id).where(
+                earlier.c.created_at < since,
+                earlier.c.client_id == column.client_id,
+                earlier.c.document_id == column.document_id,
+            )
+            query = query.where(column.created_at >= since, ~same_name.exists())
+        held_back = and_(~_SENDABLE, column.draw < MOST_PROVING)
+        evidence = query.where(or_(_PROVES, held_back)).order_by(column.id)
+        recent = query.where(_SENDABLE, ~_PROVES).order_by(column.id.desc()).limit(limit)
+        proving, others = (
+            [
+                Unscored(row.id, row.draw, row.policy_version, Scorer(*row[3:5]), *row[5:])
+                for row in self._connection.execute(each)
+            ]
+            for each in (evidence, recent)
+        )
+        if since is None:
+            return proving, others
+        highest = max((one.draw for one in proving), default=0.0)
+        copied = select(column.draw).where(column.created_at < since, column.draw <= highest)
+        before = set(self._connection.execute(copied).scalars())
+        return [one for one in proving if one.draw not in before], others
+
+    def documents(self, ids: Sequence[str]) -> list[Prediction]:
+        query = select(predictions).where(predictions.c.id.in_(ids)).order_by(predictions.c.id)
+        return [to_prediction(row) for row in self._connection.execute(query).mappings()]
+
     def add_scores(self, scores: Sequence[Score]) -> None:
         """Store what a scorer says; what is stored already stays."""
         if not scores:
@@ -148,7 +201,22 @@ class CertificationStore:
 
     def audited(self, scorer: Scorer) -> list[AuditedPrediction]:
         """Return the certification audits that a scorer answered or scored, oldest first."""
-        column, chosen = predictions.c, audits_of(scorer)
+        return self._audited(scorer, audits_of(scorer), held_back=False)
+
+    def held_back(self, scorer: Scorer) -> list[AuditedPrediction]:
+        """Return what a scorer scored and another one held back from audits, oldest first."""
+        scored = select(other_scores.c.prediction_id).where(_scored_by(scorer))
+        chosen = and_(
+            ~_SENDABLE,
+            predictions.c.model_version != scorer.model_version,
+            predictions.c.id.in_(scored),
+        )
+        return self._audited(scorer, chosen, held_back=True)
+
+    def _audited(
+        self, scorer: Scorer, chosen: ColumnElement[bool], *, held_back: bool
+    ) -> list[AuditedPrediction]:
+        column = predictions.c
         said = select(annotations).join(predictions, column.id == annotations.c.prediction_id)
         given = defaultdict(list)
         for row in self._connection.execute(
@@ -164,6 +232,7 @@ class CertificationStore:
                 func.coalesce(other_scores.c.confidence, column.confidence).label("confidence"),
                 column.draw,
                 column.policy_version,
+                column.model_version,
                 column.created_at,
                 column.metadata,
                 column.purged_at,
@@ -188,6 +257,8 @@ class CertificationStore:
                 labels=tuple(row["first"]["labels"] if row["labels"] is None else row["labels"]),
                 annotations=tuple(given[row["id"]]),
                 metadata=row["metadata"] if row["purged_at"] is None else None,
+                own=row["model_version"] == scorer.model_version,
+                held_back=held_back,
             )
             for row in rows
         ]

@@ -1,11 +1,13 @@
 """Certificates over HTTP."""
 
+from dataclasses import replace
+
 import pytest
 
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.policy import ThresholdMode
 from tests.edge import Service, assert_problem
-from tests.samples import ADMIN, CLIENT, change
+from tests.samples import ADMIN, CLIENT, change, model
 
 
 def test_a_certification_runs_as_a_job_and_is_read_by_leads(service: Service) -> None:
@@ -16,6 +18,43 @@ def test_a_certification_runs_as_a_job_and_is_read_by_leads(service: Service) ->
     assert asked.headers["location"] == f"/v1/jobs/{job['id']}"
     again = service.post("/v1/admin/certifications", by="admin")
     assert again.json()["id"] == job["id"]
+
+
+def test_a_model_that_does_not_serve_is_certified_by_a_job_of_its_own(service: Service) -> None:
+    (known,) = added(service, {"created_at": "2026-01-02T03:04:05+00:00"})
+    plain = service.post("/v1/admin/certifications", by="admin").json()
+    body = {"model_id": known, "trained_on_audits": True}
+    asked = service.post("/v1/admin/certifications", by="admin", json=body)
+    assert asked.status_code == 202
+    assert asked.json()["id"] != plain["id"]
+    again = service.post("/v1/admin/certifications", by="admin", json={"model_id": known})
+    assert again.json()["id"] == asked.json()["id"]
+    for by in ("lead", "client"):
+        refused = service.post("/v1/admin/certifications", by=by, json=body)
+        assert_problem(refused, 403, "forbidden")
+
+
+def test_what_a_model_may_have_learnt_from_has_to_be_stated(service: Service) -> None:
+    (unknown,) = added(service, {})
+    body = {"model_id": unknown}
+    refused = service.post("/v1/admin/certifications", by="admin", json=body)
+    assert_problem(refused, 422, "invalid-request", "/trained_on_audits")
+    body |= {"trained_on_audits": False}
+    assert service.post("/v1/admin/certifications", by="admin", json=body).status_code == 202
+    missing = service.post("/v1/admin/certifications", by="admin", json={"model_id": CLIENT.id})
+    assert_problem(missing, 404, "model-not-found")
+
+
+def added(service: Service, *summaries: dict[str, object]) -> list[str]:
+    """Register models; return their ids."""
+    models = [
+        replace(model(f"sha256:{place}"), summary=found) for place, found in enumerate(summaries)
+    ]
+    with service.database() as transaction:
+        for one in models:
+            transaction.models.add(one)
+        transaction.commit()
+    return [one.id for one in models]
 
 
 def test_a_refusal_says_what_lacks(service: Service) -> None:

@@ -44,6 +44,8 @@ COUNTS = {
     "n_predictions": "Predictions that define the thresholds",
     "unfinished": "Of these, unfinished for too long, so counted as wrong",
     "undecided": "Of these, contradictions that no lead has decided, so counted as wrong",
+    "other_models": "Of these, documents that another model answered",
+    "held_back": "Of these, held back from audits then, so counted as wrong",
     "errors_known": "Errors among audits read again",
     "errors_missed": "Of these, missed by the auditor",
     "reread_rate": "Share of audits read again",
@@ -77,6 +79,14 @@ def _excluded(evidence: Mapping[str, object]) -> list[tuple[str, object]]:
     found = evidence.get("excluded")
     left_out = found.items() if isinstance(found, Mapping) else ()
     return [("Excluded", f"{n}: {reason}") for reason, n in left_out if n]
+
+
+def _stated(made: Certification) -> list[tuple[str, object]]:
+    """Return which documents counted of those that other models answered."""
+    if made.evidence.get("trained_on_audits") is False:
+        return [("Trained on audits", "no, as an administrator states")]
+    since = made.evidence.get("documents_since")
+    return [("Documents of other models", f"from {since} on")] if since else []
 
 
 def _steps(evidence: Mapping[str, object]) -> list[Mapping[str, object]]:
@@ -188,6 +198,7 @@ def _certification(call: Call) -> ui.View:
         ("Model", ui.code(made.scorer.model_version)),
         ("Calibrator", ui.code(made.scorer.calibrator_version)),
         ("Policy", ui.code(made.policy_version)),
+        *_stated(made),
     )
     return ui.View(
         heading,

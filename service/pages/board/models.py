@@ -8,7 +8,7 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from setwise.service.domain.errors import ModelNotFound
-from setwise.service.domain.models import Comparison, ModelVersion, Tally
+from setwise.service.domain.models import Candidate, Comparison, ModelVersion, Tally
 from setwise.service.domain.predictions import Prediction
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, State
@@ -40,6 +40,20 @@ class Compared(BaseModel):
     ]
 
 
+class Certified(BaseModel):
+    """The form that certifies a model before it serves."""
+
+    untrained: Annotated[
+        bool,
+        Input(
+            "It was trained on none of the audits",
+            "Otherwise only documents that arrived after the model was made count.",
+            widget="tick",
+            pointers=("/trained_on_audits",),
+        ),
+    ] = False
+
+
 class Shadow(BaseModel):
     """The form that starts or stops a shadow run."""
 
@@ -48,6 +62,12 @@ class Shadow(BaseModel):
 
 def _compare(call: Call, form: Compared) -> str:
     job = call.services.models.submit_compare(call.caller, call.id, form.documents)
+    return f"{JOBS}/{job.id}"
+
+
+def _certify(call: Call, form: Certified) -> str:
+    candidate = Candidate(call.id, trained_on_audits=not form.untrained)
+    job = call.services.certification.request(call.caller, candidate, request_id=call.request_id)
     return f"{JOBS}/{job.id}"
 
 
@@ -88,8 +108,9 @@ def _activate_question(call: Call) -> ui.Question:
             else "From then on it decides every document.",
             flips(tally),
             (
-                "A certified threshold holds for the model it was proved for: until audits prove "
-                "one for this model, it sends nothing unless the threshold is fixed."
+                "A certified threshold holds for the model it was proved for. One that is proved "
+                "for this model and fits the policy comes into force; without one nothing will be "
+                "sent, unless the threshold is fixed."
             ),
             "No request is dropped, and you can roll back.",
         ),
@@ -137,6 +158,13 @@ VERIFY = Action(
 )
 COMPARE = Action(
     f"{_ONE}/compare", _compare, Compared, heading="Compare on recent documents", label="Compare"
+)
+CERTIFY = Action(
+    f"{_ONE}/certify",
+    _certify,
+    Certified,
+    heading="Certify on the audits of other models",
+    label="Certify",
 )
 SHADOW = Action(
     f"{_ONE}/shadow",
@@ -231,6 +259,7 @@ def _model(call: Call) -> ui.View:
             ui.heading("Compared with the active model"),
             *_comparison(report),
             call.form(COMPARE, documents="1000"),
+            call.form(CERTIFY),
             *(_differences(call, report, routes_only=routes_only) if report.tally.compared else ()),
         ]
     return ui.View(f"Model {short(model.version)}", parts, badge=state)
@@ -332,5 +361,5 @@ PAGES = (
         meaning="Which model is active, and how others compare.",
         state=_state,
     ),
-    BoardPage(_ONE, _model, (ACTIVATE, VERIFY, COMPARE, SHADOW), section=MODELS),
+    BoardPage(_ONE, _model, (ACTIVATE, VERIFY, COMPARE, CERTIFY, SHADOW), section=MODELS),
 )
