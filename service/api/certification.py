@@ -127,21 +127,26 @@ _PLAN: Example = {
 
 
 class CertifyBody(RequestBody):
-    """The model to certify; by default, the one that serves."""
+    """What to certify."""
 
     examples = ({"model_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77", "trained_on_audits": False},)
 
-    model_id: str
+    model_id: str | None = Field(None, description="By default what serves.")
     trained_on_audits: bool = Field(
         True,
-        description="State `false` if the model was trained on none of the audits. By default only "
-        "documents that arrived after its artifact was made count; if the artifact does not say "
-        "when that was, the statement is required.",
+        description="State `false` if the model with this id was trained on none of the audits. By "
+        "default only documents that arrived after its artifact was made count; if the artifact "
+        "does not say when that was, the statement is required.",
     )
 
-    def as_candidate(self) -> Candidate:
-        """Return the model for the service."""
+    def as_candidate(self) -> Candidate | None:
+        """Return the model for the service; None for what serves."""
+        if self.model_id is None:
+            return None
         return Candidate(self.model_id, self.trained_on_audits)
+
+
+_SERVING = CertifyBody()
 
 
 class BinIn(RequestBody):
@@ -343,18 +348,17 @@ def request_certification(
     caller: CallerOf,
     services: ServicesOf,
     request_id: RequestId,
-    body: CertifyBody | None = None,
+    body: CertifyBody = _SERVING,
 ) -> Response:
     """Queue a job that finds the lowest threshold that audits prove.
 
     If the policy's mode is `certified`, a proved threshold is in force at once. One certification
     runs at a time; while it runs, this returns its job.
 
-    With a body it certifies a registered model on the kept documents of earlier audits, while
+    With a `model_id` it certifies a registered model on the kept documents of earlier audits, while
     another one serves. What is proved comes into force when you activate that model.
     """
-    candidate = None if body is None else body.as_candidate()
-    job = services.certification.request(caller, candidate, request_id=request_id)
+    job = services.certification.request(caller, body.as_candidate(), request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
 
 
