@@ -71,7 +71,9 @@ class Model(Mirror):
     id: str
     version: str = Field(description="Digest of its content; predictions carry it.")
     active: bool = Field(description="This model serves.")
-    summary: dict[str, JsonValue] = Field(description="Method, size and validation metrics.")
+    summary: dict[str, JsonValue] = Field(
+        description="When it was made, method, size and validation metrics."
+    )
     created_at: datetime
 
 
