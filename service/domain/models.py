@@ -57,10 +57,10 @@ class Candidate:
             return None
         found = model.made_at
         if found is None:
-            detail = "must be false for this model, if it was not trained on any audit"
+            detail = "has to be stated: the artifact does not say when it was made"
             raise InvalidRequest(
                 "The artifact does not say when it was made, so nothing shows which documents it "
-                "was trained on.",
+                "was trained on. If no audit taught the model, state so.",
                 [FieldFault("/trained_on_audits", detail)],
             )
         return found

@@ -185,6 +185,26 @@ def test_jobs_are_filtered_and_paged(service: Service, admin: Browser) -> None:
     assert admin.get("/board/jobs?after=nonsense").status_code == 422
 
 
+# Models
+
+
+def test_a_model_that_does_not_serve_is_certified_from_its_page(
+    service: Service, admin: Browser
+) -> None:
+    known = model("sha256:new")
+    with service.database() as transaction:
+        transaction.models.add(known)
+    here = f"/board/models/{known.id}"
+    assert "It was trained on none of the audits" in admin.get(here).text
+    unstated = send(admin, f"{here}/certify")
+    assert unstated.status_code == 422
+    assert "does not say when it was made" in unstated.text
+    asked = send(admin, f"{here}/certify", untrained="yes")
+    assert asked.status_code == 303
+    queued = service.services.jobs.get(SYSTEM, asked.headers["location"].rpartition("/")[2])
+    assert (queued.kind, queued.payload["trained_on_audits"]) == ("certification", False)
+
+
 # Calibrators
 
 
