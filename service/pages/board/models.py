@@ -49,7 +49,6 @@ class Certified(BaseModel):
             "It was trained on none of the audits",
             "Otherwise only documents that arrived after the model was made count.",
             widget="tick",
-            pointers=("/trained_on_audits",),
         ),
     ] = False
 
