@@ -84,7 +84,7 @@ def _plan(call: Call) -> ui.View:
         (asked, *wrong, *(_parts(found) if found else ())),
         lead="How many audits prove a threshold and find a drop soon enough, and what they cost.",
         terms=("certified", "audit", "risk"),
-        status=HTTPStatus.OK if found else HTTPStatus.UNPROCESSABLE_ENTITY,
+        status=HTTPStatus.OK if found or not call.query else HTTPStatus.UNPROCESSABLE_ENTITY,
     )
 
 

@@ -41,3 +41,12 @@ def test_a_fault_stands_at_its_field(lead: Browser) -> None:
 
 def test_the_way_to_the_plan_starts_at_the_certifications(lead: Browser) -> None:
     assert f'href="{PLAN}"' in lead.get("/board/certifications").text
+
+
+def test_before_the_first_prediction_the_page_says_what_is_missing(service: Service) -> None:
+    service.person("ann", Role.LEAD)
+    browser = Browser(service)
+    browser.sign_in()
+    shown = browser.get(PLAN)
+    assert shown.status_code == 200
+    assert "nothing has been predicted yet" in shown.text
