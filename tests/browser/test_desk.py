@@ -16,6 +16,7 @@ from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, 
 from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Faults, assert_accessible
 from tests.building import predict_one
+from tests.samples import CLIENT
 
 PATIENCE_S = 60.0
 TEXTS = ("storm and rain again", "a goal after the storm", "bond and coupon today", "rain")
@@ -71,7 +72,7 @@ def desk(sign_in: Callable[..., Page], arrived: list[str]) -> Page:
 
 def come_in(site: Site, document: Document) -> str:
     """Let a document come in; returns the id of its task."""
-    made = predict_one(site.services.predictions, site.caller("admin"), document)
+    made = predict_one(site.services.predictions, CLIENT, document)
     with site.services.reviews.begin(read_only=True) as transaction:
         waiting = transaction.reviews.page(
             state=ReviewState.WAITING, reason=None, after=None, limit=200

@@ -239,7 +239,7 @@ CHANGED_SINCE = [
     ("routing_policies", name)
     for name in (
         "confidence_floor", "certification_rate", "training_rate", "overlap_rate",
-        "gold_reread_rate",
+        "gold_reread_rate", "ramp_up_rate",
     )
 ] + [
     ("predictions", "draw"), ("predictions", "inclusion_probability"),
