@@ -55,7 +55,7 @@ _DIFFERENCE: Example = {
 }
 
 
-class Model(Mirror):
+class ModelVersion(Mirror):
     """A registered model."""
 
     examples = (
@@ -77,7 +77,7 @@ class Model(Mirror):
     created_at: datetime
 
 
-class ModelPage(WhollyListed[Model]):
+class ModelPage(WhollyListed[ModelVersion]):
     """Every registered model, newest first."""
 
 
@@ -195,7 +195,7 @@ class Verified(AnswerBody):
 
     id: str
     version: str
-    sound: Literal[True]
+    sound: bool = Field(description="Always true: a model that is not sound gets a problem.")
 
 
 class Shadowing(Mirror):
@@ -210,7 +210,7 @@ class Shadowing(Mirror):
 @uploads.post(
     ARCHIVES,
     status_code=201,
-    response_model=Model,
+    response_model=ModelVersion,
     response_description="The registered model; it does not serve yet.",
     responses=documented(
         UNSUPPORTED_MEDIA_TYPE,
@@ -247,18 +247,18 @@ async def add_model(request: Request, caller: CallerOf, edge: EdgeOf) -> Respons
             await run_in_threadpool(file.write, chunk)
         file.seek(0)
         model = await run_in_threadpool(services.models.add, caller, file)
-    return answer(Model.of(model), status=201)
+    return answer(ModelVersion.of(model), status=201)
 
 
 @router.get("", response_model=ModelPage)
 def list_models(caller: CallerOf, services: ServicesOf) -> Response:
     """List the registered models, newest first, all in one page."""
-    return listed_wholly(map(Model.of, services.models.page(caller)))
+    return listed_wholly(map(ModelVersion.of, services.models.page(caller)))
 
 
 @router.post(
     "/{model_id}/activate",
-    response_model=Model,
+    response_model=ModelVersion,
     responses=documented(*_ONE_MODEL, errors.ModelDamaged),
 )
 def activate_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
@@ -268,12 +268,12 @@ def activate_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Res
     processes within seconds; no request is dropped. If it does not load, the present model keeps
     serving.
     """
-    return answer(Model.of(services.models.activate(caller, model_id)))
+    return answer(ModelVersion.of(services.models.activate(caller, model_id)))
 
 
 @router.post(
     "/rollback",
-    response_model=Model,
+    response_model=ModelVersion,
     responses=documented(
         errors.NothingToRollBack, errors.ModelDamaged, errors.StaleVersion, errors.VersionRequired
     ),
@@ -294,7 +294,7 @@ def roll_back_model(
     If another model serves, nothing happens: a repeated request cannot undo the first.
     """
     model = services.models.roll_back(caller, version_in(if_match))
-    return answer(Model.of(model))
+    return answer(ModelVersion.of(model))
 
 
 @router.post(

@@ -151,6 +151,15 @@ def test_no_two_schemas_share_a_name() -> None:
     assert [name for name in DOCUMENT["components"]["schemas"] if "__" in name] == []
 
 
+def test_no_schema_stops_the_compiler_of_a_generated_client() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    # Generators keep their own code below these names.
+    assert {"Api", "Client", "Model", "Models"}.isdisjoint(schemas)
+    # An enumeration whose members are booleans is no enumeration in C# and Java.
+    constants = [part["const"] for part in _parts(schemas) if "const" in part]
+    assert not [value for value in constants if isinstance(value, bool)]
+
+
 def test_operation_ids_are_unique() -> None:
     ids = [
         operation["operationId"] for ops in DOCUMENT["paths"].values() for operation in ops.values()
