@@ -100,7 +100,7 @@ class Schedule:
         n_audits : int
             Audits so far.
         attempt : int
-            Place of the next attempt among those for the model.
+            Place of the next attempt among those for the model since the last drift alarm.
         """
         if before is None:
             return max(0, self.first(policy, attempt) - n_audits)
@@ -114,11 +114,16 @@ SCHEDULE = Schedule()
 
 @dataclass(frozen=True)
 class _Question:
-    """The target to prove, and the audits to prove it from."""
+    """The target to prove, and the audits to prove it from.
+
+    ``place``: Among the attempts since the last drift alarm, which share the risk. All evidence
+    since then is new.
+    """
 
     policy: RoutingPolicy
     scorer: Scorer
     attempt: int
+    place: int
     gathered: Gathered
     set_aside: int
 
@@ -138,7 +143,7 @@ class Certifications(Recorded):
 
     All attempts for one model share the policy's risk, with any of its calibrators, because each
     uses the audits of the earlier ones. However many attempts there are, the probability of a wrong
-    certificate stays below it.
+    certificate stays below it. After a drift alarm all evidence is new, so the risk is too.
 
     Attributes
     ----------
@@ -419,7 +424,7 @@ class Certifications(Recorded):
         before = last_attempt(transaction, question.policy, question.scorer)
         # A number that depends on results would choose the moment by them.
         missing = self.schedule.missing(
-            question.policy, before, question.gathered.drawn, attempt=question.attempt
+            question.policy, before, question.gathered.drawn, attempt=question.place
         )
         return missing == 0
 
@@ -428,15 +433,15 @@ class Certifications(Recorded):
         store = transaction.certifications
         every = sorted([*store.audited(scorer), *store.held_back(scorer)], key=lambda one: one.id)
         alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
-        found = self._reread(
-            transaction, [one for one in every if alarm is None or one.id > alarm.id]
-        )
+        since = None if alarm is None else alarm.id
+        found = self._reread(transaction, [one for one in every if since is None or one.id > since])
         versions = {one.policy_version for one in found}
         policies = {version: transaction.policies.get(version) for version in sorted(versions)}
         return _Question(
             policy=policy,
             scorer=scorer,
-            attempt=transaction.certifications.attempts(scorer.model_version) + 1,
+            attempt=store.attempts(scorer.model_version) + 1,
+            place=store.attempts(scorer.model_version, after=since) + 1,
             gathered=gather(
                 found,
                 {version: one.rules for version, one in policies.items()},
@@ -594,7 +599,7 @@ def _answer(question: _Question, predicted: Sequence[float]) -> Mapping[str, obj
     from setwise.models.guarantees.thresholds import certify_adjudicated  # noqa: PLC0415 -- loads slowly
 
     policy, gathered = question.policy, question.gathered
-    risk = risk_of_attempt(policy.risk, question.attempt)
+    risk = risk_of_attempt(policy.risk, question.place)
     # The proof covers only sets above the policy's floor.
     floor = policy.confidence_floor or 0.0
     audits = [audit for audit in gathered.audits if audit.confidence >= floor]

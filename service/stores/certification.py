@@ -82,10 +82,15 @@ class CertificationStore:
         rows = self._connection.execute(query.order_by(certifications.c.attempt.desc())).mappings()
         return [_to_certification(row) for row in rows]
 
-    def attempts(self, model_version: str) -> int:
-        """Count the attempts for a model, with any calibrator: they share the risk."""
+    def attempts(self, model_version: str, *, after: str | None = None) -> int:
+        """Count the attempts for a model, with any calibrator: they share the risk.
+
+        ``after``: Count only attempts with greater ids.
+        """
         # Releases up to 0.1.0 counted by calibrator, so that numbers repeat.
         query = select(func.count()).where(certifications.c.model_version == model_version)
+        if after is not None:
+            query = query.where(certifications.c.id > after)
         return int(self._connection.execute(query).scalar_one())
 
     def serving(self) -> Scorer | None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from setwise.models.guarantees.certificates import risk_of_attempt
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole, Selection
@@ -297,6 +298,8 @@ def test_what_was_proved_before_the_alarm_no_longer_counts(loop: Loop) -> None:
     excluded = found.evidence["excluded"]
     assert isinstance(excluded, dict)
     assert excluded["before the alarm"] > 20
+    assert found.attempt > 1
+    assert found.evidence["risk"] == risk_of_attempt(found.risk, 1), "new evidence, new risk"
 
 
 def test_only_a_new_certificate_and_a_person_start_it_again(loop: Loop) -> None:
