@@ -64,7 +64,7 @@ def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
     if lacking:
         pytest.skip(f"{' and '.join(lacking)} is missing: apt-get install buildah debootstrap")
     if os.geteuid() != 0:
-        pytest.skip("debootstrap takes root")
+        pytest.skip("debootstrap needs root")
     folder = tmp_path_factory.mktemp("buildah")
     made = Buildah(folder)
     base = folder / "base"

@@ -35,7 +35,7 @@ class Progress:
         assert 0 <= progress <= 1
 
     def checkpoint(self, state: object) -> None:
-        raise NotImplementedError
+        raise NotImplementedError  # erasing traces begins again; it keeps no state to resume from
 
 
 class World:
@@ -239,7 +239,11 @@ def test_postgresql_loses_the_bytes_when_its_tables_are_rewritten(
         ).scalar_one()
     engine.dispose()
     if not os.access(folder / "base" / str(oid), os.R_OK):
-        pytest.skip("the server keeps its files elsewhere")
+        message = f"the files of the PostgreSQL server cannot be read in {folder}"
+        # The build server sets it, so that the search of the files never goes missing there.
+        if os.environ.get("SETWISE_REQUIRE_POSTGRES"):
+            pytest.fail(message)
+        pytest.skip(message)
     files = list((folder / "base" / str(oid)).iterdir())
     assert len(files) > 100
     assert not [file for file in files if MARK.encode() in file.read_bytes()]
