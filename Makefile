@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
 MIXTURES := $(VENV)/.mixtures
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
@@ -17,16 +18,22 @@ help:  ## List the targets
 
 setup: $(READY)  ## Make .venv with every locked dependency and the setwise command
 
-# Rebuilt only when the lock or the project file changes, so that later runs need no network.
-$(READY): requirements.lock pyproject.toml
+# Rebuilt only when a lock or the project file changes, so that later runs need no network.
+# What the service runs with comes first, so that the demo need not wait for the tools of developers.
+$(RUNS): docker/requirements.lock docker/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "setwise needs Python 3.11 or newer; point PYTHON at one: make PYTHON=python3.11"; exit 1; }
-	@echo "Installing the locked dependencies into $(VENV) (about a minute the first time)"
+	@echo "Installing what the service needs into $(VENV) (half a minute the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-compile --require-hashes -r docker/requirements.lock -r docker/build.lock
 	@$(PIP) install --no-deps --no-build-isolation -e .
-	@echo "Compiling the learner (about a minute)"
+	@echo "Compiling the learner (about half a minute)"
 	@$(BIN)/python -c 'from setwise.models.compilation import compile_ahead as c; c()'
+	@touch $@
+
+$(READY): $(RUNS) requirements.lock
+	@echo "Installing the tools of developers"
+	@$(PIP) install --no-compile --require-hashes -r requirements.lock
 	@touch $@
 
 # For tests alone: nothing in the demo has mixtures, so it need not wait for them.
@@ -35,7 +42,7 @@ $(MIXTURES): $(READY)
 	@$(BIN)/python -c 'from setwise.models.compilation import compile_ahead as c; c(mixtures=True)'
 	@touch $@
 
-demo: setup  ## Train on generated notes, start the service, fill its queue
+demo: $(RUNS)  ## Train on generated notes, start the service, fill its queue
 	$(BIN)/setwise demo
 
 # Types are checked while tests are collected.
