@@ -228,6 +228,9 @@ def train(
     dataset: Dataset,
     options: TrainingOptions | None = None,
     progress: Progress | None = None,
+    *,
+    folds: NDArray[np.int64] | None = None,
+    sample_weight: NDArray[np.float64] | None = None,
 ) -> SetPredictor:
     """Fit a predictor on labelled documents.
 
@@ -238,6 +241,12 @@ def train(
     options : TrainingOptions, optional
     progress : callable, optional
         Called with the share of the work done, in [0, 1], and the name of the current stage.
+    folds : int64 ndarray of shape (n_documents,), optional
+        Fold of each document in the cross-fitting, at least two different; by default
+        `options.n_folds` at random.
+    sample_weight : float64 ndarray of shape (n_documents,), optional
+        Weights of the documents in binary relevance. Calibrators count each document once, since a
+        confidence is a share of documents.
 
     Returns
     -------
@@ -257,7 +266,9 @@ def train(
     options = options or TrainingOptions()
     report = progress or _silent
     started = time.monotonic()
-    fitted = fit_base(dataset, options, _part(report, 0.0, 0.88))
+    fitted = fit_base(
+        dataset, options, _part(report, 0.0, 0.88), folds=folds, sample_weight=sample_weight
+    )
     report(0.88, "set calibrators")
     chosen = choose_calibrator(fitted.rows, options)
     decider: Decider | None = None
@@ -287,9 +298,16 @@ class FittedBase(NamedTuple):
 
 
 def fit_base(
-    dataset: Dataset, options: TrainingOptions, progress: Progress | None = None
+    dataset: Dataset,
+    options: TrainingOptions,
+    progress: Progress | None = None,
+    *,
+    folds: NDArray[np.int64] | None = None,
+    sample_weight: NDArray[np.float64] | None = None,
 ) -> FittedBase:
     """Fit binary relevance and cross-fit the rows for set calibrators.
+
+    The parameters are those of `train`.
 
     Raises
     ------
@@ -307,13 +325,16 @@ def fit_base(
         l1_ratio=options.l1_ratio,
         n_jobs=options.n_jobs,
         random_state=options.seed,
-    ).fit(X, dataset.Y)
+    ).fit(X, dataset.Y, sample_weight)
     penalised = clone(base).set_params(alpha=base.alpha_)
-    folds = fold_ids(dataset.Y, min(options.n_folds, dataset.n), options.seed)
+    if folds is None:
+        folds = fold_ids(dataset.Y, min(options.n_folds, dataset.n), options.seed)
     extras = affordable_extras(options, *dataset.Y.shape)
     mixture = options.method in MIXTURE_METHODS
     end = 0.5 if mixture else 0.95
-    logits = out_of_fold_logits(penalised, X, dataset.Y, folds, _part(report, 0.4 * end, end))
+    logits = out_of_fold_logits(
+        penalised, X, dataset.Y, folds, _part(report, 0.4 * end, end), sample_weight=sample_weight
+    )
     if mixture:
         report(end, "mixture on all documents")
         proposal = propose_mixture(

@@ -1,5 +1,6 @@
 # The public names. `__init__.py` reads this file and loads each name on first use.
 
+from setwise.models.classifier import SetClassifier as SetClassifier
 from setwise.models.data.datasets import DataError as DataError
 from setwise.models.data.datasets import Dataset as Dataset
 from setwise.models.data.datasets import DataWarning as DataWarning

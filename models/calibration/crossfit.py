@@ -70,6 +70,8 @@ def out_of_fold_logits(
     Y: csr_array,
     folds: NDArray[np.int64],
     progress: Progress | None = None,
+    *,
+    sample_weight: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float32]:
     """Score each fold by a clone of ``base`` fitted on the others.
 
@@ -83,6 +85,7 @@ def out_of_fold_logits(
         At least two different values.
     progress : callable, optional
         Called with the share of folds done and the name of the current stage.
+    sample_weight : float64 ndarray of shape (n_documents,), optional
 
     Returns
     -------
@@ -95,7 +98,8 @@ def out_of_fold_logits(
         if progress is not None:
             progress(done / len(names), f"binary relevance without fold {done + 1}")
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        fitted = clone(base).fit(X[outside], Y[outside])
+        weight = None if sample_weight is None else sample_weight[outside]
+        fitted = clone(base).fit(X[outside], Y[outside], weight)
         for start in range(0, len(inside), _SCORED_AT_ONCE):
             part = inside[start : start + _SCORED_AT_ONCE]
             logits[part] = fitted.decision_function(X[part])

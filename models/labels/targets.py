@@ -1,0 +1,109 @@
+"""Reads what classifiers are asked to predict: label sets, or one class per row."""
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from setwise.models.labels.binary_relevance import as_labels
+
+_COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
+
+
+class Targets(NamedTuple):
+    """Label sets, and the form in which they were given."""
+
+    labels: sp.csr_array  # (n_samples, n_labels) of 0 and 1, uint8
+    classes: NDArray[Any]  # (n_labels,) what each column stands for
+    exclusive: bool  # whether each row had one class instead of a set
+
+
+def read_targets(y: Any, X: Any = None) -> Targets:  # noqa: ANN401  # scikit-learn's array-likes
+    """Return label sets given in any of the usual forms.
+
+    Parameters
+    ----------
+    y : array-like, sparse matrix, data frame or sequence of label lists
+        A 0/1 matrix (n_samples, n_labels); a data frame names its labels by its columns. Or one
+        collection of labels per row, see `label_lists`. Or one class per row, (n_samples,).
+    X : optional
+        If given, must have as many rows.
+
+    Raises
+    ------
+    ValueError
+        If `y` is none of these, or has another number of rows.
+
+    Examples
+    --------
+    >>> read_targets([["b", "a"], [], ["a"]]).labels.toarray().tolist()
+    [[1, 1], [0, 0], [1, 0]]
+    >>> read_targets(["no", "yes", "no"]).classes.tolist()
+    ['no', 'yes']
+    """
+    lists = label_lists(y)
+    if X is not None:
+        check_consistent_length(X, y if lists is None else lists)
+    if lists is not None:
+        classes = np.array(sorted(set(chain.from_iterable(lists))), dtype=object)
+        return Targets(in_columns(lists, classes), classes, exclusive=False)
+    if not sp.issparse(y):
+        array = np.asarray(y)
+        if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1 and not _is_binary(array)):
+            return _one_hot(array)
+        if array.dtype.kind not in "biuf":
+            raise ValueError("y must be a matrix of 0 and 1, label lists or one class per row")
+    labels = as_labels(y)
+    names = getattr(y, "columns", None)
+    return Targets(
+        labels, np.arange(labels.shape[1]) if names is None else np.asarray(names), False
+    )
+
+
+def label_lists(y: Any) -> list[list[str]] | None:  # noqa: ANN401  # as above
+    """Return the labels of each row if `y` is a sequence of label collections.
+
+    Labels are strings; rows may be lists, tuples, sets or arrays, and may be empty. Rows of
+    numbers are a matrix.
+    """
+    if sp.issparse(y) or getattr(y, "ndim", 1) != 1 or not isinstance(y, Iterable):
+        return None
+    rows = list(y)
+    if not rows or not all(isinstance(row, _COLLECTIONS) for row in rows):
+        return None
+    kinds = {type(label) for label in chain.from_iterable(rows)}
+    if not any(issubclass(kind, str) for kind in kinds):
+        return None
+    if not all(issubclass(kind, str) for kind in kinds):
+        raise ValueError("a label list holds something other than strings")
+    return [list(map(str, row)) for row in rows]
+
+
+def in_columns(rows: list[list[str]], classes: NDArray[Any]) -> sp.csr_array:
+    """Return label lists as a 0/1 matrix whose columns are `classes`."""
+    column = {name: place for place, name in enumerate(classes)}
+    numbers = [sorted({column[label] for label in row}) for row in rows]
+    indptr = np.cumsum([0, *map(len, numbers)], dtype=np.int32)
+    indices = np.fromiter(chain.from_iterable(numbers), np.int32, int(indptr[-1]))
+    shape = (len(rows), len(classes))
+    return sp.csr_array((np.ones(len(indices), np.uint8), indices, indptr), shape=shape)
+
+
+def _is_binary(column: NDArray[Any]) -> bool:
+    return column.dtype.kind in "biuf" and bool(np.isin(column, (0, 1)).all())
+
+
+def _one_hot(y: NDArray[Any]) -> Targets:
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    classes, number = np.unique(y, return_inverse=True)
+    n = len(y)
+    rows = (np.ones(n, np.uint8), number.astype(np.int32), np.arange(n + 1, dtype=np.int32))
+    return Targets(sp.csr_array(rows, shape=(n, len(classes))), classes, exclusive=True)

@@ -1,0 +1,178 @@
+"""``SetClassifier`` as scikit-learn's users use one."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import setwise
+from setwise.models.classifier import SetClassifier, group_folds
+from tests.trained import documents
+
+MADE = documents(160, seed=5)
+TEXTS = [str(document["text"]) for document in MADE]
+LISTS = [list(document["labels"]) for document in MADE]  # type: ignore[call-overload]
+
+
+def tiny(**parameters: object) -> SetClassifier:
+    settings = {
+        "preset": "paper",
+        "n_folds": 2,
+        "n_candidates": 3,
+        "calibrator": "isotonic",
+        "n_jobs": 1,
+    }
+    return SetClassifier(**{**settings, **parameters})
+
+
+@pytest.fixture(scope="module")
+def fitted() -> SetClassifier:
+    return tiny().fit(TEXTS, LISTS)
+
+
+@pytest.fixture(scope="module")
+def words() -> sp.csr_matrix:
+    return CountVectorizer().fit_transform(TEXTS)
+
+
+def test_texts_with_label_lists_give_sets_confidences_and_marginals(fitted) -> None:
+    new = ["judge verdict appeal", "orbit rocket gale hail"]
+    assert fitted.predict_set(new) == [("court",), ("space", "storm")]
+    matrix = fitted.predict(new)
+    assert matrix.tolist() == [[1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1]]
+    np.testing.assert_array_equal(fitted.predict_proba(new) > 0.5, matrix == 1)
+    assert fitted.predict_confidence(new).shape == (2,)
+    assert fitted.classes_.tolist() == ["court", "finance", "harvest", "music", "space", "storm"]
+
+
+def test_matrices_and_label_lists_give_the_same_model(fitted, words) -> None:
+    Y = MultiLabelBinarizer().fit_transform(LISTS)
+    lists, dense, sparse = (
+        tiny().fit(words, y).predict_proba(words) for y in (LISTS, Y, sp.csr_matrix(Y))
+    )
+    np.testing.assert_array_equal(lists, dense)
+    np.testing.assert_array_equal(dense, sparse)
+    np.testing.assert_array_equal(tiny().fit(words.toarray(), Y).predict_proba(words), dense)
+    assert fitted.score(TEXTS, LISTS) == fitted.score(TEXTS, Y) > 0.5
+
+
+def test_a_label_that_the_model_lacks_counts_as_a_miss(fitted) -> None:
+    assert fitted.score(TEXTS[:2], [["nowhere"], LISTS[1]]) <= 0.5
+
+
+def test_saves_the_artifact_that_the_service_loads(fitted, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "model")
+    loaded = setwise.load(tmp_path / "model")
+    again = loaded.predict_texts(TEXTS[:9])
+    np.testing.assert_array_equal(again.top_confidence(), fitted.predict_confidence(TEXTS[:9]))
+
+
+def test_is_cloned_pickled_searched_and_put_into_pipelines(fitted) -> None:
+    assert clone(fitted).get_params() == fitted.get_params()
+    for model in (tiny(), fitted):
+        copy = pickle.loads(pickle.dumps(model))
+        assert copy.get_params() == model.get_params()
+    np.testing.assert_array_equal(copy.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
+    pipeline = make_pipeline(CountVectorizer(), tiny())
+    grid = {"setclassifier__calibrator": ["isotonic", "uncalibrated"]}
+    Y = MultiLabelBinarizer().fit_transform(LISTS)
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(TEXTS, Y)
+    assert search.best_score_ > 0.3
+    marginals = cross_val_predict(tiny(), TEXTS, Y, cv=2, method="predict_proba")
+    assert marginals.shape == Y.shape
+
+
+def test_folds_never_split_a_group(words, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = np.repeat(np.arange(40), 4)
+    used = {}
+
+    def train(*arguments, folds, **named):
+        used["folds"] = folds
+        return setwise.train(*arguments, folds=folds, **named)
+
+    monkeypatch.setattr("setwise.models.classifier.train", train)
+    tiny(n_folds=5).fit(words, LISTS, groups=groups)
+    folds = used["folds"].reshape(40, 4)
+    assert (folds == folds[:, :1]).all()
+    assert np.bincount(folds[:, 0]).tolist() == [8] * 5
+    with pytest.raises(ValueError, match="single group"):
+        group_folds(["a"] * 5, 5, 2)
+    with pytest.raises(ValueError, match="2 entries for 5 documents"):
+        group_folds(["a", "b"], 5, 2)
+
+
+def test_weights_reach_the_label_classifiers(words) -> None:
+    Y = MultiLabelBinarizer().fit_transform(LISTS)
+    weight = np.where(Y[:, 0] == 1, 5.0, 1.0)
+    plain, weighted = tiny().fit(words, Y), tiny().fit(words, Y, sample_weight=weight)
+    base, other = plain.predictor_.base, weighted.predictor_.base
+    assert other.intercept_[0] > base.intercept_[0]
+
+
+def test_data_frames_name_features_and_labels(words) -> None:
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(words.toarray(), columns=[f"word {j}" for j in range(words.shape[1])])
+    Y = pd.DataFrame(MultiLabelBinarizer().fit_transform(LISTS), columns=list("abcdef"))
+    model = tiny().fit(X, Y)
+    assert model.classes_.tolist() == list("abcdef")
+    assert model.feature_names_in_.tolist() == X.columns.tolist()
+    assert model.predictor_.feature_names == tuple(X.columns)
+    column = pd.DataFrame({"text": TEXTS, "labels": LISTS})
+    assert (
+        tiny().fit(column["text"], column["labels"]).score(column["text"], column["labels"]) > 0.5
+    )
+
+
+def test_one_class_per_row_is_an_ordinary_classification(words) -> None:
+    first = [labels[0] for labels in LISTS]
+    model = tiny().fit(words, first)
+    found = model.predict(words)
+    assert set(found) <= set(first)
+    np.testing.assert_allclose(model.predict_proba(words).sum(axis=1), 1.0)
+    assert model.score(words, first) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "match"),
+    [
+        (TEXTS[:5], LISTS[:5], "at least 10"),
+        (TEXTS, LISTS[:-1], "inconsistent numbers of samples"),
+        (TEXTS, [[1, 2]] * len(TEXTS), "0 and 1"),
+        ([*TEXTS[:-1], None], LISTS, "text 159 is of type NoneType"),
+        (TEXTS, [[]] * len(TEXTS), "no document carries a label"),
+        (TEXTS, [["a", 1]] * len(TEXTS), "something other than strings"),
+    ],
+)
+def test_bad_data_is_refused(X, y, match: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=match):
+        tiny().fit(X, y)
+
+
+def test_a_model_of_texts_refuses_numbers_and_the_reverse(fitted, words) -> None:
+    with pytest.raises(ValueError, match="fitted on texts"):
+        fitted.predict(words)
+    with pytest.raises(ValueError, match="trained on vectors"):
+        tiny().fit(words, LISTS).predict(TEXTS)
+
+
+COUNTED = "calibrators count a repeated row twice and a weighted row once"
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(
+    [tiny()],
+    expected_failed_checks=lambda _: {
+        "check_sample_weight_equivalence_on_dense_data": COUNTED,
+        "check_sample_weight_equivalence_on_sparse_data": COUNTED,
+    },
+)
+def test_keeps_the_conventions_of_scikit_learn(estimator, check) -> None:
+    check(estimator)
