@@ -10,7 +10,6 @@ from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
-    RequestId,
     ServicesOf,
     answer,
 )
@@ -353,7 +352,6 @@ def place_annotator(
     body: AnnotatorRequest,
     services: ServicesOf,
     *,
-    request_id: RequestId,
     if_match: _IfMatch = None,
 ) -> Response:
     """Assign an annotator to a group, from their next answer on."""
@@ -364,7 +362,6 @@ def place_annotator(
         number_in(
             if_match, lambda: services.annotators.get(caller, annotator_id).annotator.version
         ),
-        request_id=request_id,
     )
     return answer(Annotator.of(placed), etag=placed.annotator.version, counts=True)
 
@@ -398,7 +395,6 @@ def change_group(
     body: GroupRequest,
     services: ServicesOf,
     *,
-    request_id: RequestId,
     if_match: _IfMatch = None,
 ) -> Response:
     """Create a group, or change its name or its noise rates."""
@@ -407,6 +403,5 @@ def change_group(
         group_id,
         body.as_change(),
         number_in(if_match, lambda: services.annotators.get_group(caller, group_id).group.version),
-        request_id=request_id,
     )
     return answer(Group.of(changed), etag=changed.group.version, counts=True)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.reports import SHARE, Share
 from setwise.service.api.schemas import AnswerBody, Example, Mirror, Probability, RequestBody
@@ -260,14 +260,12 @@ def get_breaker(caller: CallerOf, services: ServicesOf) -> Response:
     response_model=Breaker,
     responses=documented(BreakerNotTripped, CertificateNeeded),
 )
-def reset_breaker(
-    caller: CallerOf, body: ResetRequest, services: ServicesOf, request_id: RequestId
-) -> Response:
+def reset_breaker(caller: CallerOf, body: ResetRequest, services: ServicesOf) -> Response:
     """Reset the breaker, so confident label sets are sent again.
 
     The reset applies from the next prediction on. It needs a certificate from after the trip; after
     a drift, one based on predictions from after the trip. Without one, set a threshold of mode
     `fixed` and send `uncertified`.
     """
-    services.breaker.reset(caller, uncertified=body.uncertified, request_id=request_id)
+    services.breaker.reset(caller, uncertified=body.uncertified)
     return answer(_state(services, caller))

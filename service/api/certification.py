@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import Job
@@ -345,10 +345,7 @@ def plan_audits(caller: CallerOf, body: PlanBody, services: ServicesOf) -> Respo
     responses={**answering("Location", status=202), **documented(ModelNotFound)},
 )
 def request_certification(
-    caller: CallerOf,
-    services: ServicesOf,
-    request_id: RequestId,
-    body: CertifyBody = _SERVING,
+    caller: CallerOf, services: ServicesOf, body: CertifyBody = _SERVING
 ) -> Response:
     """Queue a job that finds the lowest threshold that audits prove.
 
@@ -358,7 +355,7 @@ def request_certification(
     With a `model_id` it certifies a registered model on the kept documents of earlier audits, while
     another one serves. What is proved comes into force when you activate that model.
     """
-    job = services.certification.request(caller, body.as_candidate(), request_id=request_id)
+    job = services.certification.request(caller, body.as_candidate())
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
 
 

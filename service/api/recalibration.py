@@ -11,7 +11,6 @@ from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
-    RequestId,
     ServicesOf,
     answer,
 )
@@ -207,7 +206,7 @@ class ServingCalibration(AnswerBody):
     responses=answering("Location", status=202) | documented(ModelUnavailable),
 )
 def request_calibration(
-    caller: CallerOf, body: CalibrationRequest, services: ServicesOf, request_id: RequestId
+    caller: CallerOf, body: CalibrationRequest, services: ServicesOf
 ) -> Response:
     """Queue a job that learns a calibrator for the active model.
 
@@ -217,7 +216,7 @@ def request_calibration(
     calibrator. The job fails, with advice, if there are too few reviews (`not-enough-reviews`) or
     if the error rates of reviewers are unknown (`rates-unknown`).
     """
-    job = services.recalibration.request(caller, body.as_options(), request_id=request_id)
+    job = services.recalibration.request(caller, body.as_options())
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
 
 
@@ -246,7 +245,6 @@ def list_calibrations(
 def roll_back_calibration(
     caller: CallerOf,
     services: ServicesOf,
-    request_id: RequestId,
     if_match: Annotated[
         str | None,
         Header(
@@ -260,7 +258,7 @@ def roll_back_calibration(
     It may be the model's own. If it has a valid certificate, its threshold is in force at once. If
     another calibrator serves, nothing happens: a repeated request cannot undo the first.
     """
-    serving = services.recalibration.roll_back(caller, version_in(if_match), request_id=request_id)
+    serving = services.recalibration.roll_back(caller, version_in(if_match))
     return answer(ServingCalibration.of(serving))
 
 
@@ -279,17 +277,11 @@ def get_calibration(caller: CallerOf, calibration_id: str, services: ServicesOf)
     response_model=ServingCalibration,
     responses=documented(*_SWITCH, CalibrationNotFound),
 )
-def activate_calibration(
-    caller: CallerOf, calibration_id: str, services: ServicesOf, request_id: RequestId
-) -> Response:
+def activate_calibration(caller: CallerOf, calibration_id: str, services: ServicesOf) -> Response:
     """Activate a calibrator of the active model.
 
     The calibrator is loaded first. It serves in this process when the response arrives and in the
     other processes within seconds. A certificate holds for one calibrator only: in mode
     `certified`, nothing is sent until a threshold is proved for this one, as `notice` says.
     """
-    return answer(
-        ServingCalibration.of(
-            services.recalibration.activate(caller, calibration_id, request_id=request_id)
-        )
-    )
+    return answer(ServingCalibration.of(services.recalibration.activate(caller, calibration_id)))

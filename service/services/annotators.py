@@ -81,13 +81,7 @@ class Annotators(Recorded):
             return _found(transaction, annotator_id)
 
     def place(
-        self,
-        caller: Caller,
-        annotator_id: str,
-        group_id: str,
-        expected_version: int | None,
-        *,
-        request_id: str | None = None,
+        self, caller: Caller, annotator_id: str, group_id: str, expected_version: int | None
     ) -> AnnotatorReport:
         """Move an annotator to a group.
 
@@ -122,11 +116,9 @@ class Annotators(Recorded):
                     caller,
                     "annotator.placed",
                     annotator_id,
-                    request_id,
                     group=group_id,
                     replaced=before.group,
                 )
-                transaction.commit()
             return _found(transaction, annotator_id)
 
     def watch(self) -> list[Lapsed]:
@@ -148,7 +140,6 @@ class Annotators(Recorded):
                     detail["since_at"] = lapsed.since_at.isoformat()
                     self._note(transaction, SYSTEM, action, lapsed.name, **detail)
                     made.append(lapsed)
-            transaction.commit()
         return made
 
     def groups(self, caller: Caller) -> list[GroupReport]:
@@ -167,13 +158,7 @@ class Annotators(Recorded):
         return found
 
     def change_group(
-        self,
-        caller: Caller,
-        group_id: str,
-        change: GroupChange,
-        expected_version: int | None,
-        *,
-        request_id: str | None = None,
+        self, caller: Caller, group_id: str, change: GroupChange, expected_version: int | None
     ) -> GroupReport:
         """Create a group, or change its name or its noise rates' source.
 
@@ -212,11 +197,9 @@ class Annotators(Recorded):
                 caller,
                 "group.changed" if before else "group.created",
                 group_id,
-                request_id,
                 name=group.name,
                 **_shown(group),
             )
-            transaction.commit()
             return report_noise(transaction).groups[group_id]
 
 

@@ -1,6 +1,6 @@
 """Write and read the audit trail."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.callers import Caller, Permission
@@ -23,12 +23,9 @@ class Recorded:
         caller: Caller,
         action: str,
         subject: str,
-        request_id: str | None = None,
         /,
         **detail: object,
     ) -> None:
-        if request_id is not None:
-            caller = replace(caller, request_id=request_id)
         event = Event.by(caller, action, subject, id=self.new_id(), at=self.now(), **detail)
         transaction.audit_trail.add(event)
 

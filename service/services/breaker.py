@@ -109,10 +109,7 @@ class Breaker(Recorded):
         """Trip the breaker if the audits or their absence require it."""
         with self.begin() as transaction:
             transaction.policies.lock()
-            trip = self._judge(transaction)
-            if trip is not None:
-                transaction.commit()
-        return trip
+            return self._judge(transaction)
 
     def annotated(
         self, transaction: Transaction, prediction: Prediction, annotation: Annotation
@@ -131,9 +128,7 @@ class Breaker(Recorded):
         transaction.policies.lock()
         self._judge(transaction)
 
-    def reset(
-        self, caller: Caller, *, uncertified: bool = False, request_id: str | None = None
-    ) -> Reset:
+    def reset(self, caller: Caller, *, uncertified: bool = False) -> Reset:
         """Resume automatic sending, for predictions made from now on.
 
         Parameters
@@ -160,8 +155,7 @@ class Breaker(Recorded):
             proof = _proof(policy, trip, uncertified=uncertified)
             if proof is not None or policy.threshold_mode is ThresholdMode.FIXED:
                 reset = Reset(self.new_id(), trip.id, proof, caller.id, self.now())
-                self._close(transaction, caller, policy, reset, request_id=request_id)
-                transaction.commit()
+                self._close(transaction, caller, policy, reset)
                 return reset
             raise CertificateNeeded(_what_is_missing(_tried_since(transaction, trip)))
 
@@ -211,7 +205,6 @@ class Breaker(Recorded):
             SYSTEM,
             "policy.tripped",
             stopped.version,
-            None,
             trip_id=trip.id,
             cause=trip.cause.value,
             replaced=policy.version,
@@ -220,13 +213,7 @@ class Breaker(Recorded):
         )
 
     def _close(
-        self,
-        transaction: Transaction,
-        caller: Caller,
-        policy: RoutingPolicy,
-        reset: Reset,
-        *,
-        request_id: str | None,
+        self, transaction: Transaction, caller: Caller, policy: RoutingPolicy, reset: Reset
     ) -> None:
         resumed = replace(
             policy,
@@ -242,7 +229,6 @@ class Breaker(Recorded):
             caller,
             "breaker.reset",
             resumed.version,
-            request_id,
             trip_id=reset.trip_id,
             replaced=policy.version,
             certificate_id=reset.certificate_id,

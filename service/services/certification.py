@@ -210,13 +210,7 @@ class Certifications(Recorded):
         )
         return plan_audits(wanted, policy, arrivals, self.run_length, self.schedule)
 
-    def request(
-        self,
-        caller: Caller,
-        candidate: Candidate | None = None,
-        *,
-        request_id: str | None = None,
-    ) -> Job:
+    def request(self, caller: Caller, candidate: Candidate | None = None) -> Job:
         """Queue a certification job; return the unfinished one if there is one.
 
         Raises `ModelNotFound` if the model does not exist; `InvalidRequest` if nothing says which
@@ -245,16 +239,7 @@ class Certifications(Recorded):
                 if running is None:
                     raise InvalidRequest("The previous job has just ended; try again.")
                 return running
-            self._note(
-                transaction,
-                caller,
-                "job.requested",
-                job.id,
-                request_id,
-                kind=CERTIFICATION,
-                **stated,
-            )
-            transaction.commit()
+            self._note(transaction, caller, "job.requested", job.id, kind=CERTIFICATION, **stated)
         return job
 
     def certify(self, requested_by: str = SYSTEM.id) -> Certification:
@@ -310,7 +295,6 @@ class Certifications(Recorded):
             ]
             with self.begin() as transaction:
                 transaction.certifications.add_scores(scores)
-                transaction.commit()
         with self.begin(read_only=True) as transaction:
             question = self._question(transaction, scorer)
             predicted = _predicted(transaction, question)
@@ -385,7 +369,6 @@ class Certifications(Recorded):
                 replaced=policy.threshold,
                 audits=len(bets),
             )
-            transaction.commit()
         return changed
 
     def before_activation(self, scorer: Scorer) -> Attempt | None:
@@ -473,7 +456,6 @@ class Certifications(Recorded):
             serves = transaction.certifications.serving() == made.scorer
             if made.threshold is not None and serves:
                 adopt(transaction, made.scorer, version=self.new_id(), now=made.created_at)
-            transaction.commit()
         return made
 
     def _add(self, transaction: Transaction, attempt: Attempt, requested_by: str) -> Certification:
@@ -507,7 +489,6 @@ class Certifications(Recorded):
             SYSTEM,
             "policy.certified" if proved else "policy.not_certified",
             made.id,
-            None,
             requested_by=requested_by,
             threshold=made.threshold,
             reason=made.reason,

@@ -84,7 +84,7 @@ class Recalibration(Recorded):
     certifications: Certifications
     lease_clock: Clock
 
-    def request(self, caller: Caller, options: Options, *, request_id: str | None = None) -> Job:
+    def request(self, caller: Caller, options: Options) -> Job:
         """Queue a recalibration job; return the unfinished one if there is one.
 
         Raises
@@ -114,15 +114,8 @@ class Recalibration(Recorded):
                 (running,) = transaction.jobs.page(wanted, after=None, limit=1).items
                 return running
             self._note(
-                transaction,
-                caller,
-                "job.requested",
-                job.id,
-                request_id,
-                kind=CALIBRATION,
-                **options.to_json(),
+                transaction, caller, "job.requested", job.id, kind=CALIBRATION, **options.to_json()
             )
-            transaction.commit()
         return job
 
     def run(
@@ -204,9 +197,7 @@ class Recalibration(Recorded):
                 return None
             return calibrator_version(model, transaction.calibrations.active(model.id))
 
-    def activate(
-        self, caller: Caller, calibration_id: str, *, request_id: str | None = None
-    ) -> ServingCalibrator:
+    def activate(self, caller: Caller, calibration_id: str) -> ServingCalibrator:
         """Activate a calibrator; other processes follow within seconds.
 
         Raises
@@ -227,11 +218,9 @@ class Recalibration(Recorded):
                 f"The calibrator was learnt for model {calibration.model_id}, but {model.id} "
                 "serves; activate its model first, or recalibrate the present one."
             )
-        return self._switch(caller, model, calibration, request_id)
+        return self._switch(caller, model, calibration)
 
-    def roll_back(
-        self, caller: Caller, leaving: str | None, *, request_id: str | None = None
-    ) -> ServingCalibrator:
+    def roll_back(self, caller: Caller, leaving: str | None) -> ServingCalibrator:
         """Activate the previous calibrator, unless another one serves than the caller means.
 
         Parameters
@@ -257,7 +246,7 @@ class Recalibration(Recorded):
             before = transaction.calibrations.previous(model.id)
         if before is None:
             raise NothingToRollBack("No other calibrator has served with the active model.")
-        return self._switch(caller, model, before.calibration, request_id, leaving=leaving)
+        return self._switch(caller, model, before.calibration, leaving=leaving)
 
     def _question(self, transaction: Transaction, options: Options) -> Question:
         model = _active_model(transaction)
@@ -300,7 +289,6 @@ class Recalibration(Recorded):
             transaction.certifications.add_scores(
                 [Score(one.id, scorer, one.scored.labels, sure, self.now()) for one, sure in found]
             )
-            transaction.commit()
         return self.certifications.before_activation(scorer)
 
     def _store(
@@ -325,7 +313,6 @@ class Recalibration(Recorded):
                     SYSTEM,
                     "calibration.made",
                     made.id,
-                    None,
                     requested_by=made.requested_by,
                     version=made.version,
                     model_version=made.model_version,
@@ -340,7 +327,6 @@ class Recalibration(Recorded):
                     SYSTEM,
                     "calibration.activated",
                     kept.id,
-                    None,
                     requested_by=made.requested_by,
                     version=kept.version,
                     replaced=kept.replaces,
@@ -351,7 +337,6 @@ class Recalibration(Recorded):
             notice = sending_notice(
                 transaction.policies.current(), Scorer(kept.model_version, kept.version)
             )
-            transaction.commit()
         return kept, why or f"it is better, so it serves now. {notice}"
 
     def _switch(
@@ -359,7 +344,6 @@ class Recalibration(Recorded):
         caller: Caller,
         model: ModelVersion,
         calibration: Calibration | None,
-        request_id: str | None,
         *,
         leaving: str | None = None,
     ) -> ServingCalibrator:
@@ -384,14 +368,12 @@ class Recalibration(Recorded):
                     caller,
                     "calibration.activated",
                     wanted or model.id,
-                    request_id,
                     version=calibrator_version(model, calibration),
                     replaced=calibrator_version(model, before),
                 )
             serving = replace(calibration, active=True) if calibration else None
             scorer = Scorer(model.version, calibrator_version(model, calibration))
             policy = self.certifications.activated(transaction, scorer, attempt, caller.id)
-            transaction.commit()
         self.loader.follow()
         return ServingCalibrator(model, serving, policy)
 

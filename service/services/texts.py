@@ -78,7 +78,6 @@ class Texts(Recorded):
                     SYSTEM,
                     "texts.purged",
                     decision.value,
-                    None,
                     documents=purged,
                     before=before.isoformat(),
                 )

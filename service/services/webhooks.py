@@ -418,7 +418,6 @@ class Webhooks(Recorded):
                 SYSTEM,
                 "webhook.disabled",
                 endpoint.id,
-                None,
                 because=gone.disabled_because,
             )
 

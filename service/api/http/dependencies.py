@@ -203,14 +203,6 @@ caller_of = _KeyOrSession()
 CallerOf = Annotated[Caller, Depends(caller_of)]
 
 
-async def _request_id(request: Request) -> str | None:
-    request_id: str | None = request.scope.get("state", {}).get("request_id")
-    return request_id
-
-
-RequestId = Annotated[str | None, Depends(_request_id)]
-
-
 _Item = TypeVar("_Item")
 
 

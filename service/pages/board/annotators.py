@@ -94,9 +94,7 @@ class Placement(BaseModel):
 
 def _create(call: Call, form: NewGroup) -> str:
     try:
-        call.services.annotators.change_group(
-            call.caller, form.group, GroupChange(form.name), 0, request_id=call.request_id
-        )
+        call.services.annotators.change_group(call.caller, form.group, GroupChange(form.name), 0)
     except StaleVersion:
         fault = FieldFault("/path/group_id", "exists already; choose another id")
         raise InvalidRequest("The group exists already.", [fault]) from None
@@ -121,15 +119,11 @@ def _change(call: Call, form: ChangedGroup) -> None:
         _rates(form.source, form.alpha, form.beta, "/noise"),
         _rates(form.source_seen, form.alpha_seen, form.beta_seen, _SEEN),
     )
-    call.services.annotators.change_group(
-        call.caller, call.id, change, form.version, request_id=call.request_id
-    )
+    call.services.annotators.change_group(call.caller, call.id, change, form.version)
 
 
 def _place(call: Call, form: Placement) -> None:
-    call.services.annotators.place(
-        call.caller, form.annotator, form.group, form.version, request_id=call.request_id
-    )
+    call.services.annotators.place(call.caller, form.annotator, form.group, form.version)
 
 
 _ONE = f"{GROUPS}/{{group_id}}"

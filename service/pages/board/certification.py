@@ -96,7 +96,7 @@ def _steps(evidence: Mapping[str, object]) -> list[Mapping[str, object]]:
 
 
 def _request(call: Call, _: Nothing) -> str:
-    job = call.services.certification.request(call.caller, request_id=call.request_id)
+    job = call.services.certification.request(call.caller)
     return f"{JOBS}/{job.id}"
 
 
@@ -236,7 +236,7 @@ def _fixed(call: Call) -> bool:
 
 
 def _reset(call: Call, _: Nothing) -> None:
-    call.services.breaker.reset(call.caller, uncertified=_fixed(call), request_id=call.request_id)
+    call.services.breaker.reset(call.caller, uncertified=_fixed(call))
 
 
 def _reset_question(call: Call) -> ui.Question:

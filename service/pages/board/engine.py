@@ -98,7 +98,6 @@ class Call:
 
     services: Services
     visit: Visit
-    request_id: str | None
     ids: Mapping[str, str]
     """What the address holds."""
     query: Mapping[str, str]
@@ -205,7 +204,7 @@ def _call(request: Request, visit: Visit) -> Call:
     edge = edge_of(request)
     ids = {name: str(value) for name, value in request.path_params.items()}
     query = dict(request.query_params)
-    return Call(edge.services, visit, visit.caller.request_id, ids, query, edge.settings)
+    return Call(edge.services, visit, ids, query, edge.settings)
 
 
 def _attempt(action: Action, call: Call) -> tuple[HTTPStatus | None, object]:

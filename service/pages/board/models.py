@@ -66,7 +66,7 @@ def _compare(call: Call, form: Compared) -> str:
 
 def _certify(call: Call, form: Certified) -> str:
     candidate = Candidate(call.id, trained_on_audits=not form.untrained)
-    job = call.services.certification.request(call.caller, candidate, request_id=call.request_id)
+    job = call.services.certification.request(call.caller, candidate)
     return f"{JOBS}/{job.id}"
 
 

@@ -92,12 +92,12 @@ def _retrain(call: Call, form: Retraining) -> str:
             raise InvalidRequest("One of the two rates is missing.", [fault])
     rates = None if form.alpha is None or form.beta is None else Rates(form.alpha, form.beta)
     options = Options(form.noise, form.activate, rates)
-    job = call.services.recalibration.request(call.caller, options, request_id=call.request_id)
+    job = call.services.recalibration.request(call.caller, options)
     return f"{JOBS}/{job.id}"
 
 
 def _activate(call: Call, _: Nothing) -> None:
-    call.services.recalibration.activate(call.caller, call.id, request_id=call.request_id)
+    call.services.recalibration.activate(call.caller, call.id)
 
 
 def _activate_question(call: Call) -> ui.Question:
@@ -154,9 +154,7 @@ ACTIVATE = Action(
 )
 ROLL_BACK = Action(
     f"{CALIBRATORS}/rollback",
-    lambda call, _: call.services.recalibration.roll_back(
-        call.caller, call.query.get("leaving"), request_id=call.request_id
-    ),
+    lambda call, _: call.services.recalibration.roll_back(call.caller, call.query.get("leaving")),
     ask=_roll_back_question,
     then=CALIBRATORS,
     notices={"calibrator-rolled-back": "The previous calibrator is active again."},
