@@ -5,7 +5,6 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     RowMapping,
     Select,
     Table,
@@ -33,6 +32,7 @@ from setwise.service.domain.annotators import (
 )
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.reviews import ReviewKind
+from setwise.service.stores.store import Store
 from setwise.service.stores.tables import (
     UNUSUAL,
     annotations,
@@ -48,11 +48,8 @@ WITH_SUGGESTION = "_with_suggestion"
 """Ends the names of columns about answers given with the suggestion in view."""
 
 
-class AnnotatorStore:
+class AnnotatorStore(Store):
     """Annotators, their groups, and statistics of their answers."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def group_of(self, annotator_id: str) -> str:
         """Return the id of the annotator's group, by default the default group."""
@@ -73,15 +70,12 @@ class AnnotatorStore:
     def group(self, group_id: str) -> Group | None:
         """Return a group, or None."""
         query = select(annotator_groups).where(annotator_groups.c.id == group_id)
-        row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else _to_group(row)
+        return self._first(query, _to_group)
 
     def groups(self) -> list[Group]:
         """Return all groups, ordered by id."""
-        query = select(annotator_groups).order_by(annotator_groups.c.id)
         # Sorted here, because databases collate text differently.
-        found = [_to_group(row) for row in self._connection.execute(query).mappings()]
-        return sorted(found, key=lambda group: group.id)
+        return sorted(self._every(select(annotator_groups), _to_group), key=lambda one: one.id)
 
     def save_group(self, group: Group) -> None:
         """Store a group; raises `StaleVersion` unless its version is next.

@@ -5,7 +5,6 @@ from typing import TypeVar
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     FromClause,
     RowMapping,
     ScalarSelect,
@@ -30,6 +29,7 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import CONFIDENT
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.text import is_id
+from setwise.service.stores.store import Store, of_row, row_of
 from setwise.service.stores.tables import (
     AUDITED,
     OPEN,
@@ -56,11 +56,8 @@ _WITH_RESET = select(breaker_trips, breaker_resets).outerjoin(
 )
 
 
-class BreakerStore:
+class BreakerStore(Store):
     """Audits that the breaker watches, its trips and its resets."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def audits(self, scorer: Scorer, *, after: str | None, limit: int) -> list[WatchedAudit]:
         """Return the newest audits of sent or sendable predictions, ordered by prediction.
@@ -95,8 +92,7 @@ class BreakerStore:
             .order_by(column.id.desc())
             .limit(limit)
         )
-        rows = self._connection.execute(newest)
-        return [_to_watched(row) for row in rows.mappings()][::-1]
+        return self._every(newest, _to_watched)[::-1]
 
     def confident(self, since: datetime) -> tuple[int, datetime | None]:
         """Count predictions since ``since`` that were sent but for an audit; also the first's time.
@@ -170,11 +166,10 @@ class BreakerStore:
 
     def add(self, trip: Trip) -> None:
         """Store a trip."""
-        own = {name: value for name, value in vars(trip).items() if name != "scorer"}
         self._connection.execute(
             insert(breaker_trips),
             {
-                **own,
+                **row_of(trip, breaker_trips),
                 **trip.scorer._asdict(),
                 "cause": trip.cause.value,
                 "evidence": dict(trip.evidence),
@@ -189,31 +184,30 @@ class BreakerStore:
         """Return a trip, or None."""
         if not is_id(trip_id):
             return None
-        query = select(breaker_trips).where(breaker_trips.c.id == trip_id)
-        row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else _to_trip(row)
+        return self._first(select(breaker_trips).where(breaker_trips.c.id == trip_id), _to_trip)
 
     def newest_trip(self, *, sets_evidence_aside: bool = False) -> Trip | None:
         """Return the newest trip, optionally only one that set evidence aside."""
         query = select(breaker_trips).order_by(breaker_trips.c.id.desc()).limit(1)
         if sets_evidence_aside:
             query = query.where(breaker_trips.c.cause == TripCause.DRIFT.value)
-        row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else _to_trip(row)
+        return self._first(query, _to_trip)
 
     def newest_reset(self) -> Reset | None:
         """Return the newest reset."""
         query = select(breaker_resets).order_by(breaker_resets.c.id.desc()).limit(1)
-        row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else _to_reset(row)
+        return self._first(query, _to_reset)
 
     def history(self, limit: int) -> list[tuple[Trip, Reset | None]]:
         """Return the newest trips, newest first, each with its reset."""
         query = _WITH_RESET.order_by(breaker_trips.c.id.desc()).limit(limit)
-        return [
-            (_to_trip(row), None if row[breaker_resets.c.id] is None else _to_reset(row))
-            for row in self._connection.execute(query).mappings()
-        ]
+        return self._every(
+            query,
+            lambda row: (
+                _to_trip(row),
+                None if row[breaker_resets.c.id] is None else _to_reset(row),
+            ),
+        )
 
 
 def _starts() -> tuple[ScalarSelect[datetime], ...]:
@@ -303,10 +297,10 @@ def _made_by(scorer: Scorer) -> ColumnElement[bool]:
 
 
 def _to_trip(row: RowMapping) -> Trip:
-    own = {column.name: row[column] for column in breaker_trips.c}
-    scorer = Scorer(own.pop("model_version"), own.pop("calibrator_version"))
-    return Trip(scorer=scorer, **{**own, "cause": TripCause(own["cause"])})
+    column = breaker_trips.c
+    scorer = of_row(Scorer, breaker_trips, row)
+    return of_row(Trip, breaker_trips, row, scorer=scorer, cause=TripCause(row[column.cause]))
 
 
 def _to_reset(row: RowMapping) -> Reset:
-    return Reset(**{column.name: row[column] for column in breaker_resets.c})
+    return of_row(Reset, breaker_resets, row)

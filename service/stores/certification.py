@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, insert, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, RowMapping, and_, func, insert, or_, select
 
 from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.certification import (
@@ -23,6 +22,7 @@ from setwise.service.stores.models import ModelStore
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.recalibration import CalibrationStore, made_by, made_by_model
 from setwise.service.stores.reviews import to_annotation
+from setwise.service.stores.store import Store, of_row, page_of, row_of
 from setwise.service.stores.tables import (
     AUDITED,
     annotations,
@@ -36,51 +36,44 @@ _PROVES = predictions.c.audit_role == AuditRole.CERTIFICATION.value
 _SETS_THRESHOLDS = and_(or_(~_PROVES, predictions.c.draw >= MOST_PROVING), _SENDABLE)
 
 
-class CertificationStore:
+class CertificationStore(Store):
     """Attempts to certify a threshold, and the audits behind them."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
     def add(self, certification: Certification) -> None:
-        scorer = certification.scorer
-        row = {name: value for name, value in vars(certification).items() if name != "scorer"}
         self._connection.execute(
             insert(certifications),
-            {**row, **scorer._asdict(), "evidence": dict(certification.evidence)},
+            {
+                **row_of(certification, certifications),
+                **certification.scorer._asdict(),
+                "evidence": dict(certification.evidence),
+            },
         )
 
     def get(self, certification_id: str) -> Certification | None:
         if not is_id(certification_id):
             return None
         query = select(certifications).where(certifications.c.id == certification_id)
-        row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else _to_certification(row)
+        return self._first(query, _to_certification)
 
     def page(self, *, after: str | None, limit: int) -> Page[Certification]:
         """Return a page of attempts, newest first."""
         query = select(certifications).order_by(certifications.c.id.desc()).limit(limit + 1)
         if after is not None:
             query = query.where(certifications.c.id < after)
-        found = [_to_certification(row) for row in self._connection.execute(query).mappings()]
-        items = tuple(found[:limit])
-        return Page(items, items[-1].id if len(found) > limit else None)
+        return page_of(self._every(query, _to_certification), limit)
 
     def newest(self, scorer: Scorer) -> Certification | None:
         query = select(certifications).where(_attempted_for(scorer))
-        row = self._connection.execute(
-            query.order_by(certifications.c.attempt.desc()).limit(1)
-        ).mappings()
-        found = row.one_or_none()
-        return None if found is None else _to_certification(found)
+        return self._first(
+            query.order_by(certifications.c.attempt.desc()).limit(1), _to_certification
+        )
 
     def proved(self, scorer: Scorer) -> list[Certification]:
         """Return the attempts that proved a threshold, newest first."""
         query = select(certifications).where(
             _attempted_for(scorer), certifications.c.threshold.is_not(None)
         )
-        rows = self._connection.execute(query.order_by(certifications.c.attempt.desc())).mappings()
-        return [_to_certification(row) for row in rows]
+        return self._every(query.order_by(certifications.c.attempt.desc()), _to_certification)
 
     def attempts(self, model_version: str, *, after: str | None = None) -> int:
         """Count the attempts for a model, with any calibrator: they share the risk.
@@ -128,9 +121,9 @@ class CertificationStore:
             made_by_model(self._connection, scorer.model_version), other, ~_PROVES, _SENDABLE
         )
         return [
-            to_prediction(row)
+            one
             for query in (audits, recent.limit(limit))
-            for row in self._connection.execute(query.order_by(column.id.desc())).mappings()
+            for one in self._every(query.order_by(column.id.desc()), to_prediction)
         ]
 
     def of_others(
@@ -183,25 +176,15 @@ class CertificationStore:
 
     def documents(self, ids: Sequence[str]) -> list[Prediction]:
         query = select(predictions).where(predictions.c.id.in_(ids)).order_by(predictions.c.id)
-        return [to_prediction(row) for row in self._connection.execute(query).mappings()]
+        return self._every(query, to_prediction)
 
     def add_scores(self, scores: Sequence[Score]) -> None:
         """Store what a scorer says; what is stored already stays."""
         if not scores:
             return
-        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
         self._connection.execute(
-            dialect.insert(other_scores).on_conflict_do_nothing(),
-            [
-                {
-                    "prediction_id": one.prediction_id,
-                    **one.scorer._asdict(),
-                    "labels": list(one.labels),
-                    "confidence": one.confidence,
-                    "created_at": one.created_at,
-                }
-                for one in scores
-            ],
+            self._missing(other_scores),
+            [{**row_of(one, other_scores), **one.scorer._asdict()} for one in scores],
         )
 
     def audited(self, scorer: Scorer) -> list[AuditedPrediction]:
@@ -224,10 +207,7 @@ class CertificationStore:
         column = predictions.c
         said = select(annotations).join(predictions, column.id == annotations.c.prediction_id)
         given = defaultdict(list)
-        for row in self._connection.execute(
-            said.where(chosen).order_by(annotations.c.id)
-        ).mappings():
-            one = to_annotation(row)
+        for one in self._every(said.where(chosen).order_by(annotations.c.id), to_annotation):
             given[one.prediction_id].append(one)
         rows = self._connection.execute(
             select(
@@ -327,6 +307,5 @@ def _scored_by(scorer: Scorer) -> ColumnElement[bool]:
 
 
 def _to_certification(row: RowMapping) -> Certification:
-    own = {column.name: row[column] for column in certifications.c}
-    scorer = Scorer(own.pop("model_version"), own.pop("calibrator_version"))
-    return Certification(scorer=scorer, **own)
+    scorer = of_row(Scorer, certifications, row)
+    return of_row(Certification, certifications, row, scorer=scorer)

@@ -27,8 +27,9 @@ class OutcomeStore(Store):
     def of(self, prediction_id: str) -> list[Outcome]:
         """Return the outcomes of a prediction, ordered by number."""
         query = select(outcomes).where(outcomes.c.prediction_id == prediction_id)
-        return self._every(query.order_by(outcomes.c.number), _to_outcome)
+        return self._every(query.order_by(outcomes.c.number), to_outcome)
 
 
-def _to_outcome(row: RowMapping) -> Outcome:
+def to_outcome(row: RowMapping) -> Outcome:
+    """Return the outcome in a row with the columns of its table."""
     return of_row(Outcome, outcomes, row, labels=tuple(row["labels"]))

@@ -23,8 +23,10 @@ from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import Calibration, Noise, ReviewedPrediction, Serving
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import Page, id_earlier, is_id
+from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import to_annotation
+from setwise.service.stores.store import Store, of_row, page_of, row_of
 from setwise.service.stores.tables import (
     annotations,
     calibration_activations,
@@ -43,18 +45,18 @@ _CALIBRATOR = calibration_activations.c
 _MODEL = model_activations.c
 
 
-class CalibrationStore:
+class CalibrationStore(Store):
     """Calibrators, their activations, and the reviews they are learnt from."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, calibration: Calibration) -> None:
         """Store a calibrator that is not active yet."""
-        row = {name: value for name, value in vars(calibration).items() if name != "active"}
         self._connection.execute(
             insert(calibrations),
-            {**row, "noise": calibration.noise.value, "report": dict(calibration.report)},
+            {
+                **row_of(calibration, calibrations),
+                "noise": calibration.noise.value,
+                "report": dict(calibration.report),
+            },
         )
 
     def get(self, calibration_id: str) -> Calibration | None:
@@ -76,8 +78,7 @@ class CalibrationStore:
         query = _query().order_by(calibrations.c.id.desc()).limit(limit + 1)
         if after is not None:
             query = query.where(calibrations.c.id < after)
-        found = [_to_calibration(row) for row in self._connection.execute(query).mappings()]
-        return Page(tuple(found[:limit]), found[limit - 1].id if len(found) > limit else None)
+        return page_of(self._every(query, _to_calibration), limit)
 
     def active(self, model_id: str) -> Calibration | None:
         """Return a model's active calibrator; None means the model's own."""
@@ -138,7 +139,7 @@ class CalibrationStore:
 
     def _predictions(self, wanted: ColumnElement[bool], limit: int) -> list[Prediction]:
         query = select(predictions).where(wanted).order_by(predictions.c.id.desc()).limit(limit)
-        return [to_prediction(row) for row in self._connection.execute(query).mappings()]
+        return self._every(query, to_prediction)
 
     def _annotations(self, model_version: str, oldest: str) -> dict[str, list[Annotation]]:
         query = (
@@ -148,8 +149,8 @@ class CalibrationStore:
             .order_by(annotations.c.id)
         )
         given = defaultdict(list)
-        for row in self._connection.execute(query).mappings():
-            given[row["prediction_id"]].append(to_annotation(row))
+        for one in self._every(query, to_annotation):
+            given[one.prediction_id].append(one)
         return given
 
     def _outcomes(self, model_version: str, oldest: str) -> dict[str, Outcome]:
@@ -159,14 +160,10 @@ class CalibrationStore:
             .where(predictions.c.model_version == model_version, predictions.c.id >= oldest)
             .order_by(outcomes.c.number)  # the last one counts
         )
-        rows = self._connection.execute(query).mappings()
-        return {
-            row["prediction_id"]: Outcome(**{**row, "labels": tuple(row["labels"])}) for row in rows
-        }
+        return {one.prediction_id: one for one in self._every(query, to_outcome)}
 
     def _one(self, query: Select[tuple[object, ...]]) -> Calibration | None:
-        row = self._connection.execute(query).mappings().one_or_none()
-        return None if row is None else _to_calibration(row)
+        return self._first(query, _to_calibration)
 
 
 def _query() -> Select[tuple[object, ...]]:
@@ -179,8 +176,8 @@ def _query() -> Select[tuple[object, ...]]:
 
 
 def _to_calibration(row: RowMapping) -> Calibration:
-    own = {column.name: row[column] for column in calibrations.c}
-    return Calibration(**{**own, "noise": Noise(own["noise"])}, active=bool(row["active"]))
+    noise = Noise(row[calibrations.c.noise])
+    return of_row(Calibration, calibrations, row, noise=noise, active=bool(row["active"]))
 
 
 # No prediction is older than the first activation of its model and calibrator. Ids of predictions
