@@ -302,6 +302,7 @@ def assemble(
         files=Files(
             store=files,
             predict=predictions.predict,
+            predictors=predictors,
             max_upload_bytes=settings.max_upload_bytes,
             longest_line=settings.max_body_bytes,
             **desk,

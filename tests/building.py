@@ -27,6 +27,7 @@ from tests.fakes import (
     FakeIds,
     FakeLoader,
     FakePasswords,
+    FakePredictors,
     FakeStore,
 )
 
@@ -66,6 +67,7 @@ def files(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> 
     """Return the service of files, over files in memory unless given."""
     options.setdefault("store", FakeFiles())
     options.setdefault("predict", lambda submissions: [None for _ in submissions])
+    options.setdefault("predictors", FakePredictors())
     options.setdefault("max_upload_bytes", 100_000)
     options.setdefault("longest_line", 2_000)
     return Files(begin, now, ids, **options)

@@ -84,6 +84,7 @@ class FakePredictor:
     calibrator_version: str = "sha256:calibrator"
     own_calibrator_version: str = "sha256:calibrator"
     labels: Sequence[str] = ("a", "b", "c", "d")
+    external: bool = False
     scored: int = 0
 
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:

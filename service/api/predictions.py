@@ -28,6 +28,7 @@ from setwise.service.api.schemas import (
     PredictionQuery,
     PredictionRequest,
     RequestBody,
+    document_of,
 )
 from setwise.service.domain import errors
 from setwise.service.domain.callers import Permission
@@ -79,7 +80,7 @@ class BatchRequest(RequestBody):
 
     def as_documents(self) -> list[Document]:
         """Return the documents for the service."""
-        return [Document(**given) for given in self.documents]
+        return [document_of(given) for given in self.documents]
 
 
 class Batch(AnswerBody):

@@ -129,11 +129,32 @@ class Paged(Query):
 
 
 _Feature = Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST_FEATURE, le=LARGEST_FEATURE)]
+# The domain checks the range, so that one bad document does not spoil a batch.
+_Score = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})]
+_Set = Annotated[list[str], Field(json_schema_extra={"uniqueItems": True})]
+
+
+@with_config(RequestBody.model_config)
+class GivenSet(TypedDict):
+    """A label set that another model answered."""
+
+    labels: _Set
+    score: NotRequired[
+        Annotated[
+            float | None,
+            Field(
+                default=None,
+                allow_inf_nan=False,
+                description="Any number that is larger for likelier sets, such as a "
+                "log-probability.",
+            ),
+        ]
+    ]
 
 
 @with_config(RequestBody.model_config)
 class DocumentIn(TypedDict):
-    """A document to predict: either text or named features."""
+    """A document to predict: text or named features, another model's answer, or both."""
 
     id: NotRequired[
         Annotated[
@@ -154,6 +175,44 @@ class DocumentIn(TypedDict):
             ),
         ]
     ]
+    scores: NotRequired[
+        Annotated[
+            dict[str, _Score] | None,
+            Field(
+                default=None,
+                description="For models of kind `external`: another model's probability of each "
+                "label. Labels left out count as less likely than those named. Sums do not matter.",
+            ),
+        ]
+    ]
+    candidates: NotRequired[
+        Annotated[
+            list[GivenSet] | None,
+            Field(
+                default=None,
+                description="Instead of `scores`: label sets that another model answered. If it "
+                "was asked several times, repeat the set as often as it came.",
+            ),
+        ]
+    ]
+    labels: NotRequired[
+        Annotated[
+            _Set | None,
+            Field(default=None, description="Instead of `scores`: its one label set."),
+        ]
+    ]
+
+
+def document_of(
+    given: DocumentIn, metadata: dict[str, JsonValue] | None = None
+) -> predictions.Document:
+    """Return a document for the service, with the other model's answer in one member."""
+    members: dict[str, Any] = dict(given)  # Any: arguments of `Document`
+    answer = {name: members.pop(name) for name in predictions.ANSWERS if name in members}
+    answer = {name: one for name, one in answer.items() if one is not None}
+    if metadata is not None:
+        members["metadata"] = metadata
+    return predictions.Document(**members, answer=answer or None)
 
 
 class PredictionRequest(RequestBody):
@@ -165,6 +224,9 @@ class PredictionRequest(RequestBody):
             "metadata": {"site": "north"},
         },
         {"document": {"id": "row-4", "features": {"bp": 128.5, "age": 71}}},
+        {"document": {"text": "Wheeze at night.", "scores": {"J45": 0.81, "J18.9": 0.07}}},
+        {"document": {"candidates": [{"labels": ["J45"], "score": -0.2}, {"labels": []}]}},
+        {"document": {"id": "note-18", "text": "Wheeze at night.", "labels": ["J45"]}},
     )
 
     document: DocumentIn
@@ -174,7 +236,7 @@ class PredictionRequest(RequestBody):
 
     def as_document(self) -> predictions.Document:
         """Return the document for the service."""
-        return predictions.Document(**self.document, metadata=self.metadata)
+        return document_of(self.document, self.metadata)
 
 
 class Candidate(AnswerBody):
@@ -250,13 +312,22 @@ class PredictionQuery(Paged):
 # Reviews
 
 
+def _absent_if_none(description: str) -> Any:  # noqa: ANN401 -- as `pydantic.Field` itself
+    return Field(None, description=description, exclude_if=lambda value: value is None)
+
+
 class ReviewDocument(AnswerBody):
     """The document that a reviewer reads."""
 
     id: str | None
-    text: str | None
+    text: str | None = Field(description="null if it was not sent, or has been deleted.")
     features: dict[str, float] | None = None
     metadata: dict[str, JsonValue]
+    scores: dict[str, float] | None = _absent_if_none(
+        "What another model answered, as it was sent; absent where it must not be known."
+    )
+    candidates: list[GivenSet] | None = _absent_if_none("The same as label sets.")
+    labels: list[str] | None = _absent_if_none("The same as one label set.")
 
 
 class ReviewCandidate(AnswerBody):
@@ -271,10 +342,6 @@ class Lease(AnswerBody):
 
     holder: str = Field(description="Id of the holder's key.")
     expires_at: datetime
-
-
-def _absent_if_none(description: str) -> Any:  # noqa: ANN401 -- as `pydantic.Field` itself
-    return Field(None, description=description, exclude_if=lambda value: value is None)
 
 
 class ReviewTask(AnswerBody):
@@ -320,7 +387,7 @@ class ReviewTask(AnswerBody):
     @classmethod
     def of(cls, task: reviews.ReviewTask) -> Self:
         """Return the body for a task; blind reviews hide earlier answers."""
-        document, scored, blind = task.prediction.document, task.prediction.scored, task.blind
+        document, scored, blind = task.shown, task.prediction.scored, task.blind
         return cls(
             id=task.id,
             prediction_id=task.prediction.id,
@@ -330,6 +397,7 @@ class ReviewTask(AnswerBody):
                     "text": document.text,
                     "features": document.features,
                     "metadata": document.metadata,
+                    **(document.answer or {}),
                 }
             ),
             kind=ReviewKind.REVIEW if blind else task.kind,

@@ -14,15 +14,17 @@ from typing import Any, BinaryIO, Self, cast
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.outcomes import Outcome
-from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.domain.predictions import ANSWERS, Document, Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import is_id
 
 # Files of documents
 
-FIELDS = {"id", "text", "features", "metadata"}
+FIELDS = {"id", "text", "features", "metadata", "scores", "candidates", "answer"}
 UNREAD = {"labels", "annotator"}
-"""Fields of labelled files that are accepted but not read."""
+"""Fields of labelled files that are not read, except that `labels` may be the answer of another
+model, see `document_in`.
+"""
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision: a larger value would become infinite."""
@@ -38,11 +40,16 @@ class BadLine:
     faults: tuple[FieldFault, ...] = ()
 
 
-def document_in(line: bytes) -> Document | BadLine:
+def document_in(line: bytes, *, answered: bool = False) -> Document | BadLine:
     """Return the document on a line, or the faults of the line.
 
-    >>> document_in(b'{"id": "note-17", "text": "fever"}')
-    Document(id='note-17', text='fever', features=None, metadata={})
+    ``answered``: The document is for a model that reads another model's answers. A label set that
+    stands alone is named ``answer``; there ``labels`` means it too if the line has no answer.
+
+    >>> document_in(b'{"id": "note-17", "text": "fever"}').text
+    'fever'
+    >>> document_in(b'{"text": "wheat", "answer": ["grain"], "labels": ["corn"]}').answer
+    {'labels': ['grain']}
     >>> document_in(b'{"text": 5}').detail
     'The line holds no document that could be predicted.'
     """
@@ -58,19 +65,26 @@ def document_in(line: bytes) -> Document | BadLine:
         )
     if not isinstance(content, dict):
         return BadLine('The line is not a JSON object; write {"id": …, "text": …}.')
-    faults = tuple(_form_faults(content))
+    bare = "answer"
+    if answered and not any(content.get(name) for name in ("answer", "scores", "candidates")):
+        bare = "labels"
+    faults = tuple(_form_faults(content, bare))
     if faults:
         return BadLine("The line holds no document that could be predicted.", faults)
     features = content.get("features")
+    answer = {name: content[name] for name in ANSWERS[:2] if content.get(name) is not None}
+    if content.get(bare) is not None:
+        answer["labels"] = content[bare]
     return Document(
         id=content.get("id"),
         text=content.get("text"),
         features=None if features is None else {k: float(v) for k, v in features.items()},
         metadata=content.get("metadata") or {},
+        answer=answer or None,
     )
 
 
-def _form_faults(content: dict[str, object]) -> Iterator[FieldFault]:
+def _form_faults(content: dict[str, object], bare: str) -> Iterator[FieldFault]:
     for name in sorted(set(content) - FIELDS - UNREAD):
         yield FieldFault(f"/{name}", "is not a field of a document")
     for name in ("id", "text"):
@@ -78,15 +92,41 @@ def _form_faults(content: dict[str, object]) -> Iterator[FieldFault]:
             yield FieldFault(f"/{name}", "must be a string")
     if not isinstance(content.get("metadata"), dict | None):
         yield FieldFault("/metadata", "must be an object")
-    features = content.get("features")
-    if not isinstance(features, dict | None):
-        yield FieldFault("/features", "must be an object of numbers")
+    for field in ("features", "scores"):
+        yield from _number_faults(content.get(field), f"/{field}")
+    if not _is_set(content.get(bare, [])):
+        yield FieldFault(f"/{bare}", "must be an array of strings")
+    yield from _candidate_faults(content.get("candidates"))
+
+
+def _candidate_faults(sets: object) -> Iterator[FieldFault]:
+    if sets is None:
         return
-    for name, value in (features or {}).items():
+    if not isinstance(sets, list):
+        yield FieldFault("/candidates", "must be an array of label sets")
+        return
+    for place, one in enumerate(sets):
+        if not isinstance(one, dict) or set(one) - {"labels", "score"} or "labels" not in one:
+            yield FieldFault(f"/candidates/{place}", 'must be {"labels": […], "score": …}')
+        elif not _is_set(one["labels"]):
+            yield FieldFault(f"/candidates/{place}/labels", "must be an array of strings")
+        elif one.get("score") is not None:
+            yield from _number_faults({"score": one["score"]}, f"/candidates/{place}")
+
+
+def _is_set(given: object) -> bool:
+    return given is None or (isinstance(given, list) and all(isinstance(x, str) for x in given))
+
+
+def _number_faults(given: object, pointer: str) -> Iterator[FieldFault]:
+    if not isinstance(given, dict | None):
+        yield FieldFault(pointer, "must be an object of numbers")
+        return
+    for name, value in (given or {}).items():
         if isinstance(value, bool) or not isinstance(value, int | float):
-            yield FieldFault("/features", f"{name!r} must be a number")
+            yield FieldFault(pointer, f"{name!r} must be a number")
         elif abs(value) > LARGEST_FEATURE:
-            yield FieldFault("/features", f"{name!r} is too large for single precision")
+            yield FieldFault(pointer, f"{name!r} is too large for single precision")
 
 
 @dataclass(frozen=True)
@@ -96,11 +136,11 @@ class Line:
     number: int
     content: bytes | None
 
-    def document(self) -> Document | BadLine:
-        """Return the document, or the faults of the line."""
+    def document(self, *, answered: bool = False) -> Document | BadLine:
+        """Return the document, or the faults of the line; see `document_in`."""
         if self.content is None:
             return BadLine("The line is longer than any document may be.")
-        return document_in(self.content)
+        return document_in(self.content, answered=answered)
 
     def digest(self) -> str:
         """Return the SHA-256 of the content, in hexadecimal."""
@@ -307,6 +347,7 @@ def content_row(of: Prediction) -> dict[str, object]:
     return {
         "text": document.text,
         "features": None if document.features is None else dict(document.features),
+        **{_ANSWER[name]: (document.answer or {}).get(name) for name in ANSWERS},
         "metadata": dict(document.metadata),
     }
 
@@ -352,7 +393,9 @@ COLUMNS: dict[Exported, tuple[str, ...]] = {
     ),
     Exported.AUDIT_EVENTS: tuple(field.name for field in fields(Event)),
 }  # fmt: skip
-CONTENT = ("text", "features", "metadata")
+_ANSWER = {"scores": "scores", "candidates": "candidates", "labels": "answer"}
+"""Columns of another model's answer: `labels` are what people decided."""
+CONTENT = ("text", "features", *_ANSWER.values(), "metadata")
 
 
 @dataclass(frozen=True)

@@ -358,8 +358,7 @@ class Derivation:
     @classmethod
     def of(cls, prediction: Prediction, policy: RoutingPolicy, lottery: Lottery) -> Self:
         """Derive a decision again, by the policy version that made it."""
-        document, draw = prediction.document, prediction.selection.draw
-        content = document.content
+        content, draw = prediction.content, prediction.selection.draw
         again = None if draw is None or content is None else lottery.audit(content)
         if draw is not None and again != draw:
             by_name = lottery.audit_by_name(prediction.client_id, prediction.name)
@@ -367,7 +366,7 @@ class Derivation:
         return cls(
             prediction=prediction,
             policy=policy,
-            derived=Result.derived(policy, prediction.scored, draw, document),
+            derived=Result.derived(policy, prediction.scored, draw, prediction.document),
             draw_again=again,
         )
 
@@ -381,11 +380,6 @@ class Derivation:
         """Whether both decisions agree; None if a rule read deleted metadata."""
         if self.derived == self.stored:
             return True
-        forgotten = not _content_kept(self.prediction.document)
+        forgotten = not self.prediction.document.kept
         by_rule = Reason.RULE in {self.stored.reason, self.derived.reason}
         return None if forgotten and by_rule else False
-
-
-def _content_kept(document: Document) -> bool:
-    """Return whether the content is stored; metadata is deleted with it."""
-    return document.text is not None or document.features is not None

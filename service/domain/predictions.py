@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from setwise.service.domain.audits import NOT_DRAWN, Selection
 from setwise.service.domain.callers import Caller
@@ -19,6 +19,16 @@ LONGEST_DOCUMENT_ID = 200
 
 MOST_METADATA_BYTES = 64 * 1024
 """Bytes of metadata as JSON; every listing and review task carries it."""
+
+
+MOST_LABELS = 10_000
+"""Labels of another model's scores, or of one of its label sets."""
+
+MOST_ANSWERS = 100
+"""Label sets of another model for one document."""
+
+ANSWERS = ("scores", "candidates", "labels")
+"""Members of a document that say what another model answered; a document has one of them."""
 
 
 class Decision(StrEnum):
@@ -44,17 +54,34 @@ NO_METADATA: Mapping[str, object] = MappingProxyType({})
 """The metadata of a document that has none."""
 
 
+GivenAnswer = Mapping[str, Any]  # Any: as sent, by one of the names in `ANSWERS`
+"""What another model answered.
+
+>>> {"scores": {"grain": 0.9}}, {"candidates": [{"labels": ["grain"], "score": -0.1}]}
+({'scores': {'grain': 0.9}}, {'candidates': [{'labels': ['grain'], 'score': -0.1}]})
+"""
+
+
 class Document(NamedTuple):
-    """A document as a client sent it: either text or named features."""
+    """A document as a client sent it: text or named features, another model's answer, or both."""
 
     id: str | None = None
     text: str | None = None
     features: Mapping[str, float] | None = None
     metadata: Mapping[str, object] = NO_METADATA
+    answer: GivenAnswer | None = None
+
+    @property
+    def kept(self) -> bool:
+        """Whether its content is stored; metadata is deleted with it."""
+        return self.text is not None or self.features is not None or self.answer is not None
 
     @property
     def content(self) -> bytes | None:
-        """The text or features as bytes, equal for equal contents; None once erased."""
+        """The text or features as bytes, equal for equal contents.
+
+        None once erased, and for a document of an answer alone: many documents share one.
+        """
         if self.text is not None:
             return b"text\0" + self.text.encode("utf-8", "surrogatepass")
         if self.features is not None:
@@ -82,8 +109,10 @@ class Document(NamedTuple):
             faults += text_faults(self.text, f"{pointer}/text", longest=len(self.text))
         elif self.features is not None:
             faults += self._feature_faults(f"{pointer}/features")
-        else:
+        elif self.answer is None:
             faults.append(FieldFault(pointer, "has neither text nor features; send one of them"))
+        if self.answer is not None:
+            faults += _answer_faults(self.answer, pointer)
         if self.metadata:
             faults += self._metadata_faults(metadata_pointer or f"{pointer}/metadata")
         return faults
@@ -108,6 +137,62 @@ class Document(NamedTuple):
                 yield FieldFault(
                     pointer, f"takes {size} bytes; at most {MOST_METADATA_BYTES} are kept"
                 )
+
+
+def _answer_faults(answer: GivenAnswer, pointer: str) -> Iterator[FieldFault]:
+    """Yield why another model's answer cannot be read.
+
+    >>> [fault.detail for fault in _answer_faults({"scores": {"grain": 1.5}}, "/document")]
+    ['is 1.5; send a probability from 0 to 1']
+    """
+    if len(answer) != 1:
+        yield FieldFault(pointer, f"has {' and '.join(answer)}; send one of them")
+        return
+    ((name, given),) = answer.items()
+    pointer = f"{pointer}/{name}"
+    if name == "labels":
+        yield from _set_faults(given, pointer)
+    elif not given:
+        what = "label with its probability" if name == "scores" else "label set; [] is one"
+        yield FieldFault(pointer, f"is empty; send at least one {what}")
+    elif name == "scores":
+        yield from _score_faults(given, pointer)
+    elif len(given) > MOST_ANSWERS:
+        yield FieldFault(pointer, f"has {len(given)} label sets; at most {MOST_ANSWERS} are read")
+    else:
+        for place, one in enumerate(given):
+            yield from _set_faults(one["labels"], f"{pointer}/{place}/labels")
+            score = one.get("score")
+            if score is not None and not math.isfinite(score):
+                yield FieldFault(f"{pointer}/{place}/score", f"is {score}; send a finite number")
+
+
+def _score_faults(scores: Mapping[str, float], pointer: str) -> Iterator[FieldFault]:
+    if len(scores) > MOST_LABELS:
+        yield FieldFault(pointer, f"has {len(scores)} labels; send the {MOST_LABELS} likeliest")
+        return
+    for label, probability in scores.items():
+        why = unstorable(label)
+        if why:
+            yield FieldFault(pointer, f"has a label that {why}")
+        elif not 0.0 <= probability <= 1.0:  # also not NaN
+            yield FieldFault(
+                f"{pointer}/{escaped(label)}", f"is {probability}; send a probability from 0 to 1"
+            )
+
+
+def _set_faults(labels: Sequence[str], pointer: str) -> Iterator[FieldFault]:
+    if len(labels) > MOST_LABELS:
+        yield FieldFault(pointer, f"has {len(labels)} labels; at most {MOST_LABELS} are read")
+        return
+    seen = set()
+    for place, label in enumerate(labels):
+        why = unstorable(label)
+        if why:
+            yield FieldFault(f"{pointer}/{place}", why)
+        elif label in seen:
+            yield FieldFault(f"{pointer}/{place}", f"names {label!r} again; name each label once")
+        seen.add(label)
 
 
 class Candidate(NamedTuple):
@@ -195,6 +280,13 @@ class Prediction(NamedTuple):
     def name(self) -> str:
         """The client's id of the document or, without one, the prediction's."""
         return self.document.id or self.id
+
+    @property
+    def content(self) -> bytes | None:
+        """What draws its audits; None once erased."""
+        if self.document.answer is None:
+            return self.document.content
+        return self.document.content or self.id.encode()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from setwise.service.domain import errors
 from setwise.service.domain.annotators import DEFAULT_GROUP
-from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.rules import Rule
 from setwise.service.domain.text import text_faults
 
@@ -106,6 +106,17 @@ class ReviewTask:
         model: there are no answers to decide between, and the one to see would be a suggestion.
         """
         return self.kind.blind or (self.kind is ReviewKind.ADJUDICATION and not self.answers)
+
+    @property
+    def shown(self) -> Document:
+        """The document as its reviewer may see it.
+
+        What another model answered is a suggestion: blind tasks hide it, and so do adjudications,
+        where it would tell which answer is the model's.
+        """
+        document = self.prediction.document
+        hidden = self.blind or self.kind is ReviewKind.ADJUDICATION
+        return document._replace(answer=None) if hidden else document
 
     @property
     def escalated(self) -> bool:

@@ -221,7 +221,7 @@ _NAMED = 5
 
 def item(services: Services, caller: Caller, task: ReviewTask) -> Json:
     """Describe a task that ``caller`` holds."""
-    document, scored, blind = task.prediction.document, task.prediction.scored, task.blind
+    document, scored, blind = task.shown, task.prediction.scored, task.blind
     sets = [] if blind else [candidate.labels for candidate in scored.candidates]
     warnings = [warnings_of(odd) for odd in services.reviews.check(caller, task, sets)]
     return {
@@ -232,6 +232,7 @@ def item(services: Services, caller: Caller, task: ReviewTask) -> Json:
             "text": document.text,
             "features": document.features,
             "metadata": document.metadata,
+            "answer": document.answer,
         },
         # A blind task looks like any review for which the model has no suggestion.
         "kind": (ReviewKind.REVIEW if blind else task.kind).value,

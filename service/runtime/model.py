@@ -79,11 +79,16 @@ class LoadedPredictor:
         """All labels that the model can predict."""
         return self._predictor.label_names
 
+    @property
+    def external(self) -> bool:
+        """Whether the model reads another model's answers."""
+        return self._predictor.kind not in {"text", "vectors"}
+
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
         """Score documents together.
 
-        Raises `InvalidRequest` if the document and the model differ in kind (text or vectors), or
-        the document has features that the model does not know.
+        Raises `InvalidRequest` if the document and the model differ in kind (text, vectors or
+        answers), or the document has features or labels that the model does not know.
         """
         from setwise.service.runtime.answers import scored_sets  # noqa: PLC0415 -- see `FolderOrObjectStore`
 

@@ -9,6 +9,7 @@ import structlog
 
 from setwise.service.domain.errors import ServiceError
 from setwise.service.domain.predictions import Prediction, ScoredSet
+from setwise.service.services.models import scored_again
 from setwise.service.services.ports import Predictor
 
 MOST_WAITING = 1_000
@@ -87,5 +88,6 @@ class ShadowScorer:
         model_id, predictor = candidate
         others = [one for one in batch if one.scored.model_version != predictor.version]
         if others:
-            scores = predictor.score([one.document for one in others])
-            self._record(model_id, others, scores)
+            scored = scored_again(predictor, others)
+            if scored:
+                self._record(model_id, [one for one, _ in scored], [score for _, score in scored])

@@ -38,7 +38,7 @@ from setwise.service.domain.predictions import IdempotencyKey, Prediction, Submi
 from setwise.service.domain.reports import Span
 from setwise.service.domain.text import text_faults
 from setwise.service.services.audit_trail import Recorded
-from setwise.service.services.ports import FileStore, Progress, Sink
+from setwise.service.services.ports import FileStore, PredictorSource, Progress, Sink
 from setwise.service.services.predictions import (
     LONGEST_IDEMPOTENCY_KEY,
     Outcome,
@@ -129,6 +129,7 @@ class Files(Recorded):
     store: FileStore
     predict: Callable[[Sequence[Submission]], Sequence[Outcome]]
     """Predicts documents together; returns a prediction or an error for each."""
+    predictors: PredictorSource
     max_upload_bytes: int
     """Largest upload, in bytes."""
     longest_line: int
@@ -246,7 +247,8 @@ class Files(Recorded):
             Role.CLIENT,
             request_id=cast("str | None", job.payload.get("request_id")),
         )
-        read = [(line, line.document()) for line in block]
+        answered = self.predictors.active().external
+        read = [(line, line.document(answered=answered)) for line in block]
         submissions = [
             Submission(
                 caller,

@@ -299,7 +299,7 @@ def scored_again(
     candidate: Predictor, stored: Sequence[Prediction]
 ) -> list[tuple[Prediction, ScoredSet]]:
     """Score the documents whose content is kept; leave out those that cannot be scored."""
-    predictions = [one for one in stored if _has_content(one)]
+    predictions = [one for one in stored if one.document.kept]
     if not predictions:
         return []
     try:
@@ -310,10 +310,6 @@ def scored_again(
         # One document is unreadable.
         return [pair for one in predictions for pair in scored_again(candidate, [one])]
     return list(zip(predictions, scores, strict=True))
-
-
-def _has_content(prediction: Prediction) -> bool:
-    return prediction.document.text is not None or prediction.document.features is not None
 
 
 def _check_leaving(active: ModelVersion | None, leaving: str) -> None:

@@ -31,8 +31,15 @@ class Predictor(Protocol):
     def labels(self) -> Sequence[str]:
         """All labels that the model can predict."""
 
+    @property
+    def external(self) -> bool:
+        """Whether it reads another model's answers."""
+
     def score(self, documents: Sequence[Document]) -> Sequence[ScoredSet]:
-        """Score documents together; raises `InvalidRequest` if one cannot be scored."""
+        """Score documents together; raises `InvalidRequest` if one cannot be scored.
+
+        A model that does not read answers leaves them out of account.
+        """
 
     def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
         """Return whether each label set occurs in training documents; True if unknown."""

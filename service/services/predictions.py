@@ -236,7 +236,10 @@ class Predictions:
         if not documents:
             return []
         try:
-            return self.predictors.active().score(documents)
+            active = self.predictors.active()
+            if not active.external:
+                _check_unanswered(documents)
+            return active.score(documents)
         except Exception as error:  # noqa: BLE001 -- as above
             if len(documents) == 1:
                 return [error]
@@ -318,6 +321,19 @@ class Predictions:
             ],
             [auto_sent(prediction, self.new_id())] if route.decision is Decision.AUTO else [],
         )
+
+
+def _check_unanswered(documents: Sequence[Document]) -> None:
+    """Raise `InvalidRequest` if a document has another model's answer."""
+    for document in documents:
+        if document.answer is not None:
+            detail = (
+                "The active model reads documents, not another model's answers; activate one of "
+                "kind `external`, or send the text or features alone."
+            )
+            raise errors.InvalidRequest(
+                detail, [errors.FieldFault(f"/document/{next(iter(document.answer))}", detail)]
+            )
 
 
 def _kinds(prediction: Prediction, *, overlaps: bool) -> Iterator[ReviewKind]:

@@ -123,6 +123,8 @@ class SyntheticStream:
 class SyntheticPredictor:
     """Scores documents of a synthetic stream with their drawn confidences."""
 
+    external = False
+
     def __init__(self, stream: SyntheticStream) -> None:
         self._stream = stream
         law = "overconfident" if stream.overconfident else "calibrated"

@@ -158,6 +158,7 @@ def _row(made: Prediction, answering: Submission) -> dict[str, object]:
         "document_id": document.id,
         "text": InRow(document.text, row),
         "features": InRow(None if document.features is None else dict(document.features), row),
+        "answer": InRow(None if document.answer is None else dict(document.answer), row),
         "metadata": InRow(dict(document.metadata), row),
         "candidates": [
             {"labels": one.labels, "confidence": one.confidence, "score": one.score}
@@ -202,6 +203,7 @@ def to_prediction(row: RowMapping) -> Prediction:
             text=opened(row[column.text], *own),
             features=opened(row[column.features], *own),
             metadata=opened(row[column.metadata], *own),
+            answer=opened(row[column.answer], *own),
         ),
         scored=ScoredSet(
             candidates=tuple(
@@ -276,7 +278,7 @@ class TextStore(Store):
         return list(self._connection.scalars(query))
 
     def purge(self, prediction_ids: Sequence[str], now: datetime) -> int:
-        """Purge texts, features, metadata, comments and skip reasons; return the number purged."""
+        """Purge texts, features, answers, metadata, comments and skip reasons; return how many."""
         purged = 0
         for ids in _parts(prediction_ids):
             purged += self._purge_documents(ids, now)
@@ -309,7 +311,13 @@ class TextStore(Store):
         return self._connection.execute(
             update(predictions)
             .where(column.id == bindparam("own_id"), column.purged_at.is_(None))
-            .values(text=None, features=None, metadata=bindparam("nothing"), purged_at=now),
+            .values(
+                text=None,
+                features=None,
+                answer=None,
+                metadata=bindparam("nothing"),
+                purged_at=now,
+            ),
             [{"own_id": row.id, "nothing": InRow({}, tuple(row))} for row in rows],
         ).rowcount
 

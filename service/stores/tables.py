@@ -265,6 +265,8 @@ predictions = Table(
     Column("document_id", Text),
     Column("text", Sealed("predictions.text", "id", "client_id")),
     Column("features", SealedJson("predictions.features", "id", "client_id")),
+    # What another model answered, as its client sent it.
+    Column("answer", SealedJson("predictions.answer", "id", "client_id")),
     Column("metadata", SealedJson("predictions.metadata", "id", "client_id"), nullable=False),
     Column("candidates", Json, nullable=False),
     Column("marginals", Json, nullable=False),
@@ -281,7 +283,7 @@ predictions = Table(
     _share("draw"),
     _share("inclusion_probability"),
     Column("rule", Text),
-    # When text, features and metadata were purged; the numbers stay.
+    # When text, features, answer and metadata were purged; the numbers stay.
     Column("purged_at", Instant),
     # The model's own confidences, if a calibrator learnt from reviews replaced them.
     Column("own_confidences", Json),

@@ -7,9 +7,10 @@ import httpx
 import pytest
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.domain.predictions import IdempotencyKey
+from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.services.predictions import MOST_DOCUMENTS
 from tests.edge import Service, assert_problem
+from tests.fakes import FakePredictor
 
 
 def _batch(service: Service, *documents: Any, **rest: Any) -> httpx.Response:
@@ -37,6 +38,23 @@ def test_each_document_gets_what_a_call_of_its_own_would_get(service: Service) -
         assert service.get(f"/v1/predictions/{item['id']}", by="client").json() == item
     stored = service.database.contents.predictions[items[0]["id"]]
     assert stored.document.metadata == {"site": "north"}
+
+
+def test_a_score_out_of_range_spoils_no_other_document(service: Service) -> None:
+    service.predictors.predictor = FakePredictor(external=True)
+    response = _batch(
+        service,
+        {"scores": {"a": 1}, "text": "0.9"},
+        {"scores": {"a": 1, "b/c": 1.5}},
+        {"candidates": [{"labels": ["a", "a"]}]},
+        {"labels": []},
+    )
+    good, high, twice, empty = response.json()["items"]
+    stored = service.database.contents.predictions
+    assert stored[good["id"]].document == Document(text="0.9", answer={"scores": {"a": 1.0}})
+    assert stored[empty["id"]].document.answer == {"labels": []}
+    assert [error["pointer"] for error in high["errors"]] == ["/documents/1/scores/b~1c"]
+    assert [error["pointer"] for error in twice["errors"]] == ["/documents/2/candidates/0/labels/1"]
 
 
 def test_a_faulty_document_has_a_problem_in_its_place(service: Service) -> None:

@@ -105,6 +105,17 @@ def _document(**members: Any) -> dict[str, Any]:
         (_document(features={"f": 1e39}), ["/document/features/f"]),
         (_document(features={"f": 10**400}), ["/document/features/f"]),
         (_document(features={"a/b~c": "1"}), ["/document/features/a~1b~0c"]),
+        (_document(text="x", scores={"a": "high"}), ["/document/scores/a"]),
+        (_document(text="x", scores=["a"]), ["/document/scores"]),
+        (_document(scores={"a": 0.5}, labels=["a"]), ["/document"]),
+        (_document(candidates=[{"score": 1}]), ["/document/candidates/0/labels"]),
+        (
+            _document(candidates=[{"labels": ["a"], "score": 10**400}]),
+            ["/document/candidates/0/score"],
+        ),
+        (_document(candidates=[{"labels": ["a"], "why": "x"}]), ["/document/candidates/0/why"]),
+        (_document(labels="a"), ["/document/labels"]),
+        (_document(text="x", labels=["a"]), ["/document/labels"]),  # the model reads text
         ({"document": {"text": "x"}, "metadata": None}, ["/metadata"]),
         ({"document": {"text": "x"}, "metadata": [1]}, ["/metadata"]),
         ({"document": {"text": "x"}, "metadata": {"a": "\x00"}}, ["/metadata/a"]),

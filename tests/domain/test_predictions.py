@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.domain.predictions import LONGEST_DOCUMENT_ID, MOST_METADATA_BYTES, Document
+from setwise.service.domain.predictions import (
+    LONGEST_DOCUMENT_ID,
+    MOST_ANSWERS,
+    MOST_LABELS,
+    MOST_METADATA_BYTES,
+    Document,
+)
 from tests.fakes import scored_set
 
 
@@ -22,6 +28,11 @@ def pointers(document: Document) -> list[str]:
         Document(features={"bp": 1.5, "": 0.0, "a/b": -1e300}),
         Document(text="  נפיחות 🤒 \t\x07 \u202e"),
         Document(id="é" * LONGEST_DOCUMENT_ID, text="x"),
+        Document(answer={"scores": {"a": 0, "b": 1.0, "": 0.5}}),
+        Document(text="wheat", answer={"labels": []}),
+        Document(features={"bp": 1.5}, answer={"candidates": [{"labels": ["a"], "score": -1e9}]}),
+        Document(answer={"candidates": [{"labels": []}, {"labels": ["a", "b"], "score": None}]}),
+        Document(answer={"scores": {str(i): 0.1 for i in range(MOST_LABELS)}}),
     ],
 )
 def test_a_sound_document_has_no_faults(document: Document) -> None:
@@ -48,6 +59,30 @@ def test_a_sound_document_has_no_faults(document: Document) -> None:
         (Document(text="x", metadata={"a": "\x00"}), ["/document/metadata/a"]),
         (Document(text="x", metadata={"a": {"\ud800": 1}}), ["/document/metadata/a"]),
         (Document(text="x", metadata={"a": "m" * MOST_METADATA_BYTES}), ["/document/metadata"]),
+        (Document(answer={"scores": {}}), ["/document/scores"]),
+        (Document(answer={"scores": {"a/b": 1.01}}), ["/document/scores/a~1b"]),
+        (Document(answer={"scores": {"a": -1e-9}}), ["/document/scores/a"]),
+        (Document(answer={"scores": {"a": math.nan}}), ["/document/scores/a"]),
+        (Document(answer={"scores": {"a\x00": 0.5}}), ["/document/scores"]),
+        (
+            Document(answer={"scores": {str(i): 0.1 for i in range(MOST_LABELS + 1)}}),
+            ["/document/scores"],
+        ),
+        (Document(answer={"labels": ["a", "b", "a"]}), ["/document/labels/2"]),
+        (Document(answer={"labels": ["\ud800"]}), ["/document/labels/0"]),
+        (Document(answer={"labels": list(map(str, range(MOST_LABELS + 1)))}), ["/document/labels"]),
+        (Document(answer={"labels": ["a"], "scores": {"a": 0.5}}), ["/document"]),
+        (Document(answer={"candidates": []}), ["/document/candidates"]),
+        (
+            Document(answer={"candidates": [{"labels": []}] * (MOST_ANSWERS + 1)}),
+            ["/document/candidates"],
+        ),
+        (
+            Document(
+                answer={"candidates": [{"labels": ["a", "a"]}, {"labels": [], "score": -math.inf}]}
+            ),
+            ["/document/candidates/0/labels/1", "/document/candidates/1/score"],
+        ),
         (
             Document(id="", text="", metadata={"a": math.inf}),
             ["/document/id", "/document/text", "/document/metadata/a"],

@@ -119,6 +119,23 @@ def test_others_are_kept_out_of_everything(service: Service) -> None:
     assert stored(service, made.id) == made
 
 
+def test_without_a_text_the_desk_says_so_and_shows_the_answer_that_came(
+    service: Service, desk: Desk
+) -> None:
+    answer = {"candidates": [{"labels": ["a"], "score": -0.5}]}
+    document = Document(id="note-17", metadata={"site": "north"}, answer=answer)
+    made = task(prediction(document=document))
+    with service.database() as transaction:
+        add_predictions(transaction, made.prediction)
+        transaction.reviews.add(made)
+    assert desk.next()["document"]["answer"] == answer
+    plain = desk.get("/desk").text
+    assert "came without its text" in plain
+    assert "north" in plain
+    shown = service.get(f"/v1/reviews/{made.id}", by="lead").json()["document"]
+    assert (shown["text"], shown["candidates"]) == (None, answer["candidates"])
+
+
 def test_what_no_page_of_ours_sent_is_refused(service: Service, desk: Desk) -> None:
     fill(service)
     assert_problem(desk.ask("/next", csrf="forged"), 403, "forged-request")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.errors import InvalidRequest, StorageUnavailable
 from setwise.service.domain.predictions import Document, Prediction, ScoredSet
 from setwise.service.runtime import shadow as shadows
 from setwise.service.runtime.shadow import ShadowScorer
@@ -68,6 +68,25 @@ def test_what_is_offered_is_scored_by_the_candidate(scorer: ShadowScorer, record
         ("m", one, 0.7),
         ("m", two, 0.2),
     ]
+
+
+def test_a_document_that_the_candidate_cannot_read_costs_the_others_nothing(
+    records: Records,
+) -> None:
+    class Picky(FakePredictor):
+        def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
+            if any(document.text is None for document in documents):
+                raise InvalidRequest("unreadable")
+            return super().score(documents)
+
+    scorer = ShadowScorer(lambda: ("m", Picky(version="sha256:candidate")), records)
+    scorer.start()
+    without_text = prediction(document=Document(answer={"labels": ["a"]}))
+    one, two = made("0.7"), made("0.2")
+    scorer.offer([one, without_text, two])
+    eventually(lambda: len(records.seen) == 2)
+    scorer.stop()
+    assert [of for _, of, _ in records.seen] == [one, two]
 
 
 def test_too_much_is_forgotten_and_nobody_waits(

@@ -24,7 +24,7 @@ from setwise.service.services.predictions import Predictions
 from setwise.service.stores.transaction import Transactions
 from tests.building import files
 from tests.fake_files import FakeFiles
-from tests.fakes import LOTTERY, START, FakeClock, FakeIds, FakePredictors
+from tests.fakes import LOTTERY, START, FakeClock, FakeIds, FakePredictor, FakePredictors
 from tests.samples import (
     ADMIN,
     ANN,
@@ -71,8 +71,9 @@ class Desk:
             self.predictors, self.database, self.clock, self.ids, LOTTERY, max_text_bytes=1_000
         )
         self.service = files(
-            self.database, self.clock, self.ids, store=self.files, predict=self.predictions.predict
-        )
+            self.database, self.clock, self.ids,
+            store=self.files, predict=self.predictions.predict, predictors=self.predictors,
+        )  # fmt: skip
         self.score = self.service.score
 
     def submit(self, content: bytes, by: Caller = CLIENT, **rest: Any) -> tuple[Job, bool]:
@@ -346,7 +347,53 @@ def test_documents_come_only_when_asked_for(begin: Transactions, service: Files)
         for content in (False, True)
     )
     assert tuple(plain) == COLUMNS[Exported.PREDICTIONS]
-    assert whole == {**plain, "text": "fever", "features": None, "metadata": {"n": 0}}
+    content = {"text": "fever", "features": None, "metadata": {"n": 0}}
+    assert whole == {**plain, **content, "scores": None, "candidates": None, "answer": None}
+
+
+def test_lines_hold_what_another_model_answered(desk: Desk) -> None:
+    desk.predictors.predictor = FakePredictor(external=True)
+    rest = {"scores": None, "candidates": None, "answer": None}
+    sets: list[dict[str, object]] = [{"labels": ["a"]}, {"labels": [], "score": -3}]
+    given: list[tuple[dict[str, object], dict[str, object]]] = [
+        ({"scores": {"a": 1, "b": 0.25}, "labels": ["c"]}, {"scores": {"a": 1, "b": 0.25}}),
+        ({"candidates": sets}, {"candidates": sets}),
+        ({"text": "wheat", "answer": ["a"], "labels": ["c"]}, {"answer": ["a"]}),
+        ({"text": "wheat", "labels": ["a", "b"]}, {"answer": ["a", "b"]}),
+    ]
+    job, _ = desk.submit(b"".join(json.dumps(line).encode() + b"\n" for line, _ in given))
+    assert desk.score(job, Worker())["predicted"] == len(given)
+    exported = rows(desk.service.export(CLIENT, ExportRequest(Exported.PREDICTIONS, content=True)))
+    for (_, kept), row in zip(given, exported, strict=True):
+        assert {name: row[name] for name in rest} == {**rest, **kept}
+
+
+@pytest.mark.parametrize(
+    ("line", "pointer"),
+    [
+        ({"scores": [0.5]}, "/scores"),
+        ({"scores": {"a": "high"}}, "/scores"),
+        ({"scores": {"a": 10**400}}, "/scores"),
+        ({"scores": {"a": 1.5}}, "/scores/a"),
+        ({"candidates": {"a": 1}}, "/candidates"),
+        ({"candidates": [["a"]]}, "/candidates/0"),
+        ({"candidates": [{"labels": "a"}]}, "/candidates/0/labels"),
+        ({"candidates": [{"labels": [], "score": True}]}, "/candidates/0"),
+        ({"answer": "a"}, "/answer"),
+        ({"labels": [1]}, "/labels"),
+        ({"labels": ["a", "a"]}, "/labels/1"),
+    ],
+)
+def test_a_line_with_a_bad_answer_spoils_no_other(
+    desk: Desk, line: dict[str, object], pointer: str
+) -> None:
+    desk.predictors.predictor = FakePredictor(external=True)
+    content = json.dumps(line) + '\n{"answer": ["a"]}\n'
+    job, _ = desk.submit(content.encode())
+    assert desk.score(job, Worker())["predicted"] == 1
+    bad, good = desk.result(job)
+    assert [error["pointer"] for error in bad["problem"]["errors"]] == [pointer]
+    assert "prediction" in good
 
 
 def test_outcomes_and_annotations_stand_beside_what_was_predicted(

@@ -116,7 +116,8 @@ class Archive:
 
     def _made(self, age: timedelta, name: str, decision: Decision) -> Prediction:
         reason = Reason.ABOVE_THRESHOLD if decision is Decision.AUTO else Reason.BELOW_THRESHOLD
-        document = Document(name, "fever, no cough", metadata={"ward": "west"})
+        answer = {"labels": ["fever"]}
+        document = Document(name, "fever, no cough", metadata={"ward": "west"}, answer=answer)
         made = prediction(document=document, decision=decision, reason=reason, created_at=NOW - age)
         return made._replace(id=real_id(age, self.number()))
 

@@ -43,6 +43,8 @@ def listed(begin: Transactions, after: str | None = None, limit: int = 50, **wan
         Document(id="note-17", text="fever", metadata={"ward": {"beds": [1, 2.5, None, True]}}),
         Document(features={"bp": 0.1 + 0.2, "tiny": 5e-324, "huge": 1.7e308, "-0": -0.0}),
         Document(id="é" * 200, text='נפיחות 🤒 \x07 \u202e "quoted" \\ \\u0000 %s :x {y}' * 100),
+        Document(answer={"scores": {"b": 0.1 + 0.2, "a": 1.0, "é": 0.0}}),
+        Document(text="x", answer={"candidates": [{"labels": ["a"], "score": -1e300}]}),
         Document(text="null", features=None, metadata={"null": None, "": "", "a.b": {}}),
     ],
 )

@@ -24,6 +24,7 @@ ONE, TWO = bytes(range(32)), bytes(range(1, 33))
 SECRETS = (
     "marker-text",
     "marker-meta",
+    "marker-answer",
     "marker-comment",
     "marker-decision",
     "marker-reason",
@@ -32,6 +33,7 @@ SECRETS = (
 PLACES = {
     "predictions.text",
     "predictions.features",
+    "predictions.answer",
     "predictions.metadata",
     "annotations.comment",
     "review_skips.reason",
@@ -59,7 +61,8 @@ def fill(engine: Engine) -> tuple[str, str]:
     """Store something in every sealed column; returns the ids of a prediction and an endpoint."""
     document = Document("note-1", "marker-text", metadata={"ward": "marker-meta", "n": 1.5})
     waiting = task(prediction(document=document))
-    vector = prediction(document=Document("note-2", None, {"bp": 0.1 + 0.2}))
+    answer = {"scores": {"marker-answer": 0.5}}
+    vector = prediction(document=Document("note-2", None, {"bp": 0.1 + 0.2}, answer=answer))
     told = endpoint()
     with Transactions(engine)() as transaction:
         add_predictions(transaction, waiting.prediction, vector)
@@ -183,8 +186,8 @@ def test_a_new_key_takes_over_and_the_old_one_can_go(
     content = read(old, ids)
     both = opened(TWO, *before)
     encryption.note_key(both, START)
-    # 8, because two of them are metadata
-    assert encryption.reseal(both, silent, transition=not before) == 8
+    # 9, because two of them are metadata
+    assert encryption.reseal(both, silent, transition=not before) == 9
     assert encryption.reseal(both, silent) == 0
     encryption.retire(both)
     alone = opened(TWO)
@@ -218,6 +221,7 @@ def test_encrypting_takes_a_key(opened: Open) -> None:
         "text = 'other words'",
         "metadata = '{\"ward\": 4}'",
         "features = '{}'",
+        "answer = '{}'",
         "document_id = 'other'",
         "purged_at = NULL",
         "labels = labels",

@@ -2,7 +2,7 @@
 // Marks are CSS highlights over ranges, so a long text stays one node and nothing in it is markup.
 
 const MOST_FOUND = 2000;
-const MOST_FEATURES = 300;
+const MOST_ROWS = 300;
 
 const marks = "highlights" in CSS ? CSS.highlights : null;
 
@@ -22,12 +22,14 @@ export class Sheet {
     this.element = element;
   }
 
-  show({ text, features }) {
+  show({ text, features, answer }) {
     for (const name of ["desk-find", "desk-found", "desk-for", "desk-against"]) mark(name, []);
     this.#found = [];
     this.element.dir = "auto";
     if (text !== null && text !== undefined) this.element.replaceChildren(text);
-    else this.element.replaceChildren(featureTable(features ?? {}));
+    else if (features)
+      this.element.replaceChildren(table("Feature", "Value", Object.entries(features), Math.abs));
+    else this.element.replaceChildren(...withoutText(answer));
     this.element.scrollTop = 0;
   }
 
@@ -89,19 +91,36 @@ function wholeWords(term) {
   return new RegExp(`(?<![\\p{L}\\p{N}])${inside}${rest}(?![\\p{L}\\p{N}])`, "giu");
 }
 
-function featureTable(features) {
-  const named = Object.entries(features).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
-  const table = document.createElement("table");
-  table.createTHead().insertRow().append(head("Feature"), head("Value"));
-  const body = table.createTBody();
-  for (const [name, value] of named.slice(0, MOST_FEATURES)) {
+/** What there is of a document without a text: that it is missing, and another model's answer. */
+function withoutText(answer) {
+  const note = document.createElement("p");
+  note.className = "empty";
+  note.append("This document came without its text. Read it where it is kept.");
+  if (!answer) return [note];
+  const { scores, candidates, labels } = answer;
+  const sets = (candidates ?? [{ labels }]).map((one) => [
+    one.labels.join(", ") || "No labels",
+    one.score ?? "",
+  ]);
+  const given = scores
+    ? table("Label", "Probability by the other model", Object.entries(scores))
+    : table("Labels by the other model", "Score", sets);
+  return [note, given];
+}
+
+function table(name, value, rows, size = Number) {
+  const sorted = [...rows].sort((a, b) => size(b[1]) - size(a[1]));
+  const made = document.createElement("table");
+  made.createTHead().insertRow().append(head(name), head(value));
+  const body = made.createTBody();
+  for (const [label, number] of sorted.slice(0, MOST_ROWS)) {
     const row = body.insertRow();
-    row.insertCell().append(name);
-    row.insertCell().append(String(value));
+    row.insertCell().append(label);
+    row.insertCell().append(String(number));
   }
-  const more = named.length - MOST_FEATURES;
-  if (more > 0) table.createCaption().append(`The ${MOST_FEATURES} largest; ${more} more.`);
-  return table;
+  const more = sorted.length - MOST_ROWS;
+  if (more > 0) made.createCaption().append(`The ${MOST_ROWS} largest; ${more} more.`);
+  return made;
 }
 
 function head(name) {

@@ -12,7 +12,7 @@ from setwise.service.stores.tables import metadata
 
 HISTORY = {
     # Tables and their mutable columns, which the triggers allow to change too.
-    "predictions": ("text", "features", "metadata", "document_id", "purged_at"),
+    "predictions": ("text", "features", "answer", "metadata", "document_id", "purged_at"),
     "annotations": ("comment",),
     "other_scores": (),
     "outcomes": (),
