@@ -28,6 +28,7 @@ _INPUTS: Example = {
     "labels": ["E11.9", "Z79.4"],
     "confidence": 0.93,
     "out_of_domain": False,
+    "uncalibrated": False,
     "model_version": "3f9c0b7a1d2e",
     "calibrator_version": "9b1d77c0aa52",
     "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
@@ -72,6 +73,9 @@ class DecisionInputs(AnswerBody):
     labels: list[str]
     confidence: float
     out_of_domain: bool
+    uncalibrated: bool = Field(
+        description="Nothing has taught the model how sure to be: a fixed threshold does not apply."
+    )
     model_version: str
     calibrator_version: str
     policy_version: str
@@ -140,6 +144,7 @@ class Derivation(AnswerBody):
                 labels=list(scored.labels),
                 confidence=scored.confidence,
                 out_of_domain=scored.out_of_domain,
+                uncalibrated=scored.uncalibrated,
                 model_version=scored.model_version,
                 calibrator_version=scored.calibrator_version,
                 policy_version=prediction.policy_version,

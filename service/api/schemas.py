@@ -190,15 +190,15 @@ class DocumentIn(TypedDict):
             list[GivenSet] | None,
             Field(
                 default=None,
-                description="Instead of `scores`: label sets that another model answered. If it "
-                "was asked several times, repeat the set as often as it came.",
+                description="Label sets that another model answered, alone or beside `scores`. If "
+                "it was asked several times, repeat a set as often as it came.",
             ),
         ]
     ]
     labels: NotRequired[
         Annotated[
             _Set | None,
-            Field(default=None, description="Instead of `scores`: its one label set."),
+            Field(default=None, description="Its one label set, instead of `candidates`."),
         ]
     ]
 

@@ -140,7 +140,7 @@ class RoutingPolicy:
         The same version, score, draws and metadata always give the same route.
         """
         scorer = _scorer(scored)
-        least = self.least_of(scorer)
+        least = self._least(scored)
         verdict = self._verdict(scored, least, metadata)
         role = self._role(verdict, scorer, draws.audit)
         end = verdict
@@ -152,8 +152,12 @@ class RoutingPolicy:
 
     def decide(self, scored: ScoredSet, metadata: Metadata = NOTHING) -> tuple[Decision, Reason]:
         """Return the decision without any audit, and its reason."""
-        decision, reason, _ = self._verdict(scored, self.least_of(_scorer(scored)), metadata)
+        decision, reason, _ = self._verdict(scored, self._least(scored), metadata)
         return decision, reason
+
+    def _least(self, scored: ScoredSet) -> float | None:
+        unproved = scored.uncalibrated and not self._certified
+        return None if unproved else self.least_of(_scorer(scored))
 
     def _verdict(self, scored: ScoredSet, least: float | None, metadata: Metadata) -> _Verdict:
         if scored.out_of_domain:

@@ -24,11 +24,14 @@ MOST_METADATA_BYTES = 64 * 1024
 MOST_LABELS = 10_000
 """Labels of another model's scores, or of one of its label sets."""
 
-MOST_ANSWERS = 100
+MOST_ANSWERS = 64
 """Label sets of another model for one document."""
 
+LARGEST_SCORE = 1e15
+"""Largest size of a score of another model's label set."""
+
 ANSWERS = ("scores", "candidates", "labels")
-"""Members of a document that say what another model answered; a document has one of them."""
+"""Members of a document that say what another model answered: scores, label sets or one set."""
 
 
 class Decision(StrEnum):
@@ -145,29 +148,29 @@ def _answer_faults(answer: GivenAnswer, pointer: str) -> Iterator[FieldFault]:
     >>> [fault.detail for fault in _answer_faults({"scores": {"grain": 1.5}}, "/document")]
     ['is 1.5; send a probability from 0 to 1']
     """
-    if len(answer) != 1:
-        yield FieldFault(pointer, f"has {' and '.join(answer)}; send one of them")
+    if "scores" in answer:
+        yield from _score_faults(answer["scores"], f"{pointer}/scores")
+    if "labels" in answer:
+        yield from _set_faults(answer["labels"], f"{pointer}/labels")
+    if "candidates" not in answer:
         return
-    ((name, given),) = answer.items()
-    pointer = f"{pointer}/{name}"
-    if name == "labels":
-        yield from _set_faults(given, pointer)
-    elif not given:
-        what = "label with its probability" if name == "scores" else "label set; [] is one"
-        yield FieldFault(pointer, f"is empty; send at least one {what}")
-    elif name == "scores":
-        yield from _score_faults(given, pointer)
-    elif len(given) > MOST_ANSWERS:
-        yield FieldFault(pointer, f"has {len(given)} label sets; at most {MOST_ANSWERS} are read")
-    else:
-        for place, one in enumerate(given):
-            yield from _set_faults(one["labels"], f"{pointer}/{place}/labels")
-            score = one.get("score")
-            if score is not None and not math.isfinite(score):
-                yield FieldFault(f"{pointer}/{place}/score", f"is {score}; send a finite number")
+    given, pointer = answer["candidates"], f"{pointer}/candidates"
+    if "labels" in answer:
+        yield FieldFault(pointer, "stands beside labels; make those one of the candidates")
+    if not 1 <= len(given) <= MOST_ANSWERS:
+        yield FieldFault(pointer, f"has {len(given)} label sets; send 1 to {MOST_ANSWERS}")
+        return
+    for place, one in enumerate(given):
+        yield from _set_faults(one["labels"], f"{pointer}/{place}/labels")
+        score = one.get("score")
+        if score is not None and not abs(score) <= LARGEST_SCORE:  # also not NaN
+            why = f"is {score}; send a number within ±{LARGEST_SCORE:g}"
+            yield FieldFault(f"{pointer}/{place}/score", why)
 
 
 def _score_faults(scores: Mapping[str, float], pointer: str) -> Iterator[FieldFault]:
+    if not scores:
+        yield FieldFault(pointer, "is empty; send at least one label with its probability")
     if len(scores) > MOST_LABELS:
         yield FieldFault(pointer, f"has {len(scores)} labels; send the {MOST_LABELS} likeliest")
         return
@@ -235,6 +238,8 @@ class ScoredSet(NamedTuple):
     model_version: str
     calibrator_version: str
     """Content digests of the model and the calibrator."""
+    uncalibrated: bool = False
+    """Nothing has taught the model how sure to be; a threshold set by hand does not apply."""
     replaced: tuple[float, ...] | None = None
     """The model's own confidences, in the order of the candidates, if a calibrator learnt from
     reviews replaced them.

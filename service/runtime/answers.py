@@ -22,6 +22,7 @@ def scored_sets(
     *,
     model_version: str,
     calibrator_version: str,
+    uncalibrated: bool = False,
 ) -> list[ScoredSet]:
     """Return a scored set for each document.
 
@@ -30,6 +31,7 @@ def scored_sets(
     ``predictions``: Predictions of the documents, with the confidences to show.
     ``own_confidences``: The model's own confidences, if a calibrator learnt from reviews replaced
     them.
+    ``uncalibrated``: Nothing has taught the model how sure to be.
     """
     sets = predictions.candidates
     scores = np.minimum(np.exp(sets.log_score), 1.0)
@@ -61,6 +63,7 @@ def scored_sets(
             out_of_domain=known == 0,
             model_version=model_version,
             calibrator_version=calibrator_version,
+            uncalibrated=uncalibrated,
             replaced=None if own is None else tuple(own[first:last]),
         )
         for (first, last), (first_share, last_share), known in zip(

@@ -287,6 +287,7 @@ predictions = Table(
     Column("purged_at", Instant),
     # The model's own confidences, if a calibrator learnt from reviews replaced them.
     Column("own_confidences", Json),
+    Column("uncalibrated", Boolean),
     # The rest of the prediction's audit event, besides the client's id. The name is NULL in rows
     # whose event is stored in `audit_events`.
     Column("actor_name", Text),

@@ -107,7 +107,7 @@ def _document(**members: Any) -> dict[str, Any]:
         (_document(features={"a/b~c": "1"}), ["/document/features/a~1b~0c"]),
         (_document(text="x", scores={"a": "high"}), ["/document/scores/a"]),
         (_document(text="x", scores=["a"]), ["/document/scores"]),
-        (_document(scores={"a": 0.5}, labels=["a"]), ["/document"]),
+        (_document(candidates=[{"labels": []}], labels=["a"]), ["/document/candidates"]),
         (_document(candidates=[{"score": 1}]), ["/document/candidates/0/labels"]),
         (
             _document(candidates=[{"labels": ["a"], "score": 10**400}]),

@@ -57,6 +57,17 @@ def test_nothing_leaves_without_a_threshold_or_with_sending_switched_off(value: 
         assert decided(policy, scored_set(value)) == (Decision.REVIEW, Reason.NO_THRESHOLD)
 
 
+def test_a_threshold_set_by_hand_does_not_send_what_nothing_has_calibrated() -> None:
+    scored = scored_set(0.9)._replace(uncalibrated=True)
+    assert decided(replace(FIXED, threshold=0.0), scored) == (Decision.REVIEW, Reason.NO_THRESHOLD)
+    proved = replace(
+        FIXED,
+        threshold_mode=ThresholdMode.CERTIFIED,
+        certified_for=Scorer(scored.model_version, scored.calibrator_version),
+    )
+    assert decided(proved, scored) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
+
+
 def test_a_confidence_that_is_no_number_never_leaves_alone() -> None:
     decision, _ = decided(replace(FIXED, threshold=0.0), scored_set(math.nan))
     assert decision is Decision.REVIEW

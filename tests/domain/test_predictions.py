@@ -30,6 +30,7 @@ def pointers(document: Document) -> list[str]:
         Document(id="é" * LONGEST_DOCUMENT_ID, text="x"),
         Document(answer={"scores": {"a": 0, "b": 1.0, "": 0.5}}),
         Document(text="wheat", answer={"labels": []}),
+        Document(answer={"scores": {"a": 0.5}, "labels": ["a"]}),
         Document(features={"bp": 1.5}, answer={"candidates": [{"labels": ["a"], "score": -1e9}]}),
         Document(answer={"candidates": [{"labels": []}, {"labels": ["a", "b"], "score": None}]}),
         Document(answer={"scores": {str(i): 0.1 for i in range(MOST_LABELS)}}),
@@ -71,7 +72,10 @@ def test_a_sound_document_has_no_faults(document: Document) -> None:
         (Document(answer={"labels": ["a", "b", "a"]}), ["/document/labels/2"]),
         (Document(answer={"labels": ["\ud800"]}), ["/document/labels/0"]),
         (Document(answer={"labels": list(map(str, range(MOST_LABELS + 1)))}), ["/document/labels"]),
-        (Document(answer={"labels": ["a"], "scores": {"a": 0.5}}), ["/document"]),
+        (
+            Document(answer={"labels": ["a"], "candidates": [{"labels": []}]}),
+            ["/document/candidates"],
+        ),
         (Document(answer={"candidates": []}), ["/document/candidates"]),
         (
             Document(answer={"candidates": [{"labels": []}] * (MOST_ANSWERS + 1)}),
