@@ -13,13 +13,15 @@ from scipy.sparse import csr_array
 
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import SetCalibrator
+from setwise.models.data.answers import Answers
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.labels.ranking import rank_largest
-from setwise.models.labels.scaling import as_rows
+from setwise.models.labels.scaling import as_rows, no_features
 from setwise.models.sets.candidates import CandidateSets, concatenate
 from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
 from setwise.models.sets.decider import Decider
@@ -32,7 +34,13 @@ from setwise.models.voters.voters import SetVoters
 # Votes are dense; this bounds their memory to a few megabytes.
 _ROWS_AT_ONCE = 256
 
-Kind = Literal["text", "vectors"]
+Kind = Literal["text", "vectors", "external"]
+
+_READS: dict[Kind, str] = {
+    "text": "texts: send text",
+    "vectors": "vectors: send features",
+    "external": "what another model says: send its answers",
+}
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -137,15 +145,18 @@ class SetPredictor:
 
     Attributes
     ----------
-    kind : {"text", "vectors"}
+    kind : {"text", "vectors", "external"}
+        What it reads: texts, vectors, or what another model says (`predict_answers`).
     label_names : tuple of str
     feature_names : tuple of str
-        Columns of the input matrix: terms of a text model, features of a vector model.
+        Columns of the input matrix: terms of a text model, features of a vector model. Empty if an
+        external model reads answers only.
     vectorizer : TextVectorizer or None
-        None for vectors.
+        Set if the model reads texts, alone or beside answers.
     seen : bool ndarray of shape (n_features,)
         Whether the feature occurred in a training document.
-    base : BinaryRelevance
+    base : BinaryRelevance or GivenScores
+        The latter if the model is external.
     label_calibrator : LabelCalibrator
     source : CandidateSource
     reranker : SetReranker
@@ -174,7 +185,7 @@ class SetPredictor:
     feature_names: tuple[str, ...]
     vectorizer: TextVectorizer | None
     seen: NDArray[np.bool_]
-    base: BinaryRelevance
+    base: BinaryRelevance | GivenScores
     label_calibrator: LabelCalibrator
     source: CandidateSource
     reranker: SetReranker
@@ -197,9 +208,14 @@ class SetPredictor:
         """The set calibrator."""
         return self.reranker.calibrator
 
-    def evidence(self, X: ArrayLike | csr_array) -> Evidence:
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Names of the metadata whose numbers an external model reads."""
+        return self.features.numbers
+
+    def evidence(self, X: ArrayLike | csr_array, answers: Answers | None = None) -> Evidence:
         """Return label scores and votes for documents (n_documents, n_features)."""
-        return self._evidence(self._scaled(self._checked(X)))
+        return self._evidence(self._scaled(self._checked(X)), answers)
 
     def scaled(self, X: ArrayLike | csr_array) -> csr_array:
         """Return documents (n_documents, n_features) as the fitted parts read them, float32."""
@@ -208,16 +224,21 @@ class SetPredictor:
     def _scaled(self, rows: SparseRows) -> SparseRows:
         return rows if self.scaler is None else self.scaler.scale_rows(rows)
 
-    def _evidence(self, rows: SparseRows) -> Evidence:
-        logits = self.base.score_rows(rows)
+    def _evidence(self, rows: SparseRows, answers: Answers | None) -> Evidence:
+        if isinstance(self.base, BinaryRelevance):
+            logits = self.base.score_rows(rows)
+        elif answers is None:
+            raise ValueError("this model reads what another model says: send its answers")
+        else:
+            logits = self.base.decision_function(answers)
         marginals = self.label_calibrator.transform(logits)
-        evidence = Evidence(rows, logits, marginals)
+        evidence = Evidence(rows, logits, marginals, answers=answers)
         if self.voters is None:
             return evidence
         votes = self.voters.vote(evidence)
         if self.stack is not None:
             marginals = self.stack.refine(marginals, LabelVotes.of(votes))
-        return Evidence(rows, logits, marginals, votes)
+        return Evidence(rows, logits, marginals, votes, answers)
 
     def predict(self, X: ArrayLike | csr_array) -> SetPredictions:
         """Rank label sets for documents given as feature rows.
@@ -234,12 +255,15 @@ class SetPredictor:
         """
         return self._predict(self._checked(X))
 
-    def _predict(self, rows: SparseRows) -> SetPredictions:
+    def _predict(self, rows: SparseRows, answers: Answers | None = None) -> SetPredictions:
         n = rows.n_rows
         if n <= _ROWS_AT_ONCE:
-            return self._rank(rows)
+            return self._rank(rows, answers)
         blocks = [
-            self._rank(rows.slice(start, min(start + _ROWS_AT_ONCE, n)))
+            self._rank(
+                rows.slice(start, min(start + _ROWS_AT_ONCE, n)),
+                None if answers is None else answers[start : start + _ROWS_AT_ONCE],
+            )
             for start in range(0, n, _ROWS_AT_ONCE)
         ]
         return SetPredictions(
@@ -250,8 +274,8 @@ class SetPredictor:
             np.concatenate([block.known_features for block in blocks]),
         )
 
-    def _rank(self, rows: SparseRows) -> SetPredictions:
-        evidence = self._evidence(self._scaled(rows))
+    def _rank(self, rows: SparseRows, answers: Answers | None) -> SetPredictions:
+        evidence = self._evidence(self._scaled(rows), answers)
         ranked, confidence = self.reranker.rank(evidence, self.source.propose(evidence))
         if self.decider is not None:
             ranked, confidence = self.decider.announce(
@@ -259,6 +283,8 @@ class SetPredictor:
             )
         confidence = coherent_confidence(ranked, confidence)
         known = _count_seen(rows, self.seen)
+        if answers is not None:
+            known += answers.statements()
         return SetPredictions(self.label_names, ranked, confidence, evidence.marginals, known)
 
     def _checked(self, X: ArrayLike | csr_array) -> SparseRows:
@@ -280,10 +306,53 @@ class SetPredictor:
         """
         return self._predict(self.text_rows(texts))
 
+    def predict_answers(
+        self,
+        answers: Answers,
+        texts: Sequence[str] | None = None,
+        X: ArrayLike | csr_array | None = None,
+    ) -> SetPredictions:
+        """Rank label sets for documents of which another model says something.
+
+        Parameters
+        ----------
+        answers : Answers
+            Read with this model's `label_names` and `numbers`.
+        texts : sequence of str, optional
+            The documents, which a model with a `vectorizer` needs; others ignore them.
+        X : array-like or sparse array of shape (n_documents, n_features), optional
+            Needed by a model with `feature_names` and no vectorizer.
+
+        Raises
+        ------
+        ValueError
+            If the model is not external, or the answers or documents do not suit it.
+        """
+        if self.kind != "external":
+            raise ValueError(f"this model was trained on {self.kind}: send no answers of another")
+        if answers.n_labels != len(self.label_names):
+            raise ValueError(
+                f"the answers count {answers.n_labels} labels; this model knows "
+                f"{len(self.label_names)}"
+            )
+        if self.vectorizer is not None:
+            if texts is None:
+                raise ValueError("this model was trained on texts and answers: send the texts too")
+            rows = self.text_rows(texts)
+        elif self.feature_names:
+            if X is None:
+                raise ValueError("this model was trained on vectors and answers: send both")
+            rows = self._checked(X)
+        else:
+            rows = SparseRows.of(no_features(len(answers)))
+        if rows.n_rows != len(answers):
+            raise ValueError(f"{rows.n_rows} documents and {len(answers)} answers: give as many")
+        return self._predict(rows, answers)
+
     def text_rows(self, texts: Sequence[str]) -> SparseRows:
         """Return texts as rows for `predict`."""
         if self.vectorizer is None:
-            raise ValueError("this model was trained on vectors: send features, not text")
+            raise ValueError(f"this model was trained on {_READS[self.kind]}, not text")
         return self.vectorizer.rows(list(texts))
 
     def predict_features(self, documents: Sequence[Mapping[str, float]]) -> SetPredictions:
@@ -302,8 +371,8 @@ class SetPredictor:
 
     def feature_rows(self, documents: Sequence[Mapping[str, float]]) -> SparseRows:
         """Return documents given as named numbers as rows for `predict`."""
-        if self.vectorizer is not None:
-            raise ValueError("this model was trained on texts: send text, not features")
+        if self.kind != "vectors":
+            raise ValueError(f"this model was trained on {_READS[self.kind]}, not features")
         names = list(chain.from_iterable(documents))
         numbers = list(chain.from_iterable(document.values() for document in documents))
         bounds = [0, *accumulate(map(len, documents))]

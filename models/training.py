@@ -1,4 +1,4 @@
-"""Fits a whole predictor: binary relevance, label calibrator, set features, set calibrator.
+"""Fits a whole predictor: label scores, label calibrator, set features, set calibrator.
 
 Calibrators are fitted on out-of-fold rows (`crossfit`); every part that scores new documents is
 then refitted on all rows. Two steps use all rows at once. The text vectorizer counts document
@@ -31,19 +31,22 @@ from setwise.models.calibration.calibrators import (
 )
 from setwise.models.calibration.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
 from setwise.models.calibration.group_softmax import SoftmaxSets
+from setwise.models.data.answers import Answers
 from setwise.models.data.capacity import check_room
 from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
 from setwise.models.evaluation.metrics import evaluate_predictions
 from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.labels.linear import thread_count
-from setwise.models.labels.scaling import as_rows
+from setwise.models.labels.scaling import as_rows, no_features
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.label_scores import LabelScores
 from setwise.models.mixtures.proposals import (
     Proposal,
+    propose_given,
     propose_marginal,
     propose_mixture,
     propose_voted,
@@ -237,7 +240,9 @@ def train(
     Parameters
     ----------
     dataset : Dataset
-        At least ten documents, one of which carries a label.
+        At least ten documents, one of which carries a label. With answers of another model, these
+        stand in the place of binary relevance; they must not come from a model that was fitted on
+        these documents.
     options : TrainingOptions, optional
     progress : callable, optional
         Called with the share of the work done, in [0, 1], and the name of the current stage.
@@ -292,7 +297,7 @@ class FittedBase(NamedTuple):
     vectorizer: TextVectorizer | None
     scaler: FeatureScaler | None
     X: csr_array  # (n_documents, n_features), scaled
-    base: BinaryRelevance  # fitted on all documents
+    base: BinaryRelevance | GivenScores  # fitted on all documents
     proposal: Proposal
     rows: CrossFitted
 
@@ -305,7 +310,7 @@ def fit_base(
     folds: NDArray[np.int64] | None = None,
     sample_weight: NDArray[np.float64] | None = None,
 ) -> FittedBase:
-    """Fit binary relevance and cross-fit the rows for set calibrators.
+    """Fit the label scores and cross-fit the rows for set calibrators.
 
     The parameters are those of `train`.
 
@@ -315,27 +320,38 @@ def fit_base(
         If there is too little data to learn from, or too much for the available memory.
     """
     report = progress or _silent
-    _check(dataset)
+    _check(dataset, options)
     check_room(dataset.n, len(dataset.label_names))
     report(0.0, "features")
     vectorizer, scaler, X = _features(dataset, options)
     report(0.05, "binary relevance on all documents")
-    base = BinaryRelevance(
-        alpha=options.alpha,
-        l1_ratio=options.l1_ratio,
-        n_jobs=options.n_jobs,
-        random_state=options.seed,
-    ).fit(X, dataset.Y, sample_weight)
-    penalised = clone(base).set_params(alpha=base.alpha_)
+    base, penalised, read = _base(dataset, X, options, sample_weight)
     if folds is None:
         folds = fold_ids(dataset.Y, min(options.n_folds, dataset.n), options.seed)
     extras = affordable_extras(options, *dataset.Y.shape)
     mixture = options.method in MIXTURE_METHODS
     end = 0.5 if mixture else 0.95
     logits = out_of_fold_logits(
-        penalised, X, dataset.Y, folds, _part(report, 0.4 * end, end), sample_weight=sample_weight
+        penalised,
+        read,
+        dataset.Y,
+        folds,
+        _part(report, 0.4 * end, end),
+        sample_weight=sample_weight,
     )
-    if mixture:
+    if dataset.answers is not None:
+        without = dataset.texts is None and dataset.X is None
+        proposal = propose_given(
+            options.n_candidates,
+            dataset.answers,
+            X,
+            dataset.Y,
+            () if without else extras.voters,
+            margins=bool(extras.voters),
+            stacked=extras.stacked and not without,
+        )
+        report(end, "candidates and their features")
+    elif isinstance(base, BinaryRelevance) and mixture:
         report(end, "mixture on all documents")
         proposal = propose_mixture(
             options.n_candidates,
@@ -371,8 +387,28 @@ def fit_base(
             features=proposal.features,
             voters=proposal.voters,
             stack=proposal.stack,
+            answers=dataset.answers,
         )
     return FittedBase(vectorizer, scaler, X, base, proposal, rows)
+
+
+def _base(
+    dataset: Dataset,
+    X: csr_array,
+    options: TrainingOptions,
+    sample_weight: NDArray[np.float64] | None,
+) -> tuple[BinaryRelevance | GivenScores, BinaryRelevance | GivenScores, csr_array | Answers]:
+    """Return label scores fitted on all documents, unfitted ones for folds, and what they read."""
+    if dataset.answers is not None:
+        given = GivenScores().fit(dataset.answers, dataset.Y, sample_weight)
+        return given, clone(given), dataset.answers
+    base = BinaryRelevance(
+        alpha=options.alpha,
+        l1_ratio=options.l1_ratio,
+        n_jobs=options.n_jobs,
+        random_state=options.seed,
+    ).fit(X, dataset.Y, sample_weight)
+    return base, clone(base).set_params(alpha=base.alpha_), X
 
 
 def _label_scores(base: BinaryRelevance, options: TrainingOptions) -> LabelScores:
@@ -421,12 +457,16 @@ def assemble(
         calibration_rows=_calibration_rows(rows, chosen.confidence, options),
         manifest={
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "setwise_version": _installed("setwise"),
+            "setwise_version": installed("setwise"),
             "method": options.method,
-            "libraries": _libraries(),
+            "libraries": libraries(),
             "training": {
                 **asdict(options),
-                "alpha_range": [float(base.alpha_.min()), float(base.alpha_.max())],
+                "alpha_range": (
+                    [float(base.alpha_.min()), float(base.alpha_.max())]
+                    if isinstance(base, BinaryRelevance)
+                    else None
+                ),
                 "calibrator_chosen": chosen.name,
                 "calibrator_brier": chosen.brier,
                 "decision_rule": None if decider is None else decider.get_state()[1],
@@ -539,13 +579,18 @@ def _affordable(n_documents: int, right: int, wrong: int, asked: CalibratorName)
     return names
 
 
-def _check(dataset: Dataset) -> None:
+def _check(dataset: Dataset, options: TrainingOptions) -> None:
     if dataset.n < MIN_TRAINING_DOCUMENTS:
         raise ValueError(
             f"{dataset.n} documents are too few to train on; give at least {MIN_TRAINING_DOCUMENTS}"
         )
     if dataset.Y.nnz == 0:
         raise ValueError("no document carries a label; give labelled documents")
+    if dataset.answers is not None and options.method in MIXTURE_METHODS:
+        raise ValueError(
+            f"the method {options.method!r} has its own label scores; with another model's answers "
+            "use 'br-rerank' or 'br'"
+        )
 
 
 def _features(
@@ -553,6 +598,8 @@ def _features(
 ) -> tuple[TextVectorizer | None, FeatureScaler | None, csr_array]:
     """Return the parts that read documents, fitted, and the rows (n, n_features), float32."""
     if dataset.texts is None:
+        if dataset.X is None and dataset.answers is not None:
+            return None, None, no_features(dataset.n)
         if dataset.X is None:
             raise ValueError("the data set holds neither texts nor vectors")
         exact = as_rows(dataset.X, np.float64)
@@ -614,12 +661,14 @@ def _cross_fitted_metrics(
     return {"estimated_by": "cross-fitting on the training documents", **metrics.to_json()}
 
 
-def _libraries() -> dict[str, str]:
+def libraries() -> dict[str, str]:
+    """Return the versions of the libraries that shape a model."""
     names = ["numba", "numpy", "safetensors", "scikit-learn", "scipy", "xgboost-cpu", "xgboost"]
-    return {name: found for name in names if (found := _installed(name)) is not None}
+    return {name: found for name in names if (found := installed(name)) is not None}
 
 
-def _installed(distribution: str) -> str | None:
+def installed(distribution: str) -> str | None:
+    """Return the version of an installed distribution, None if it is not there."""
     try:
         return version(distribution)
     except PackageNotFoundError:

@@ -15,12 +15,16 @@ from sklearn.exceptions import NotFittedError
 
 from setwise.models.calibration.trees import CompiledTrees
 from setwise.models.labels.isotonic import IsotonicCurve
+from setwise.models.sets.answer_features import N_ANSWERS, SHARE
 from setwise.models.sets.features import SetFeatureTable
 from setwise.models.storage.checks import checked_value
 from setwise.models.storage.fields import StoredArray, StoredParameters, StoredSetting
 from setwise.models.storage.state import Lengths, Storable, StoredPart
 
 Objective = Literal["squared", "logistic", "softmax"]
+
+MOST_UNPROVEN = 0.5
+"""Largest confidence of a predictor that nobody has checked yet."""
 
 # What XGBoost calls them; the softmax is computed here.
 _OBJECTIVES = {
@@ -85,6 +89,27 @@ class UncalibratedSets(StoredPart, BaseEstimator):
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
         """Return the column ``score``."""
         return table.column("score")
+
+
+class AgreementSets(StoredPart, BaseEstimator):
+    """Half the agreement of another model's answers, or half the score, as confidence.
+
+    For predictors without any history: no confidence is above `MOST_UNPROVEN`, and confidences
+    rank as another model would. Reviews teach the rest
+    (`setwise.models.calibration.recalibration`).
+    """
+
+    def fit(
+        self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Check the rows and learn nothing."""
+        check_outcomes(table, correct, sample_weight)
+        return self
+
+    def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
+        """Return the share of the answers that gave each set; of documents without, the score."""
+        answered = table.column(N_ANSWERS) > 0.0
+        return MOST_UNPROVEN * np.where(answered, table.column(SHARE), table.column("score"))
 
 
 class IsotonicSets(StoredPart, BaseEstimator):

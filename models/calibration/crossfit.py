@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
+from setwise.models.data.answers import Answers
 from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.sets.candidates import CandidateSets, concatenate
 from setwise.models.sets.evidence import CandidateSource, Evidence
@@ -65,8 +67,8 @@ class CrossFitted:
 
 
 def out_of_fold_logits(
-    base: BinaryRelevance,
-    X: csr_array,
+    base: BinaryRelevance | GivenScores,
+    X: csr_array | Answers,
     Y: csr_array,
     folds: NDArray[np.int64],
     progress: Progress | None = None,
@@ -77,9 +79,10 @@ def out_of_fold_logits(
 
     Parameters
     ----------
-    base : BinaryRelevance
+    base : BinaryRelevance or GivenScores
         Its parameters are used, its fitted state is not.
-    X : csr_array of shape (n_documents, n_features)
+    X : csr_array of shape (n_documents, n_features), or Answers
+        What the base reads.
     Y : csr_array of shape (n_documents, n_labels)
     folds : int64 ndarray of shape (n_documents,)
         At least two different values.
@@ -117,6 +120,7 @@ def cross_fit(
     features: SetFeatures,
     voters: SetVoters | None = None,
     stack: LabelStack | None = None,
+    answers: Answers | None = None,
 ) -> CrossFitted:
     """Propose and describe each fold's candidates by the other folds.
 
@@ -132,6 +136,8 @@ def cross_fit(
         Fitted here on all documents; each fold gets the votes of the other folds.
     stack : LabelStack, optional
         Needs voters. Fitted here on all documents; each fold is refined by the other folds.
+    answers : Answers, optional
+        What another model says of the documents, none of which it has seen.
     """
     marginals = np.empty(logits.shape)
     for fold in np.unique(folds):
@@ -147,7 +153,8 @@ def cross_fit(
 
     def gather(part: NDArray[np.int64]) -> Evidence:
         votes = None if vote is None else vote(part)
-        return Evidence(SparseRows.of(X[part]), logits[part], marginals[part], votes)
+        given = None if answers is None else answers.take(part)
+        return Evidence(SparseRows.of(X[part]), logits[part], marginals[part], votes, given)
 
     held_out: list[HeldOut] = []
     for fold in np.unique(folds):

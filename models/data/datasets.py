@@ -6,23 +6,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from setwise.models.data.answers import Answers, concatenate_answers
 from setwise.models.data.documents import WORD, PredictionInput, read_documents
-from setwise.models.data.formats.layout import SUFFIXES, VECTOR_FORMATS, FileLayout
-from setwise.models.data.formats.reading import document_lines, read_vectors
-from setwise.models.data.lines import ContentHash, DataError, DataWarning, Progress, count_of
+from setwise.models.data.lines import (
+    ContentHash,
+    DataError,
+    DataWarning,
+    Progress,
+    count_of,
+    read_names,
+)
 from setwise.models.data.splits import fold_ids, split_rows
+from setwise.models.data.svmlight import read_svmlight
 
 __all__ = [
     "DataError",
     "DataWarning",
     "Dataset",
-    "FileLayout",
     "PredictionInput",
     "check_trainable",
     "concatenate_datasets",
@@ -31,23 +37,30 @@ __all__ = [
     "split_rows",
 ]
 
-Kind = Literal["text", "vectors"]
+Kind = Literal["text", "vectors", "external"]
 Part = Literal["train", "test"]
 
 MIN_TRAINING_DOCUMENTS = 10
 """With fewer documents, calibrators have no rows unseen by their base model."""
 
+_SUFFIXES: dict[str, Kind] = {
+    ".jsonl": "text",
+    ".jsonl.gz": "text",
+    ".svm": "vectors",
+    ".svm.gz": "vectors",
+}
 _NAMED = 3  # names that a warning lists
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled documents, as texts or as feature vectors.
+    """Labelled documents, as texts, as feature vectors, or as another model's answers.
 
     Attributes
     ----------
-    kind : {"text", "vectors"}
-        Whether ``texts`` or ``X`` is set.
+    kind : {"text", "vectors", "external"}
+        Whether ``texts``, ``X`` or ``answers`` is set; ``texts`` or ``X`` may stand beside
+        ``answers``.
     ids : tuple of str, length n
         Distinct. Vector files have no ids; their rows are numbered from "1".
     label_names : tuple of str, length L
@@ -65,6 +78,9 @@ class Dataset:
         SHA-256 of the content (hex), the same whether the file was gzipped or not.
     annotators : tuple of (str or None), or None
         Who labelled each document; None when no document says.
+    answers : Answers, or None
+        What another model says of the documents, which it has not seen in training. Its columns
+        are the first of ``label_names``.
     """
 
     kind: Kind
@@ -76,8 +92,18 @@ class Dataset:
     feature_names: tuple[str, ...] | None
     fingerprint: str
     annotators: tuple[str | None, ...] | None = None
+    answers: Answers | None = None
 
     def __post_init__(self) -> None:
+        if (self.answers is None) is (self.kind == "external"):
+            raise ValueError("a data set is external if, and only if, it has answers")
+        if self.answers is not None and (
+            len(self.answers) != self.n or self.answers.n_labels > len(self.label_names)
+        ):
+            raise ValueError(
+                f"answers of shape {self.answers.shape} do not suit {self.n} documents and "
+                f"{len(self.label_names)} labels"
+            )
         if self.X is None:
             return
         if self.feature_names is None:
@@ -120,6 +146,7 @@ class Dataset:
             annotators=None
             if self.annotators is None
             else tuple(self.annotators[row] for row in chosen),
+            answers=None if self.answers is None else self.answers.take(chosen),
         )
 
     def in_columns_of(
@@ -153,7 +180,12 @@ class Dataset:
         X, features = self.X, self.feature_names
         if X is not None and features is not None and feature_names is not None:
             X, features = _in_columns_of("the data", X, features, tuple(feature_names))
-        return replace(self, label_names=labels, Y=Y, X=X, feature_names=features)
+        answers = self.answers
+        if answers is not None:
+            answers = answers.in_columns_of(
+                self.label_names[: answers.n_labels], tuple(label_names)
+            )
+        return replace(self, label_names=labels, Y=Y, X=X, feature_names=features, answers=answers)
 
 
 def concatenate_datasets(first: Dataset, second: Dataset) -> Dataset:
@@ -189,6 +221,12 @@ def concatenate_datasets(first: Dataset, second: Dataset) -> Dataset:
     annotators = None
     if first.annotators is not None and second.annotators is not None:
         annotators = first.annotators + second.annotators
+    answers = None
+    if first.answers is not None and second.answers is not None:
+        parts = (first, first.answers), (second, second.answers)
+        answers = concatenate_answers(
+            [own.in_columns_of(part.label_names[: own.n_labels], labels) for part, own in parts]
+        )
     digest = hashlib.sha256((first.fingerprint + second.fingerprint).encode())
     return Dataset(
         kind=first.kind,
@@ -200,6 +238,7 @@ def concatenate_datasets(first: Dataset, second: Dataset) -> Dataset:
         feature_names=features,
         fingerprint=digest.hexdigest(),
         annotators=annotators,
+        answers=answers,
     )
 
 
@@ -229,7 +268,6 @@ def read_dataset(
     *,
     label_names: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
-    layout: FileLayout | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
     """Read and check labelled documents.
@@ -237,11 +275,10 @@ def read_dataset(
     Parameters
     ----------
     path : str or Path
-        A file of texts (``.jsonl``, ``.csv``, ``.parquet``) or of
-        vectors (``.svm``, ``.xc.txt``, ``.arff``, ``.npz``), gzipped or not, or a folder that holds
-        ``train`` and ``test`` files of one of these forms. Beside a ``.svm`` file ``labels.txt``
-        names the labels and ``features.txt``, if there, the features; otherwise features are named
-        "1", "2", …
+        A ``.jsonl`` file of texts or a ``.svm`` file of vectors, gzipped or not, or a folder that
+        holds ``train`` and ``test`` files of one of these forms. Beside a ``.svm`` file
+        ``labels.txt`` names the labels and ``features.txt``, if there, the features; otherwise
+        features are named "1", "2", …
     part : {"train", "test"}, optional
         Which file of a folder; ignored if `path` is a file.
     label_names : sequence of str, optional
@@ -251,8 +288,6 @@ def read_dataset(
     feature_names : sequence of str, optional
         The features of a fitted model. The columns of ``X`` follow it; features that it lacks are
         left out with a warning.
-    layout : FileLayout, optional
-        The file's format and the columns of a table; by default the file's name says the format.
     progress : callable, optional
         Called with the share of the file read so far.
 
@@ -262,11 +297,10 @@ def read_dataset(
         If a file is missing, cannot be read, or is not in the form stated; the message gives the
         file, the line, the fault and how to correct it.
     """
-    layout = layout or FileLayout()
     file = _file_of(Path(path), part)
     content = ContentHash()
-    read = _read_vectors if layout.format_of(file) in VECTOR_FORMATS else _read_texts
-    return read(file, layout, _Wanted(label_names, feature_names), progress, content)
+    read = _read_texts if _kind_of(file) == "text" else _read_vectors
+    return read(file, label_names, feature_names, progress, content)
 
 
 def _file_of(path: Path, part: Part | None) -> Path:
@@ -277,34 +311,33 @@ def _file_of(path: Path, part: Part | None) -> Path:
         return path
     if part is None:
         raise DataError(path, None, "this is a folder", "name a .jsonl or .svm file in it")
-    names = [f"{part}{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")]
-    found = [path / name for name in names if (path / name).is_file()]
+    found = [path / (part + suffix) for suffix in _SUFFIXES if (path / (part + suffix)).is_file()]
     if len(found) > 1:
-        both = " and ".join(file.name for file in found)
-        raise DataError(path, None, f"both {both} are here", "keep one")
+        names = " and ".join(file.name for file in found)
+        raise DataError(path, None, f"both {names} are here", "keep one")
     if not found:
-        raise DataError(path, None, f"the folder has no {part} part", f"add {' or '.join(names)}")
+        wanted = " or ".join(f"{part}{suffix}" for suffix in _SUFFIXES)
+        raise DataError(path, None, f"the folder has no {part} part", f"add {wanted}")
     return found[0]
 
 
-class _Wanted(NamedTuple):
-    """The columns of a fitted model; None for those of the file."""
-
-    label_names: Sequence[str] | None
-    feature_names: Sequence[str] | None
+def _kind_of(file: Path) -> Kind:
+    for suffix, kind in _SUFFIXES.items():
+        if file.name.endswith(suffix):
+            return kind
+    raise DataError(file, None, "unknown kind of file", f"end its name in {', '.join(_SUFFIXES)}")
 
 
 def _read_texts(
     file: Path,
-    layout: FileLayout,
-    wanted: _Wanted,
+    label_names: Sequence[str] | None,
+    feature_names: Sequence[str] | None,  # noqa: ARG001 - texts have no features yet
     progress: Progress | None,
     content: ContentHash,
 ) -> Dataset:
-    lines = document_lines(file, layout, labelled=True, progress=progress, content=content)
-    documents = read_documents(file, lines)
+    documents = read_documents(file, progress=progress, content=content)
     found = sorted(set(chain.from_iterable(documents.labels)))
-    names = _with_unknown(file, found, wanted.label_names)
+    names = _with_unknown(file, found, label_names)
     column = {name: index for index, name in enumerate(names)}
     rows = [[column[label] for label in labels] for labels in documents.labels]
     annotated = any(annotator is not None for annotator in documents.annotators)
@@ -323,28 +356,42 @@ def _read_texts(
 
 def _read_vectors(
     file: Path,
-    layout: FileLayout,
-    wanted: _Wanted,
+    label_names: Sequence[str] | None,
+    feature_names: Sequence[str] | None,
     progress: Progress | None,
     content: ContentHash,
 ) -> Dataset:
-    X, label_sets, own_labels, own_features = read_vectors(
-        file, layout.format_of(file), progress=progress, content=content
+    labels_file = _beside(file, "labels.txt")
+    if labels_file is None:
+        raise DataError(
+            file, None, "there is no labels.txt beside it", "name one label a line, label 0 first"
+        )
+    own_labels = read_names(labels_file, "label", content=content)
+    features_file = _beside(file, "features.txt")
+    own_features = (
+        None if features_file is None else read_names(features_file, "feature", content=content)
+    )
+    X, label_sets = read_svmlight(
+        file,
+        n_labels=len(own_labels),
+        n_features=None if own_features is None else len(own_features),
+        progress=progress,
+        content=content,
     )
     _warn_of_oddities(file, X, label_sets)
     used = sorted({label for labels in set(label_sets) for label in labels})
     names = (
-        own_labels
-        if wanted.label_names is None
-        else _with_unknown(file, [own_labels[label] for label in used], wanted.label_names)
+        tuple(own_labels)
+        if label_names is None
+        else _with_unknown(file, [own_labels[label] for label in used], label_names)
     )
     position = {name: index for index, name in enumerate(names)}
     # A label of labels.txt that neither the model nor this file uses gets no column.
     column = [position.get(name, -1) for name in own_labels]
     rows = [[column[label] for label in labels] for labels in label_sets]
-    features = own_features or _numbered(X.shape[1])
-    if wanted.feature_names is not None:
-        X, features = _in_columns_of(file, X, features, tuple(wanted.feature_names))
+    features = tuple(own_features) if own_features else _numbered(X.shape[1])
+    if feature_names is not None:
+        X, features = _in_columns_of(file, X, features, tuple(feature_names))
     return Dataset(
         kind="vectors",
         ids=tuple(map(str, range(1, len(label_sets) + 1))),
@@ -361,7 +408,14 @@ def _numbered(n_features: int) -> tuple[str, ...]:
     return tuple(map(str, range(1, n_features + 1)))
 
 
-def _warn_of_oddities(file: Path, X: csr_array, label_sets: Sequence[tuple[int, ...]]) -> None:
+def _beside(file: Path, name: str) -> Path | None:
+    for candidate in (file.with_name(name), file.with_name(name + ".gz")):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _warn_of_oddities(file: Path, X: csr_array, label_sets: list[tuple[int, ...]]) -> None:
     repeated = sum(len(set(labels)) < len(labels) for labels in label_sets)
     if repeated:
         warnings.warn(

@@ -35,7 +35,11 @@ def predict_in_blocks(
     size = min(DOCUMENTS_AT_ONCE, max(1, _LABELS_AT_ONCE // len(predictor.label_names)))
     for start in range(0, dataset.n, size):
         rows = slice(start, min(start + size, dataset.n))
-        if dataset.texts is not None:
+        if dataset.answers is not None:
+            texts = None if dataset.texts is None else dataset.texts[rows]
+            X = None if dataset.X is None else dataset.X[rows]
+            yield rows, predictor.predict_answers(dataset.answers[rows], texts, X)
+        elif dataset.texts is not None:
             yield rows, predictor.predict_texts(dataset.texts[rows])
         elif dataset.X is not None:
             yield rows, predictor.predict(dataset.X[rows])
@@ -65,7 +69,7 @@ def evaluate(
     ValueError
         If the data do not fit the predictor.
     """
-    features = predictor.feature_names if predictor.kind == "vectors" else None
+    features = None if predictor.vectorizer is not None else predictor.feature_names
     dataset = dataset.in_columns_of(predictor.label_names, features)
     for _ in predict_in_blocks(predictor, dataset.take(range(min(1, dataset.n)))):
         pass  # loads compiled code: not timed

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
+from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates, SomeMixture
 from setwise.models.mixtures.mixture_em import responsibilities
 from setwise.models.mixtures.mixture_explanation import label_correlation
@@ -114,7 +115,7 @@ def describe_model(predictor: SetPredictor, *, n_labels: int = 5, n_terms: int =
     At most ``n_labels`` labels are listed per component, and ``n_terms`` features per component and
     per label.
     """
-    coef = csr_array(predictor.base.coef_)
+    coef = _coefficients(predictor)
     labels = tuple(
         LearntLabel(
             name,
@@ -151,9 +152,9 @@ def explain_rows(
     """
     predictions = predictor.predict(X)
     X = predictor.scaled(X)
+    coef = _coefficients(predictor)
     rows = predictor.base.weighting_.transform(X)
     column = {name: place for place, name in enumerate(predictor.label_names)}
-    coef = csr_array(predictor.base.coef_)
     names: dict[int, tuple[LabelRate, ...]] = {}
     if isinstance(predictor.source, MixtureCandidates):
         names = {
@@ -207,9 +208,7 @@ def weigh_terms(
         return []
     rows = predictor.base.weighting_.transform(predictor.scaled(row))
     features = rows.indices[rows.indptr[0] : rows.indptr[1]]
-    added = _contributions(
-        csr_array(predictor.base.coef_), [column[one] for one in labels], rows, 0
-    )
+    added = _contributions(_coefficients(predictor), [column[one] for one in labels], rows, 0)
     weighed = []
     for weights in added:
         order = np.argsort(-np.abs(weights), kind="stable")[:n_terms]
@@ -245,6 +244,15 @@ def seen_sets(predictor: SetPredictor, sets: Sequence[Sequence[str]]) -> list[bo
     return [bool(count > 0) and row[:1] != [-1] for count, row in zip(counts, known, strict=True)]
 
 
+def _coefficients(predictor: SetPredictor) -> csr_array:
+    """Return the coefficients (n_labels, n_features), all 0 if another model scores labels."""
+    if isinstance(predictor.base, BinaryRelevance):
+        return csr_array(predictor.base.coef_)
+    n_labels, none = len(predictor.label_names), np.zeros(0, dtype=np.int32)
+    shape = (n_labels, len(predictor.feature_names))
+    return csr_array((none, none, np.zeros(n_labels + 1, dtype=np.int32)), shape=shape)
+
+
 def document_row(predictor: SetPredictor, document: str | Mapping[str, float]) -> csr_array:
     """Return a text or named numbers as a row for `SetPredictor.predict`.
 
@@ -253,8 +261,10 @@ def document_row(predictor: SetPredictor, document: str | Mapping[str, float]) -
     UnknownFeatures
         If a name is not one of the model's features.
     ValueError
-        If the model takes the other kind of document.
+        If the model takes another kind of document, or another model's answers.
     """
+    if predictor.kind == "external":
+        raise ValueError("the labels come from another model, whose terms are unknown")
     if isinstance(document, str):
         return predictor.text_rows([document]).to_matrix()
     return predictor.feature_rows([document]).to_matrix()

@@ -195,6 +195,11 @@ def as_rows(X: Matrix, dtype: type[np.floating] = np.float32) -> sp.csr_array:
     return rows
 
 
+def no_features(n: int) -> sp.csr_array:
+    """Return the rows of n documents without any features."""
+    return as_rows(np.zeros((n, 0)))
+
+
 def _choose(rows: sp.csr_array) -> Literal["idf", "deviation", "none"]:
     lengths = np.sqrt(_row_sums(rows, rows.data.astype(np.float64) ** 2))
     lengths = lengths[lengths > 0.0]

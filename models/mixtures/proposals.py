@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
+from setwise.models.data.answers import Answers
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
@@ -17,7 +18,7 @@ from setwise.models.mixtures.mixture_candidates import MixtureCandidates, SomeMi
 from setwise.models.mixtures.stacked_mixture import StackedMixture
 from setwise.models.sets.evidence import CandidateSource
 from setwise.models.sets.features import SetFeatures
-from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
+from setwise.models.sets.sources import GivenCandidates, MarginalCandidates, VotedCandidates
 from setwise.models.voters.label_stack import LabelStack
 from setwise.models.voters.voters import SetVoters
 
@@ -74,6 +75,32 @@ def propose_voted(
         VotedCandidates(k).fit(X, Y),
         SetFeatures(("score", "prior", "margins", *voters)),
         SetVoters(voters),
+        LabelStack() if stacked else None,
+    )
+
+
+def propose_given(
+    k: int,
+    answers: Answers,
+    X: csr_array,
+    Y: csr_array,
+    voters: tuple[str, ...],
+    *,
+    margins: bool,
+    stacked: bool,
+) -> Proposal:
+    """Return candidates of another model's answers, of labels and of voters.
+
+    Agreement with given sets is a feature if there are any, ``margins`` if wanted.
+    """
+    groups = ["score", "prior"]
+    groups += ["margins"] if margins else []
+    groups += ["answers"] if len(answers.counts) else []
+    return Proposal(
+        GivenCandidates(k),
+        GivenCandidates(k).fit(X, Y),
+        SetFeatures((*groups, *voters), answers.number_names),
+        SetVoters(voters) if voters else None,
         LabelStack() if stacked else None,
     )
 

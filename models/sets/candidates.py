@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 # Origins of candidates as bit flags, so that merged duplicates keep all origins.
 SOURCE_MARGINALS = 1
 SOURCE_VOTES = 8
+SOURCE_GIVEN = 32  # an answer of another model
 SOURCE_RULE = 16  # announced by the decision rule of an objective other than set accuracy
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from setwise.models.data.answers import Answers
 from setwise.models.data.rows import SparseRows
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.storage.state import Storable
@@ -19,13 +20,14 @@ class Evidence:
     """Features, label scores and votes of a batch of documents."""
 
     rows: SparseRows  # features of the documents
-    # (n_documents, n_labels) raw scores of binary relevance; cross-fitting keeps them in single
+    # (n_documents, n_labels) raw scores of labels; cross-fitting keeps them in single
     # precision.
     logits: NDArray[np.floating]
     # (n_documents, n_labels) calibrated label probabilities, strictly inside (0, 1).
     marginals: NDArray[np.float64]
     # Votes of the training documents' label sets, if the model has voters.
     votes: SetVotes | None = None
+    answers: Answers | None = None  # what another model says, if the predictor is external
 
     @cached_property
     def X(self) -> csr_array:  # noqa: N802 -- the usual name of a feature matrix

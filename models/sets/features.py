@@ -11,6 +11,8 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.data.answers import LARGEST
+from setwise.models.sets.answer_features import AnswerFeatures
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather, join_indptr
 from setwise.models.sets.counts import LabelSetCounts
 from setwise.models.sets.evidence import Evidence
@@ -34,6 +36,8 @@ from setwise.models.voters.vote_features import (
 )
 
 Arrays = dict[str, NDArray[Any]]  # any dtype
+
+_NO_NUMBER = -10.0 * LARGEST  # stands for a missing number, below all others
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +214,7 @@ GROUPS: dict[str, type[FeatureGroup]] = {
     "independent": IndependentFeatures,
     "prior": PriorFeatures,
     "margins": MarginFeatures,
+    "answers": AnswerFeatures,
     "neighbours": NeighbourFeatures,
     "nearest": NearestFeatures,
     "linear": LinearFeatures,
@@ -224,6 +229,8 @@ class SetFeatures(StoredPart, BaseEstimator):
     ----------
     groups : tuple of str, default ("score", "prior")
         Keys of `GROUPS`, in the order of their columns; the default is the features of [1]_.
+    numbers : tuple of str, default ()
+        Names of numbers in the documents' metadata, which follow as columns.
 
     Attributes
     ----------
@@ -242,11 +249,15 @@ class SetFeatures(StoredPart, BaseEstimator):
     stored = (
         StoredSetting("n_labels", "n_labels_", int, low=1, length="labels"),
         StoredNames("order", "groups", choices=GROUPS),
+        StoredNames("numbers", "numbers", least=0, default=()),
         StoredPieces("groups_", GROUPS, "groups", "order", {"labels": "labels"}),
     )
 
-    def __init__(self, groups: tuple[str, ...] = ("score", "prior")) -> None:
+    def __init__(
+        self, groups: tuple[str, ...] = ("score", "prior"), numbers: tuple[str, ...] = ()
+    ) -> None:
         self.groups = groups
+        self.numbers = numbers
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:
         """Fit all groups on documents (n, n_features) and sets (n, n_labels).
@@ -265,8 +276,10 @@ class SetFeatures(StoredPart, BaseEstimator):
     def _keep(self, groups: list[FeatureGroup], n_labels: int) -> None:
         self.groups_ = groups
         self.n_labels_ = n_labels
-        self.names = tuple(name for group in groups for name in group.names)
-        self._monotone = tuple(sign for group in groups for sign in group.monotone)
+        names = [name for group in groups for name in group.names]
+        self.names = (*names, *(f"metadata.{name}" for name in self.numbers))
+        signs = [sign for group in groups for sign in group.monotone]
+        self._monotone = (*signs, *(0 for _ in self.numbers))
 
     @property
     def voters(self) -> frozenset[str]:
@@ -278,6 +291,8 @@ class SetFeatures(StoredPart, BaseEstimator):
         if not hasattr(self, "groups_"):
             raise NotFittedError("SetFeatures must be fitted before it transforms")
         columns = [group.transform(evidence, candidates) for group in self.groups_]
+        if self.numbers:
+            columns.append(self._of_metadata(evidence, candidates))
         return SetFeatureTable(
             self.names,
             self._monotone,
@@ -288,10 +303,17 @@ class SetFeatures(StoredPart, BaseEstimator):
             self.n_labels_,
         )
 
+    def _of_metadata(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
+        answers = evidence.answers
+        if answers is None or answers.number_names != self.numbers:
+            raise ValueError(f"the features need the numbers {', '.join(self.numbers)}")
+        given = np.nan_to_num(answers.numbers, nan=_NO_NUMBER)
+        return given[candidates.document].astype(np.float32)
+
     @classmethod
     def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted features."""
-        features = cls(tuple(found["order"]))
+        features = cls(tuple(found["order"]), tuple(found["numbers"]))
         features._keep(found["groups_"], lengths["labels"])
         return features
 

@@ -10,11 +10,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.sets.candidates import (
+    SOURCE_GIVEN,
     SOURCE_VOTES,
     CandidateSets,
     RaggedSets,
     gather,
     gather_both,
+    merge,
     merge_rows,
 )
 from setwise.models.sets.evidence import Evidence
@@ -114,6 +116,37 @@ class VotedCandidates(MarginalCandidates):
             evidence.marginals, doc_indptr, RaggedSets(set_indptr, labels)
         )
         return CandidateSets(doc_indptr, set_indptr, labels, log_score, source, likely.n_labels)
+
+
+class GivenCandidates(VotedCandidates):
+    """Proposes the label sets of another model, besides sets of labels and of voters.
+
+    The given sets come last, scored under independent labels as all are. Without votes there are
+    no sets of voters. The parameters are those of `VotedCandidates`.
+    """
+
+    def propose(self, evidence: Evidence) -> CandidateSets:
+        """Return the candidates of each document.
+
+        Raises
+        ------
+        ValueError
+            If the evidence holds no answers.
+        """
+        if evidence.answers is None:
+            raise ValueError("candidates of another model need its answers")
+        own = MarginalCandidates if evidence.votes is None else VotedCandidates
+        likely = own.propose(self, evidence)
+        answers = evidence.answers
+        given = CandidateSets(
+            answers.doc_indptr,
+            answers.sets.indptr,
+            answers.sets.labels,
+            independent_scores(evidence.marginals, answers.doc_indptr, answers.sets),
+            np.full(len(answers.counts), SOURCE_GIVEN, dtype=np.uint8),
+            answers.n_labels,
+        )
+        return merge(likely, given)
 
 
 @njit(cache=True, nogil=True)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import (
+    AgreementSets,
     BoostedSets,
     CardinalityIsotonicSets,
     IsotonicSets,
@@ -27,6 +28,7 @@ from setwise.models.calibration.group_softmax import SoftmaxSets
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
 from setwise.models.mixtures.support.support_decider import SupportDecider, support_pairs
@@ -35,7 +37,7 @@ from setwise.models.sets.decider import Decider, SetDecider
 from setwise.models.sets.evidence import CandidateSource
 from setwise.models.sets.features import Arrays, SetFeatures
 from setwise.models.sets.reranker import SetReranker
-from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
+from setwise.models.sets.sources import GivenCandidates, MarginalCandidates, VotedCandidates
 from setwise.models.storage.checks import checked_array, checked_names, checked_value, is_plain
 from setwise.models.storage.sealed_folder import (
     MANIFEST,
@@ -80,12 +82,14 @@ _SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
     "tree": TreeSets,
     "boosted": BoostedSets,
     "softmax": SoftmaxSets,
+    "agreement": AgreementSets,
 }
 
 _SOURCES: dict[str, type[CandidateSource]] = {
     "marginals": MarginalCandidates,
     "mixture": MixtureCandidates,
     "voted": VotedCandidates,
+    "given": GivenCandidates,
 }
 
 _DECIDERS: dict[str, type[Decider]] = {"support": SupportDecider, "candidates": SetDecider}
@@ -347,7 +351,11 @@ def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
         feature_names=feature_names,
         vectorizer=vectorizer,
         seen=outline.seen.astype(bool),
-        base=read("base", BinaryRelevance),
+        base=(
+            read("base", GivenScores)
+            if outline.kind == "external"
+            else read("base", BinaryRelevance)
+        ),
         label_calibrator=read("label_calibrator", LabelCalibrator),
         source=source,
         reranker=SetReranker(
@@ -384,19 +392,24 @@ def _check_votes(root: Path, predictor: SetPredictor) -> None:
     if isinstance(predictor.decider, SetDecider) and predictor.decider.voter is not None:
         needed.add(predictor.decider.voter)
     absent = needed - set(predictor.voters.names if predictor.voters else ())
-    if absent or (isinstance(predictor.source, VotedCandidates) and predictor.voters is None):
+    if absent or (type(predictor.source) is VotedCandidates and predictor.voters is None):
         raise ArtifactError(f"{root}: a part needs votes that no voter of this model casts")
+    given = isinstance(predictor.source, GivenCandidates)
+    reads = bool(predictor.numbers) or "answers" in predictor.features.groups
+    if given is not (predictor.kind == "external") or (reads and not given):
+        raise ArtifactError(f"{root}: another model's answers are for external models")
 
 
 def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, Any]) -> _Outline:
-    kind = checked_value("kind", settings["kind"], str, choices=("text", "vectors"))
+    kind = checked_value("kind", settings["kind"], str, choices=("text", "vectors", "external"))
     if kind != manifest["kind"]:
         raise ValueError(f"kind {kind!r} is not the manifest's")
     if settings["label_names"] != manifest["label_names"]:
         raise ValueError("its labels are not the manifest's")
     names = None
-    if kind == "vectors":
-        names = tuple(checked_names("feature_names", settings["feature_names"]))
+    if kind == "vectors" or (kind == "external" and "feature_names" in settings):
+        least = 1 if kind == "vectors" else 0
+        names = tuple(checked_names("feature_names", settings["feature_names"], least=least))
     seen = checked_array(arrays, "seen", np.uint8, (None if names is None else len(names),))
     # An artifact without a decider need not say so.
     flags = {"has_decider": False, **settings}
@@ -451,4 +464,6 @@ def _set_calibrator(
             raise ValueError(f"it reads {calibrator.shape_[0]} columns, not {len(features.names)}")
     elif "score" not in features.names:
         raise ValueError("it reads the score, which is no feature of this model")
+    elif isinstance(calibrator, AgreementSets) and "answers" not in features.groups:
+        raise ValueError("it reads the agreement of answers, which is no feature of this model")
     return calibrator

@@ -31,7 +31,10 @@ def print_plans(
 ) -> None:
     """Print plans for a model and data, or for the installation.
 
-    ``given``: Fields of `PlanRequest` that options set.
+    Parameters
+    ----------
+    given : mapping from str to float
+        Fields of `PlanRequest` that options set.
     """
     from setwise.service.cli.assembly import application
     from setwise.service.domain.callers import SYSTEM

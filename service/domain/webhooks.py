@@ -391,7 +391,10 @@ class Backoff:
     def delay_after(self, attempt: int, draw: float) -> timedelta | None:
         """Return the delay after attempt ``attempt`` (from 1); None to give up.
 
-        ``draw``: A random number in [0, 1).
+        Parameters
+        ----------
+        draw : float
+            A random number in [0, 1).
 
         Examples
         --------

@@ -193,11 +193,19 @@ class SyntheticPredictor:
 class HeldOutStream:
     """The documents of a data set in random order, repeated in rounds.
 
-    Raises `BadPlan` if the model needs another kind of data, or knows all labels of no document.
+    Parameters
+    ----------
+    artifact : Path
+        A folder written by ``setwise train``.
+    data : Path
+        A data file, or a dataset folder, whose test part is used.
+    seed : int
+        Determines the order, which differs between rounds.
 
-    ``artifact``: A folder written by ``setwise train``.
-    ``data``: A data file, or a dataset folder, whose test part is used.
-    ``seed``: Determines the order, which differs between rounds.
+    Raises
+    ------
+    BadPlan
+        If the model needs another kind of data, or knows all labels of no document.
     """
 
     def __init__(self, artifact: Path, data: Path, seed: int) -> None:

@@ -62,7 +62,10 @@ class BreakerStore(Store):
     def audits(self, scorer: Scorer, *, after: str | None, limit: int) -> list[WatchedAudit]:
         """Return the newest audits of sent or sendable predictions, ordered by prediction.
 
-        ``after``: Return only predictions with greater ids.
+        Parameters
+        ----------
+        after : str or None
+            Return only predictions with greater ids.
         """
         column, said, decided = predictions.c, _SAID.c, _DECIDED.c
         newest = (
@@ -107,8 +110,12 @@ class BreakerStore(Store):
     ) -> datetime | None:
         """Return when the oldest overdue audit's set was predicted; None without any.
 
-        ``after``: Look only at predictions with greater ids.
-        ``read_by``: An unfinished audit of a prediction from before it is overdue.
+        Parameters
+        ----------
+        after : str or None
+            Look only at predictions with greater ids.
+        read_by : datetime
+            An unfinished audit of a prediction from before it is overdue.
         """
         # Open tasks are few, audits many.
         query = (

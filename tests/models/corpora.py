@@ -1,8 +1,11 @@
 """Small data sets with something to learn, made on the spot."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.sparse import csr_array
 
+from setwise.models.data.answers import Answers
 from setwise.models.data.datasets import Dataset
 
 WORDS = [
@@ -53,4 +56,30 @@ def texts(n=120, seed=0):
         X=None,
         feature_names=None,
         fingerprint="1" * 64,
+    )
+
+
+def answered(data, kind="candidates", seed=0):
+    """Return a data set with answers of a made-up model that errs; its documents stay."""
+    rng = np.random.default_rng(seed)
+    truth = data.Y.toarray().astype(float)
+    P = 1 / (1 + np.exp(-(4 * truth - 2 + rng.normal(0, 1.2, truth.shape))))
+
+    def named(row):
+        return [data.label_names[label] for label in np.flatnonzero(row)]
+
+    documents = [
+        {"scores": dict(zip(data.label_names, row.tolist(), strict=True))}
+        if kind == "scores"
+        else {"candidates": [{"labels": named(rng.random(len(row)) < row)} for _ in range(3)]}
+        if kind == "candidates"
+        else {"labels": named(row > 0.5)}
+        for row in P
+    ]
+    for document, row in zip(documents, truth, strict=True):
+        document["metadata"] = {"length": int(10 * row.sum())}
+    return replace(
+        data,
+        kind="external",
+        answers=Answers.of(data.label_names, documents, numbers=("length",)),
     )

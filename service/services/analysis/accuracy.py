@@ -39,12 +39,18 @@ class Sums(NamedTuple):
 
 
 class Largest(NamedTuple):
-    """The largest weights."""
+    """The largest weights.
+
+    Attributes
+    ----------
+    known : float64 ndarray
+        Of sets whose truth is known.
+    over_rate : float64 ndarray
+        Of agreements that were read again, over the probability of that.
+    """
 
     known: "Floats"
-    """Of sets whose truth is known."""
     over_rate: "Floats"
-    """Of agreements that were read again, over the probability of that."""
 
 
 def columns(found: Sequence[Weighed]) -> tuple[Sums, Largest]:
@@ -75,7 +81,10 @@ def _agreement(one: Known) -> tuple[bool, bool, float]:
 def share(found: Sequence[Known], risk: float, known: Standing | None = None) -> Share:
     """Return the share of ``found`` that is right, estimated from checked sets.
 
-    ``known``: Weights of checked sets; by default, computed from ``found``.
+    Parameters
+    ----------
+    known : Standing or None
+        Weights of checked sets; by default, computed from ``found``.
     """
     known = known or standing(found)
     return shares([[(one, known.of(one)) for one in found]], risk)[0]

@@ -14,6 +14,7 @@ from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.storage.artifacts import load, read_calibration_rows, save
 from setwise.models.storage.sealed_folder import ArtifactError
 from setwise.models.training import TrainingOptions, train
+from setwise.models.training_external import start_external
 from setwise.models.voters.voters import VOTERS
 from tests.models import corpora
 from tests.models.storage import mutations
@@ -35,8 +36,14 @@ MODELS = {
             preset="paper", calibrator="cardinality-isotonic", optimize="macro-f1", alpha=1e-3
         ),
     ),
+    "external": (
+        corpora.answered(corpora.texts(120)),
+        TrainingOptions(preset="fast", optimize="f1", n_jobs=1),
+    ),
 }
 
+
+ANSWERED = corpora.answered(corpora.texts(20, seed=5))
 
 TRAINED: dict[str, SetPredictor] = {}
 
@@ -50,14 +57,18 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, (data, options) in MODELS.items():
             TRAINED[name] = train(data, options)
             save(TRAINED[name], folder / name)
+        TRAINED["unproven"] = start_external(ANSWERED.label_names)
+        save(TRAINED["unproven"], folder / "unproven")
     return folder
 
 
 def predictions(model: SetPredictor) -> SetPredictions:
+    if model.kind == "external":
+        return model.predict_answers(ANSWERED.answers, ANSWERED.texts)
     return model.predict_texts(TEXTS) if model.kind == "text" else model.predict(VECTORS)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, "unproven"])
 def test_every_part_predicts_bit_for_bit_as_before(artifacts: Path, name: str) -> None:
     again = load(artifacts / name)
     first, second = predictions(TRAINED[name]), predictions(again)
@@ -77,7 +88,7 @@ def assert_predicts(model: SetPredictor, what: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, "unproven"])
 def test_a_changed_artifact_is_refused_or_predicts(
     artifacts: Path, tmp_path: Path, name: str
 ) -> None:

@@ -1,1 +1,0 @@
-"""Readers of files that other tools wrote."""

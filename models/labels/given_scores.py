@@ -1,0 +1,123 @@
+"""Turns another model's scores, or the agreement of its label sets, into label scores."""
+
+from typing import Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from setwise.models.data.answers import Answers
+from setwise.models.sets.candidates import RaggedSets
+from setwise.models.storage.fields import StoredSetting
+from setwise.models.storage.state import StoredPart
+
+# Scores of exactly 0 and 1 are rounded ones.
+_EDGE = 1e-6
+_DEFAULT_FLOOR = 1e-3
+# Weight of the labels' mean frequency, in answers, when the share of answers is smoothed.
+_PRIOR_ANSWERS = 0.25
+
+
+class GivenScores(StoredPart, BaseEstimator):
+    r"""Label scores of an external predictor, in the place of binary relevance.
+
+    The logit of a given probability; half the lower one of the row's smallest probability and
+    ``floor_`` stands for a probability that is not given. A document without scores has the logits
+    of the shares
+
+    .. math:: \frac{k_l + m d}{n + m}
+
+    for a label in :math:`k_l` of its :math:`n` sets, where :math:`d` is the mean frequency of a
+    label and :math:`m` = 1/4.
+
+    Examples
+    --------
+    >>> answers = Answers.of("ab", [{"scores": {"a": 0.5, "b": 0.5}}, {"labels": ["b"]}])
+    >>> scores = GivenScores().fit(answers, csr_array(np.array([[1, 0], [0, 1]])))
+    >>> scores.decision_function(answers).round(1).tolist()
+    [[0.0, 0.0], [-2.2, 2.2]]
+    """
+
+    floor_: float  # smallest probability given in training
+    density_: float  # mean frequency of a label in training
+    n_labels_: int
+    stored = (
+        StoredSetting("n_labels", "n_labels_", int, low=1, length="labels"),
+        StoredSetting("floor", "floor_", float, low=_EDGE, high=1.0),
+        StoredSetting("density", "density_", float, low=_EDGE, high=1.0 - _EDGE),
+    )
+
+    def fit(
+        self, answers: Answers, Y: csr_array, sample_weight: NDArray[np.float64] | None = None
+    ) -> Self:
+        """Learn what is a small score, and a label's mean frequency in Y (n, n_labels)."""
+        given = None if answers.scores is None else answers.scores.data
+        self.floor_ = _DEFAULT_FLOOR
+        if given is not None and len(given):
+            self.floor_ = float(np.clip(given.min(), _EDGE, 1.0))
+        share = np.average(np.diff(Y.indptr), weights=sample_weight) / Y.shape[1]
+        self.density_ = float(np.clip(share, _EDGE, 1.0 - _EDGE))
+        self.n_labels_ = int(Y.shape[1])
+        return self
+
+    def decision_function(self, answers: Answers) -> NDArray[np.float64]:
+        """Return the logits (n_documents, n_labels), finite."""
+        if not hasattr(self, "floor_"):
+            raise NotFittedError("GivenScores must be fitted before it scores")
+        if answers.n_labels != self.n_labels_:
+            raise ValueError(
+                f"the answers count {answers.n_labels} labels; this model knows {self.n_labels_}"
+            )
+        share = _shares(
+            answers.doc_indptr, answers.sets, answers.counts, self.density_, self.n_labels_
+        )
+        if answers.scores is not None:
+            given = answers.scores
+            _fill(given.indptr, given.indices, given.data, self.floor_, share)
+        return np.log(share / (1.0 - share))
+
+
+@njit(cache=True, nogil=True)
+def _shares(
+    doc_indptr: NDArray[np.int64],
+    sets: RaggedSets,
+    counts: NDArray[np.float64],
+    density: float,
+    n_labels: int,
+) -> NDArray[np.float64]:  # pragma: no cover - compiled
+    """Return each label's smoothed share of the sets (n_documents, n_labels)."""
+    n = len(doc_indptr) - 1
+    prior = _PRIOR_ANSWERS * density
+    out = np.full((n, n_labels), prior)
+    for i in range(n):
+        total = _PRIOR_ANSWERS
+        for s in range(doc_indptr[i], doc_indptr[i + 1]):
+            total += counts[s]
+            for j in range(sets.indptr[s], sets.indptr[s + 1]):
+                out[i, sets.labels[j]] += counts[s]
+        out[i] /= total
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _fill(
+    indptr: NDArray[np.int32],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float64],
+    floor: float,
+    out: NDArray[np.float64],
+) -> None:  # pragma: no cover - compiled
+    """Replace the rows that have scores by their probabilities."""
+    for i in range(len(out)):
+        first, last = indptr[i], indptr[i + 1]
+        if first == last:
+            continue
+        least = floor
+        for j in range(first, last):
+            least = min(least, max(values[j], _EDGE))
+        out[i] = 0.5 * least
+        for j in range(first, last):
+            out[i, columns[j]] = min(max(values[j], _EDGE), 1.0 - _EDGE)
