@@ -4,6 +4,7 @@ from setwise.models.classifier import SetClassifier as SetClassifier
 from setwise.models.data.datasets import DataError as DataError
 from setwise.models.data.datasets import Dataset as Dataset
 from setwise.models.data.datasets import DataWarning as DataWarning
+from setwise.models.data.datasets import FileLayout as FileLayout
 from setwise.models.data.datasets import read_dataset as read_dataset
 from setwise.models.evaluation.evaluation import evaluate as evaluate
 from setwise.models.evaluation.metrics import Metrics as Metrics

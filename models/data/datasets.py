@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,21 +14,16 @@ from scipy.sparse import csr_array
 
 from setwise.models.data.answers import Answers, concatenate_answers
 from setwise.models.data.documents import WORD, PredictionInput, read_documents
-from setwise.models.data.lines import (
-    ContentHash,
-    DataError,
-    DataWarning,
-    Progress,
-    count_of,
-    read_names,
-)
+from setwise.models.data.formats.layout import SUFFIXES, VECTOR_FORMATS, FileLayout
+from setwise.models.data.formats.reading import document_lines, read_vectors
+from setwise.models.data.lines import ContentHash, DataError, DataWarning, Progress, count_of
 from setwise.models.data.splits import fold_ids, split_rows
-from setwise.models.data.svmlight import read_svmlight
 
 __all__ = [
     "DataError",
     "DataWarning",
     "Dataset",
+    "FileLayout",
     "PredictionInput",
     "check_trainable",
     "concatenate_datasets",
@@ -43,12 +38,6 @@ Part = Literal["train", "test"]
 MIN_TRAINING_DOCUMENTS = 10
 """With fewer documents, calibrators have no rows unseen by their base model."""
 
-_SUFFIXES: dict[str, Kind] = {
-    ".jsonl": "text",
-    ".jsonl.gz": "text",
-    ".svm": "vectors",
-    ".svm.gz": "vectors",
-}
 _NAMED = 3  # names that a warning lists
 
 
@@ -268,6 +257,7 @@ def read_dataset(
     *,
     label_names: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
+    layout: FileLayout | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
     """Read and check labelled documents.
@@ -275,10 +265,11 @@ def read_dataset(
     Parameters
     ----------
     path : str or Path
-        A ``.jsonl`` file of texts or a ``.svm`` file of vectors, gzipped or not, or a folder that
-        holds ``train`` and ``test`` files of one of these forms. Beside a ``.svm`` file
-        ``labels.txt`` names the labels and ``features.txt``, if there, the features; otherwise
-        features are named "1", "2", …
+        A file of texts (``.jsonl``, ``.csv``, ``.parquet``) or of
+        vectors (``.svm``, ``.xc.txt``, ``.arff``, ``.npz``), gzipped or not, or a folder that holds
+        ``train`` and ``test`` files of one of these forms. Beside a ``.svm`` file ``labels.txt``
+        names the labels and ``features.txt``, if there, the features; otherwise features are named
+        "1", "2", …
     part : {"train", "test"}, optional
         Which file of a folder; ignored if `path` is a file.
     label_names : sequence of str, optional
@@ -288,6 +279,8 @@ def read_dataset(
     feature_names : sequence of str, optional
         The features of a fitted model. The columns of ``X`` follow it; features that it lacks are
         left out with a warning.
+    layout : FileLayout, optional
+        The file's format and the columns of a table; by default the file's name says the format.
     progress : callable, optional
         Called with the share of the file read so far.
 
@@ -297,10 +290,11 @@ def read_dataset(
         If a file is missing, cannot be read, or is not in the form stated; the message gives the
         file, the line, the fault and how to correct it.
     """
+    layout = layout or FileLayout()
     file = _file_of(Path(path), part)
     content = ContentHash()
-    read = _read_texts if _kind_of(file) == "text" else _read_vectors
-    return read(file, label_names, feature_names, progress, content)
+    read = _read_vectors if layout.format_of(file) in VECTOR_FORMATS else _read_texts
+    return read(file, layout, _Wanted(label_names, feature_names), progress, content)
 
 
 def _file_of(path: Path, part: Part | None) -> Path:
@@ -311,33 +305,34 @@ def _file_of(path: Path, part: Part | None) -> Path:
         return path
     if part is None:
         raise DataError(path, None, "this is a folder", "name a .jsonl or .svm file in it")
-    found = [path / (part + suffix) for suffix in _SUFFIXES if (path / (part + suffix)).is_file()]
+    names = [f"{part}{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")]
+    found = [path / name for name in names if (path / name).is_file()]
     if len(found) > 1:
-        names = " and ".join(file.name for file in found)
-        raise DataError(path, None, f"both {names} are here", "keep one")
+        both = " and ".join(file.name for file in found)
+        raise DataError(path, None, f"both {both} are here", "keep one")
     if not found:
-        wanted = " or ".join(f"{part}{suffix}" for suffix in _SUFFIXES)
-        raise DataError(path, None, f"the folder has no {part} part", f"add {wanted}")
+        raise DataError(path, None, f"the folder has no {part} part", f"add {' or '.join(names)}")
     return found[0]
 
 
-def _kind_of(file: Path) -> Kind:
-    for suffix, kind in _SUFFIXES.items():
-        if file.name.endswith(suffix):
-            return kind
-    raise DataError(file, None, "unknown kind of file", f"end its name in {', '.join(_SUFFIXES)}")
+class _Wanted(NamedTuple):
+    """The columns of a fitted model; None for those of the file."""
+
+    label_names: Sequence[str] | None
+    feature_names: Sequence[str] | None
 
 
 def _read_texts(
     file: Path,
-    label_names: Sequence[str] | None,
-    feature_names: Sequence[str] | None,  # noqa: ARG001 - texts have no features yet
+    layout: FileLayout,
+    wanted: _Wanted,
     progress: Progress | None,
     content: ContentHash,
 ) -> Dataset:
-    documents = read_documents(file, progress=progress, content=content)
+    lines = document_lines(file, layout, labelled=True, progress=progress, content=content)
+    documents = read_documents(file, lines)
     found = sorted(set(chain.from_iterable(documents.labels)))
-    names = _with_unknown(file, found, label_names)
+    names = _with_unknown(file, found, wanted.label_names)
     column = {name: index for index, name in enumerate(names)}
     rows = [[column[label] for label in labels] for labels in documents.labels]
     annotated = any(annotator is not None for annotator in documents.annotators)
@@ -356,42 +351,28 @@ def _read_texts(
 
 def _read_vectors(
     file: Path,
-    label_names: Sequence[str] | None,
-    feature_names: Sequence[str] | None,
+    layout: FileLayout,
+    wanted: _Wanted,
     progress: Progress | None,
     content: ContentHash,
 ) -> Dataset:
-    labels_file = _beside(file, "labels.txt")
-    if labels_file is None:
-        raise DataError(
-            file, None, "there is no labels.txt beside it", "name one label a line, label 0 first"
-        )
-    own_labels = read_names(labels_file, "label", content=content)
-    features_file = _beside(file, "features.txt")
-    own_features = (
-        None if features_file is None else read_names(features_file, "feature", content=content)
-    )
-    X, label_sets = read_svmlight(
-        file,
-        n_labels=len(own_labels),
-        n_features=None if own_features is None else len(own_features),
-        progress=progress,
-        content=content,
+    X, label_sets, own_labels, own_features = read_vectors(
+        file, layout.format_of(file), progress=progress, content=content
     )
     _warn_of_oddities(file, X, label_sets)
     used = sorted({label for labels in set(label_sets) for label in labels})
     names = (
-        tuple(own_labels)
-        if label_names is None
-        else _with_unknown(file, [own_labels[label] for label in used], label_names)
+        own_labels
+        if wanted.label_names is None
+        else _with_unknown(file, [own_labels[label] for label in used], wanted.label_names)
     )
     position = {name: index for index, name in enumerate(names)}
     # A label of labels.txt that neither the model nor this file uses gets no column.
     column = [position.get(name, -1) for name in own_labels]
     rows = [[column[label] for label in labels] for labels in label_sets]
-    features = tuple(own_features) if own_features else _numbered(X.shape[1])
-    if feature_names is not None:
-        X, features = _in_columns_of(file, X, features, tuple(feature_names))
+    features = own_features or _numbered(X.shape[1])
+    if wanted.feature_names is not None:
+        X, features = _in_columns_of(file, X, features, tuple(wanted.feature_names))
     return Dataset(
         kind="vectors",
         ids=tuple(map(str, range(1, len(label_sets) + 1))),
@@ -408,14 +389,7 @@ def _numbered(n_features: int) -> tuple[str, ...]:
     return tuple(map(str, range(1, n_features + 1)))
 
 
-def _beside(file: Path, name: str) -> Path | None:
-    for candidate in (file.with_name(name), file.with_name(name + ".gz")):
-        if candidate.is_file():
-            return candidate
-    return None
-
-
-def _warn_of_oddities(file: Path, X: csr_array, label_sets: list[tuple[int, ...]]) -> None:
+def _warn_of_oddities(file: Path, X: csr_array, label_sets: Sequence[tuple[int, ...]]) -> None:
     repeated = sum(len(set(labels)) < len(labels) for labels in label_sets)
     if repeated:
         warnings.warn(

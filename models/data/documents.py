@@ -3,7 +3,7 @@
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from setwise.models.data.lines import (
     Progress,
     count_of,
     decode,
+    part_of,
     read_lines,
 )
 from setwise.models.storage.checks import is_storable
@@ -24,6 +25,7 @@ _INPUT_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
 _INPUT_KEY_SET = frozenset(_INPUT_KEYS)
 WORD = re.compile(r"\w")
 _FLOAT32_MAX = (2 - 2**-23) * 2.0**127
+_ID_CURE = 'give every document an "id", or read the file with --format huggingface'
 _QUOTED = 60  # characters of a value from the file that a message quotes
 
 
@@ -46,9 +48,16 @@ class PredictionInput(NamedTuple):
 
 
 def read_documents(
-    path: str | Path, *, progress: Progress | None = None, content: ContentHash | None = None
+    path: str | Path,
+    lines: Iterable[tuple[int, bytes]] | None = None,
+    *,
+    progress: Progress | None = None,
+    content: ContentHash | None = None,
 ) -> LabelledDocuments:
     """Read labelled documents from JSON Lines, plain or gzipped.
+
+    ``lines`` are the numbered lines if they were read or made already; ``path`` is then only named
+    in messages.
 
     A line is ``{"id": str, "text": str, "labels": [str, …], "annotator": str?, "metadata":
     {…}?}``. Blank lines are skipped. A label repeated within a document is merged and a document
@@ -62,13 +71,14 @@ def read_documents(
     documents = LabelledDocuments()
     line_of: dict[str, int] = {}
     repeated, wordless = _Tally(), _Tally()
-    for number, record in _records(path, progress=progress, content=content):
+    for number, record in json_records(path, lines, progress=progress, content=content):
         line = _Line(path, number, record)
         line.refuse_unknown_keys(_LABELLED_KEYS)
-        id_ = line.string("id", cure='give every document an "id"', empty=False)
+        id_ = line.string("id", cure=_ID_CURE, empty=False)
         if id_ in line_of:
             raise line.error(
-                f"id {id_!r} is on line {line_of[id_]} already", "give each document its own"
+                f"id {id_!r} is on {part_of(path)} {line_of[id_]} already",
+                "give each document its own",
             )
         line_of[id_] = number
         text = line.string("text", cure='give the document as "text"', empty=True)
@@ -85,9 +95,9 @@ def read_documents(
         documents.annotators.append(line.annotator())
     if not documents.ids:
         raise DataError(path, None, "the file holds no documents", "give one JSON object a line")
-    repeated.warn(path, "a label is repeated in {documents} (first on line {first}); merged")
+    repeated.warn(path, "a label is repeated in {documents} (first on {part} {first}); merged")
     wordless.warn(
-        path, "there are no words in {documents} (first on line {first}); kept without features"
+        path, "there are no words in {documents} (first on {part} {first}); kept without features"
     )
     return documents
 
@@ -136,11 +146,17 @@ def parse_document(path: str | Path, number: int, content: bytes) -> PredictionI
     return PredictionInput(id_, None, line.features())
 
 
-def _records(
-    path: str | Path, *, progress: Progress | None = None, content: ContentHash | None = None
+def json_records(
+    path: str | Path,
+    lines: Iterable[tuple[int, bytes]] | None = None,
+    *,
+    progress: Progress | None = None,
+    content: ContentHash | None = None,
 ) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield each non-blank line's number and JSON object."""
-    for number, line in read_lines(path, progress=progress, content=content):
+    if lines is None:
+        lines = read_lines(path, progress=progress, content=content)
+    for number, line in lines:
         record = _record(path, number, line)
         if record is not None:
             yield number, record
@@ -188,7 +204,8 @@ class _Tally:
 
     def warn(self, path: str | Path, message: str) -> None:
         if self.count:
-            text = message.format(documents=count_of(self.count, "document"), first=self.first)
+            documents = count_of(self.count, "document")
+            text = message.format(documents=documents, part=part_of(path), first=self.first)
             warnings.warn(f"{path}: {text}", DataWarning, stacklevel=4)
 
 

@@ -15,6 +15,8 @@ Progress = Callable[[float], None]
 STDIN = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
 _LINES_BETWEEN_REPORTS = 1024
+# What is counted in files that have no lines.
+_PARTS = {".parquet": "row", ".npz": "row", ".json": "entry"}
 
 
 class DataError(ValueError):
@@ -25,7 +27,8 @@ class DataError(ValueError):
     path : str or Path
         The file, or ``-`` for standard input.
     line : int or None
-        The line at fault, counted from 1; None if the whole file is.
+        The line at fault (row or entry of a file without lines), counted from 1; None if the whole
+        file is.
     fault : str
         What is wrong.
     cure : str
@@ -43,11 +46,16 @@ class DataError(ValueError):
         self.fault = fault
         self.cure = cure
         name = "standard input" if str(path) == STDIN else str(path)
-        place = name if line is None else f"{name}, line {line}"
+        place = name if line is None else f"{name}, {part_of(path)} {line}"
         super().__init__(f"{place}: {fault}; {cure}")
 
     def __reduce__(self) -> tuple[type["DataError"], tuple[str | Path, int | None, str, str]]:
         return type(self), (self.path, self.line, self.fault, self.cure)
+
+
+def part_of(path: str | Path) -> str:
+    """Return what the numbers in messages about a file count: lines, or rows of a table."""
+    return _PARTS.get(Path(str(path).removesuffix(".gz")).suffix, "line")
 
 
 class DataWarning(UserWarning):
@@ -114,6 +122,11 @@ def read_lines(
             ) from error
     if progress is not None:
         progress(1.0)
+
+
+def read_whole(path: str | Path, *, content: ContentHash | None = None) -> bytes:
+    """Return the bytes of a plain or gzipped file; see `read_lines`."""
+    return b"".join(line for _, line in read_lines(path, content=content))
 
 
 @contextmanager
@@ -205,6 +218,16 @@ def read_names(path: str | Path, what: str, *, content: ContentHash | None = Non
     if not lines:
         raise DataError(path, None, "the file is empty", f"give one {what} name a line")
     return list(lines)
+
+
+def names_beside(
+    path: str | Path, what: str, *, content: ContentHash | None = None
+) -> list[str] | None:
+    """Return the names in ``labels.txt`` or ``features.txt`` beside a file, None without it."""
+    for name in (f"{what}s.txt", f"{what}s.txt.gz"):
+        if (beside := Path(path).with_name(name)).is_file():
+            return read_names(beside, what, content=content)
+    return None
 
 
 def count_of(number: int, noun: str) -> str:

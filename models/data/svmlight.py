@@ -1,7 +1,12 @@
-"""Multi-label svmlight files: ``l1,l2 index:value …``, labels 0-based, features 1-based."""
+"""Multi-label svmlight files: ``l1,l2 index:value …``, labels 0-based, features 1-based.
+
+Files of the Extreme Classification Repository hold the same lines, with features 0-based, after a
+header of three numbers: documents, features, labels.
+"""
 
 import re
 from array import array
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +24,6 @@ _NUMBER = re.compile(
 )
 _MAX_FEATURES = 2**31 - 1  # column indices are int32
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
-_ORDER = "number features from 1, in ascending order, each once"
 
 
 def read_svmlight(
@@ -58,11 +62,62 @@ def read_svmlight(
         At the first invalid line, or if there is no document.
     """
     parser = _Parser(path, n_labels, _MAX_FEATURES if n_features is None else n_features)
+    lines = read_lines(path, progress=progress, content=content)
+    return _read(path, lines, parser, n_features)
+
+
+def read_extreme(
+    path: str | Path,
+    *,
+    progress: Progress | None = None,
+    content: ContentHash | None = None,
+) -> tuple[csr_array, list[tuple[int, ...]], int]:
+    """Read a file of the Extreme Classification Repository, plain or gzipped.
+
+    The first line holds the numbers of documents, features and labels. Then each line is
+    ``l1,l2 index:value …``, all numbers counted from 0.
+
+    Returns
+    -------
+    X : csr_array of float64, shape (n, n_features)
+        int32 indices, ascending in each row.
+    labels : list of tuple of int
+        The label indices of each row, ascending; duplicates are kept.
+    n_labels : int
+        As the header says.
+
+    Raises
+    ------
+    DataError
+        At the first invalid line, or if the header does not fit the rest.
+    """
+    lines = read_lines(path, progress=progress, content=content)
+    header = decode(path, 1, next(lines, (1, b""))[1]).split()
+    if len(header) != 3 or not all(re.fullmatch("[0-9]{1,9}", field) for field in header):
+        raise DataError(
+            path,
+            1,
+            "the header is not three numbers",
+            "begin with the numbers of documents, features and labels",
+        )
+    n, n_features, n_labels = map(int, header)
+    parser = _Parser(path, n_labels, n_features, first=0)
+    X, labels = _read(path, lines, parser, n_features)
+    if len(labels) != n:
+        raise DataError(
+            path, 1, f"the header says {n} documents, but there are {len(labels)}", "correct it"
+        )
+    return X, labels, n_labels
+
+
+def _read(
+    path: str | Path, lines: Iterable[tuple[int, bytes]], parser: "_Parser", n_features: int | None
+) -> tuple[csr_array, list[tuple[int, ...]]]:
     columns, values, ends = array("i"), array("d"), [0]
     label_sets: list[tuple[int, ...]] = []
     # Equal label fields share one tuple, because distinct sets are few.
     known_sets: dict[bytes, tuple[int, ...]] = {b"": ()}
-    for number, line in read_lines(path, progress=progress, content=content):
+    for number, line in lines:
         if b"#" in line:
             line = line.partition(b"#")[0]  # noqa: PLW2901 - the rest is a comment
             if not line.strip():
@@ -107,10 +162,11 @@ def _split_labels(line: bytes) -> tuple[bytes, bytes]:
 class _Parser:
     """Parses fields one by one and finds the fault of invalid ones."""
 
-    def __init__(self, path: str | Path, n_labels: int, n_features: int) -> None:
+    def __init__(self, path: str | Path, n_labels: int, n_features: int, *, first: int = 1) -> None:
         self._path = path
         self._n_labels = n_labels
         self._n_features = n_features
+        self._first = first  # the number of the first feature
 
     def error(self, number: int, fault: str, cure: str) -> DataError:
         return DataError(self._path, number, fault, cure)
@@ -120,6 +176,12 @@ class _Parser:
             labels = sorted(map(int, label_field.split(b",")))
             if labels[-1] < self._n_labels:
                 return tuple(labels)
+            if self._first == 0:
+                raise self.error(
+                    number,
+                    f"label {labels[-1]}, but the header says {self._n_labels} labels",
+                    "count labels from 0",
+                )
             raise self.error(
                 number,
                 f"label {labels[-1]}, but labels.txt ends at label {self._n_labels - 1}",
@@ -144,7 +206,7 @@ class _Parser:
             values = list(map(float, fields[1::2]))
         except ValueError as error:
             raise self._fault(number, body) from error
-        columns = [int(field) - 1 for field in fields[0::2]]
+        columns = [int(field) - self._first for field in fields[0::2]]
         if columns and (columns[0] < 0 or columns[-1] >= self._n_features):
             raise self._fault(number, body)
         if any(map(int.__ge__, columns, columns[1:])):
@@ -156,7 +218,7 @@ class _Parser:
 
     def _fault(self, number: int, body: bytes) -> DataError:
         """Return the first error in an invalid row."""
-        previous = 0
+        previous = self._first - 1
         for token in decode(self._path, number, body).split():
             name, _, value = token.partition(":")
             quoted = repr(token if len(token) <= 60 else token[:60] + "…")
@@ -173,19 +235,21 @@ class _Parser:
         return self.error(number, "not svmlight", "write l1,l2 index:value index:value …")
 
     def _index_fault(self, number: int, index: int, previous: int) -> DataError | None:
-        if index < 1:
-            return self.error(number, f"feature index {index}", _ORDER)
+        order = f"number features from {self._first}, in ascending order, each once"
+        if index < self._first:
+            return self.error(number, f"feature index {index}", order)
         if index == previous:
-            return self.error(number, f"feature {index} is given twice", _ORDER)
+            return self.error(number, f"feature {index} is given twice", order)
         if index < previous:
-            return self.error(number, f"feature {index} comes after feature {previous}", _ORDER)
-        if index > self._n_features:
+            return self.error(number, f"feature {index} comes after feature {previous}", order)
+        if index - self._first >= self._n_features:
+            cure = "name every feature in features.txt"
+            if self._first == 0:
+                cure = "say in the header how many there are"
+            elif self._n_features == _MAX_FEATURES:
+                cure = f"number features from {self._first} without such gaps"
             return self.error(
-                number,
-                f"feature {index}, but there are {self._n_features} features",
-                "name every feature in features.txt"
-                if self._n_features < _MAX_FEATURES
-                else "number features from 1 without such gaps",
+                number, f"feature {index}, but there are {self._n_features} features", cure
             )
         return None
 

@@ -21,6 +21,7 @@ from setwise.service.cli.console import (
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from setwise.models.data.formats.layout import FileLayout
     from setwise.models.evaluation.metrics import Metrics
     from setwise.models.training import TrainingOptions
 
@@ -28,6 +29,31 @@ commands = typer.Typer()
 
 Name = TypeVar("Name", bound=str)
 
+FormatName = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="jsonl, huggingface, csv, parquet, label-studio, svm, xc (Extreme Classification), "
+        "arff or npz; by default the file's name says it.",
+    ),
+]
+TextColumn = Annotated[
+    str, typer.Option(help="Column of the documents in CSV, Parquet and other tables.")
+]
+LabelsColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of each document's labels; by default labels, or one column a label if there "
+        "is none."
+    ),
+]
+LabelColumns = Annotated[
+    list[str] | None,
+    typer.Option(help="A column that is a label and holds 0 or 1; give it once for each label."),
+]
+LabelSeparator = Annotated[
+    str, typer.Option(help="Separates the labels in one cell of the column of labels.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
@@ -36,7 +62,9 @@ def train(
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="DATA", help="A .jsonl or .svm file, or a folder with a train file."
+            metavar="DATA",
+            help="A .jsonl, .csv, .parquet, .svm, .xc.txt, .arff or .npz file, plain or gzipped, "
+            "or a folder with a train file.",
         ),
     ],
     *,
@@ -66,6 +94,11 @@ def train(
         int, typer.Option(help="Random seed; equal seeds give equal models.", min=0)
     ] = 0,
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
+    format_: FormatName = None,
+    text_column: TextColumn = "text",
+    labels_column: LabelsColumn = None,
+    label_column: LabelColumns = None,
+    label_separator: LabelSeparator = ";",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing model.")] = False,
     json_: Json = False,
 ) -> None:
@@ -77,9 +110,10 @@ def train(
     from setwise.models.training import train as fit
 
     options = _options(method, preset, optimize, seed=seed, jobs=jobs)
+    layout = _layout(format_, text_column, (labels_column, label_column), label_separator)
     started_at = time.perf_counter()
     with progress("read") as report:
-        dataset = read_dataset(data, "train", progress=report)
+        dataset = read_dataset(data, "train", layout=layout, progress=report)
     check_trainable(dataset, data)
     with progress("train") as report:
         predictor = fit(dataset, options, progress=report)
@@ -116,6 +150,24 @@ def _options(
         optimize=_one_of(OBJECTIVES, optimize, "objective"),
         seed=seed,
         n_jobs=jobs,
+    )
+
+
+def _layout(
+    format_: str | None,
+    text_column: str,
+    labels: tuple[str | None, list[str] | None],
+    label_separator: str,
+) -> "FileLayout":
+    from setwise.models.data.formats.layout import FORMATS, FileLayout
+
+    column, columns = labels
+    return FileLayout(
+        format=None if format_ is None else _one_of(FORMATS, format_, "format"),
+        text_column=text_column,
+        labels_column=column,
+        label_columns=tuple(columns or ()),
+        label_separator=label_separator,
     )
 
 
@@ -170,9 +222,14 @@ def evaluate(
     ],
     data: Annotated[
         Path,
-        typer.Argument(metavar="DATA", help="A .jsonl or .svm file, or a folder with a test file."),
+        typer.Argument(metavar="DATA", help="A file as for train, or a folder with a test file."),
     ],
     *,
+    format_: FormatName = None,
+    text_column: TextColumn = "text",
+    labels_column: LabelsColumn = None,
+    label_column: LabelColumns = None,
+    label_separator: LabelSeparator = ";",
     json_: Json = False,
 ) -> None:
     """Test a model on documents that it has not seen."""
@@ -180,6 +237,7 @@ def evaluate(
     from setwise.models.evaluation.evaluation import evaluate
     from setwise.models.storage.artifacts import load
 
+    layout = _layout(format_, text_column, (labels_column, label_column), label_separator)
     predictor = load(artifact)
     with progress("read") as report:
         dataset = read_dataset(
@@ -187,6 +245,7 @@ def evaluate(
             "test",
             label_names=predictor.label_names,
             feature_names=predictor.feature_names if predictor.kind == "vectors" else None,
+            layout=layout,
             progress=report,
         )
     if dataset.kind != predictor.kind:
@@ -232,28 +291,43 @@ def predict(
         Path, typer.Argument(metavar="ARTIFACT", help="Folder that `setwise train` wrote.")
     ],
     documents: Annotated[
-        str, typer.Argument(metavar="INPUT", help="JSON Lines, plain or gzipped; - for stdin.")
+        str,
+        typer.Argument(
+            metavar="INPUT", help="A file as for train, labelled or not; - for JSON Lines on stdin."
+        ),
     ],
     *,
-    out: Annotated[Path | None, typer.Option(help="File to write; stdout by default.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write: JSON Lines, or a table if it ends in .csv or .parquet; stdout by "
+            "default."
+        ),
+    ] = None,
     top: Annotated[
         int, typer.Option(help="Candidate sets to print for each document.", min=1)
     ] = 10,
+    format_: FormatName = None,
+    text_column: TextColumn = "text",
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
 ) -> None:
     """Predict label sets for a file of documents."""
     from joblib import cpu_count
 
-    from setwise.models.data.lines import read_lines
+    from setwise.models.data.formats.reading import document_lines
     from setwise.models.storage.artifacts import load
+    from setwise.service.cli.prediction_files import write_predictions
     from setwise.service.cli.prediction_lines import predicted_lines
 
+    layout = _layout(format_, text_column, (None, None), ";")
     predictor = load(artifact)
     cores = jobs or int(cpu_count())
     if out is None:
-        lines = read_lines(documents)
+        lines = document_lines(documents, layout)
         sys.stdout.writelines(predicted_lines(predictor, documents, lines, top, cores))
         return
     with progress("predict") as report, written_whole(out) as file:
-        lines = read_lines(documents, progress=report)
-        file.writelines(predicted_lines(predictor, documents, lines, top, cores))
+        lines = document_lines(documents, layout, progress=report)
+        write_predictions(
+            out, file.buffer, predicted_lines(predictor, documents, lines, top, cores)
+        )

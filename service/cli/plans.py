@@ -31,10 +31,7 @@ def print_plans(
 ) -> None:
     """Print plans for a model and data, or for the installation.
 
-    Parameters
-    ----------
-    given : mapping from str to float
-        Fields of `PlanRequest` that options set.
+    ``given``: Fields of `PlanRequest` that options set.
     """
     from setwise.service.cli.assembly import application
     from setwise.service.domain.callers import SYSTEM

@@ -51,10 +51,7 @@ class LinePredictor:
     def __call__(self, lines: Sequence[Line]) -> str:
         """Return a line of predictions for each line that is not blank.
 
-        Raises
-        ------
-        DataError
-            At the first line that is not a valid document for the model.
+        Raises `DataError` at the first line that is not a valid document for the model.
         """
         documents = self.documents(lines)
         if not documents:
@@ -70,10 +67,7 @@ class LinePredictor:
     def documents(self, lines: Iterable[Line]) -> "list[PredictionInput]":
         """Return the documents of numbered lines, without blank lines.
 
-        Raises
-        ------
-        DataError
-            At the first line that is not a valid document for the model.
+        Raises `DataError` at the first line that is not a valid document for the model.
         """
         from setwise.models.data.documents import parse_document
 
@@ -163,22 +157,12 @@ def predicted_lines(
 ) -> Iterator[str]:
     """Yield predictions of lines in blocks, in order and in constant memory.
 
-    Parameters
-    ----------
-    predictor : SetPredictor
-    name : str
-        Name of the input, for messages.
-    lines : iterable of (int, bytes)
-        Lines as `read_lines` yields them.
-    top : int
-        Candidate sets to write per document.
-    jobs : int
-        Number of processes; short input uses one.
+    Raises `DataError` at the first invalid line, after the predictions of all lines before it.
 
-    Raises
-    ------
-    DataError
-        At the first invalid line, after the predictions of all lines before it.
+    ``name``: Of the input, for messages.
+    ``lines``: As `read_lines` yields them.
+    ``top``: Candidate sets to write per document.
+    ``jobs``: Number of processes; short input uses one.
     """
     line_predictor = LinePredictor(predictor, name, top)
     rest = iter(lines)

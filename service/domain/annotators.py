@@ -22,18 +22,12 @@ _GROUP_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}")
 
 
 class Rates(NamedTuple):
-    """Noise rates that an administrator sets.
-
-    Attributes
-    ----------
-    alpha : float
-        P(the answer contradicts the prediction | the prediction is right), in [0, 1).
-    beta : float
-        P(the answer equals the prediction | the prediction is wrong), in [0, 1).
-    """
+    """Noise rates that an administrator sets."""
 
     alpha: float
+    """P(the answer contradicts the prediction | the prediction is right), in [0, 1)."""
     beta: float
+    """P(the answer equals the prediction | the prediction is wrong), in [0, 1)."""
 
     def faults(self, pointer: str) -> Iterator[FieldFault]:
         """Yield why answers with these rates carry no information.
@@ -57,28 +51,21 @@ class Rates(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Annotators with the same error rates.
-
-    Attributes
-    ----------
-    id : str
-        A short name, such as ``coders``; annotations carry it.
-    fixed : Rates or None
-        Rates of blind answers that an administrator set; None to estimate them from gold labels.
-    fixed_with_suggestion : Rates or None
-        The same of answers given with the suggestion in view; None to estimate them from blind
-        second readings.
-    version : int
-        Grows with each change; 0 until it is stored.
-    """
+    """Annotators with the same error rates."""
 
     id: str
+    """A short name, such as ``coders``; annotations carry it."""
     name: str
     fixed: Rates | None
+    """Rates of blind answers that an administrator set; None to estimate them from gold labels."""
     version: int
+    """Grows with each change; 0 until it is stored."""
     changed_at: datetime
     changed_by: str
     fixed_with_suggestion: Rates | None = None
+    """The same of answers given with the suggestion in view; None to estimate them from blind
+    second readings.
+    """
 
 
 @dataclass(frozen=True)
@@ -105,59 +92,41 @@ class GroupChange:
 
 @dataclass(frozen=True)
 class Annotator:
-    """A person or program that answers.
-
-    Attributes
-    ----------
-    id : str
-        Id of the person or key.
-    version : int
-        Grows with each change; 0 for an annotator who was never assigned to a group.
-    """
+    """A person or program that answers."""
 
     id: str
+    """Id of the person or key."""
     group: str
     version: int
+    """Grows with each change; 0 for an annotator who was never assigned to a group."""
 
 
 class Answers(NamedTuple):
-    """How much an annotator has answered.
-
-    Attributes
-    ----------
-    blind : int
-        Answers given without seeing another one.
-    seconds : float
-        Mean time of an answer.
-    """
+    """How much an annotator has answered."""
 
     answered: int = 0
     blind: int = 0
+    """Answers given without seeing another one."""
     seconds: float = 0.0
+    """Mean time of an answer."""
     last_at: datetime | None = None
 
 
 class GoldAnswer(NamedTuple):
-    """An answer to a document whose right label set is known.
-
-    Attributes
-    ----------
-    agreed : bool
-        Whether the answer equals the prediction.
-    right : bool
-        Whether the right set, as a lead decided or two people agree, equals the prediction.
-    weight : float
-        Inverse probability that the truth is known: leads read every contradiction of an audit and,
-        of the rest, the share that the policy sets.
-    """
+    """An answer to a document whose right label set is known."""
 
     id: str
     annotator: str
     group: str
     agreed: bool
+    """Whether the answer equals the prediction."""
     right: bool
+    """Whether the right set, as a lead decided or two people agree, equals the prediction."""
     confidence: float
     weight: float
+    """Inverse probability that the truth is known: leads read every contradiction of an audit and,
+    of the rest, the share that the policy sets.
+    """
 
 
 class BlindAnswer(NamedTuple):

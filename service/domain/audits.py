@@ -130,20 +130,13 @@ def without_copies(found: Sequence[Identity]) -> list[list[int]]:
 
 
 class Selection(NamedTuple):
-    """The draw that decided whether a person reads a document.
-
-    Attributes
-    ----------
-    role : AuditRole
-    draw : float or None
-        The number that decided the role; None for predictions from before audits existed.
-    inclusion_probability : float or None
-        Probability, before the draw, that a person would read the document; None if ``draw`` is.
-    """
+    """The draw that decided whether a person reads a document."""
 
     role: AuditRole = AuditRole.NONE
     draw: float | None = None
+    """The number that decided the role; None for predictions from before audits existed."""
     inclusion_probability: float | None = None
+    """Probability, before the draw, that a person would read the document; None if ``draw`` is."""
 
 
 NOT_DRAWN = Selection()
@@ -152,34 +145,28 @@ NOT_DRAWN = Selection()
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """How often documents are audited, reviewed twice or read again.
-
-    Attributes
-    ----------
-    certification_rate : float
-        Share of all documents, in [0, 1], audited to prove the threshold.
-    ramp_up_rate : float or None
-        The same while nothing is sent, at least the certification rate: people read everything
-        then, so that an audit costs no more than a hidden suggestion. None for the same rate.
-    training_rate : float
-        Share of the documents that would be sent, in [0, 1], audited to teach the calibrator. The
-        two rates add up to at most 1.
-    mode : AuditMode
-        Whether an audited document waits for its audit.
-    overlap_rate : float
-        Share of ordinary reviews, in [0, 1], that a second person repeats without seeing the
-        first answer.
-    gold_reread_rate : float
-        Share of audits, in [0, 1], that a lead reads again even though the auditor agreed with
-        the model. A lead reads every disagreement. See `reread_rate` for which ones.
-    """
+    """How often documents are audited, reviewed twice or read again."""
 
     certification_rate: float = 0.0
+    """Share of all documents, in [0, 1], audited to prove the threshold."""
     training_rate: float = 0.0
+    """Share of the documents that would be sent, in [0, 1], audited to teach the calibrator. The
+    two rates add up to at most 1.
+    """
     mode: AuditMode = AuditMode.HOLD
+    """Whether an audited document waits for its audit."""
     overlap_rate: float = 0.0
+    """Share of ordinary reviews, in [0, 1], that a second person repeats without seeing the first
+    answer.
+    """
     gold_reread_rate: float = 0.0
+    """Share of audits, in [0, 1], that a lead reads again even though the auditor agreed with the
+    model. A lead reads every disagreement. See `reread_rate` for which ones.
+    """
     ramp_up_rate: float | None = None
+    """The same while nothing is sent, at least the certification rate: people read everything then,
+    so that an audit costs no more than a hidden suggestion. None for the same rate.
+    """
 
     def faults(self) -> Iterator[FieldFault]:
         """Yield the faults, with pointers into the policy."""
@@ -259,16 +246,10 @@ def reread_rate(
     and the planned share of all agreements stays: how many of them lie above the threshold is
     estimated from other documents, which are right as often as their confidence says.
 
-    Parameters
-    ----------
-    share : float
-        Planned share of all agreements, in [0, 1].
-    confidence : float
-        That of the audited set, in [0, 1].
-    threshold : float or None
-        The lowest confidence that may come to be sent.
-    usual : sequence of float
-        Confidences of other documents.
+    ``share``: Planned share of all agreements, in [0, 1].
+    ``confidence``: That of the audited set, in [0, 1].
+    ``threshold``: The lowest confidence that may come to be sent.
+    ``usual``: Confidences of other documents.
 
     Examples
     --------

@@ -35,35 +35,25 @@ class Position(StrEnum):
 
 
 class WatchedAudit(NamedTuple):
-    """The audit of a set that was sent or held for it.
-
-    Attributes
-    ----------
-    predicted_at : datetime
-        When the set was predicted.
-    target_accuracy : float
-        The target of the policy that decided on it.
-    right : bool or None
-        None until the audit ends.
-    finished_at : datetime or None
-        None until the audit ends.
-    document : Identity
-        Which document it is.
-    agreed : bool or None
-        Whether the auditor agreed with the set; None until there is an answer.
-    reread_rate : float or None
-        Probability with which a lead reads it although the auditor agreed; None unless the auditor
-        agreed and it was drawn for that.
-    """
+    """The audit of a set that was sent or held for it."""
 
     prediction_id: str
     predicted_at: datetime
+    """When the set was predicted."""
     target_accuracy: float
+    """The target of the policy that decided on it."""
     right: bool | None
+    """None until the audit ends."""
     finished_at: datetime | None
+    """None until the audit ends."""
     document: Identity
+    """Which document it is."""
     agreed: bool | None = None
+    """Whether the auditor agreed with the set; None until there is an answer."""
     reread_rate: float | None = None
+    """Probability with which a lead reads it although the auditor agreed; None unless the auditor
+    agreed and it was drawn for that.
+    """
 
     def overdue(self, read_by: datetime) -> bool:
         """Return whether it is unfinished, though predicted before ``read_by``."""
@@ -147,24 +137,17 @@ def would_be_sent(prediction: Prediction) -> bool:
 
 @dataclass(frozen=True)
 class Trip:
-    """A trip of the breaker; immutable once stored.
-
-    Attributes
-    ----------
-    scorer : Scorer
-        The model and calibrator that were watched.
-    policy_version : str
-        The version in force until the trip.
-    evidence : mapping
-        Everything needed to derive the trip again.
-    """
+    """A trip of the breaker; immutable once stored."""
 
     id: str
     cause: TripCause
     scorer: Scorer
+    """The model and calibrator that were watched."""
     policy_version: str
+    """The version in force until the trip."""
     target_accuracy: float
     evidence: Mapping[str, object]
+    """Everything needed to derive the trip again."""
     created_at: datetime
 
     @property
@@ -175,17 +158,12 @@ class Trip:
 
 @dataclass(frozen=True)
 class Reset:
-    """A person's decision to send again after a trip.
-
-    Attributes
-    ----------
-    certificate_id : str or None
-        The certificate that proves the threshold; None if the person sets it without proof.
-    """
+    """A person's decision to send again after a trip."""
 
     id: str
     trip_id: str
     certificate_id: str | None
+    """The certificate that proves the threshold; None if the person sets it without proof."""
     created_by: str
     created_at: datetime
 
@@ -194,17 +172,12 @@ class Unvouched(NamedTuple):
     """Documents sent that no audit vouches for, under the current policy.
 
     These are the ones since the oldest overdue audit, else since the last one that ended.
-
-    Attributes
-    ----------
-    documents : int
-        Counted only up to the limit that matters.
-    oldest_at : datetime or None
-        When the first of them was sent; None without any.
     """
 
     documents: int
+    """Counted only up to the limit that matters."""
     oldest_at: datetime | None
+    """When the first of them was sent; None without any."""
 
 
 NOTHING_SENT = Unvouched(0, None)
@@ -212,18 +185,12 @@ NOTHING_SENT = Unvouched(0, None)
 
 @dataclass(frozen=True)
 class Freshness:
-    """How much may be sent without a finished audit.
-
-    Attributes
-    ----------
-    most_documents : int
-        0 for any number.
-    longest : timedelta or None
-        Time since the first of them was sent; None for any.
-    """
+    """How much may be sent without a finished audit."""
 
     most_documents: int = 20_000
+    """0 for any number."""
     longest: timedelta | None = timedelta(days=30)
+    """Time since the first of them was sent; None for any."""
 
     def lost(self, since: Unvouched, now: datetime) -> bool:
         """Return whether too much was sent, or for too long."""
@@ -242,59 +209,42 @@ RUN_LENGTH = 5_000.0
 
 @dataclass(frozen=True)
 class BreakerRule:
-    """When the breaker trips.
-
-    Attributes
-    ----------
-    run_length : float
-        Least number of audits until a false alarm, on average. The probability of one within n
-        audits is at most ``n / run_length``.
-    freshness : Freshness
-        How much may be sent without a finished audit.
-    reading_time : timedelta
-        After it, an unfinished audit is overdue.
-    """
+    """When the breaker trips."""
 
     run_length: float = RUN_LENGTH
+    """Least number of audits until a false alarm, on average. The probability of one within n
+    audits is at most ``n / run_length``.
+    """
     freshness: Freshness = field(default_factory=Freshness)
+    """How much may be sent without a finished audit."""
     reading_time: timedelta = READING_TIME
+    """After it, an unfinished audit is overdue."""
 
 
 @dataclass(frozen=True)
 class Watch:
-    """What the breaker sees at one instant.
-
-    Attributes
-    ----------
-    scorer : Scorer or None
-        The model and calibrator that serve; None before the first prediction.
-    audits : tuple of WatchedAudit
-        Those since the last reset whose policy had the present target, one for each document, by
-        prediction.
-    copies : int
-        Further audits of the same documents; they do not count.
-    path : tuple of float
-        The detector's statistic after each audit; it raises the alarm at ``run_length``.
-    read_by : datetime
-        Audits of predictions from before it should be finished by now.
-    last_finished_at : datetime or None
-        When the last audit ended or the breaker was reset.
-    overdue_since : datetime or None
-        When the set of the oldest overdue audit was predicted; None if none is overdue.
-    unvouched : Unvouched
-        Documents sent since then.
-    """
+    """What the breaker sees at one instant."""
 
     policy: RoutingPolicy
     scorer: Scorer | None
+    """The model and calibrator that serve; None before the first prediction."""
     run_length: float
     read_by: datetime
+    """Audits of predictions from before it should be finished by now."""
     audits: tuple[WatchedAudit, ...] = ()
+    """Those since the last reset whose policy had the present target, one for each document, by
+    prediction.
+    """
     copies: int = 0
+    """Further audits of the same documents; they do not count."""
     path: tuple[float, ...] = ()
+    """The detector's statistic after each audit; it raises the alarm at ``run_length``."""
     last_finished_at: datetime | None = None
+    """When the last audit ended or the breaker was reset."""
     overdue_since: datetime | None = None
+    """When the set of the oldest overdue audit was predicted; None if none is overdue."""
     unvouched: Unvouched = NOTHING_SENT
+    """Documents sent since then."""
 
     @property
     def position(self) -> Position:
@@ -367,25 +317,18 @@ def _instant(at: datetime | None) -> str | None:
 
 
 class Delay(NamedTuple):
-    """How long the breaker takes to find a drop of the accuracy.
-
-    Attributes
-    ----------
-    drop : float
-        How far below the target the accuracy falls.
-    audits : int or None
-        Audits of what is sent until the breaker trips, in half of the cases; None if there are more
-        than anybody would wait for.
-    weeks : int or None
-        The same in weeks, at the present audit rate and volume; None without audits.
-    thrice : float or None
-        The audit rate at which it takes a third of that; None if no rate is high enough.
-    """
+    """How long the breaker takes to find a drop of the accuracy."""
 
     drop: float
+    """How far below the target the accuracy falls."""
     audits: int | None
+    """Audits of what is sent until the breaker trips, in half of the cases; None if there are more
+    than anybody would wait for.
+    """
     weeks: int | None
+    """The same in weeks, at the present audit rate and volume; None without audits."""
     thrice: float | None
+    """The audit rate at which it takes a third of that; None if no rate is high enough."""
 
 
 DROPS = (0.02, 0.05)
@@ -394,26 +337,18 @@ DROPS = (0.02, 0.05)
 
 @dataclass(frozen=True)
 class BreakerState:
-    """The breaker as leads see it.
-
-    Attributes
-    ----------
-    accuracy : Share
-        Accuracy of the watched sets.
-    trip : Trip or None
-        Set while the breaker stops sending.
-    trips : tuple of (Trip, Reset or None)
-        The newest trips, newest first, each with its reset.
-    further_audits : int or None
-        How many audits the last certification since the trip lacked.
-    """
+    """The breaker as leads see it."""
 
     watch: Watch
     accuracy: Share
+    """Accuracy of the watched sets."""
     rule: BreakerRule
     trip: Trip | None
+    """Set while the breaker stops sending."""
     trips: tuple[tuple[Trip, Reset | None], ...]
+    """The newest trips, newest first, each with its reset."""
     further_audits: int | None
+    """How many audits the last certification since the trip lacked."""
 
     @property
     def false_alarm_bound(self) -> float:

@@ -22,35 +22,26 @@ class Scorer(NamedTuple):
 
 @dataclass(frozen=True)
 class Certification:
-    """An attempt to prove a threshold; failed attempts are kept too.
-
-    Attributes
-    ----------
-    policy_version : str
-        The policy that set the target and the risk.
-    attempt : int
-        Place, from 1, among the attempts for this model, with any calibrator; the risk is shared
-        among them.
-    threshold : float or None
-        The proved threshold, in [0, 1]; None if none was proved.
-    reason : str or None
-        Why no threshold was proved; None for a certificate.
-    further_audits : int or None
-        How many more audits would probably prove a threshold; None if no number would.
-    evidence : mapping
-        Counts, p-values along the sequence, exclusions: enough to check the attempt again.
-    """
+    """An attempt to prove a threshold; failed attempts are kept too."""
 
     id: str
     scorer: Scorer
     policy_version: str
+    """The policy that set the target and the risk."""
     target_accuracy: float
     risk: float
     attempt: int
+    """Place, from 1, among the attempts for this model, with any calibrator; the risk is shared
+    among them.
+    """
     threshold: float | None
+    """The proved threshold, in [0, 1]; None if none was proved."""
     reason: str | None
+    """Why no threshold was proved; None for a certificate."""
     further_audits: int | None
+    """How many more audits would probably prove a threshold; None if no number would."""
     evidence: Mapping[str, object]
+    """Counts, p-values along the sequence, exclusions: enough to check the attempt again."""
     requested_by: str
     created_at: datetime
 
@@ -93,58 +84,42 @@ class Score(NamedTuple):
 
 
 class Unscored(NamedTuple):
-    """A stored document that a model which does not serve has yet to score.
-
-    Attributes
-    ----------
-    scorer : Scorer
-        The one that answered it.
-    held_back : bool
-        Whether a rule held it back, or it was out of domain, so that nobody could audit it.
-    proves : bool
-        Whether it was drawn to certify.
-    """
+    """A stored document that a model which does not serve has yet to score."""
 
     id: str
     draw: float
     policy_version: str
     scorer: Scorer
+    """The one that answered it."""
     held_back: bool
+    """Whether a rule held it back, or it was out of domain, so that nobody could audit it."""
     proves: bool
+    """Whether it was drawn to certify."""
 
 
 class AuditedPrediction(NamedTuple):
-    """A document drawn to certify, what a scorer says of it, and its annotations so far.
-
-    Attributes
-    ----------
-    confidence, labels : float and tuple of str
-        The scorer's, whether it answered itself or scored the document later.
-    metadata : mapping or None
-        None if it has been erased.
-    reread_rate, reread_draw : float
-        Probability, whatever the answer, that a lead reads the document after the auditor, and what
-        was drawn.
-    own : bool
-        Whether the scorer's model answered it.
-    held_back : bool
-        Whether the model that answered it let nobody audit it.
-    """
+    """A document drawn to certify, what a scorer says of it, and its annotations so far."""
 
     id: str
     client_id: str
     name: str
     confidence: float
+    """The scorer's, as are the labels, whether it answered itself or scored the document later."""
     draw: float
     policy_version: str
     created_at: datetime
     labels: tuple[str, ...]
     annotations: tuple[Annotation, ...]
     metadata: Metadata | None = None
+    """None if it has been erased."""
     reread_rate: float = 0.0
+    """Probability, whatever the answer, that a lead reads the document after the auditor."""
     reread_draw: float = 1.0
+    """What was drawn for that."""
     own: bool = True
+    """Whether the scorer's model answered it."""
     held_back: bool = False
+    """Whether the model that answered it let nobody audit it."""
 
     @property
     def reread(self) -> bool:
@@ -195,36 +170,26 @@ class AuditedPrediction(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """Audits that count, and how many do not, by reason.
-
-    Attributes
-    ----------
-    audits : tuple of AuditedPrediction
-        Those that are not finished count as wrong.
-    drawn : int
-        Audits of the period that counts, whatever became of them.
-    unfinished : int
-        Those of ``audits`` that count as wrong because nobody finished them in time.
-    undecided : int
-        Those of ``audits`` that count as wrong because no lead has decided on a contradiction.
-    other : int
-        Those of ``audits`` that other models answered.
-    held_back : int
-        Those of ``audits`` that count as wrong because they were held back from audits.
-    missed, known_wrong : int
-        Wrong sets that an auditor agreed with, among those that leads read whatever the auditor
-        said.
-    """
+    """Audits that count, and how many do not, by reason."""
 
     audits: tuple[AuditedPrediction, ...]
+    """Those that are not finished count as wrong."""
     excluded: Mapping[str, int]
     drawn: int
+    """Audits of the period that counts, whatever became of them."""
     unfinished: int
+    """Those of ``audits`` that count as wrong because nobody finished them in time."""
     undecided: int
+    """Those of ``audits`` that count as wrong because no lead has decided on a contradiction."""
     other: int
+    """Those of ``audits`` that other models answered."""
     held_back: int
+    """Those of ``audits`` that count as wrong because they were held back from audits."""
     missed: int
     known_wrong: int
+    """Wrong sets that an auditor agreed with, among those that leads read whatever the auditor
+    said.
+    """
 
 
 def gather(
@@ -250,16 +215,10 @@ def gather(
     is never left out for being unfinished. If one of the last days is unread, all of those days are
     left out, read or not; an older one counts as wrong until it is finished.
 
-    Parameters
-    ----------
-    found : sequence of AuditedPrediction
-        In order of creation.
-    rules_then : mapping from str to sequence of Rule
-        Those of each policy version.
-    rules : sequence of Rule
-        The rules in force.
-    read_by : datetime
-        Audits of predictions from before it should be finished by now.
+    ``found``: In order of creation.
+    ``rules_then``: Those of each policy version.
+    ``rules``: The rules in force.
+    ``read_by``: Audits of predictions from before it should be finished by now.
     """
     excluded = {
         "drawn under other rules": 0,

@@ -37,16 +37,11 @@ class ModelVersion:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model to certify although another one may serve.
-
-    Attributes
-    ----------
-    trained_on_audits : bool
-        Whether audits may have taught it; False is an administrator's statement.
-    """
+    """A model to certify although another one may serve."""
 
     model_id: str
     trained_on_audits: bool = True
+    """Whether audits may have taught it; False is an administrator's statement."""
 
     def since(self, model: ModelVersion) -> datetime | None:
         """Return when documents must have arrived to count; None for any time.

@@ -61,17 +61,12 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a recalibration.
-
-    Attributes
-    ----------
-    rates : Rates or None
-        Error rates of all reviewers, for ``noise`` ``known``; None uses the rates of groups.
-    """
+    """Options of a recalibration."""
 
     noise: Noise = Noise.NONE
     activate: Activate = Activate.NEVER
     rates: Rates | None = None
+    """Error rates of all reviewers, for ``noise`` ``known``; None uses the rates of groups."""
 
     def check(self) -> None:
         """Raise `InvalidRequest` if the options contradict each other."""
@@ -159,35 +154,25 @@ def _comparison(report: Mapping[str, object]) -> tuple[float | None, float | Non
 
 @dataclass(frozen=True)
 class Calibration:
-    """A calibrator learnt from reviews; its model does not change.
-
-    Attributes
-    ----------
-    model_id, model_version : str
-        The model whose confidences it corrects.
-    version : str
-        Digest of its content; predictions carry it while it serves.
-    replaces : str
-        Version of the calibrator that it was compared with: the one that served then.
-    location : str
-        Its path, relative to the artifact store.
-    report : mapping
-        The rows that it was learnt from, and the comparison with the earlier one, as JSON.
-    active : bool
-        Whether it serves when its model does.
-    """
+    """A calibrator learnt from reviews; its model does not change."""
 
     id: str
     model_id: str
     model_version: str
+    """The model whose confidences it corrects."""
     version: str
+    """Digest of its content; predictions carry it while it serves."""
     replaces: str
+    """Version of the calibrator that it was compared with: the one that served then."""
     location: str
+    """Its path, relative to the artifact store."""
     noise: Noise
     report: Mapping[str, object]
+    """The rows that it was learnt from, and the comparison with the earlier one, as JSON."""
     requested_by: str
     created_at: datetime
     active: bool = False
+    """Whether it serves when its model does."""
 
 
 class Serving(NamedTuple):
@@ -210,23 +195,17 @@ class ReviewedPrediction(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The best answer to whether a prediction is right.
-
-    Attributes
-    ----------
-    source : str
-        ``outcome``, ``audit`` or ``review``.
-    said : Annotation or None
-        The review it comes from; None if the answer counts as the truth.
-    checked : bool
-        A lead decides whenever this annotator contradicts the model, so a right prediction cannot
-        be called wrong.
-    """
+    """The best answer to whether a prediction is right."""
 
     agreed: bool
     source: str
+    """``outcome``, ``audit`` or ``review``."""
     said: Annotation | None
+    """The review it comes from; None if the answer counts as the truth."""
     checked: bool = False
+    """A lead decides whenever this annotator contradicts the model, so a right prediction cannot be
+    called wrong.
+    """
 
     @property
     def gold(self) -> bool:
@@ -297,24 +276,17 @@ def _audited(audit: Annotation, decided: Annotation | None) -> Answer | str:
 
 
 class Row(NamedTuple):
-    """One reviewed prediction to learn from.
-
-    Attributes
-    ----------
-    inclusion_probability : float
-        Probability that a document like this becomes a row, in (0, 1].
-    said_at : datetime
-        Time of the first answer.
-    seen_before : bool
-        The calibrator that serves may have learnt from this row.
-    """
+    """One reviewed prediction to learn from."""
 
     prediction: Prediction
     answer: Answer
     rates: Rates
     inclusion_probability: float
+    """Probability that a document like this becomes a row, in (0, 1]."""
     said_at: datetime
+    """Time of the first answer."""
     seen_before: bool
+    """The calibrator that serves may have learnt from this row."""
 
 
 class Lessons(NamedTuple):
@@ -334,16 +306,10 @@ def gather(
 ) -> Lessons:
     """Choose the rows to learn from.
 
-    Parameters
-    ----------
-    reviewed : sequence of ReviewedPrediction
-        Newest first; the newest prediction of a document counts.
-    policies : mapping from str to RoutingPolicy
-        Those of each version that decided on a prediction.
-    rates : callable
-        Error rates of each answer; not called if ``noise`` is ``none``.
-    learnt_until : datetime or None
-        Newest answer that the calibrator that serves was learnt from.
+    ``reviewed``: Newest first; the newest prediction of a document counts.
+    ``policies``: Those of each version that decided on a prediction.
+    ``rates``: Error rates of each answer; not called if ``noise`` is ``none``.
+    ``learnt_until``: Newest answer that the calibrator that serves was learnt from.
     """
     excluded = Counter(dict.fromkeys(EXCLUSIONS, 0))
     proving = {
@@ -502,16 +468,11 @@ class Question:
 
 @dataclass(frozen=True)
 class ServingCalibrator:
-    """The calibrator that serves, with the policy in force.
-
-    Attributes
-    ----------
-    calibration : Calibration or None
-        None is the model's own.
-    """
+    """The calibrator that serves, with the policy in force."""
 
     model: ModelVersion
     calibration: Calibration | None
+    """None is the model's own."""
     policy: RoutingPolicy
 
     @property

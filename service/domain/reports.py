@@ -48,42 +48,30 @@ def last_told(outcomes: Iterable[Outcome]) -> Outcome | None:
 
 
 class Cell(NamedTuple):
-    """Predictions of one day or confidence step, alike in all else.
-
-    Attributes
-    ----------
-    day : date or None
-    step : int or None
-        Step of the confidence, see `step_of`. Either ``day`` or ``step`` is None.
-    inclusion_probability : float or None
-        Probability, before scoring, that a person would read them; None for predictions from
-        before audits existed.
-    said, told : bool or None
-        Whether the sets are right, by `deciding` and by the last outcome; None if unknown.
-    documents : int
-        Number of predictions.
-    confidence : float
-        Sum of their confidences.
-    split : float or None
-        The greatest requested threshold that they reach, if any; some lie within a step.
-    reread : bool or None
-        Whether a lead has read them although the auditors agreed; None unless auditors agreed.
-    reread_rate : float or None
-        Probability with which agreements were drawn for that; None unless auditors agreed.
-    """
+    """Predictions of one day or confidence step, alike in all else."""
 
     day: date | None
     step: int | None
+    """Step of the confidence, see `step_of`. Either ``day`` or ``step`` is None."""
     decision: Decision
     reason: Reason
     inclusion_probability: float | None
+    """Probability, before scoring, that a person would read them; None for predictions from before
+    audits existed.
+    """
     said: bool | None
     told: bool | None
+    """Whether the sets are right, by `deciding` and by the last outcome; None if unknown."""
     documents: int
+    """Number of predictions."""
     confidence: float
+    """Sum of their confidences."""
     split: float | None = None
+    """The greatest requested threshold that they reach, if any; some lie within a step."""
     reread: bool | None = None
+    """Whether a lead has read them although the auditors agreed; None unless auditors agreed."""
     reread_rate: float | None = None
+    """Probability with which agreements were drawn for that; None unless auditors agreed."""
 
     @property
     def least(self) -> float:
@@ -121,15 +109,7 @@ class Counted(NamedTuple):
 
 
 class CheckedSet(NamedTuple):
-    """A predicted set that was checked, and the right set.
-
-    Attributes
-    ----------
-    inclusion_probability, said, told, reread, reread_rate
-        As in `Cell`.
-    labels, truth : tuple of str
-        The predicted set, and the right one by the last outcome or, without one, by a person.
-    """
+    """A predicted set that was checked, and the right set; other fields are those of `Cell`."""
 
     prediction_id: str
     client_id: str
@@ -140,7 +120,9 @@ class CheckedSet(NamedTuple):
     said: bool | None
     told: bool | None
     labels: tuple[str, ...]
+    """The predicted set."""
     truth: tuple[str, ...]
+    """The right one, by the last outcome or, without one, by a person."""
     documents: int = 1
     reread: bool | None = None
     reread_rate: float | None = None
@@ -152,42 +134,29 @@ class CheckedSet(NamedTuple):
 
 
 class ReviewDay(NamedTuple):
-    """Review tasks that arrived and that were completed on one day.
-
-    Attributes
-    ----------
-    seconds : float
-        Total time spent on the completed ones; long pauses are cut off.
-    """
+    """Review tasks that arrived and that were completed on one day."""
 
     day: date
     arrived: int
     completed: int
     seconds: float
+    """Total time spent on the completed ones; long pauses are cut off."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One predicted document, without its content.
-
-    Attributes
-    ----------
-    sent : bool
-        Whether it was sent without a person.
-    inclusion_probability, said, told, reread, reread_rate
-        As in `Cell`.
-    labels, metadata
-        Empty unless requested.
-    """
+    """One predicted document, without its content; other fields are those of `Cell`."""
 
     confidence: float
     sent: bool
+    """Whether it was sent without a person."""
     reason: Reason
     created_at: datetime
     inclusion_probability: float | None = None
     said: bool | None = None
     told: bool | None = None
     labels: Sequence[str] = ()
+    """Empty unless requested, as is ``metadata``."""
     metadata: Mapping[str, object] = field(default_factory=dict)
     documents: int = 1
     reread: bool | None = None
@@ -219,22 +188,16 @@ def verdict(one: Known) -> bool | None:
 
 
 class Standing(NamedTuple):
-    """How many predictions each checked one stands for.
-
-    Attributes
-    ----------
-    weights : mapping
-        Weight of a checked prediction by its kind; see `standing`.
-    drawn : bool
-        Whether audits drew the confident ones among the checked. If not, other programs reported
-        the truth of these, not necessarily at random.
-    unseen : int
-        Number of confident documents if none was checked, else 0.
-    """
+    """How many predictions each checked one stands for."""
 
     weights: Mapping[float | None, float]
+    """Weight of a checked prediction by its kind; see `standing`."""
     drawn: bool
+    """Whether audits drew the confident ones among the checked. If not, other programs reported the
+    truth of these, not necessarily at random.
+    """
     unseen: int
+    """Number of confident documents if none was checked, else 0."""
 
     def of(self, one: Known) -> float:
         """Return the weight of one prediction; 0 if it does not count."""
@@ -299,29 +262,24 @@ def _checked(one: Known, *, drawn: bool) -> bool:
 
 @dataclass(frozen=True)
 class Share:
-    """The share of right sets among checked ones, and an estimate for all sets.
-
-    Attributes
-    ----------
-    checked, right : int
-        Counts of checked sets and of those among them that nobody found wrong.
-    agreed, reread, overlooked : int
-        Of the checked sets, those with whose label set the auditor agreed; of these, those that a
-        lead has read again; of these, those that the lead found wrong.
-    value, low, high : float or None
-        Estimate for all sets, with bounds, each at the requested risk. Each checked set stands for
-        the sets that were as likely to be checked, and each error that a second reading finds for
-        those among agreements that were not read again. None without checked sets.
-    """
+    """The share of right sets among checked ones, and an estimate for all sets."""
 
     checked: int
     right: int
+    """Counts of checked sets and of those among them that nobody found wrong."""
     value: float | None = None
     low: float | None = None
     high: float | None = None
+    """Estimate for all sets, with bounds, each at the requested risk. Each checked set stands for
+    the sets that were as likely to be checked, and each error that a second reading finds for those
+    among agreements that were not read again. None without checked sets.
+    """
     agreed: int = 0
     reread: int = 0
     overlooked: int = 0
+    """Of the checked sets, those with whose label set the auditor agreed; of these, those that a
+    lead has read again; of these, those that the lead found wrong.
+    """
 
     @property
     def correction(self) -> str:
@@ -363,22 +321,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Backlog:
-    """All waiting work at one instant.
-
-    Attributes
-    ----------
-    reviews : mapping
-        Tasks ``waiting`` or ``skipped`` since their creation, ``leased`` since the claim.
-    deliveries : mapping
-        Messages ``unrouted``, deliveries ``pending`` or ``dead``, and the pending ones that are
-        ``failing``, after at least one failed attempt; all since their creation.
-    jobs : mapping
-        ``queued`` since they are due (later jobs in the future), ``running`` since the start.
-    """
+    """All waiting work at one instant."""
 
     reviews: Mapping[str, Line]
+    """Tasks ``waiting`` or ``skipped`` since their creation, ``leased`` since the claim."""
     deliveries: Mapping[str, Line]
+    """Messages ``unrouted``, deliveries ``pending`` or ``dead``, and the pending ones that are
+    ``failing``, after at least one failed attempt; all since their creation.
+    """
     jobs: Mapping[str, Line]
+    """``queued`` since they are due (later jobs in the future), ``running`` since the start."""
 
 
 @dataclass(frozen=True)

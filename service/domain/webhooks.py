@@ -391,10 +391,7 @@ class Backoff:
     def delay_after(self, attempt: int, draw: float) -> timedelta | None:
         """Return the delay after attempt ``attempt`` (from 1); None to give up.
 
-        Parameters
-        ----------
-        draw : float
-            A random number in [0, 1).
+        ``draw``: A random number in [0, 1).
 
         Examples
         --------

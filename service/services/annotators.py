@@ -37,23 +37,16 @@ from setwise.service.stores.transaction import Transaction
 
 @dataclass(frozen=True)
 class AnnotatorReport:
-    """An annotator and their estimated noise.
-
-    Attributes
-    ----------
-    name : str or None
-        None for a deleted account.
-    noise : AnnotatorNoise or None
-        Shrunk towards the group's rates; None without gold labels in the current group.
-    finding : NoiseFinding or None
-        Why calibrators must not learn from their answers.
-    """
+    """An annotator and their estimated noise."""
 
     annotator: Annotator
     name: str | None
+    """None for a deleted account."""
     answers: Answers
     noise: AnnotatorNoise | None
+    """Shrunk towards the group's rates; None without gold labels in the current group."""
     finding: NoiseFinding | None
+    """Why calibrators must not learn from their answers."""
 
     def shown(self) -> dict[str, object]:
         """Return the noise and the finding as JSON values."""
@@ -87,19 +80,11 @@ class Annotators(Recorded):
 
         Earlier answers stay with the earlier group.
 
-        Parameters
-        ----------
-        expected_version : int or None
-            The version that the caller read; None accepts any.
+        Raises `AnnotatorNotFound` if no one with this id may review or has reviewed;
+        `InvalidRequest` if the group does not exist; `StaleVersion` if the annotator has been moved
+        since.
 
-        Raises
-        ------
-        AnnotatorNotFound
-            If no one with this id may review or has reviewed.
-        InvalidRequest
-            If the group does not exist.
-        StaleVersion
-            If the annotator has been moved since.
+        ``expected_version``: The version that the caller read; None accepts any.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
@@ -162,17 +147,10 @@ class Annotators(Recorded):
     ) -> GroupReport:
         """Create a group, or change its name or its noise rates' source.
 
-        Parameters
-        ----------
-        expected_version : int or None
-            The version that the caller read; None accepts any.
+        Raises `InvalidRequest` if the id, the name or the rates are not valid; `StaleVersion` if
+        the group has been changed since.
 
-        Raises
-        ------
-        InvalidRequest
-            If the id, the name or the rates are not valid.
-        StaleVersion
-            If the group has been changed since.
+        ``expected_version``: The version that the caller read; None accepts any.
         """
         caller.require(Permission.ADMINISTER)
         faults = list(change.faults(group_id))

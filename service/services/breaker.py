@@ -52,12 +52,7 @@ USUAL_TIME = timedelta(weeks=4)
 
 @dataclass(frozen=True)
 class Breaker(Recorded):
-    """Stops automatic sending until a person resets it.
-
-    Attributes
-    ----------
-    rule : BreakerRule
-    """
+    """Stops automatic sending until a person resets it."""
 
     rule: BreakerRule = field(default_factory=BreakerRule)
 
@@ -131,19 +126,12 @@ class Breaker(Recorded):
     def reset(self, caller: Caller, *, uncertified: bool = False) -> Reset:
         """Resume automatic sending, for predictions made from now on.
 
-        Parameters
-        ----------
-        uncertified : bool
-            Required if the threshold was set by hand, because only the caller vouches for it.
+        Raises `BreakerNotTripped` if sending is not stopped; `CertificateNeeded` if no certificate
+        since the trip proves the threshold; the detail says what is missing; `InvalidRequest` if
+        ``uncertified`` is given for a threshold of mode certified.
 
-        Raises
-        ------
-        BreakerNotTripped
-            If sending is not stopped.
-        CertificateNeeded
-            If no certificate since the trip proves the threshold; the detail says what is missing.
-        InvalidRequest
-            If ``uncertified`` is given for a threshold of mode certified.
+        ``uncertified``: Required if the threshold was set by hand, because only the caller vouches
+        for it.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:

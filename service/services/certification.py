@@ -62,18 +62,14 @@ class Schedule:
 
     The number of audits at which it runs must not depend on their results: choosing the most
     favourable moment would invalidate the test.
-
-    Attributes
-    ----------
-    room : float
-        Audits for the first attempt, as a multiple of the fewest that could prove anything. Many
-        lie below the threshold, and some find a wrong set.
-    growth : float
-        Audits for the next attempt, as a multiple of those in an unsuccessful attempt.
     """
 
     room: float = 12.0
+    """Audits for the first attempt, as a multiple of the fewest that could prove anything. Many lie
+    below the threshold, and some find a wrong set.
+    """
     growth: float = 1.5
+    """Audits for the next attempt, as a multiple of those in an unsuccessful attempt."""
 
     def first(self, policy: RoutingPolicy, attempt: int = 1) -> int:
         """Return the number of audits for the first attempt with a calibrator."""
@@ -93,14 +89,9 @@ class Schedule:
 
         None means that no attempt will follow.
 
-        Parameters
-        ----------
-        before : Certification or None
-            The last attempt.
-        n_audits : int
-            Audits so far.
-        attempt : int
-            Place of the next attempt among those for the model since the last drift alarm.
+        ``before``: The last attempt.
+        ``n_audits``: Audits so far.
+        ``attempt``: Place of the next attempt among those for the model since the last drift alarm.
         """
         if before is None:
             return max(0, self.first(policy, attempt) - n_audits)
@@ -144,29 +135,20 @@ class Certifications(Recorded):
     All attempts for one model share the policy's risk, with any of its calibrators, because each
     uses the audits of the earlier ones. However many attempts there are, the probability of a wrong
     certificate stays below it. After a drift alarm all evidence is new, so the risk is too.
-
-    Attributes
-    ----------
-    lottery : Lottery
-        Determines which audits were drawn for a second reading.
-    lease_clock : callable
-        The clock that all servers share; it determines when jobs are due.
-    loader : ModelLoader
-        Loads models that do not serve.
-    schedule : Schedule
-        When to try automatically.
-    reading_time : timedelta
-        After it, an audit that is not finished counts as wrong.
-    run_length : float
-        Of the breaker; plans say how soon it finds a drop.
     """
 
     lottery: Lottery
+    """Determines which audits were drawn for a second reading."""
     lease_clock: Clock
+    """The clock that all servers share; it determines when jobs are due."""
     loader: ModelLoader
+    """Loads models that do not serve."""
     schedule: Schedule = SCHEDULE
+    """When to try automatically."""
     reading_time: timedelta = READING_TIME
+    """After it, an audit that is not finished counts as wrong."""
     run_length: float = RUN_LENGTH
+    """Of the breaker; plans say how soon it finds a drop."""
 
     def get(self, caller: Caller, certification_id: str) -> Certification:
         """Return an attempt with its evidence; raises `CertificationNotFound`."""
@@ -245,12 +227,8 @@ class Certifications(Recorded):
     def certify(self, requested_by: str = SYSTEM.id) -> Certification:
         """Store and return a new attempt; activate a proved threshold.
 
-        Raises
-        ------
-        ModelUnavailable
-            If nothing has been predicted yet.
-        StaleVersion
-            If the policy has changed in the meantime; try again.
+        Raises `ModelUnavailable` if nothing has been predicted yet; `StaleVersion` if the policy
+        has changed in the meantime; try again.
         """
         with self.begin(read_only=True) as transaction:
             question = self._question(transaction, _serving(transaction))
@@ -268,14 +246,9 @@ class Certifications(Recorded):
         It scores the kept documents that were drawn to certify, or would have been had they not
         been held back, and some that were not. Nothing comes into force while another model serves.
 
-        Raises
-        ------
-        ModelNotFound, ModelDamaged
-            If the model does not exist, or does not load.
-        InvalidRequest
-            If nothing says which documents it was not trained on.
-        StaleVersion
-            If the policy has changed in the meantime; try again.
+        Raises `ModelNotFound` or `ModelDamaged` if the model does not exist, or does not load;
+        `InvalidRequest` if nothing says which documents it was not trained on; `StaleVersion` if
+        the policy has changed in the meantime; try again.
         """
         report(0.0, "loading the model")
         with self.begin(read_only=True) as transaction:

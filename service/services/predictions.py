@@ -101,11 +101,8 @@ class Predictions:
         review tasks and audit rows. An idempotency key stores one prediction, however often and
         from however many processes the request comes, and every call returns it.
 
-        Returns
-        -------
-        list of Prediction or Exception
-            A submission that is rejected, unreadable for the model or impossible to store does not
-            affect the others. While the database does not answer, all of them fail.
+        A submission that is rejected, unreadable for the model or impossible to store does not
+        affect the others. While the database does not answer, all of them fail.
         """
         outcomes: dict[int, Outcome] = {}
         for place, submission in enumerate(submissions):

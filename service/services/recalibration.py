@@ -59,40 +59,26 @@ MOST_RESCORED = 5_000
 
 @dataclass(frozen=True)
 class Recalibration(Recorded):
-    """Calibrators learnt from reviews, and the active one.
-
-    Attributes
-    ----------
-    loader : ModelLoader
-        Loads the model that provides a calibrator's labels.
-    calibrator_loader : CalibratorLoader
-        Tries a calibrator before it is activated.
-    calibrators : CalibratorStore
-        Stores learnt calibrators.
-    group_rates : ReportedRates
-        Noise rates of annotator groups.
-    certifications : Certifications
-        Proves a threshold for a calibrator before it serves.
-    lease_clock : callable
-        The clock that all servers share; it determines when jobs are due.
-    """
+    """Calibrators learnt from reviews, and the active one."""
 
     loader: ModelLoader
+    """Loads the model that provides a calibrator's labels."""
     calibrator_loader: CalibratorLoader
+    """Tries a calibrator before it is activated."""
     calibrators: CalibratorStore
+    """Stores learnt calibrators."""
     group_rates: ReportedRates
+    """Noise rates of annotator groups."""
     certifications: Certifications
+    """Proves a threshold for a calibrator before it serves."""
     lease_clock: Clock
+    """The clock that all servers share; it determines when jobs are due."""
 
     def request(self, caller: Caller, options: Options) -> Job:
         """Queue a recalibration job; return the unfinished one if there is one.
 
-        Raises
-        ------
-        InvalidRequest
-            If the options contradict each other.
-        ModelUnavailable
-            If no model is active.
+        Raises `InvalidRequest` if the options contradict each other; `ModelUnavailable` if no model
+        is active.
         """
         caller.require(Permission.ADMINISTER)
         options.check()
@@ -121,23 +107,14 @@ class Recalibration(Recorded):
     def run(
         self, options: Options, report: Progress, *, requested_by: str = SYSTEM.id
     ) -> tuple[Calibration, str]:
-        """Learn a calibrator and compare it with the active one.
+        """Return a learnt and stored calibrator, and why it is or is not active.
 
         Data is read in one transaction, learnt from outside transactions, and stored in another
         one, so after a crash the current calibrator stays active. The same reviews give the same
         calibrator.
 
-        Returns
-        -------
-        tuple of Calibration and str
-            The stored calibrator with its report, and why it is or is not active.
-
-        Raises
-        ------
-        ModelUnavailable, ModelDamaged
-            If no model is active, or it does not load.
-        NotEnoughReviews, RatesUnknown
-            If there is too little to learn from.
+        Raises `ModelUnavailable` or `ModelDamaged` if no model is active, or it does not load;
+        `NotEnoughReviews` or `RatesUnknown` if there is too little to learn from.
         """
         from setwise.service.services.analysis.lessons import learn  # noqa: PLC0415 -- scipy loads slowly
 
@@ -200,14 +177,9 @@ class Recalibration(Recorded):
     def activate(self, caller: Caller, calibration_id: str) -> ServingCalibrator:
         """Activate a calibrator; other processes follow within seconds.
 
-        Raises
-        ------
-        CalibrationNotFound
-            If the calibrator does not exist.
-        CalibrationOfAnotherModel
-            If its model is not active.
-        CalibrationDamaged
-            If it does not load here; nothing changes then.
+        Raises `CalibrationNotFound` if the calibrator does not exist; `CalibrationOfAnotherModel`
+        if its model is not active; `CalibrationDamaged` if it does not load here; nothing changes
+        then.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin(read_only=True) as transaction:
@@ -223,19 +195,11 @@ class Recalibration(Recorded):
     def roll_back(self, caller: Caller, leaving: str | None) -> ServingCalibrator:
         """Activate the previous calibrator, unless another one serves than the caller means.
 
-        Parameters
-        ----------
-        leaving : str or None
-            The version to leave. Repeating a rollback does not undo it.
+        Raises `VersionRequired` or `StaleVersion` if the version is missing, or is not the one that
+        serves; `NothingToRollBack` if no other calibrator has served with the active model;
+        `CalibrationDamaged` if that calibrator no longer loads; the current one stays active.
 
-        Raises
-        ------
-        VersionRequired, StaleVersion
-            If the version is missing, or is not the one that serves.
-        NothingToRollBack
-            If no other calibrator has served with the active model.
-        CalibrationDamaged
-            If that calibrator no longer loads; the current one stays active.
+        ``leaving``: The version to leave. Repeating a rollback does not undo it.
         """
         caller.require(Permission.ADMINISTER)
         if leaving is None:

@@ -46,24 +46,17 @@ AUTOMATION_STEPS = 50
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of predictions by decision and of review tasks by state.
-
-    Attributes
-    ----------
-    auto_sent : int
-        Predictions sent without a review.
-    waiting, leased, completed, skipped : int
-        Review tasks by state; a skipped task waits for a lead.
-    reasons : mapping
-        Predictions by the reason of their decision.
-    """
+    """Counts of predictions by decision and of review tasks by state."""
 
     auto_sent: int
+    """Predictions sent without a review."""
     waiting: int
     leased: int
     completed: int
     skipped: int
+    """Review tasks by state; a skipped task waits for a lead."""
     reasons: Mapping[Reason, int]
+    """Predictions by the reason of their decision."""
 
     @property
     def predictions(self) -> int:
@@ -73,35 +66,26 @@ class Counts:
 
 @dataclass(frozen=True)
 class CertificateState:
-    """The certificate in force, and progress towards the next one.
-
-    Attributes
-    ----------
-    certified : bool
-        Whether a certificate for the serving model proves the threshold in force.
-    threshold : float or None
-        The threshold in force.
-    since : datetime or None
-        When the certificate was created.
-    newest : Certification or None
-        The newest attempt for the serving model.
-    audits : int
-        Completed audits of that model.
-    next_attempt_in : int or None
-        Audits until the next attempt; None if none is due, because the newest certificate covers
-        the policy or the threshold is fixed.
-    audits_needed : int or None
-        Estimate, from the newest attempt, of how many audits prove a threshold; None if unknown, or
-        if no number would.
-    """
+    """The certificate in force, and progress towards the next one."""
 
     certified: bool
+    """Whether a certificate for the serving model proves the threshold in force."""
     threshold: float | None
+    """The threshold in force."""
     since: datetime | None
+    """When the certificate was created."""
     newest: Certification | None
+    """The newest attempt for the serving model."""
     audits: int
+    """Completed audits of that model."""
     next_attempt_in: int | None
+    """Audits until the next attempt; None if none is due, because the newest certificate covers the
+    policy or the threshold is fixed.
+    """
     audits_needed: int | None
+    """Estimate, from the newest attempt, of how many audits prove a threshold; None if unknown, or
+    if no number would.
+    """
 
 
 @dataclass(frozen=True)
@@ -117,68 +101,52 @@ class Bin:
 
 @dataclass(frozen=True)
 class Cockpit:
-    """The numbers of the cockpit.
-
-    Attributes
-    ----------
-    at, since : datetime
-        When the numbers were read, and the start of the period, midnight in UTC.
-    documents, sent : int
-        Received documents, and those sent without a review.
-    accuracy : Share
-        Accuracy of label sets that were confident enough to be sent, from weighted audits; without
-        audits, from reported outcomes.
-    drawn : bool
-        Whether the accuracy comes from audits.
-    undecided : int
-        Contradictions that a lead has yet to decide; the accuracy counts them as wrong.
-    reported : Share
-        Accuracy of sent sets with a reported outcome, which may not be a random sample.
-    seconds : float or None
-        Mean time per review; None before the first review.
-    hours_saved : float or None
-        Review time saved by the sent documents.
-    rows, weeks : list of Row
-        Rows by ``pace``, and by week, because a day has too few audits to measure accuracy.
-    curve : list of Forecast
-        Forecasts at increasing thresholds.
-    now, then : Forecast or None
-        Forecasts of the policy in force and of the other policy. Here and in ``curve``, documents
-        held back by a rule stay held back.
-    warning : str or None
-        Says so if checks contradict the target at the other policy or, without one, at present.
-    advice : Advice or None
-        The threshold for a target, or what is missing; None unless a target was given.
-    calibrator : str or None
-        The paired test of the newest calibrator in words, see `verdict`; None before the first.
-    """
+    """The numbers of the cockpit."""
 
     at: datetime
     since: datetime
+    """When the numbers were read, and the start of the period, midnight in UTC."""
     pace: Pace
     policy: RoutingPolicy
     documents: int
     sent: int
+    """Received documents, and those sent without a review."""
     rows: list[Row]
     weeks: list[Row]
+    """Rows by ``pace``, and by week, because a day has too few audits to measure accuracy."""
     accuracy: Share
+    """Accuracy of label sets that were confident enough to be sent, from weighted audits; without
+    audits, from reported outcomes.
+    """
     drawn: bool
+    """Whether the accuracy comes from audits."""
     undecided: int
+    """Contradictions that a lead has yet to decide; the accuracy counts them as wrong."""
     reported: Share
+    """Accuracy of sent sets with a reported outcome, which may not be a random sample."""
     seconds: float | None
+    """Mean time per review; None before the first review."""
     hours_saved: float | None
+    """Review time saved by the sent documents."""
     certificate: CertificateState
     queue: Queue
     reliability: Curve | None
     checked: int
     histogram: list[Bin]
     curve: list[Forecast]
+    """Forecasts at increasing thresholds."""
     now: Forecast
     then: Forecast | None
+    """Forecasts of the policy in force and of the other policy. Here and in ``curve``, documents
+    held back by a rule stay held back.
+    """
     warning: str | None
+    """Says so if checks contradict the target at the other policy or, without one, at present."""
     advice: Advice | None
+    """The threshold for a target, or what is missing; None unless a target was given."""
     mistakes: Mistakes
     calibrator: str | None
+    """The paired test of the newest calibrator in words, see `verdict`; None before the first."""
 
 
 @dataclass(frozen=True)
@@ -191,17 +159,12 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class Reports:
-    """Read-only reports on predictions and reviews.
-
-    Attributes
-    ----------
-    lease_clock : callable
-        The clock that all servers share; it measures the age of waiting work.
-    """
+    """Read-only reports on predictions and reviews."""
 
     begin: Transactions
     now: Clock
     lease_clock: Clock
+    """The clock that all servers share; it measures the age of waiting work."""
 
     def summary(self, caller: Caller) -> Counts:
         """Return counts of predictions and review tasks at one instant."""
@@ -260,10 +223,7 @@ class Reports:
     ) -> Cockpit:
         """Return the cockpit for the last ``days``, including today, at one instant.
 
-        Raises
-        ------
-        InvalidRequest
-            If the period or ``what_if`` is out of range.
+        Raises `InvalidRequest` if the period or ``what_if`` is out of range.
         """
         caller.require(Permission.REPORT)
         what_if = what_if or WhatIf()

@@ -26,49 +26,36 @@ DAYS = 5
 
 @dataclass(frozen=True)
 class Week:
-    """The results of a week.
-
-    Attributes
-    ----------
-    week : int
-        From 1.
-        Received documents, those sent without a review, and those of the latter that were right.
-    threshold : float or None
-        Lowest confidence that is sent at the end of the week; None if nothing is sent.
-    certified : bool
-        Whether a certificate proves the threshold; False after the breaker has tripped.
-    lacking : str or None
-        Why the last certification failed.
-    further_audits : int or None
-        Estimated number of audits that a certificate still needs.
-    breaker : Position
-        State of the breaker at the end of the week.
-    trips : int
-        Number of trips in the week.
-    reviews, audits, overlaps, adjudications : int
-        Documents read, by kind of task.
-    hours : float
-        Working time of all people.
-    recalibrated : bool
-        Whether a new calibrator was activated at the end of the week.
-    """
+    """The results of a week."""
 
     week: int
+    """From 1. Received documents, those sent without a review, and those of the latter that were
+    right.
+    """
     documents: int
     sent: int
     right: int
     threshold: float | None
+    """Lowest confidence that is sent at the end of the week; None if nothing is sent."""
     certified: bool
+    """Whether a certificate proves the threshold; False after the breaker has tripped."""
     lacking: str | None
+    """Why the last certification failed."""
     further_audits: int | None
+    """Estimated number of audits that a certificate still needs."""
     breaker: Position
+    """State of the breaker at the end of the week."""
     trips: int
+    """Number of trips in the week."""
     reviews: int
     audits: int
     overlaps: int
     adjudications: int
+    """Documents read, by kind of task."""
     hours: float
+    """Working time of all people."""
     recalibrated: bool = False
+    """Whether a new calibrator was activated at the end of the week."""
 
     @property
     def coverage(self) -> float:
@@ -219,22 +206,11 @@ class _Run:
 def simulate(
     plan: Plan, stream: Stream, report: Callable[[Week], None] = lambda _: None
 ) -> list[Week]:
-    """Run a plan on a stream and return its weeks.
+    """Run a plan on a stream and return its weeks, equal for equal plans and streams.
 
-    Parameters
-    ----------
-    report : callable
-        Called with each week as it ends.
+    Raises `BadPlan` if the plan does not fit the stream.
 
-    Returns
-    -------
-    list of Week
-        The weeks; equal for equal plans and streams.
-
-    Raises
-    ------
-    BadPlan
-        If the plan does not fit the stream.
+    ``report``: Called with each week as it ends.
     """
     label = plan.drift.label if plan.drift is not None else None
     if label is not None and label not in stream.labels:

@@ -83,20 +83,17 @@ class Annotator:
     """A reviewer who errs at known rates.
 
     The calibrators' noise model assumes the same.
-
-    Attributes
-    ----------
-    noise : float
-        Probability, in [0, 1), of contradicting a right prediction, and of replacing a wrong one
-        with another wrong set.
-    plan : Plan
-        Says how often reviewers agree with a wrong prediction. Its seed determines each answer,
-        together with the reviewer's name and the document.
     """
 
     caller: Caller
     noise: float
+    """Probability, in [0, 1), of contradicting a right prediction, and of replacing a wrong one
+    with another wrong set.
+    """
     plan: Plan
+    """Says how often reviewers agree with a wrong prediction. Its seed determines each answer,
+    together with the reviewer's name and the document.
+    """
 
     def answer(
         self, task: ReviewTask, truth: Labels, labels: Sequence[str], week: int = 1

@@ -25,18 +25,12 @@ class BadPlan(ValueError):
 
 
 class Group(NamedTuple):
-    """Reviewers with equal error rates.
-
-    Attributes
-    ----------
-    noise : float
-        Probability, in [0, 1), of contradicting a correct prediction.
-    size : int
-        Number of people.
-    """
+    """Reviewers with equal error rates."""
 
     noise: float
+    """Probability, in [0, 1), of contradicting a correct prediction."""
     size: int
+    """Number of people."""
 
     @classmethod
     def read(cls, written: str) -> Self:
@@ -78,23 +72,16 @@ class Drift:
 
     From a week on, the true set of some documents has one of its labels replaced by the next label
     of the vocabulary. The model does not change: it is as confident as before, and wrong.
-
-    Attributes
-    ----------
-    week : int
-        First week of the change, from 1.
-    share : float
-        Probability, in (0, 1], that a document is affected.
-    label : str or None
-        The label to replace; None replaces a random label of each document.
-    over : int
-        Weeks in which the share rises evenly from none to all of it.
     """
 
     week: int
+    """First week of the change, from 1."""
     share: float
+    """Probability, in (0, 1], that a document is affected."""
     label: str | None = None
+    """The label to replace; None replaces a random label of each document."""
     over: int = 1
+    """Weeks in which the share rises evenly from none to all of it."""
 
     def share_in(self, week: int) -> float:
         """Return the probability that a document of this week is affected.
@@ -107,84 +94,52 @@ class Drift:
 
 
 class Lapse(NamedTuple):
-    """A week from which auditors overlook most errors.
-
-    Attributes
-    ----------
-    week : int
-        From 1.
-    rate : float
-        Probability, in [0, 1], that a reviewer agrees with a wrong prediction from then on.
-    """
+    """A week from which auditors overlook most errors."""
 
     week: int
+    """From 1."""
     rate: float
+    """Probability, in [0, 1], that a reviewer agrees with a wrong prediction from then on."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Options of a simulation.
-
-    Attributes
-    ----------
-    weeks : int
-        Number of weeks.
-    documents : int
-        Documents per week.
-    target, risk, audits
-        The policy's target accuracy, risk and audit plan.
-    groups : tuple of Group
-        The reviewers.
-    miss_rate : float
-        Probability, in [0, 1), that a reviewer agrees with a wrong prediction.
-    sure_miss_rate : float or None
-        The same at a confidence of 1, if it changes evenly with the confidence.
-    lapse : Lapse or None
-        When reviewers begin to overlook errors.
-    minutes : float
-        Working time per document, in minutes.
-    recertify_every : int
-        Weeks between requests for a new certificate; 0 for never.
-    run_length : float
-        Minimum average number of audits between false alarms of the breaker.
-    recalibrate_every : int
-        Weeks between recalibrations without a valid certificate, because a new calibrator would
-        need a new certificate; 0 for never.
-    new_calibrators : tuple of int
-        Weeks at whose end a new calibrator is activated, whatever is certified.
-    noise : Noise
-        What recalibration assumes about the reviewers.
-    drift : Drift or None
-        A change of the labels' meaning.
-    fixed_threshold : float or None
-        Sends all sets of at least this confidence, without audits, certificates or breaker.
-    seed : int
-        Equal seeds give equal simulations.
-
-    Raises
-    ------
-    BadPlan
-        If an option is invalid.
-    """
+    """Options of a simulation; raises `BadPlan` if one is invalid."""
 
     weeks: int = 30
     documents: int = 1_000
+    """Documents per week."""
     target: float = 0.9
     risk: float = 0.1
     groups: tuple[Group, ...] = (Group(0.1, 1), Group(0.3, 1), Group(0.5, 1))
+    """The reviewers."""
     miss_rate: float = 0.02
+    """Probability, in [0, 1), that a reviewer agrees with a wrong prediction."""
     sure_miss_rate: float | None = None
+    """The same at a confidence of 1, if it changes evenly with the confidence."""
     lapse: Lapse | None = None
+    """When reviewers begin to overlook errors."""
     audits: AuditPlan = AUDITS
     minutes: float = 2.0
+    """Working time per document, in minutes."""
     recertify_every: int = 4
+    """Weeks between requests for a new certificate; 0 for never."""
     run_length: float = 5_000.0
+    """Minimum average number of audits between false alarms of the breaker."""
     recalibrate_every: int = 0
+    """Weeks between recalibrations without a valid certificate, because a new calibrator would
+    need a new certificate; 0 for never.
+    """
     new_calibrators: tuple[int, ...] = ()
+    """Weeks at whose end a new calibrator is activated, whatever is certified."""
     noise: Noise = Noise.KNOWN
+    """What recalibration assumes about the reviewers."""
     drift: Drift | None = None
+    """A change of the labels' meaning."""
     fixed_threshold: float | None = None
+    """Sends all sets of at least this confidence, without audits, certificates or breaker."""
     seed: int = 0
+    """Equal seeds give equal simulations."""
 
     def misses(self, confidence: float, week: int) -> float:
         """Return how often reviewers agree with a wrong set of this confidence.

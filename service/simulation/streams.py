@@ -193,19 +193,11 @@ class SyntheticPredictor:
 class HeldOutStream:
     """The documents of a data set in random order, repeated in rounds.
 
-    Parameters
-    ----------
-    artifact : Path
-        A folder written by ``setwise train``.
-    data : Path
-        A data file, or a dataset folder, whose test part is used.
-    seed : int
-        Determines the order, which differs between rounds.
+    Raises `BadPlan` if the model needs another kind of data, or knows all labels of no document.
 
-    Raises
-    ------
-    BadPlan
-        If the model needs another kind of data, or knows all labels of no document.
+    ``artifact``: A folder written by ``setwise train``.
+    ``data``: A data file, or a dataset folder, whose test part is used.
+    ``seed``: Determines the order, which differs between rounds.
     """
 
     def __init__(self, artifact: Path, data: Path, seed: int) -> None:

@@ -62,10 +62,7 @@ class BreakerStore(Store):
     def audits(self, scorer: Scorer, *, after: str | None, limit: int) -> list[WatchedAudit]:
         """Return the newest audits of sent or sendable predictions, ordered by prediction.
 
-        Parameters
-        ----------
-        after : str or None
-            Return only predictions with greater ids.
+        ``after``: Return only predictions with greater ids.
         """
         column, said, decided = predictions.c, _SAID.c, _DECIDED.c
         newest = (
@@ -110,12 +107,8 @@ class BreakerStore(Store):
     ) -> datetime | None:
         """Return when the oldest overdue audit's set was predicted; None without any.
 
-        Parameters
-        ----------
-        after : str or None
-            Look only at predictions with greater ids.
-        read_by : datetime
-            An unfinished audit of a prediction from before it is overdue.
+        ``after``: Look only at predictions with greater ids.
+        ``read_by``: An unfinished audit of a prediction from before it is overdue.
         """
         # Open tasks are few, audits many.
         query = (

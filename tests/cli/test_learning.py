@@ -1,5 +1,6 @@
 """``train``, ``evaluate`` and ``predict``: results, streams and every way to be refused."""
 
+import csv
 import gzip
 import json
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from setwise.models.data import datasets
 from setwise.models.storage.artifacts import load
@@ -345,6 +347,52 @@ def test_a_target_that_cannot_be_written_is_refused(folder, tmp_path, capsys):
     predict = ("predict", folder / "texts-model", path, "--out")
     assert "this is a folder" in refusal(capsys, *predict, tmp_path)
     assert "cannot be written" in refusal(capsys, *predict, tmp_path / "no" / "where.jsonl")
+
+
+# --- files of other tools -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A CSV file with names of columns of its own."""
+    path = tmp_path_factory.mktemp("table") / "notes.csv"
+    rows = [(one["text"], "|".join(one["labels"])) for one in notes(80)]
+    path.write_text("note,codes\n" + "".join(f"{text},{codes}\n" for text, codes in rows))
+    return path
+
+
+def test_a_table_is_trained_on_tested_on_and_predicted(table, tmp_path, capsys):
+    out = tmp_path / "model"
+    columns = ("--text-column", "note", "--labels-column", "codes", "--label-separator", "|")
+    train = ("train", table, "--out", out, "--method", "br", "--preset", "fast", "--json")
+    assert status_of(*train, *columns) == 0
+    assert json.loads(capsys.readouterr().out)["n_labels"] == 3
+    assert status_of("evaluate", out, table, "--json", *columns) == 0
+    assert json.loads(capsys.readouterr().out)["set_accuracy"] > 0.8
+    predictions = predicted(capsys, out, table, "--text-column", "note")
+    assert [one["id"] for one in predictions] == [str(i) for i in range(1, 81)]
+    for name in ("table.csv", "table.parquet"):
+        target = tmp_path / name
+        assert status_of("predict", out, table, "--text-column", "note", "--out", target) == 0
+    written = parquet.read_table(tmp_path / "table.parquet").to_pylist()
+    assert written == [{column: one[column] for column in written[0]} for one in predictions]
+    with (tmp_path / "table.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [json.loads(row["labels"]) for row in rows] == [one["labels"] for one in predictions]
+    assert [float(row["confidence"]) for row in rows] == [one["confidence"] for one in predictions]
+
+
+def test_a_bad_row_of_a_table_ends_with_its_name(table, tmp_path, capsys):
+    train = ("train", table, "--out", tmp_path / "m")
+    message = refusal(capsys, *train)
+    assert message.startswith(f"{table}, line 2: there is no column 'text'; name it (--text-column")
+    message = refusal(capsys, *train, "--format", "excel")
+    assert message.startswith("unknown format 'excel'; the formats are jsonl, huggingface, csv")
+
+
+def test_vectors_are_predicted_from_the_files_that_train_reads(folder, capsys):
+    path = folder / "vectors" / "test.svm"
+    assert len(predicted(capsys, folder / "vectors-model", path)) == 60
 
 
 # --- the command itself -------------------------------------------------------------------------

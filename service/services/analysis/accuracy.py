@@ -39,18 +39,12 @@ class Sums(NamedTuple):
 
 
 class Largest(NamedTuple):
-    """The largest weights.
-
-    Attributes
-    ----------
-    known : float64 ndarray
-        Of sets whose truth is known.
-    over_rate : float64 ndarray
-        Of agreements that were read again, over the probability of that.
-    """
+    """The largest weights."""
 
     known: "Floats"
+    """Of sets whose truth is known."""
     over_rate: "Floats"
+    """Of agreements that were read again, over the probability of that."""
 
 
 def columns(found: Sequence[Weighed]) -> tuple[Sums, Largest]:
@@ -81,10 +75,7 @@ def _agreement(one: Known) -> tuple[bool, bool, float]:
 def share(found: Sequence[Known], risk: float, known: Standing | None = None) -> Share:
     """Return the share of ``found`` that is right, estimated from checked sets.
 
-    Parameters
-    ----------
-    known : Standing or None
-        Weights of checked sets; by default, computed from ``found``.
+    ``known``: Weights of checked sets; by default, computed from ``found``.
     """
     known = known or standing(found)
     return shares([[(one, known.of(one)) for one in found]], risk)[0]

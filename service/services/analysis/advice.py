@@ -13,35 +13,24 @@ from setwise.service.services.analysis.forecast import Forecast
 
 
 class Advice(NamedTuple):
-    """The threshold that checks support for a target, or what is missing.
-
-    Attributes
-    ----------
-    threshold : float or None
-        The lowest threshold whose checked sets bound the accuracy from below by the target.
-    checks_missing : int or None
-        About how many more checks of what would be sent, or second readings of them, could support
-        a threshold; None if there is a threshold, or if the checks contradict every one.
-    sentence : str
-        The same in words, shown wherever the advice is.
-    """
+    """The threshold that checks support for a target, or what is missing."""
 
     threshold: float | None
+    """The lowest threshold whose checked sets bound the accuracy from below by the target."""
     checks_missing: int | None
+    """About how many more checks of what would be sent, or second readings of them, could support a
+    threshold; None if there is a threshold, or if the checks contradict every one.
+    """
     sentence: str
+    """The same in words, shown wherever the advice is."""
 
 
 def advise(made: Sequence[Forecast], target: float, risk: float) -> Advice:
     """Return the lowest threshold that the checks support.
 
-    Parameters
-    ----------
-    made : sequence of Forecast
-        One for each threshold that could be advised.
-    target : float
-        Share of sent sets that must be right, in (0, 1).
-    risk : float
-        Risk of each bound.
+    ``made``: One for each threshold that could be advised.
+    ``target``: Share of sent sets that must be right, in (0, 1).
+    ``risk``: Risk of each bound.
     """
     possible = [one for one in made if one.threshold is not None and one.sent]
     supported = [one for one in possible if (one.accuracy.low or 0.0) >= target]

@@ -23,24 +23,18 @@ _HIDDEN = 0.05
 
 @dataclass(frozen=True)
 class Forecast:
-    """The documents that a policy sends and leaves to people.
-
-    Attributes
-    ----------
-    expected_accuracy : float or None
-        Mean confidence of the sent sets.
-    reviews_a_day : float
-        Documents left to people per day, at the pace of these documents.
-    """
+    """The documents that a policy sends and leaves to people."""
 
     threshold: float | None
     documents: int
     sent: int
     coverage: float
     expected_accuracy: float | None
+    """Mean confidence of the sent sets."""
     accuracy: Share
     reviews: int
     reviews_a_day: float
+    """Documents left to people per day, at the pace of these documents."""
 
 
 def forecasts(
@@ -53,16 +47,10 @@ def forecasts(
 ) -> list[Forecast]:
     """Return a forecast for each threshold.
 
-    Parameters
-    ----------
-    thresholds : sequence of float or None
-        None sends nothing.
-    sendable : sequence of bool
-        Whether each of ``found`` can be sent at all.
-    risk : float
-        Risk of each bound.
-    days : float
-        Days in which the documents arrived, at least 1.
+    ``thresholds``: None sends nothing.
+    ``sendable``: Whether each of ``found`` can be sent at all.
+    ``risk``: Risk of each bound.
+    ``days``: Days in which the documents arrived, at least 1.
     """
     import numpy as np  # noqa: PLC0415 -- loads slowly
 

@@ -14,26 +14,18 @@ MOST_WATCHED = 5_000
 
 @dataclass(frozen=True)
 class Lapsed:
-    """An annotator, or a group, who contradicts the model much less often than is usual.
-
-    Attributes
-    ----------
-    since : str
-        Id of the answer with which it began; answers from then on are not learnt from.
-    since_at : datetime
-        When that answer was given.
-    answers, contradicted : int
-        Blind answers from then until it was found, and contradictions among them.
-    expected : float
-        Contradictions that would be usual for documents of these confidences.
-    """
+    """An annotator, or a group, who contradicts the model much less often than is usual."""
 
     name: str
     since: str
+    """Id of the answer with which it began; answers from then on are not learnt from."""
     since_at: datetime
+    """When that answer was given."""
     answers: int
     contradicted: int
+    """Blind answers from then until it was found, and contradictions among them."""
     expected: float
+    """Contradictions that would be usual for documents of these confidences."""
 
     def finding(self, *, shown: str | None = None, blocking: bool) -> NoiseFinding:
         """Return it in a sentence, with what to do; ``shown`` is the name that people read."""

@@ -52,19 +52,14 @@ MOST_LISTED = 200
 
 
 class Learnt(NamedTuple):
-    """A calibrator with its report.
-
-    Attributes
-    ----------
-    blind_spot : str or None
-        Why it must not be activated without a person; None if nothing speaks against it.
-    """
+    """A calibrator with its report."""
 
     kept: KeptRecalibration
     replaces: str
     report: Mapping[str, object]
     better: bool
     blind_spot: str | None
+    """Why it must not be activated without a person; None if nothing speaks against it."""
 
 
 def learn(
@@ -145,12 +140,8 @@ def rescored(
 ) -> list[float]:
     """Return a calibrator's confidences in stored predictions.
 
-    Parameters
-    ----------
-    calibrator : Recalibration or None
-        None is the model's own.
-    labels : sequence of str
-        All labels of the model, in its order.
+    ``calibrator``: None is the model's own.
+    ``labels``: All labels of the model, in its order.
     """
     if calibrator is None:
         return [one.scored.own_confidences[0] for one in predictions]

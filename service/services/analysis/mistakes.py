@@ -23,20 +23,14 @@ Key = TypeVar("Key", str, tuple[str, str])
 
 @dataclass(frozen=True)
 class LabelErrors:
-    """Errors of one label in the checked documents.
-
-    Attributes
-    ----------
-    missed, added : int
-        Documents where the label was right but not predicted, and the reverse.
-    present : int
-        Documents where the label was right or predicted.
-    """
+    """Errors of one label in the checked documents."""
 
     label: str
     missed: int
     added: int
+    """Documents where the label was right but not predicted, and the reverse."""
     present: int
+    """Documents where the label was right or predicted."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +44,13 @@ class PairErrors:
 
 @dataclass(frozen=True)
 class GroupErrors:
-    """Accuracy of documents with a value in common.
-
-    Attributes
-    ----------
-    field : str
-        ``client``, a metadata field, or ``labels`` for the number of labels.
-    accuracy : Share
-        Accuracy of their label sets.
-    """
+    """Accuracy of documents with a value in common."""
 
     field: str
+    """``client``, a metadata field, or ``labels`` for the number of labels."""
     value: str
     accuracy: Share
+    """Accuracy of their label sets."""
 
 
 @dataclass(frozen=True)

@@ -48,30 +48,23 @@ STRATA = 4
 
 @dataclass(frozen=True)
 class GroupReport:
-    """A group and its estimated noise.
-
-    Attributes
-    ----------
-    estimate : GroupNoise or None
-        Of blind answers, from gold labels; None without any.
-    with_suggestion : GroupNoise or None
-        Of answers given with the suggestion in view, from blind second readings; None without any.
-        Whoever sees a suggestion follows it, so that these rates differ.
-    overlap : OverlapEstimate or None
-        From reviews that a second person repeated blindly; None with too few. The first reviewer
-        saw candidates, so this only checks the gold labels and never replaces them.
-    findings : tuple of NoiseFinding
-        Warnings about learning from this group's answers.
-    waiting : int
-        Contradictions that wait for a lead. The interval of alpha holds whatever leads decide.
-    """
+    """A group and its estimated noise."""
 
     group: Group
     estimate: GroupNoise | None
+    """Of blind answers, from gold labels; None without any."""
     with_suggestion: GroupNoise | None
+    """Of answers given with the suggestion in view, from blind second readings; None without any.
+    Whoever sees a suggestion follows it, so that these rates differ.
+    """
     overlap: OverlapEstimate | None
+    """From reviews that a second person repeated blindly; None with too few. The first reviewer saw
+    candidates, so this only checks the gold labels and never replaces them.
+    """
     findings: tuple[NoiseFinding, ...]
+    """Warnings about learning from this group's answers."""
     waiting: int = 0
+    """Contradictions that wait for a lead. The interval of alpha holds whatever leads decide."""
 
     @property
     def rates(self) -> NoiseRates | None:
@@ -98,15 +91,9 @@ class GroupReport:
     ) -> tuple[Floats, Floats]:
         """Return alpha and beta for predictions with these confidences.
 
-        Parameters
-        ----------
-        suggestion_shown : bool
-            Whether the answers were given with the suggestion in view.
+        Raises `ValueError` if no rates are in force.
 
-        Raises
-        ------
-        ValueError
-            If no rates are in force.
+        ``suggestion_shown``: Whether the answers were given with the suggestion in view.
         """
         shape = np.shape(confidence)
         fixed = self.group.fixed_with_suggestion if suggestion_shown else self.group.fixed
@@ -179,22 +166,16 @@ def finding_shown(finding: NoiseFinding) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class NoiseReport:
-    """The noise of all groups and annotators.
-
-    Attributes
-    ----------
-    groups : mapping from str to GroupReport
-        Every group, by id.
-    annotators : mapping from (str, str) to AnnotatorNoise
-        Annotators with gold labels, by id and their group then, shrunk towards the group.
-    lapsed : mapping from str to Lapsed
-        Annotators, by id, who have stopped looking. Estimates leave out their answers since then,
-        and calibrators should not learn from them.
-    """
+    """The noise of all groups and annotators."""
 
     groups: Mapping[str, GroupReport]
+    """Every group, by id."""
     annotators: Mapping[tuple[str, str], AnnotatorNoise]
+    """Annotators with gold labels, by id and their group then, shrunk towards the group."""
     lapsed: Mapping[str, Lapsed]
+    """Annotators, by id, who have stopped looking. Estimates leave out their answers since then,
+    and calibrators should not learn from them.
+    """
 
 
 def report_noise(transaction: Transaction) -> NoiseReport:

@@ -35,29 +35,20 @@ class Pace(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """Counts of one day or week.
-
-    Attributes
-    ----------
-    start : date
-    sent, audited, reviewed : int
-        Documents sent without a review, confident documents held for an audit, and all others.
-    accuracy : Share
-        Accuracy of confident documents, from audits; without audits, from outcomes.
-    arrived, completed : int
-        New and completed review tasks.
-    backlog : int
-        Tasks waiting at the end of the period.
-    """
+    """Counts of one day or week."""
 
     start: date
     sent: int
     audited: int
     reviewed: int
+    """Documents sent without a review, confident documents held for an audit, and all others."""
     accuracy: Share
+    """Accuracy of confident documents, from audits; without audits, from outcomes."""
     arrived: int
     completed: int
+    """New and completed review tasks."""
     backlog: int
+    """Tasks waiting at the end of the period."""
 
     @property
     def documents(self) -> int:
@@ -80,14 +71,9 @@ def over_time(
 
     Rows cover ``first`` to ``last``.
 
-    Parameters
-    ----------
-    waiting : int
-        Tasks waiting now.
-    known : Standing
-        Weights of checked predictions.
-    risk : float
-        Risk of each bound.
+    ``waiting``: Tasks waiting now.
+    ``known``: Weights of checked predictions.
+    ``risk``: Risk of each bound.
     """
     inside: defaultdict[date, list[Cell]] = defaultdict(list)
     arrived: defaultdict[date, int] = defaultdict(int)
@@ -139,25 +125,17 @@ def _count(cells: Iterable[Cell]) -> int:
 
 @dataclass(frozen=True)
 class Queue:
-    """State of the queue, and its pace over recent days.
-
-    Attributes
-    ----------
-    waiting : int
-        Tasks waiting now.
-    oldest_s : float
-        Age of the oldest task, in seconds.
-    arriving, completing : float
-        Tasks per day.
-    over : int
-        Number of days behind these means.
-    """
+    """State of the queue, and its pace over recent days."""
 
     waiting: int
+    """Tasks waiting now."""
     oldest_s: float
+    """Age of the oldest task, in seconds."""
     arriving: float
     completing: float
+    """Tasks per day."""
     over: int
+    """Number of days behind these means."""
 
     @property
     def empty_in_days(self) -> float | None:

@@ -30,62 +30,43 @@ _REREAD = (0.1, 0.25, 0.5)
 
 
 class Bin(NamedTuple):
-    """Documents of one confidence.
-
-    Attributes
-    ----------
-    confidence : float
-        In [0, 1].
-    share : float
-        How many there are, against the other bins; above 0.
-    """
+    """Documents of one confidence."""
 
     confidence: float
+    """In [0, 1]."""
     share: float
+    """How many there are, against the other bins; above 0."""
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What to plan for.
-
-    Attributes
-    ----------
-    target_accuracy, risk : float or None
-        None: those of the policy.
-    documents_a_week : float or None
-        None: as in the last weeks.
-    distribution : sequence of Bin or None
-        None: the confidences of recent predictions.
-    miss_rate, false_alarm_rate : float
-        How often auditors agree with a wrong set, and contradict a right one, in [0, 1).
-    overconfidence : float
-        How much higher than the accuracy the confidences are, in [0, 1).
-    certification_rates, ramp_up_rates, gold_reread_rates : sequence of float
-        Rates to combine; empty for the usual ones and those of the policy.
-    audit_price, review_price, error_price : float
-        Not negative, in any unit.
-    drop : float
-        How far below the target the accuracy falls in the drop to be found.
-    certificate_weeks, find_weeks : float or None
-        Weeks in which the certificate should come and the drop be found; None for any.
-    """
+    """What to plan for."""
 
     target_accuracy: float | None = None
     risk: float | None = None
+    """None: those of the policy."""
     documents_a_week: float | None = None
+    """None: as in the last weeks."""
     distribution: Sequence[Bin] | None = None
+    """None: the confidences of recent predictions."""
     miss_rate: float = 0.05
     false_alarm_rate: float = 0.1
+    """How often auditors agree with a wrong set, and contradict a right one, in [0, 1)."""
     overconfidence: float = 0.0
+    """How much higher than the accuracy the confidences are, in [0, 1)."""
     certification_rates: Sequence[float] = ()
     ramp_up_rates: Sequence[float] = ()
     gold_reread_rates: Sequence[float] = ()
+    """Rates to combine; empty for the usual ones and those of the policy."""
     audit_price: float = 1.0
     review_price: float = 1.0
     error_price: float = 10.0
+    """Not negative, in any unit."""
     drop: float = 0.05
+    """How far below the target the accuracy falls in the drop to be found."""
     certificate_weeks: float | None = 26.0
     find_weeks: float | None = 26.0
+    """Weeks in which the certificate should come and the drop be found; None for any."""
 
     def under(self, policy: RoutingPolicy) -> RoutingPolicy:
         """Return the policy with the target and the risk that are planned for.
@@ -153,71 +134,47 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What arrived lately.
-
-    Attributes
-    ----------
-    confidences : sequence of float
-        Of documents that may be sent.
-    documents_a_week : float or None
-        None without documents.
-    sendable : float
-        Share of the documents that may be sent, in (0, 1].
-    """
+    """What arrived lately."""
 
     confidences: Sequence[float] = field(default=(), repr=False)
+    """Of documents that may be sent."""
     documents_a_week: float | None = None
+    """None without documents."""
     sendable: float = 1.0
+    """Share of the documents that may be sent, in (0, 1]."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How the service certifies and watches.
-
-    Attributes
-    ----------
-    first_attempt : int
-        Audits at the first certification.
-    growth : float
-        Audits at each further one, as a multiple.
-    run_length : float
-        Of the breaker.
-    """
+    """How the service certifies and watches."""
 
     first_attempt: int
+    """Audits at the first certification."""
     growth: float
+    """Audits at each further one, as a multiple."""
     run_length: float
+    """Of the breaker."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """Plans, with what they are for.
-
-    Attributes
-    ----------
-    sendable : float
-        Share of the documents that may be sent at all.
-    confidences : int
-        Number of confidences that the plans rest on.
-    items : tuple of Plan
-        Those that meet the goals, the cheapest first; then the others, the soonest first.
-    recommended : Plan or None
-        The cheapest one that meets the goals.
-    now : Plan or None
-        What the rates of the policy lead to; None if it audits nothing.
-    sentence : str
-        The recommendation, or why there is none.
-    """
+    """Plans, with what they are for."""
 
     target_accuracy: float
     risk: float
     documents_a_week: float
     sendable: float
+    """Share of the documents that may be sent at all."""
     confidences: int
+    """Number of confidences that the plans rest on."""
     items: "tuple[Plan, ...]"
+    """Those that meet the goals, the cheapest first; then the others, the soonest first."""
     recommended: "Plan | None"
+    """The cheapest one that meets the goals."""
     now: "Plan | None"
+    """What the rates of the policy lead to; None if it audits nothing."""
     sentence: str
+    """The recommendation, or why there is none."""
 
 
 def planned(request: PlanRequest, policy: RoutingPolicy, arrivals: Arrivals, pace: Pace) -> Planned:
@@ -225,10 +182,7 @@ def planned(request: PlanRequest, policy: RoutingPolicy, arrivals: Arrivals, pac
 
     Raises `InvalidRequest` if a value is out of range, or nothing says what will arrive.
 
-    Parameters
-    ----------
-    policy : RoutingPolicy
-        With the target and the risk that are planned for.
+    ``policy``: With the target and the risk that are planned for.
     """
     from setwise.models.guarantees.planning import Goals, Prices, Rates, plans  # noqa: PLC0415 -- numpy loads slowly
     from setwise.models.guarantees.workload import Workload  # noqa: PLC0415 -- as above

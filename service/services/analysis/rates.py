@@ -31,10 +31,7 @@ class ReportedRates:
     def rates(self, transaction: Transaction, noise: Noise) -> RatesOf:
         """Return a function from an annotation to the rates of its group.
 
-        Raises
-        ------
-        RatesUnknown
-            If no group has usable rates; the detail says how to get some.
+        Raises `RatesUnknown` if no group has usable rates; the detail says how to get some.
         """
         from setwise.service.services.analysis.noise import (  # noqa: PLC0415 -- scipy loads slowly
             GroupReport,

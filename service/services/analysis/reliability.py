@@ -20,75 +20,53 @@ LEVEL = 0.9
 
 @dataclass(frozen=True)
 class Bucket:
-    """Documents of similar confidence.
-
-    Attributes
-    ----------
-    low, high : float
-        Range of confidences, ``low`` included.
-    confidence : float or None
-        Mean over the checked documents, to compare with the accuracy.
-    """
+    """Documents of similar confidence."""
 
     low: float
     high: float
+    """Range of confidences, ``low`` included."""
     documents: int
     confidence: float | None
+    """Mean over the checked documents, to compare with the accuracy."""
     accuracy: Share
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A reliability curve with the band that true confidences would stay in.
-
-    Attributes
-    ----------
-    confidence, accuracy, low, high : tuple of float
-        Points, and the curve and the band there; all in [0, 1].
-    level : float
-        Share of curves inside the band, at each point, if confidences are true.
-    p_value : float
-        P-value of the hypothesis that the confidences are true, in (0, 1].
-    checked : int
-        Number of documents in the curve.
-    """
+    """A reliability curve with the band that true confidences would stay in."""
 
     confidence: tuple[float, ...]
     accuracy: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
+    """Points, and the curve and the band there; all in [0, 1]."""
     level: float
+    """Share of curves inside the band, at each point, if confidences are true."""
     p_value: float
+    """P-value of the hypothesis that the confidences are true, in (0, 1]."""
     checked: int
+    """Number of documents in the curve."""
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """How well confidence agrees with accuracy.
-
-    Attributes
-    ----------
-    brier : float or None
-        Mean squared difference between confidence and correctness; checked documents are weighted
-        to represent all.
-    curve : Curve or None
-        None if too few documents are checked.
-    """
+    """How well confidence agrees with accuracy."""
 
     documents: int
     checked: int
     brier: float | None
+    """Mean squared difference between confidence and correctness; checked documents are weighted to
+    represent all.
+    """
     buckets: tuple[Bucket, ...]
     curve: Curve | None
+    """None if too few documents are checked."""
 
 
 def draw_curve(found: Sequence[CheckedSet | Evidence], known: Standing) -> Curve | None:
     """Return the reliability curve of checked documents; None if too few.
 
-    Parameters
-    ----------
-    found : sequence
-        The last `MOST_CHECKED` with a weight in ``known`` are used.
+    ``found``: The last `MOST_CHECKED` with a weight in ``known`` are used.
     """
     weighed = [(one, known.of(one)) for one in found]
     rows = [(one, weight) for one, weight in weighed if weight > 0.0][-MOST_CHECKED:]

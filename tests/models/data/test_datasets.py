@@ -103,9 +103,9 @@ def test_folders_that_do_not_answer_are_refused(tmp_path):
 
 
 def test_a_file_of_unknown_kind_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("")
+    (tmp_path / "a.doc").write_text("")
     with pytest.raises(DataError, match=r"unknown kind of file; end its name in \.jsonl"):
-        read_dataset(tmp_path / "a.csv")
+        read_dataset(tmp_path / "a.doc")
 
 
 @pytest.mark.parametrize(

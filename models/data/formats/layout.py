@@ -1,0 +1,101 @@
+"""The format of a file, and which of its columns hold what."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from setwise.models.data.lines import STDIN, DataError
+
+Format = Literal[
+    "jsonl", "huggingface", "csv", "parquet", "label-studio", "svm", "xc", "arff", "npz"
+]
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+VECTOR_FORMATS: tuple[Format, ...] = ("svm", "xc", "arff", "npz")
+TABLE_FORMATS: tuple[Format, ...] = ("huggingface", "csv", "parquet")
+
+SUFFIXES: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".svm": "svm",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".xc.txt": "xc",
+    ".arff": "arff",
+    ".npz": "npz",
+}
+"""How a file's name ends, before ``.gz``, in each format."""
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """How to read a file that another tool wrote.
+
+    Attributes
+    ----------
+    format : str, optional
+        One of `FORMATS`; by default the file's suffix says it, and JSON Lines are in Setwise's own
+        form unless a column is named.
+    text_column : str
+        The column of the documents.
+    labels_column : str, optional
+        The column that holds each document's labels, "labels" by default. Without it, each other
+        column is a label and holds 0 or 1.
+    label_columns : tuple of str
+        Columns that are labels and hold 0 or 1; other columns are not read.
+    label_separator : str
+        Separates labels in a cell that is a string.
+    """
+
+    format: Format | None = None
+    text_column: str = "text"
+    labels_column: str | None = None
+    label_columns: tuple[str, ...] = ()
+    label_separator: str = ";"
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise ValueError(
+                f"unknown format {self.format!r}; the formats are {', '.join(FORMATS)}"
+            )
+        if not self.label_separator:
+            raise ValueError("the separator of labels is empty; give a character such as ';'")
+        if self.labels_column is not None and self.label_columns:
+            raise ValueError("labels are either in one column or in one column each; name one")
+
+    @property
+    def names_columns(self) -> bool:
+        """Whether it says where text or labels are."""
+        given = (self.text_column, self.labels_column, self.label_columns)
+        return given != (FileLayout.text_column, None, ())
+
+    def format_of(self, file: str | Path, default: Format | None = None) -> Format:
+        """Return the format of a file.
+
+        Parameters
+        ----------
+        file : str or Path
+            The file, or ``-`` for standard input.
+        default : str, optional
+            The format if neither the layout nor the file's name says it.
+
+        Raises
+        ------
+        DataError
+            If nothing says it.
+        """
+        if self.format is not None:
+            return self.format
+        name = Path(file).name.removesuffix(".gz")
+        found = "jsonl" if str(file) == STDIN else default
+        for suffix, kind in SUFFIXES.items():
+            if name.endswith(suffix):
+                found = kind
+        if found is None:
+            raise DataError(
+                file,
+                None,
+                "unknown kind of file",
+                f"end its name in {', '.join(SUFFIXES)}, or name its --format",
+            )
+        return "huggingface" if found == "jsonl" and self.names_columns else found

@@ -1,0 +1,474 @@
+"""Files of other tools: the same documents in every format give the same data set."""
+
+import csv
+import gzip
+import io
+import json
+import warnings
+
+import arff
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+from scipy.sparse import csr_array
+
+from setwise.models.data.datasets import DataError, DataWarning, FileLayout, read_dataset
+from setwise.models.data.formats.reading import document_lines
+
+DOCUMENTS = [
+    {"id": "a", "text": 'Fever, "high"\nsince; Monday', "labels": ["x", "y z"]},
+    {"id": "b", "text": "Ünïcode…", "labels": []},
+    {"id": "c", "text": "Rash", "labels": ["y z"]},
+]
+NAMES = ("w", "x", "y z")
+
+
+def csv_of(rows, delimiter=","):
+    written = io.StringIO()
+    csv.writer(written, delimiter=delimiter).writerows(rows)
+    return written.getvalue().encode()
+
+
+def truth(labels):
+    return [int(name in labels) for name in NAMES]
+
+
+def written_csv(path, documents):
+    rows = [[one["id"], one["text"], "|".join(one["labels"])] for one in documents]
+    path.write_bytes(csv_of([["id", "text", "labels"], *rows]))
+    return FileLayout(label_separator="|")
+
+
+def written_columns(path, documents):
+    rows = [[one["id"], one["text"], *truth(one["labels"])] for one in documents]
+    path.write_bytes(b"\xef\xbb\xbf" + csv_of([["id", "note", *NAMES], *rows], ";"))
+    return FileLayout(text_column="note")
+
+
+def written_packed(path, documents):
+    rows = [["x", one["id"], one["text"], *truth(one["labels"])] for one in documents]
+    path.write_bytes(gzip.compress(csv_of([["site", "id", "text", *NAMES], *rows], "\t")))
+    return FileLayout(label_columns=NAMES, format="csv")
+
+
+def written_parquet(path, documents):
+    parquet.write_table(pa.Table.from_pylist(documents), path)
+    return FileLayout()
+
+
+def written_parquet_columns(path, documents):
+    rows = [
+        {"id": one["id"], "text": one["text"]} | {name: name in one["labels"] for name in NAMES}
+        for one in documents
+    ]
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    return FileLayout()
+
+
+def written_names(path, documents):
+    rows = [one | {"label_text": one["labels"], "length": 3} for one in documents]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return FileLayout(labels_column="label_text")
+
+
+def written_0_1(path, documents):
+    rows = [one | {"labels": [float(v) for v in truth(one["labels"])]} for one in documents]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path.with_name("labels.txt").write_text("".join(f"{name}\n" for name in NAMES))
+    return FileLayout(format="huggingface")
+
+
+def written_numbers(path, documents):
+    written_0_1(path, documents)
+    rows = [one | {"labels": [NAMES.index(name) for name in one["labels"]]} for one in documents]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return FileLayout(format="huggingface")
+
+
+def written_tasks(path, documents):
+    tasks = [
+        {
+            "id": number,
+            "data": {"id": one["id"], "text": one["text"]},
+            "annotations": [
+                {
+                    "completed_by": {"id": 3, "email": "kim@example.org"},
+                    "was_cancelled": False,
+                    "result": [
+                        {
+                            "from_name": "labels",
+                            "to_name": "text",
+                            "type": "choices",
+                            "value": {"choices": one["labels"]},
+                        }
+                    ],
+                }
+            ],
+        }
+        for number, one in enumerate(documents)
+    ]
+    path.write_text(json.dumps(tasks))
+    return FileLayout(format="label-studio")
+
+
+TEXT_WRITERS = {
+    "a.csv": written_csv,
+    "b.csv": written_columns,
+    "c.tsv.gz": written_packed,
+    "a.parquet": written_parquet,
+    "b.parquet": written_parquet_columns,
+    "a.jsonl": written_names,
+    "b.jsonl": written_0_1,
+    "c.json": written_numbers,
+    "d.json": written_tasks,
+}
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).map(
+    lambda text: f"word {text}"
+)
+
+
+@pytest.mark.parametrize("name", TEXT_WRITERS)
+@settings(max_examples=15)
+@given(
+    given_texts=st.lists(texts, min_size=1, max_size=4),
+    labels=st.lists(st.sets(st.sampled_from(NAMES)), min_size=4, max_size=4),
+)
+def test_the_same_texts_in_every_format_give_the_same_data_set(
+    tmp_path_factory, name, given_texts, labels
+):
+    folder = tmp_path_factory.mktemp("formats")
+    documents = [
+        {"id": f"d{i}", "text": text, "labels": sorted(labels[i] | ({"x"} if i == 0 else set()))}
+        for i, text in enumerate(given_texts)
+    ]
+    own = folder / "own.jsonl"
+    own.write_text("".join(json.dumps(one) + "\n" for one in documents))
+    wanted = read_dataset(own)
+    layout = TEXT_WRITERS[name](folder / name, documents)
+    with warnings.catch_warnings(action="ignore", category=DataWarning):
+        found = read_dataset(folder / name, layout=layout)
+    assert (found.ids, found.texts, found.label_names) == (
+        wanted.ids,
+        wanted.texts,
+        wanted.label_names,
+    )
+    np.testing.assert_array_equal(found.Y.toarray(), wanted.Y.toarray())
+
+
+@pytest.mark.parametrize("name", TEXT_WRITERS)
+def test_documents_of_every_format_can_be_predicted(tmp_path, name):
+    layout = TEXT_WRITERS[name](tmp_path / name, DOCUMENTS)
+    lines = [json.loads(line) for _, line in document_lines(tmp_path / name, layout)]
+    assert [(line["id"], line["text"]) for line in lines] == [
+        (one["id"], one["text"]) for one in DOCUMENTS
+    ]
+
+
+# --- vectors ------------------------------------------------------------------------------------
+
+matrices = st.integers(1, 4).flatmap(
+    lambda width: st.lists(
+        st.tuples(
+            st.lists(st.sampled_from([0.0, 1.0, -2.5, 1e-3]), min_size=width, max_size=width),
+            st.sets(st.integers(0, 2)),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+
+
+def sparse_line(numbers, values, first):
+    fields = (f"{i + first}:{v!r}" for i, v in enumerate(values) if v)
+    return f"{','.join(map(str, sorted(numbers)))} {' '.join(fields)}\n"
+
+
+def written_svm(path, rows):
+    path.write_text("".join(sparse_line(labels, values, 1) for values, labels in rows))
+
+
+def written_extreme(path, rows):
+    head = f"{len(rows)} {len(rows[0][0])} {len(NAMES)}\n"
+    lines = "".join(sparse_line(labels, values, 0) for values, labels in rows)
+    path.write_bytes(gzip.compress((head + lines).encode()))
+
+
+def written_arff(path, rows, *, sparse=False):
+    columns = [(f"f {i}", "NUMERIC") for i in range(len(rows[0][0]))]
+    held = {
+        "relation": "notes",
+        "attributes": [*columns, *((name, ["0", "1"]) for name in NAMES)],
+        "data": [[*values, *(str(int(i in labels)) for i in range(3))] for values, labels in rows],
+    }
+    if sparse:
+        held["data"] = [
+            {i: value for i, value in enumerate(row) if value not in {0, "0"}}
+            for row in held["data"]
+        ]
+    path.write_text(arff.dumps(held))
+    labels = "".join(f'<label name="{name}"></label>' for name in NAMES)
+    path.with_name("notes.xml").write_text(
+        f'<labels xmlns="http://mulan.sourceforge.net/labels">{labels}</labels>'
+    )
+
+
+def written_sparse_arff(path, rows):
+    written_arff(path, rows, sparse=True)
+
+
+def written_npz(path, rows):
+    Y = [[int(i in labels) for i in range(3)] for _, labels in rows]
+    np.savez(path, X=[values for values, _ in rows], Y=Y, label_names=NAMES)
+
+
+def written_sparse_npz(path, rows):
+    arrays = {}
+    for name, dense in (
+        ("X", [values for values, _ in rows]),
+        ("Y", [[i in labels for i in range(3)] for _, labels in rows]),
+    ):
+        held = csr_array(np.array(dense))
+        arrays |= {f"{name}_{part}": getattr(held, part) for part in ("data", "indices", "indptr")}
+        arrays[f"{name}_shape"] = held.shape
+    np.savez(path, **arrays)
+
+
+VECTOR_WRITERS = {
+    "a.xc.txt.gz": written_extreme,
+    "notes-train.arff": written_arff,
+    "notes.arff": written_sparse_arff,
+    "a.npz": written_npz,
+    "b.npz": written_sparse_npz,
+}
+
+
+@pytest.mark.parametrize("name", VECTOR_WRITERS)
+@settings(max_examples=15)
+@given(rows=matrices)
+def test_the_same_vectors_in_every_format_give_the_same_data_set(tmp_path_factory, name, rows):
+    folder = tmp_path_factory.mktemp("formats")
+    width = len(rows[0][0])
+    (folder / "labels.txt").write_text("".join(f"{each}\n" for each in NAMES))
+    (folder / "features.txt").write_text("".join(f"f {i}\n" for i in range(width)))
+    written_svm(folder / "a.svm", rows)
+    VECTOR_WRITERS[name](folder / name, rows)
+    with warnings.catch_warnings(action="ignore", category=DataWarning):
+        wanted, found = read_dataset(folder / "a.svm"), read_dataset(folder / name)
+    assert (found.ids, found.label_names) == (wanted.ids, wanted.label_names)
+    assert found.feature_names == wanted.feature_names
+    np.testing.assert_array_equal(found.X.toarray(), wanted.X.toarray())
+    np.testing.assert_array_equal(found.Y.toarray(), wanted.Y.toarray())
+    assert (found.X.dtype, found.X.indices.dtype) == (wanted.X.dtype, wanted.X.indices.dtype)
+    read = [json.loads(line) for _, line in document_lines(folder / name)]
+    assert [sum(one["features"].values()) for one in read] == [sum(values) for values, _ in rows]
+
+
+# --- what is refused ----------------------------------------------------------------------------
+
+
+def refusal(path, content, **layout):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError) as error:
+        read_dataset(path, layout=FileLayout(**layout))
+    assert str(error.value).startswith(str(path))
+    assert "; " in str(error.value)
+    return str(error.value).removeprefix(str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("", ": the file is empty"),
+        ("text,labels\n", ": the file holds no documents"),
+        ("text,labels\na,x\nb,y,z\n", ", line 3: 3 cells, but 2 columns"),
+        ('text,labels\n"a\nb",x\nc\n', ", line 4: 1 cells, but 2 columns"),
+        ('text,labels\na,x\n"b,y\n', ", line 3: a quoted cell that never ends"),
+        ('text,labels\n"a"b,x\n', ", line 2: ',' expected after '\"'"),
+        ("text,labels,text\na,x,b\n", ", line 1: there are two columns 'text'"),
+        ("text,,labels\na,x,b\n", ", line 1: column 2 has no name"),
+        ("body,labels\na,x\n", ", line 2: there is no column 'text'; name it (--text-column)"),
+        ("id,text\n1,a\n", ": there is no column 'labels'; name it (--labels-column)"),
+        ("text,x,y\na,1,\n", ", line 2: the column 'y' is empty; write 0 or 1"),
+        ("text,x,y\na,1,0\nb,0,2024\n", ", line 3: the column 'y' holds '2024'; write 0 or 1"),
+        ("text,labels\na,x;;y\n", ", line 2: an empty label in 'x;;y'; separate labels by one ';'"),
+        ("id,text,labels\n1,a,x\n1,b,y\n", ", line 3: id '1' is on line 2 already"),
+        ("id,text,labels\n,a,x\n", ", line 2: 'id' is empty"),
+        (b"text,labels\na\xe9,x\n", ", line 2: byte 2 (0xe9) is not UTF-8; save the file as UTF-8"),
+        ("text,labels\na,x\n".encode("utf-16"), ", line 1: byte 1 (0xff) is not UTF-8"),
+    ],
+)
+def test_a_bad_row_of_csv_is_named_with_its_fault_and_a_cure(tmp_path, content, fault):
+    assert refusal(tmp_path / "a.csv", content).startswith(fault)
+
+
+def test_rows_without_ids_are_numbered_and_empty_cells_are_no_labels(tmp_path):
+    (tmp_path / "a.csv").write_text("text,labels\r\n\r\na,\r\nb,x; y\r\n")
+    dataset = read_dataset(tmp_path / "a.csv")
+    assert (dataset.ids, dataset.label_names) == (("1", "2"), ("x", "y"))
+    assert dataset.Y.toarray().tolist() == [[0, 0], [1, 1]]
+
+
+def test_an_unused_separator_is_doubted(tmp_path):
+    (tmp_path / "a.csv").write_text("text,labels\na,x|y\nb,y\n")
+    with pytest.warns(DataWarning, match="no cell of 'labels' holds ';'.*--label-separator"):
+        read_dataset(tmp_path / "a.csv")
+
+
+def test_a_cell_may_be_longer_than_csv_allows_by_default(tmp_path):
+    (tmp_path / "a.csv").write_bytes(csv_of([["text", "x"], ["word " * 50_000, 1]]))
+    assert len(read_dataset(tmp_path / "a.csv").texts[0]) == 250_000
+
+
+@pytest.mark.parametrize(
+    ("labels", "fault"),
+    [
+        ([[0, 1, 1], [0, 1]], ", line 2: 'labels' is no list of 3 times 0 or 1"),
+        ([[0, 2], [3]], ", line 2: label 3, but labels.txt ends at label 2"),
+        ([[0], [-1]], ", line 2: label -1, but"),
+        ([[0], [0.5]], ", line 2: 'labels' mixes kinds"),
+        ([["x"], [0, "x"]], ", line 2: 'labels' mixes kinds"),
+        ([["x"], 3], ", line 2: 'labels' is 3; give a list"),
+    ],
+)
+def test_bad_numbers_of_labels_are_named(tmp_path, labels, fault):
+    (tmp_path / "labels.txt").write_text("x\ny\nz\n")
+    content = "".join(json.dumps({"text": "a", "labels": each}) + "\n" for each in labels)
+    assert refusal(tmp_path / "a.jsonl", content, format="huggingface").startswith(fault)
+
+
+def test_numbers_of_labels_need_their_names(tmp_path):
+    message = refusal(tmp_path / "a.jsonl", '{"text": "a", "labels": [1]}', format="huggingface")
+    assert message.startswith(", line 1: 'labels' holds numbers, and there is no labels.txt")
+
+
+def test_parquet_names_the_row(tmp_path):
+    parquet.write_table(
+        pa.table({"text": ["a", None], "labels": [["x"], []]}), tmp_path / "a.parquet"
+    )
+    with pytest.raises(DataError, match=r"a\.parquet, row 2: 'text' is null; give a string"):
+        read_dataset(tmp_path / "a.parquet")
+    assert refusal(tmp_path / "b.parquet", b"PAR1").startswith(": not a Parquet file")
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("1 2\n", ", line 1: the header is not three numbers"),
+        ("2 2 2\n0 0:1\n", ", line 1: the header says 2 documents, but there are 1"),
+        ("1 2 2\n2 0:1\n", ", line 2: label 2, but the header says 2 labels; count labels from 0"),
+        ("1 2 2\n1 2:1\n", ", line 2: feature 2, but there are 2 features; say in the header"),
+        ("1 2 2\n1 1:1 1:2\n", ", line 2: feature 1 is given twice; number features from 0"),
+    ],
+)
+def test_a_bad_file_of_the_extreme_repository_is_refused(tmp_path, content, fault):
+    assert refusal(tmp_path / "a.xc.txt", content).startswith(fault)
+
+
+def test_the_extreme_repository_numbers_labels_and_features_from_0(tmp_path):
+    (tmp_path / "a.txt").write_text("2 2 3\n0,2 1:0.5\n\t0:1\n")
+    dataset = read_dataset(tmp_path / "a.txt", layout=FileLayout(format="xc"))
+    assert (dataset.label_names, dataset.feature_names) == (("0", "1", "2"), ("0", "1"))
+    assert dataset.Y.toarray().tolist() == [[1, 0, 1], [0, 0, 0]]
+    assert dataset.X.toarray().tolist() == [[0, 0.5], [1, 0]]
+
+
+ARFF = "@relation r\n@attribute f numeric\n@attribute c {red,green}\n@attribute x {0,1}\n@data\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ("1,red,1\n2,red,?\n", ", line 7: the attribute 'x' is missing (?)"),
+        ("1,red,1\nb,red,0\n", ", line 7: Invalid numerical value"),
+        ("1,red\n", ", line 6: Bad @DATA instance format"),
+        ("1,blue,1\n", ", line 6: "),
+        ("1e39,red,1\n", ", line 6: the attribute 'f' is not finite in 32 bits"),
+        ("", ": the file holds no documents"),
+    ],
+)
+def test_a_bad_line_of_arff_is_named(tmp_path, rows, fault):
+    (tmp_path / "a.xml").write_text('<labels><label name="x"/></labels>')
+    assert refusal(tmp_path / "a.arff", ARFF + rows).startswith(fault)
+
+
+def test_arff_turns_nominal_values_into_features_and_needs_the_names_of_labels(tmp_path):
+    assert refusal(tmp_path / "a.arff", ARFF).startswith(": there is no XML file beside it")
+    (tmp_path / "a.arff").write_text(ARFF + "1,green,1\n2,red,0\n")
+    (tmp_path / "a.xml").write_text('<labels><label name="x"/></labels>')
+    dataset = read_dataset(tmp_path / "a.arff")
+    assert (dataset.feature_names, dataset.label_names) == (("f", "c=green"), ("x",))
+    assert dataset.X.toarray().tolist() == [[1, 1], [2, 0]]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "fault"),
+    [
+        ({"Y": [[1]]}, ": there is no array X"),
+        ({"X": [1], "Y": [[1]]}, r": X has the shape \(1,\)"),
+        ({"X": [[1]], "Y": [[1], [0]]}, ": 1 rows of X, 2 of Y"),
+        ({"X": [[1], [2]], "Y": [[1], [2]]}, ", row 2: a label is neither 0 nor 1"),
+        ({"X": [[1], [np.nan]], "Y": [[1], [1]]}, ", row 2: a feature is not finite in 32 bits"),
+        ({"X": [["a"]], "Y": [[1]]}, ": X holds <U1"),
+        ({"X": [[1]], "Y": [[1]]}, ": the labels have no names"),
+        ({"X": [[1]], "Y": [[1]], "label_names": ["a", "b"]}, ": 2 label names for 1 columns"),
+        ({"X": np.array([[{}]], object), "Y": [[1]]}, ": not an archive of arrays"),
+    ],
+)
+def test_bad_arrays_are_refused(tmp_path, arrays, fault):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(DataError, match=rf"a\.npz{fault}"):
+        read_dataset(tmp_path / "a.npz")
+
+
+# --- Label Studio -------------------------------------------------------------------------------
+
+
+def task(*annotations, **data):
+    return {"id": 7, "data": {"text": "a", **data}, "annotations": list(annotations)}
+
+
+def annotation(*choices, control="labels", **more):
+    return {"result": [{"from_name": control, "value": {"choices": list(choices)}}], **more}
+
+
+def labels_of(folder, *tasks, **layout):
+    (folder / "a.json").write_text(json.dumps(tasks))
+    dataset = read_dataset(folder / "a.json", layout=FileLayout(format="label-studio", **layout))
+    found = [
+        np.array(dataset.label_names)[row.astype(bool)].tolist() for row in dataset.Y.toarray()
+    ]
+    return dataset, found
+
+
+def test_what_most_people_chose_counts_unless_a_truth_is_marked(tmp_path):
+    two = [annotation("x", updated_at="1", completed_by=1), annotation("y", updated_at="2")]
+    truth_ = annotation("z", ground_truth=True, completed_by={"email": "ann@example.org"})
+    dataset, found = labels_of(
+        tmp_path,
+        task(*two, id="latest"),
+        task(*two, annotation("x"), id="most"),
+        task(*two, annotation("x"), truth_, id="truth"),
+        task(annotation("x", was_cancelled=True), id="skipped"),
+        task(annotation(completed_by=3), id="none"),
+    )
+    assert dataset.ids == ("latest", "most", "truth", "none")
+    assert found == [["y"], ["x"], ["z"], []]
+    assert dataset.annotators == (None, None, "ann@example.org", "3")
+
+
+def test_a_task_that_holds_no_document_is_named(tmp_path):
+    for tasks, fault in (
+        ([task(), {"id": 1}], "entry 2: the task has no data"),
+        ([{"data": {"body": "a"}}], r"entry 1: the data holds no text 'text'; .* body"),
+    ):
+        with pytest.raises(DataError, match=rf"a\.json, {fault}"):
+            labels_of(tmp_path, *tasks)
+    both = annotation("x")
+    both["result"] += annotation("u", control="urgency")["result"]
+    with pytest.raises(DataError, match="choices of several controls: labels, urgency"):
+        labels_of(tmp_path, task(both))
+    assert labels_of(tmp_path, task(both), labels_column="urgency")[1] == [["u"]]
