@@ -189,8 +189,8 @@ def accuracy_bounds(
     high = np.asarray(1.0 - lower_bound(wrong, trials, risk))
     for i in np.flatnonzero((rate > 0) & (rate < 1) & (trials > 0)):
         sample = Sample(int(trials[i]), int(found[i]), int(misses[i]), float(rate[i]))
-        low[i] = 1.0 - _highest_wrong(sample, risk)
-        high[i] = 1.0 - _lowest_wrong(sample, risk)
+        least, most = _wrong_bounds(sample, risk)
+        low[i], high[i] = 1.0 - most, 1.0 - least
     return low, high
 
 
@@ -255,28 +255,22 @@ def fewest_further(
     return fewest(lambda sizes: planned_power(sizes, wrong[:, None], rows, most_wrong, risk), power)
 
 
-def _highest_wrong(sample: Sample, risk: float) -> float:
-    """Return a share of wrong sets that is rejected, as are all higher ones."""
-    low, high = 0.0, 1.0
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if p_value(sample, middle, risk) <= risk:
-            high = middle
-        else:
-            low = middle
-    return high
+def _wrong_bounds(sample: Sample, risk: float) -> tuple[float, float]:
+    """Return shares of wrong sets that are rejected, as are all lower and all higher ones."""
+    return (
+        _rejected(lambda wrong: _p_value_at_most(sample, wrong, risk) <= risk, 1.0, 0.0),
+        _rejected(lambda wrong: p_value(sample, wrong, risk) <= risk, 0.0, 1.0),
+    )
 
 
-def _lowest_wrong(sample: Sample, risk: float) -> float:
-    """Return a share of wrong sets that is rejected, as are all lower ones."""
-    low, high = 0.0, 1.0
+def _rejected(rejects: Callable[[float], bool], kept: float, rejected: float) -> float:
     for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if _p_value_at_most(sample, middle, risk) <= risk:
-            low = middle
+        middle = (kept + rejected) / 2
+        if rejects(middle):
+            rejected = middle
         else:
-            high = middle
-    return low
+            kept = middle
+    return rejected
 
 
 def _supremum(
