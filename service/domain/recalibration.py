@@ -222,6 +222,7 @@ class Answer(NamedTuple):
 
 WAITS_FOR_A_LEAD = "an audit contradicts the model, and no lead has decided yet"
 TO_CERTIFY = "drawn to certify: what proves the threshold teaches nothing"
+BEFORE_THE_ALARM = "predicted before the last drift alarm"
 SAME_DOCUMENT = "same document again"
 UNKNOWN_TO_THE_MODEL = "nothing in the document was known to the model"
 NO_RATES = "no error rates are known for its annotator's group"
@@ -233,6 +234,7 @@ LAPSED = "its annotator had stopped contradicting the model"
 NOT_ANSWERED = "not yet answered"
 EXCLUSIONS = (
     TO_CERTIFY,
+    BEFORE_THE_ALARM,
     WAITS_FOR_A_LEAD,
     SAME_DOCUMENT,
     UNKNOWN_TO_THE_MODEL,
@@ -303,6 +305,7 @@ def gather(
     *,
     noise: Noise,
     learnt_until: datetime | None,
+    alarm_id: str | None = None,
 ) -> Lessons:
     """Choose the rows to learn from.
 
@@ -310,6 +313,7 @@ def gather(
     ``policies``: Those of each version that decided on a prediction.
     ``rates``: Error rates of each answer; not called if ``noise`` is ``none``.
     ``learnt_until``: Newest answer that the calibrator that serves was learnt from.
+    ``alarm_id``: Of the last drift alarm; only later predictions describe what comes now.
     """
     excluded = Counter(dict.fromkeys(EXCLUSIONS, 0))
     proving = {
@@ -326,6 +330,8 @@ def gather(
         answer = answer_of(one, noise)
         if document & proving:
             excluded[TO_CERTIFY] += 1
+        elif alarm_id is not None and made.id < alarm_id:
+            excluded[BEFORE_THE_ALARM] += 1
         elif made.scored.out_of_domain:
             excluded[UNKNOWN_TO_THE_MODEL] += 1
         elif document & seen:

@@ -218,6 +218,7 @@ class Recalibration(Recorded):
         reviewed = transaction.calibrations.reviewed(model.version, limit=MOST_REVIEWED)
         versions = {one.prediction.policy_version for one in reviewed}
         policies = {version: transaction.policies.get(version) for version in sorted(versions)}
+        alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
         rates: RatesOf = partial(_same_rates, options.rates or EXACT)
         if options.noise is not Noise.NONE and options.rates is None:
             rates = self.group_rates.rates(transaction, options.noise)
@@ -226,7 +227,12 @@ class Recalibration(Recorded):
             active=active,
             policy=transaction.policies.current(),
             lessons=gather(
-                reviewed, policies, rates, noise=options.noise, learnt_until=learnt_until(active)
+                reviewed,
+                policies,
+                rates,
+                noise=options.noise,
+                learnt_until=learnt_until(active),
+                alarm_id=None if alarm is None else alarm.id,
             ),
             recent=transaction.calibrations.recent(model.version, limit=MOST_ROUTED),
             options=options,

@@ -29,6 +29,7 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.domain.recalibration import (
+    BEFORE_THE_ALARM,
     EXACT,
     LEAST_ROWS,
     NO_RATES,
@@ -57,7 +58,7 @@ from tests.fakes import (
     FakePredictors,
     scored_set,
 )
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, annotation, change, model
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, annotation, change, model, trip
 from tests.sqlite import Database
 
 RIGHT, WRONG = ["a", "b"], ["c"]
@@ -439,6 +440,17 @@ def test_too_few_reviews_are_counted(loop: Loop) -> None:
     loop.review(loop.predict(40), ANN)
     with pytest.raises(NotEnoughReviews, match=r"^40 .* it takes 200\. Complete 160 more"):
         loop.run()
+
+
+def test_after_a_drift_alarm_only_later_documents_teach(loop: Loop) -> None:
+    loop.review(loop.predict(LEAST_ROWS), ANN)
+    with loop.begin() as transaction:
+        transaction.breakers.add(replace(trip(), id=loop.new_id()))
+    with pytest.raises(NotEnoughReviews, match=f"{LEAST_ROWS} left out: {BEFORE_THE_ALARM}"):
+        loop.run()
+    loop.review(loop.predict(LEAST_ROWS), ANN)
+    made, _ = loop.run()
+    assert loop.rows(made)["used"] == LEAST_ROWS
 
 
 def test_reviewers_who_agree_with_everything_teach_nothing(loop: Loop) -> None:
