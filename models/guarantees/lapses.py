@@ -5,8 +5,10 @@ fraction :math:`f` as often as is usual": with the usual rate :math:`e` for the 
 confidence, the capital's factor is :math:`1 + \lambda (f e - X)`, where :math:`X` is 1 for a
 contradiction. Its expectation is at most 1 under the hypothesis. Bets begin anew at each answer, as
 in `setwise.models.guarantees.drift`, so a good past does not hide a lapse, and with an alarm at
-:math:`A` a false one comes after at least :math:`A` answers on average. The usual rate is
-estimated; a fraction of one half leaves room for its error and for honest differences.
+:math:`A` a false one comes after at least :math:`A` answers on average. The usual rate is that
+of others' contradictions without those that a lead refused: whoever often contradicts right
+predictions does not make a careful auditor look careless. It is estimated; a fraction of one half
+leaves room for its error and for honest differences.
 """
 
 from dataclasses import dataclass
@@ -58,6 +60,7 @@ def find_lapses(
     name: ArrayLike,
     confidence: ArrayLike,
     contradicted: ArrayLike,
+    upheld: ArrayLike | None = None,
     *,
     run_length: float = RUN_LENGTH,
 ) -> tuple[Lapse, ...]:
@@ -71,6 +74,9 @@ def find_lapses(
         Of the predictions, in [0, 1].
     contradicted : array-like of shape (n,)
         1 where the answer differs from the prediction, else 0.
+    upheld : array-like of shape (n,), optional
+        1 where the answer contradicts and no lead has refused it, else 0; by default, no
+        contradiction was refused.
     run_length : float
         The evidence that counts as an alarm, above 1.
 
@@ -97,25 +103,31 @@ def find_lapses(
     """
     who, c = np.asarray(name, dtype=np.str_), np.asarray(confidence, dtype=np.float64)
     x = np.asarray(contradicted)
-    if who.ndim != 1 or not who.shape == c.shape == x.shape:
+    right = np.asarray(x if upheld is None else upheld, dtype=bool)
+    if who.ndim != 1 or not who.shape == c.shape == x.shape == right.shape:
         raise ValueError("names, confidences and answers must have one length")
     if not np.all((x == 0) | (x == 1)) or not np.all((c >= 0) & (c <= 1)):
         raise ValueError("an answer is 0 or 1, and a confidence lies in [0, 1]")
     if not run_length > 1.0:
         raise ValueError(f"run_length is {run_length}; it must be above 1")
     found = [
-        _first_lapse(one, np.flatnonzero(who == one), c, x.astype(bool), run_length)
+        _first_lapse(one, np.flatnonzero(who == one), c, x.astype(bool), right, run_length)
         for one in np.unique(who).tolist()
     ]
     return tuple(lapse for lapse in found if lapse is not None)
 
 
-def _first_lapse(
-    name: str, rows: NDArray[np.int64], confidence: Floats, contradicted: Bools, run_length: float
+def _first_lapse(  # noqa: PLR0917 -- columns
+    name: str,
+    rows: NDArray[np.int64],
+    confidence: Floats,
+    contradicted: Bools,
+    upheld: Bools,
+    run_length: float,
 ) -> Lapse | None:
     others = np.ones(len(confidence), dtype=bool)
     others[rows] = False
-    usual = usual_contradictions(confidence[rows], confidence[others], contradicted[others])
+    usual = usual_contradictions(confidence[rows], confidence[others], upheld[others])
     least, own = FRACTION * usual, contradicted[rows]
     capital = np.zeros(len(_STAKES))
     for i, (rate, against) in enumerate(zip(least.tolist(), own.tolist(), strict=True)):
@@ -137,15 +149,16 @@ def _first_lapse(
     return None
 
 
-def usual_contradictions(confidence: Floats, others: Floats, contradicted: Bools) -> Floats:
-    """Return how often others contradict predictions of these confidences.
+def usual_contradictions(confidence: Floats, others: Floats, upheld: Bools) -> Floats:
+    """Return how often others find errors in predictions of these confidences.
 
     Parameters
     ----------
     confidence : float64 ndarray of shape (n,)
     others : float64 ndarray of shape (m,)
         Confidences of the predictions that others answered.
-    contradicted : bool ndarray of shape (m,)
+    upheld : bool ndarray of shape (m,)
+        Where they found an error.
 
     Returns
     -------
@@ -159,6 +172,6 @@ def usual_contradictions(confidence: Floats, others: Floats, contradicted: Bools
     edges = np.unique(np.quantile(others, np.linspace(0, 1, n_strata + 1)[1:-1]))
     strata = np.searchsorted(edges, others, side="right")
     n = np.bincount(strata, minlength=len(edges) + 1)
-    against = np.bincount(strata, weights=contradicted, minlength=len(edges) + 1)
+    against = np.bincount(strata, weights=upheld, minlength=len(edges) + 1)
     rate = (against + 0.5) / (n + 1.0)
     return np.asarray(rate[np.searchsorted(edges, confidence, side="right")])

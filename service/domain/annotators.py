@@ -138,6 +138,13 @@ class BlindAnswer(NamedTuple):
     group: str
     agreed: bool
     confidence: float
+    decided: bool | None = None
+    """Whether a lead agreed with the prediction; None without a decision."""
+
+    @property
+    def upheld(self) -> bool:
+        """Whether it contradicts the prediction, and no lead has refused that."""
+        return not self.agreed and self.decided is not True
 
 
 class AnswerPair(NamedTuple):

@@ -203,7 +203,7 @@ class AnnotatorStore(Store):
 
     def blind(self, limit: int) -> list[BlindAnswer]:
         """Return the newest blind answers, oldest first."""
-        column = annotations.c
+        column, decided = annotations.c, annotations.alias("decided")
         query = (
             select(
                 column.id,
@@ -212,9 +212,18 @@ class AnnotatorStore(Store):
                 column.group,
                 column.agreed,
                 predictions.c.confidence,
+                decided.c.agreed.label("decided"),
             )
             .join(predictions, predictions.c.id == column.prediction_id)
-            .where(UNUSUAL, _BLIND)
+            .outerjoin(
+                decided,
+                and_(
+                    decided.c.prediction_id == column.prediction_id,
+                    _unusual("decided"),
+                    decided.c.kind == ReviewKind.ADJUDICATION.value,
+                ),
+            )
+            .where(_unusual("annotations"), _BLIND)
         )
         return [BlindAnswer(*row) for row in self._oldest_first(query)][-limit:]
 

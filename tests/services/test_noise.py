@@ -320,6 +320,13 @@ def test_whoever_stops_contradicting_is_named_and_left_out_from_then_on(readers:
     assert of(replace(said, id=FIRST_POLICY_VERSION), 0.5) != LAPSED
 
 
+def test_careful_auditors_are_not_found_careless_beside_hasty_ones(readers: Readers) -> None:
+    for _ in range(3):
+        readers.audit(ANN, 60, alpha=0.0, beta=0.02, accuracy=0.9)
+        readers.audit(CAT, 60, alpha=0.5, beta=0.02, accuracy=0.9)
+    assert readers.report.lapsed == {}
+
+
 def test_somebody_who_answers_alone_is_held_against_the_confidence(readers: Readers) -> None:
     readers.audit(CAT, 120, alpha=0.0, beta=1.0)
     assert set(readers.report.lapsed) == {CAT.id}

@@ -53,7 +53,10 @@ def lapsed_groups(answers: Sequence[BlindAnswer]) -> Mapping[str, Lapsed]:
 
 def _found(answers: Sequence[BlindAnswer], names: Sequence[str]) -> Mapping[str, Lapsed]:
     found = find_lapses(
-        names, [one.confidence for one in answers], [not one.agreed for one in answers]
+        names,
+        [one.confidence for one in answers],
+        [not one.agreed for one in answers],
+        [one.upheld for one in answers],
     )
     return {one.name: _lapsed(one, answers[one.since]) for one in found}
 

@@ -54,6 +54,16 @@ def test_the_easy_documents_of_an_auditor_explain_few_contradictions():
     assert find_lapses(who[order], confidence[order], contradicted[order]) == ()
 
 
+def test_a_careful_auditor_is_not_accused_because_others_contradict_too_much():
+    rng = np.random.default_rng(2)
+    who, confidence = np.tile(["careful", "hasty", "hastier"], 400), rng.uniform(0.8, 1, 1200)
+    wrong = rng.random(1200) > confidence
+    alarms = np.array([0.05, 0.4, 0.6])[np.arange(1200) % 3]
+    contradicted = rng.random(1200) < np.where(wrong, 0.95, alarms)
+    assert find_lapses(who, confidence, contradicted, contradicted & wrong) == ()
+    assert [one.name for one in find_lapses(who, confidence, contradicted)] == ["careful"]
+
+
 def test_an_auditor_alone_is_compared_with_the_confidences():
     confidence = np.full(200, 0.8)
     (found,) = find_lapses(["ann"] * 200, confidence, np.zeros(200))
