@@ -371,7 +371,7 @@ class SetPredictor:
 
     def feature_rows(self, documents: Sequence[Mapping[str, float]]) -> SparseRows:
         """Return documents given as named numbers as rows for `predict`."""
-        if self.kind != "vectors":
+        if self.vectorizer is not None or not self.feature_names:
             raise ValueError(f"this model was trained on {_READS[self.kind]}, not features")
         names = list(chain.from_iterable(documents))
         numbers = list(chain.from_iterable(document.values() for document in documents))

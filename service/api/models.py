@@ -63,7 +63,7 @@ class ModelVersion(Mirror):
             "id": _ID,
             "version": "3f9c0b7a1d2e",
             "active": True,
-            "summary": {"method": "br-rerank", "n_labels": 64},
+            "summary": {"kind": "text", "method": "br-rerank", "n_labels": 64},
             "created_at": "2026-11-21T09:00:00Z",
         },
     )
@@ -72,7 +72,8 @@ class ModelVersion(Mirror):
     version: str = Field(description="Digest of its content; predictions carry it.")
     active: bool = Field(description="This model serves.")
     summary: dict[str, JsonValue] = Field(
-        description="When it was made, method, size and validation metrics."
+        description="When it was made, its kind, method, size and validation metrics. A model of "
+        "kind `external` reads another model's answers; others read `text` or `vectors`."
     )
     created_at: datetime
 

@@ -2,8 +2,10 @@
 
 # ruff: noqa: PLC0415 - numpy and xgboost import slowly: only where needed
 
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import Annotated, cast
 
 import typer
 
@@ -22,12 +24,32 @@ Artifact = Annotated[Path, typer.Argument(help="Folder that `setwise train` wrot
 
 @commands.command()
 def add(
-    artifact: Artifact,
+    artifact: Annotated[
+        Path | None, typer.Argument(help="Folder that `setwise train` wrote.")
+    ] = None,
+    external: Annotated[
+        bool,
+        typer.Option(
+            "--external",
+            help="Start a model that reads another model's answers, without any history. It sends "
+            "nothing until reviews have taught it.",
+        ),
+    ] = False,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="With --external: file with every label of the other model, one a line."),
+    ] = None,
     activate: Annotated[bool, typer.Option("--activate", help="Activate it at once.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a model and register a copy of it."""
-    with application() as built:
+    """Verify a model and register a copy of it, or start one for another model's answers."""
+    if (artifact is None) is not external or (labels is not None) is not external:
+        raise typer.BadParameter("name an artifact, or give --external --labels FILE, not both")
+    with application() as built, ExitStack() as stack:
+        if external:
+            artifact = _started(
+                cast("Path", labels), Path(stack.enter_context(TemporaryDirectory()))
+            )
         model = built.services.models.add(SYSTEM, str(artifact))
         if activate:
             model = built.services.models.activate(SYSTEM, model.id)
@@ -35,6 +57,19 @@ def add(
         print_json(described(model, _MEMBERS))
     else:
         say(f"{model.id}  version {model.version}" + (", active" if model.active else ""))
+
+
+def _started(labels: Path, folder: Path) -> Path:
+    """Write an external model of these labels; return its folder."""
+    from setwise.models.storage.artifacts import save
+    from setwise.models.training_external import start_external
+
+    names = [line.strip() for line in labels.read_text("utf-8").splitlines() if line.strip()]
+    try:
+        save(start_external(names), folder / "model")
+    except ValueError as error:
+        raise ValueError(f"{labels}: {error}") from error
+    return folder / "model"
 
 
 @commands.command(name="list")
@@ -46,6 +81,7 @@ def list_models(as_json: AsJson = False) -> None:
         "id": "id",
         "version": "version",
         "active": lambda model: "yes" if model.active else "",
+        "kind": lambda model: str(model.summary.get("kind", "")),
         "labels": lambda model: str(model.summary.get("n_labels", "")),
         "registered": "created_at",
     }

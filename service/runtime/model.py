@@ -12,12 +12,12 @@ from setwise.service.domain import errors
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Document, ScoredSet, TermWeight
 from setwise.service.domain.recalibration import Calibration
-from setwise.service.domain.text import escaped
+from setwise.service.runtime.inputs import predict, read_answered
 from setwise.service.services.ports import Predictor
 from setwise.service.stores.transaction import Transaction, Transactions
 
 if TYPE_CHECKING:
-    from setwise.models.predictor import SetPredictions, SetPredictor
+    from setwise.models.predictor import SetPredictor
     from setwise.models.storage.recalibrations import KeptRecalibration
 
 _REHEARSED = 20  # features of the document that a model predicts before it serves
@@ -82,7 +82,7 @@ class LoadedPredictor:
     @property
     def external(self) -> bool:
         """Whether the model reads another model's answers."""
-        return self._predictor.kind not in {"text", "vectors"}
+        return self._predictor.kind == "external"
 
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
         """Score documents together.
@@ -90,13 +90,10 @@ class LoadedPredictor:
         Raises `InvalidRequest` if the document and the model differ in kind (text, vectors or
         answers), or the document has features or labels that the model does not know.
         """
-        from setwise.service.runtime.answers import scored_sets  # noqa: PLC0415 -- see `FolderOrObjectStore`
+        from setwise.models.calibration.calibrators import AgreementSets  # noqa: PLC0415 -- see `FolderOrObjectStore`
+        from setwise.service.runtime.answers import scored_sets  # noqa: PLC0415 -- as above
 
-        predictions = (
-            self._score_texts(documents)
-            if self._predictor.kind == "text"
-            else self._score_features(documents)
-        )
+        predictions = predict(self._predictor, documents)
         shown, own = predictions, None
         if self._calibrator is not None:
             own = predictions.confidence
@@ -108,6 +105,7 @@ class LoadedPredictor:
             own,
             model_version=self.version,
             calibrator_version=self.calibrator_version,
+            uncalibrated=own is None and isinstance(self._predictor.calibrator, AgreementSets),
         )
 
     def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
@@ -118,6 +116,8 @@ class LoadedPredictor:
 
     def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
         """Return the weights of the document's terms for each label, largest first.
+
+        An external model weighs what the other model answered instead.
 
         Raises `InvalidRequest` if the document cannot be scored or the model does not know a label.
         """
@@ -131,6 +131,8 @@ class LoadedPredictor:
         ]
         if faults:
             raise errors.InvalidRequest("Nothing can be said of these labels.", faults)
+        if self.external:
+            return self._explain_answer(document, labels)
         content = document.text if document.text is not None else document.features
         try:
             row = document_row(self._predictor, content or {})
@@ -139,6 +141,17 @@ class LoadedPredictor:
         return [
             tuple(TermWeight(term.name, term.weight) for term in terms)
             for terms in weigh_terms(self._predictor, row, labels)
+        ]
+
+    def _explain_answer(
+        self, document: Document, labels: Sequence[str]
+    ) -> list[tuple[TermWeight, ...]]:
+        from setwise.models.evaluation.answer_explanation import weigh_answer  # noqa: PLC0415 -- as above
+
+        answers, row = read_answered(self._predictor, document)
+        return [
+            tuple(TermWeight(term.name, term.weight) for term in terms)
+            for terms in weigh_answer(self._predictor, answers, row, labels)
         ]
 
     def warm_up(self) -> None:
@@ -151,38 +164,12 @@ class LoadedPredictor:
         document = (
             # Not ASCII, because such texts take an extra step.
             Document(text=f"{' '.join(known)} \u00b7")
-            if self._predictor.kind == "text"
+            if self._predictor.vectorizer is not None
             else Document(features=dict.fromkeys(known, 1.0))
         )
+        if self.external:
+            document = document._replace(answer={"labels": self.labels[:1]})
         self.score([document])
-
-    def _score_texts(self, documents: Sequence[Document]) -> "SetPredictions":
-        texts = [document.text for document in documents if document.text is not None]
-        if len(texts) < len(documents):
-            detail = "The active model reads text: send text, not features."
-            raise errors.InvalidRequest(detail, [errors.FieldFault("/document/features", detail)])
-        return self._predictor.predict_texts(texts)
-
-    def _score_features(self, documents: Sequence[Document]) -> "SetPredictions":
-        from setwise.models.predictor import UnknownFeatures  # noqa: PLC0415 -- see `FolderOrObjectStore`
-
-        rows = []
-        for document in documents:
-            if document.features is None:
-                detail = "The active model reads vectors: send features, not text."
-                raise errors.InvalidRequest(detail, [errors.FieldFault("/document/text", detail)])
-            rows.append(document.features)
-        try:
-            return self._predictor.predict_features(rows)
-        except UnknownFeatures as error:
-            detail = "is not a feature of the active model"
-            raise errors.InvalidRequest(
-                f"The document has {error}.",
-                [
-                    errors.FieldFault(f"/document/features/{escaped(name)}", detail)
-                    for name in error.names
-                ],
-            ) from error
 
 
 _Id = tuple[str, str | None]

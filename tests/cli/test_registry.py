@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.running import status
+from tests.cli.running import refusal, status
 from tests.trained import Artifacts
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -37,6 +37,44 @@ def test_models_are_added_and_one_is_active(
     assert [item["active"] for item in listed(capsys)] == [True, False]
     kept = sorted(path.name[:12] for path in (folder / "artifacts").iterdir())
     assert kept == sorted([first["version"], second["version"]])
+
+
+def test_a_model_of_another_models_answers_starts_from_its_labels(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("grain\n\ntrade\n")
+    assert run("add", "--external", "--labels", str(labels), "--activate") == 0
+    (made,) = listed(capsys)
+    assert (made["active"], made["summary"]["kind"], made["summary"]["n_labels"]) == (
+        True,
+        "external",
+        2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name an artifact"),
+        (["--external"], "--labels FILE"),
+        (["--external", "--labels", "twice.txt"], "twice.txt"),
+        (["--external", "--labels", "missing.txt"], "missing.txt"),
+        (["artifact", "--external", "--labels", "twice.txt"], "not both"),
+        (["artifact", "--labels", "twice.txt"], "--external"),
+    ],
+)
+def test_what_cannot_start_a_model_is_refused(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("twice.txt").write_text("grain\ngrain\n")
+    assert message in refusal(capsys, "model", "add", *arguments)
+    assert listed(capsys) == []
 
 
 def test_a_sound_artifact_is_verified_without_a_database(

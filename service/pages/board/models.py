@@ -180,6 +180,8 @@ def summary(model: ModelVersion) -> str:
     """Return in a few words what a model is."""
     method, labels = model.summary.get("method"), model.summary.get("n_labels")
     words = [str(method)] if method else []
+    if model.summary.get("kind") == "external":
+        words = ["external: reads another model's answers"]
     return ", ".join([*words, *([f"{labels:,} labels"] if isinstance(labels, int) else [])])
 
 

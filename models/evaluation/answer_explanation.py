@@ -1,0 +1,87 @@
+"""Explains the label probabilities of an external predictor."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from scipy.sparse import csr_array
+from scipy.special import logit
+
+from setwise.models.data.answers import Answers
+from setwise.models.evaluation.explanation import Term
+from setwise.models.labels.scaling import no_features
+from setwise.models.predictor import SetPredictor
+
+# A smaller change of log-odds explains nothing.
+_LEAST_WEIGHT = 0.05
+
+
+def weigh_answer(
+    predictor: SetPredictor, answers: Answers, X: csr_array | None, labels: Sequence[str]
+) -> list[tuple[Term, ...]]:
+    """Return the evidence for and against labels of one document.
+
+    Parameters
+    ----------
+    predictor : SetPredictor
+        External.
+    answers : Answers
+        Of the document alone.
+    X : csr_array of shape (1, n_features), or None
+        The document itself; None if the model reads answers only.
+    labels : sequence of str
+
+    Returns
+    -------
+    list of tuple of Term
+        For each label what the other model answered, what its answers were worth in training and
+        what similar documents say, in log-odds that add up to those of the label's probability.
+
+    Raises
+    ------
+    ValueError
+        If a label is unknown, or the predictor is not external.
+    """
+    column = {name: place for place, name in enumerate(predictor.label_names)}
+    unknown = [label for label in labels if label not in column]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is not a label of the model")
+    if predictor.kind != "external":
+        raise ValueError("this model reads documents, not another model's answers")
+    evidence = predictor.evidence(no_features(1) if X is None else X, answers)
+    given, final = evidence.logits[0], logit(evidence.marginals[0])
+    calibrated = logit(predictor.label_calibrator.transform(evidence.logits))[0]
+    weighed = []
+    for label in labels:
+        j = column[label]
+        terms = (
+            Term(_answered(answers, j), float(given[j])),
+            Term("such answers in training", float(calibrated[j] - given[j])),
+            Term("similar documents", float(final[j] - calibrated[j])),
+        )
+        told = [term for term in terms if abs(term.weight) >= _LEAST_WEIGHT]
+        weighed.append(tuple(sorted(told, key=lambda term: -abs(term.weight))))
+    return weighed
+
+
+def _answered(answers: Answers, label: int) -> str:
+    """Return what another model answered of one document's label, in words."""
+    parts = []
+    if answers.scores is not None and answers.scores.nnz:
+        columns = answers.scores.indices.tolist()
+        if label in columns:
+            parts.append(f"probability {answers.scores.data[columns.index(label)]:.3g}")
+        else:
+            parts.append("no probability")
+    total = int(answers.n_answers[0])
+    if total:
+        bounds = answers.sets.indptr.tolist()
+        holds = [
+            label in answers.sets.labels[first:last].tolist() for first, last in pairwise(bounds)
+        ]
+        count = int(answers.counts[holds].sum())
+        parts.append(f"in {count} of {total} answers" if total > 1 else _of_one(count))
+    return f"the other model: {', '.join(parts)}"
+
+
+def _of_one(count: int) -> str:
+    return "in its answer" if count else "not in its answer"
