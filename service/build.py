@@ -65,7 +65,7 @@ from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
 from setwise.service.sign_in.passwords import Argon2Passwords
 from setwise.service.sign_in.sessions import SessionCookies
 from setwise.service.stores import database as engines
-from setwise.service.stores.column_types import TextCipher, read_keys
+from setwise.service.stores.columns.ciphers import TextCipher, read_keys
 from setwise.service.stores.database import Clock, NewId, database_clock, new_id, utc_now
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import encryption, migrate

@@ -24,7 +24,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from setwise.service.secret_files import SUFFIX, BadSecretFile, read_secrets
 from setwise.service.sign_in.oidc import read_roles
-from setwise.service.stores.column_types import read_keys
+from setwise.service.stores.columns.ciphers import read_keys
 
 PREFIX = "SETWISE_"
 

@@ -18,7 +18,7 @@ from fsspec.implementations.local import LocalFileSystem
 from setwise.service.domain.errors import StorageFull, StorageUnavailable
 from setwise.service.runtime.object_stores import open_store
 from setwise.service.services.ports import FileStore, Sink
-from setwise.service.stores.column_types import BOUND, REENCRYPT, SEALED, TextCipher
+from setwise.service.stores.columns.ciphers import BOUND, REENCRYPT, SEALED, TextCipher
 from setwise.service.stores.upkeep.encryption import PASSES, NotDone, Report, still_written
 
 FRAME_BYTES = 1 << 16

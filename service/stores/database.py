@@ -28,7 +28,9 @@ from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores.column_types import CIPHER, TextCipher, stored_json
+from setwise.service.stores.columns.ciphers import TextCipher
+from setwise.service.stores.columns.sealed import CIPHER
+from setwise.service.stores.columns.types import stored_json
 
 Clock = Callable[[], datetime]
 

@@ -13,9 +13,9 @@ import pytest
 from setwise.models.demo_notes import ANNOTATORS, CODES, generate_notes
 from setwise.service.cli import demo as demo_command
 from setwise.service.cli.demo import LEAST_WAITING, TOP_UP
-from setwise.service.cli.demo_accounts import LOGINS, DemoPeople, Keyring, SecretsFile
-from setwise.service.cli.demo_history import INCOMING_SEED, History, Plan, TravellingClock
-from setwise.service.cli.welcome import Examples, shown, welcome
+from setwise.service.cli.demo.accounts import LOGINS, DemoPeople, Keyring, SecretsFile
+from setwise.service.cli.demo.history import INCOMING_SEED, History, Plan, TravellingClock
+from setwise.service.cli.demo.welcome import Examples, shown, welcome
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, ScoredSet

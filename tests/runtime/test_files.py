@@ -8,7 +8,7 @@ import pytest
 from setwise.service.domain.errors import StorageFull, StorageUnavailable
 from setwise.service.runtime.files import DRAFT, FRAME_BYTES, FolderOrObjectFiles, SealedFiles
 from setwise.service.services.ports import FileStore
-from setwise.service.stores.column_types import TextCipher
+from setwise.service.stores.columns.ciphers import TextCipher
 from setwise.service.stores.upkeep.encryption import NotDone
 from tests.fake_files import FakeFiles
 

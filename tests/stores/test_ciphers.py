@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores.column_types import TextCipher, key_of, read_keys
+from setwise.service.stores.columns.ciphers import TextCipher, key_of, read_keys
 
 ONE, TWO = bytes(range(32)), bytes(range(1, 33))
 PLACE = "predictions.text"

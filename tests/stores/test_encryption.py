@@ -13,7 +13,7 @@ from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import Annotation, HeldDecision
 from setwise.service.stores import tables
-from setwise.service.stores.column_types import TextCipher
+from setwise.service.stores.columns.ciphers import TextCipher
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import encryption, grants

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from setwise.service.stores.column_types import stored_json
+from setwise.service.stores.columns.types import stored_json
 
 WORDS = st.sampled_from(["NaN", "Infinity", "-Infinity", "fever", 'say "NaN"'])
 

@@ -25,16 +25,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores.column_types import (
-    BOUND,
-    REENCRYPT,
-    SEALED,
+from setwise.service.stores.columns.ciphers import BOUND, REENCRYPT, SEALED, TextCipher
+from setwise.service.stores.columns.sealed import (
     InRow,
     Sealed,
     SealedJson,
     Stored,
     StoredJson,
-    TextCipher,
     cipher_of,
 )
 from setwise.service.stores.database import READ_ONLY

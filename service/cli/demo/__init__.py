@@ -19,9 +19,9 @@ import typer
 
 from setwise.service.cli.assembly import read_settings
 from setwise.service.cli.console import CommandError, Report, note, progress, say
-from setwise.service.cli.demo_accounts import DemoPeople, Keyring, SecretsFile
-from setwise.service.cli.demo_history import INCOMING_SEED, PLAN, History, Plan, TravellingClock
-from setwise.service.cli.welcome import Examples, shown, welcome
+from setwise.service.cli.demo.accounts import DemoPeople, Keyring, SecretsFile
+from setwise.service.cli.demo.history import INCOMING_SEED, PLAN, History, Plan, TravellingClock
+from setwise.service.cli.demo.welcome import Examples, shown, welcome
 from setwise.service.domain.callers import SYSTEM, Caller
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Types of columns, plain and encrypted."""
