@@ -419,6 +419,8 @@ _WANTED = 'give "scores", "candidates" or "labels"'
 def _parsed_scores(given: object, place: int) -> dict[str, float]:
     if not isinstance(given, Mapping):
         raise AnswerError(place, "/scores", "they are no object", "give a probability by label")
+    if not given:
+        raise AnswerError(place, "/scores", "there are none", "give at least the likeliest")
     scores: dict[str, float] = {}
     for name, score in given.items():
         # Negated so that NaN fails too.

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from setwise.models.data.answers import Answers, concatenate_answers
-from setwise.models.data.documents import WORD, PredictionInput, read_documents
+from setwise.models.data.answers import AnswerError, Answers, concatenate_answers
+from setwise.models.data.documents import WORD, PredictionInput, answer_fault, read_documents
 from setwise.models.data.formats.layout import SUFFIXES, VECTOR_FORMATS, FileLayout
 from setwise.models.data.formats.reading import document_lines, read_vectors
 from setwise.models.data.lines import ContentHash, DataError, DataWarning, Progress, count_of
@@ -258,6 +258,8 @@ def read_dataset(
     label_names: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
     layout: FileLayout | None = None,
+    external: bool = False,
+    numbers: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Dataset:
     """Read and check labelled documents.
@@ -281,6 +283,11 @@ def read_dataset(
         left out with a warning.
     layout : FileLayout, optional
         The file's format and the columns of a table; by default the file's name says the format.
+    external : bool, default False
+        Whether the lines, of a ``.jsonl`` file, have another model's answers; see
+        `setwise.models.data.documents.read_documents`.
+    numbers : sequence of str, default ()
+        Keys of the metadata whose numbers an external model reads.
     progress : callable, optional
         Called with the share of the file read so far.
 
@@ -293,6 +300,10 @@ def read_dataset(
     layout = layout or FileLayout()
     file = _file_of(Path(path), part)
     content = ContentHash()
+    if external:
+        if layout.format_of(file) != "jsonl":
+            raise DataError(file, None, "only JSON Lines have answers", "give a .jsonl file")
+        return _read_answers(file, label_names, tuple(numbers), progress, content)
     read = _read_vectors if layout.format_of(file) in VECTOR_FORMATS else _read_texts
     return read(file, layout, _Wanted(label_names, feature_names), progress, content)
 
@@ -346,6 +357,42 @@ def _read_texts(
         feature_names=None,
         fingerprint=content.hexdigest(),
         annotators=tuple(documents.annotators) if annotated else None,
+    )
+
+
+def _read_answers(
+    file: Path,
+    label_names: Sequence[str] | None,
+    numbers: tuple[str, ...],
+    progress: Progress | None,
+    content: ContentHash,
+) -> Dataset:
+    documents = read_documents(file, external=True, progress=progress, content=content)
+    found = set(chain.from_iterable(documents.labels))
+    if label_names is None:
+        found = found.union(*(answer.labels() for answer in documents.answers))
+    names = _with_unknown(file, sorted(found), label_names)
+    try:
+        answers = Answers.of_parsed(
+            names if label_names is None else label_names, documents.answers, numbers=numbers
+        )
+    except AnswerError as error:
+        line = documents.lines[error.document]
+        raise DataError(file, line, answer_fault(error), error.cure) from error
+    column = {name: index for index, name in enumerate(names)}
+    rows = [[column[label] for label in labels] for labels in documents.labels]
+    annotated = any(annotator is not None for annotator in documents.annotators)
+    return Dataset(
+        kind="external",
+        ids=tuple(documents.ids),
+        label_names=names,
+        Y=_label_matrix(rows, len(names)),
+        texts=tuple(documents.texts) if documents.has_texts else None,
+        X=None,
+        feature_names=None,
+        fingerprint=content.hexdigest(),
+        annotators=tuple(documents.annotators) if annotated else None,
+        answers=answers,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from setwise.models.data.answers import Answer, AnswerError, parse_answer
 from setwise.models.data.lines import (
     ContentHash,
     DataError,
@@ -21,6 +22,7 @@ from setwise.models.data.lines import (
 from setwise.models.storage.checks import is_storable
 
 _LABELLED_KEYS = ("id", "text", "labels", "annotator", "metadata")
+_ANSWER_KEYS = ("scores", "candidates", "answer")
 _INPUT_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
 _INPUT_KEY_SET = frozenset(_INPUT_KEYS)
 WORD = re.compile(r"\w")
@@ -37,20 +39,29 @@ class LabelledDocuments:
     texts: list[str] = field(default_factory=list)
     labels: list[tuple[str, ...]] = field(default_factory=list)
     annotators: list[str | None] = field(default_factory=list)
+    # answers and lines: only of files with another model's answers; lines count from 1.
+    answers: list[Answer] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    has_texts: bool = True
 
 
 class PredictionInput(NamedTuple):
-    """One document to predict: ``text`` or ``features`` is set, never both."""
+    """One document to predict: ``text`` or ``features`` is set, never both.
+
+    Neither may be if there is another model's answer.
+    """
 
     id: str | None
     text: str | None
     features: Mapping[str, float] | None
+    answer: Answer | None = None
 
 
 def read_documents(
     path: str | Path,
     lines: Iterable[tuple[int, bytes]] | None = None,
     *,
+    external: bool = False,
     progress: Progress | None = None,
     content: ContentHash | None = None,
 ) -> LabelledDocuments:
@@ -63,6 +74,10 @@ def read_documents(
     {…}?}``. Blank lines are skipped. A label repeated within a document is merged and a document
     without words is kept, each with one :class:`DataWarning` per file.
 
+    If ``external``, a line also has what another model says: ``"scores": {label: probability}``,
+    ``"candidates": [{"labels": [str, …], "score": number?}, …]`` or ``"answer": [str, …]``, one
+    label set. ``text`` is then on every line or on none.
+
     Raises
     ------
     DataError
@@ -71,9 +86,14 @@ def read_documents(
     documents = LabelledDocuments()
     line_of: dict[str, int] = {}
     repeated, wordless = _Tally(), _Tally()
-    for number, record in json_records(path, lines, progress=progress, content=content):
+    records = json_records(path, lines, progress=progress, content=content, distinct=external)
+    for number, record in records:
         line = _Line(path, number, record)
-        line.refuse_unknown_keys(_LABELLED_KEYS)
+        line.refuse_unknown_keys(_LABELLED_KEYS + (_ANSWER_KEYS if external else ()))
+        if external:
+            documents.answers.append(line.answer())
+            documents.lines.append(number)
+            documents.has_texts = line.has_text_as(documents)
         id_ = line.string("id", cure=_ID_CURE, empty=False)
         if id_ in line_of:
             raise line.error(
@@ -81,12 +101,14 @@ def read_documents(
                 "give each document its own",
             )
         line_of[id_] = number
-        text = line.string("text", cure='give the document as "text"', empty=True)
+        text = ""
+        if documents.has_texts:
+            text = line.string("text", cure='give the document as "text"', empty=True)
         labels = line.labels()
         distinct = tuple(dict.fromkeys(labels))
         if len(distinct) < len(labels):
             repeated.add(number)
-        if WORD.search(text) is None:
+        if documents.has_texts and WORD.search(text) is None:
             wordless.add(number)
         line.check_metadata()
         documents.ids.append(id_)
@@ -102,12 +124,17 @@ def read_documents(
     return documents
 
 
-def parse_document(path: str | Path, number: int, content: bytes) -> PredictionInput | None:
+def parse_document(
+    path: str | Path, number: int, content: bytes, *, external: bool = False
+) -> PredictionInput | None:
     """Parse a line with one document for prediction; None if it is blank.
 
     A line is ``{"id": str?, "text": str}`` or ``{"id": str?, "features": {name: number}}``.
     ``labels``, ``annotator`` and ``metadata`` are ignored, so that a file of labelled documents
     can be predicted as it is.
+
+    If ``external``, it also has another model's answer as in `read_documents`, beside the document
+    or without it. ``labels`` is the answer if there is no other one.
 
     Parameters
     ----------
@@ -122,9 +149,11 @@ def parse_document(path: str | Path, number: int, content: bytes) -> PredictionI
     DataError
         If the line is not a document to predict.
     """
-    record = _record(path, number, content)
+    record = _record(path, number, content, distinct=external)
     if record is None:
         return None
+    if external:
+        return _parsed_external(_Line(path, number, record))
     id_, text = record.get("id"), record.get("text")
     if (
         type(text) is str
@@ -146,29 +175,56 @@ def parse_document(path: str | Path, number: int, content: bytes) -> PredictionI
     return PredictionInput(id_, None, line.features())
 
 
+def answer_fault(error: AnswerError, bare: str = "answer") -> str:
+    """Return what is wrong with an answer of a line, and where; ``bare`` is a single set's key."""
+    path = error.path
+    if path.startswith("/labels"):
+        path = f"/{bare}{path.removeprefix('/labels')}"
+    return f"{path[1:]}: {error.fault}" if path else error.fault
+
+
+def _parsed_external(line: "_Line") -> PredictionInput:
+    record = line.record
+    line.refuse_unknown_keys(_INPUT_KEYS + _ANSWER_KEYS)
+    if "text" in record and "features" in record:
+        raise line.error("both 'text' and 'features'", "give the document as one of them")
+    return PredictionInput(
+        line.string("id", cure="", empty=False) if "id" in record else None,
+        line.string("text", cure="", empty=True) if "text" in record else None,
+        line.features() if "features" in record else None,
+        line.answer(labels_answer=not any(key in record for key in _ANSWER_KEYS)),
+    )
+
+
 def json_records(
     path: str | Path,
     lines: Iterable[tuple[int, bytes]] | None = None,
     *,
     progress: Progress | None = None,
     content: ContentHash | None = None,
+    distinct: bool = False,
 ) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield each non-blank line's number and JSON object."""
+    """Yield each non-blank line's number and JSON object, without repeated keys if ``distinct``."""
     if lines is None:
         lines = read_lines(path, progress=progress, content=content)
     for number, line in lines:
-        record = _record(path, number, line)
+        record = _record(path, number, line, distinct=distinct)
         if record is not None:
             yield number, record
 
 
-def _record(path: str | Path, number: int, line: bytes) -> dict[str, object] | None:
-    """Return a line's JSON object, None for a blank line."""
+def _record(
+    path: str | Path, number: int, line: bytes, *, distinct: bool = False
+) -> dict[str, object] | None:
+    """Return a line's JSON object, None for a blank line; refuse repeated keys if ``distinct``."""
     text = decode(path, number, line)
     if not text.strip():
         return None
     try:
-        record = json.loads(text.rstrip())
+        record = json.loads(text.rstrip(), object_pairs_hook=_once_each if distinct else None)
+    except _RepeatedKey as error:
+        fault = f"{_quote(str(error))} is given twice"
+        raise DataError(path, number, fault, "give each name once") from error
     except json.JSONDecodeError as error:
         raise DataError(
             path,
@@ -189,6 +245,18 @@ def _record(path: str | Path, number: int, line: bytes) -> dict[str, object] | N
             "give one JSON object a line",
         )
     return record
+
+
+class _RepeatedKey(Exception):
+    """A JSON object has a key twice."""
+
+
+def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _RepeatedKey(next(name for name in names if names.count(name) > 1))
+    return found
 
 
 @dataclass
@@ -223,7 +291,10 @@ class _Line:
     def refuse_unknown_keys(self, known: tuple[str, ...]) -> None:
         for key in self.record:
             if key not in known:
-                raise self.error(f"unknown key {_quote(key)}", f"the keys are {', '.join(known)}")
+                cure = f"the keys are {', '.join(known)}"
+                if key in _ANSWER_KEYS:
+                    cure = "train on another model's answers with --external"
+                raise self.error(f"unknown key {_quote(key)}", cure)
 
     def string(self, key: str, *, cure: str, empty: bool) -> str:
         if key not in self.record:
@@ -247,6 +318,30 @@ class _Line:
                 raise self.error(fault, "give labels as strings")
             self._check_name(f"label {position + 1}", label)
         return labels
+
+    def answer(self, *, labels_answer: bool = False) -> Answer:
+        """Return another model's answer; ``labels`` is it if ``labels_answer``."""
+        given: dict[str, object] = {}
+        for key in ("scores", "candidates"):
+            if key in self.record:
+                given[key] = self.record[key]
+        bare = "labels" if labels_answer else "answer"
+        if bare in self.record:
+            given["labels"] = self.record[bare]
+        if not given:
+            raise self.error("it has no answer", f"give {', '.join(_ANSWER_KEYS)}")
+        try:
+            return parse_answer({**given, "metadata": self.record.get("metadata")})
+        except AnswerError as error:
+            raise self.error(answer_fault(error, bare), error.cure) from error
+
+    def has_text_as(self, documents: LabelledDocuments) -> bool:
+        """Return whether the line has a text, as those read before."""
+        has_text = "text" in self.record
+        if documents.ids and has_text is not documents.has_texts:
+            fault = "'text' is here, but not before" if has_text else "'text' is missing"
+            raise self.error(fault, "give every document its text, or none")
+        return has_text
 
     def annotator(self) -> str | None:
         value = self.record.get("annotator")

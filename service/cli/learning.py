@@ -99,6 +99,22 @@ def train(
     labels_column: LabelsColumn = None,
     label_column: LabelColumns = None,
     label_separator: LabelSeparator = ";",
+    external: Annotated[
+        bool,
+        typer.Option(
+            "--external",
+            help="Learn from another model's answers: each line of a .jsonl file also has scores, "
+            "candidates or answer, of documents that the other model was not trained on; text may "
+            "be left out.",
+        ),
+    ] = False,
+    number: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --external: a number in the metadata that may tell how sure to be; give it "
+            "once for each."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing model.")] = False,
     json_: Json = False,
 ) -> None:
@@ -109,11 +125,15 @@ def train(
     from setwise.models.storage.artifacts import save
     from setwise.models.training import train as fit
 
+    if number and not external:
+        raise CommandError("--number is read beside another model's answers; add --external")
     options = _options(method, preset, optimize, seed=seed, jobs=jobs)
     layout = _layout(format_, text_column, (labels_column, label_column), label_separator)
     started_at = time.perf_counter()
     with progress("read") as report:
-        dataset = read_dataset(data, "train", layout=layout, progress=report)
+        dataset = read_dataset(
+            data, "train", layout=layout, external=external, numbers=number or (), progress=report
+        )
     check_trainable(dataset, data)
     with progress("train") as report:
         predictor = fit(dataset, options, progress=report)
@@ -246,6 +266,8 @@ def evaluate(
             label_names=predictor.label_names,
             feature_names=predictor.feature_names if predictor.kind == "vectors" else None,
             layout=layout,
+            external=predictor.kind == "external",
+            numbers=predictor.numbers,
             progress=report,
         )
     if dataset.kind != predictor.kind:

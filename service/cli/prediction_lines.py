@@ -42,7 +42,11 @@ class LinePredictor:
         self._name = name
         self._top = top
         self._labels = [json.dumps(label) for label in predictor.label_names]
-        self._features = frozenset(predictor.feature_names if predictor.kind == "vectors" else ())
+        # The member of a document that the model reads, None for answers alone.
+        self._reads = "text" if predictor.vectorizer else None
+        if predictor.vectorizer is None and predictor.feature_names:
+            self._reads = "features"
+        self._features = frozenset(predictor.feature_names if self._reads == "features" else ())
         self._tail = (
             f'"model_version": {json.dumps(predictor.version)}, '
             f'"calibrator_version": {json.dumps(predictor.calibrator_version)}}}\n'
@@ -53,10 +57,13 @@ class LinePredictor:
 
         Raises `DataError` at the first line that is not a valid document for the model.
         """
-        documents = self.documents(lines)
+        numbered = self._numbered(lines)
+        documents = [document for _, document in numbered]
         if not documents:
             return ""
-        if self._predictor.kind == "text":
+        if self._predictor.kind == "external":
+            predictions = self._predict_answers(numbered)
+        elif self._predictor.kind == "text":
             predictions = self._predictor.predict_texts([each.text or "" for each in documents])
         else:
             predictions = self._predictor.predict_features(
@@ -69,30 +76,61 @@ class LinePredictor:
 
         Raises `DataError` at the first line that is not a valid document for the model.
         """
+        return [document for _, document in self._numbered(lines)]
+
+    def _numbered(self, lines: Iterable[Line]) -> "list[tuple[int, PredictionInput]]":
         from setwise.models.data.documents import parse_document
 
+        external = self._predictor.kind == "external"
         found = []
         for number, content in lines:
-            document = parse_document(self._name, number, content)
+            document = parse_document(self._name, number, content, external=external)
             if document is not None:
                 self._check(number, document)
-                found.append(document)
+                found.append((number, document))
         return found
+
+    def _predict_answers(self, numbered: "list[tuple[int, PredictionInput]]") -> "SetPredictions":
+        from setwise.models.data.answers import Answer, AnswerError, Answers
+        from setwise.models.data.datasets import DataError
+        from setwise.models.data.documents import answer_fault
+
+        predictor, documents = self._predictor, [document for _, document in numbered]
+        given = [document.answer or Answer({}, (), {}) for document in documents]
+        try:
+            answers = Answers.of_parsed(predictor.label_names, given, numbers=predictor.numbers)
+        except AnswerError as error:
+            number = numbered[error.document][0]
+            raise DataError(self._name, number, answer_fault(error), error.cure) from error
+        X = None
+        if self._reads == "features":
+            rows = predictor.feature_rows([document.features or {} for document in documents])
+            X = rows.to_matrix()
+        return predictor.predict_answers(answers, [each.text or "" for each in documents], X)
 
     def _check(self, number: int, document: "PredictionInput") -> None:
         """Raise `DataError` for a document that does not fit the model."""
         from setwise.models.data.datasets import DataError
 
-        kind = self._predictor.kind
-        if (document.text is not None) != (kind == "text"):
-            given, wanted = ("text", "features") if kind == "vectors" else ("features", "text")
+        kind, wanted = self._predictor.kind, self._reads
+        if kind == "external" and wanted is not None and getattr(document, wanted) is None:
+            raise DataError(
+                self._name,
+                number,
+                f"no {wanted}, but the model was trained on {wanted} and answers",
+                f'give documents with "{wanted}" too',
+            )
+        if kind != "external" and (document.text is not None) != (kind == "text"):
+            given = "text" if kind == "vectors" else "features"
             raise DataError(
                 self._name,
                 number,
                 f"a document of {given}, but the model was trained on {kind}",
                 f'give documents as "{wanted}"',
             )
-        if document.features is not None and not self._features >= document.features.keys():
+        if wanted != "features" or document.features is None:
+            return
+        if not self._features >= document.features.keys():
             unknown = next(name for name in document.features if name not in self._features)
             raise DataError(
                 self._name,

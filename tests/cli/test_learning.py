@@ -146,6 +146,49 @@ def test_a_model_of_another_objective_announces_its_set_first(folder, tmp_path, 
         assert set(json.loads(line)["labels"]) == likely
 
 
+def answered(n, seed=0):
+    """Notes with label sets of a model that errs, and how long they are."""
+    pick = random.Random(seed)
+    for note in notes(n, seed):
+        sets = [note["labels"] if pick.random() < 0.7 else [pick.choice([*WORDS])] for _ in "abc"]
+        length = {"length": len(note["text"])}
+        yield {**note, "candidates": [{"labels": labels} for labels in sets], "metadata": length}
+
+
+def test_a_model_of_answers_is_trained_tested_and_predicts(tmp_path, capsys):
+    data, out = tmp_path / "data", tmp_path / "model"
+    data.mkdir()
+    write_lines(data / "train.jsonl", answered(80))
+    write_lines(data / "test.jsonl", answered(40, seed=1))
+    options = ("--external", "--number", "length", "--preset", "fast", "--json")
+    assert status_of("train", data, "--out", out, *options) == 0
+    assert json.loads(capsys.readouterr().out)["n_labels"] == 3
+    assert (load(out).kind, load(out).numbers) == ("external", ("length",))
+    assert status_of("evaluate", out, data, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["set_accuracy"] > 0.6
+    lines = predicted(capsys, out, data / "test.jsonl")
+    assert lines[0]["id"] == "n0"
+    assert len(lines) == 40
+    alone = {"id": "x", "text": "cough", "labels": ["lung"]}
+    (line,) = predicted(capsys, out, write_lines(tmp_path / "one.jsonl", [alone]))
+    assert ["lung"] in [candidate["labels"] for candidate in line["candidates"]]
+    for wrong, message in (
+        ({"text": "cough"}, "line 2: it has no answer"),
+        ({"labels": ["lung"]}, "line 2: no text, but the model was trained on text and answers"),
+        ({"text": "cough", "answer": ["toe"]}, "line 2: answer: unknown label 'toe'"),
+    ):
+        file = write_lines(tmp_path / "wrong.jsonl", [alone, wrong])
+        assert status_of("predict", out, file) == 2
+        printed = capsys.readouterr()
+        assert message in printed.err
+        assert len(printed.out.splitlines()) == 1
+
+
+def test_numbers_need_answers(folder, tmp_path, capsys):
+    arguments = ("train", folder / "texts", "--out", tmp_path / "m", "--number", "length")
+    assert refusal(capsys, *arguments).endswith("add --external")
+
+
 def test_equal_seeds_train_equal_models(folder, tmp_path):
     versions = []
     for name in ("a", "b"):

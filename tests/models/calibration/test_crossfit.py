@@ -37,7 +37,8 @@ class Watching(BaseEstimator):
     def __sklearn_clone__(self):
         return Watching(self.part, self.log)
 
-    def fit(self, X, Y):
+    def fit(self, X, Y, sample_weight=None):
+        assert sample_weight is None
         self.fitted_on = set(X.toarray()[:, -1].astype(int))
         self.part_ = type(self.part)(**self.part.get_params()).fit(X, Y)
         return self

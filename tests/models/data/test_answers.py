@@ -84,6 +84,7 @@ def test_a_matrix_of_scores_that_are_no_probabilities_is_refused(wrong):
         ({"text": "oak"}, "", 'no answer: give "scores", "candidates" or "labels"'),
         ({"labels": [], "candidates": []}, "/labels", "candidates too"),
         ({"scores": [0.5]}, "/scores", "no object"),
+        ({"scores": {}}, "/scores", "there are none"),
         ({"scores": {"ash": 1.5}}, "/scores/ash", "1.5 is no probability"),
         ({"scores": {"ash": -0.5}}, "/scores/ash", "give a number from 0 to 1"),
         ({"scores": {"ash": math.nan}}, "/scores/ash", "nan is no probability"),
@@ -158,7 +159,7 @@ def drawn(n, seed):
     for _ in range(n):
         document = {"metadata": {"age": draw.random()}}
         if draw.random() < 0.6:
-            chosen = draw.sample(LABELS, draw.randint(0, 3))
+            chosen = draw.sample(LABELS, draw.randint(1, 3))
             document["scores"] = {label: draw.random() for label in chosen}
         if draw.random() < 0.7 or "scores" not in document:
             document["candidates"] = [

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.data.answers import Answers
 from setwise.models.data.rows import SparseRows
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.features import GROUPS, PriorFeatures, SetFeatures, concatenate_tables
@@ -125,8 +126,62 @@ def test_every_group_gives_the_columns_it_names(name):
     seen, _ = find_seen_sets(Y, 10)
     weights = np.array([[[0.5, 0.25, 0.0]]], dtype=np.float32)
     votes = SetVotes(seen, tuple(VOTERS), np.repeat(weights, len(VOTERS), axis=0))
-    evidence = Evidence(SparseRows.of(X[:1]), np.zeros((1, 3)), np.full((1, 3), 0.5), votes)
+    answers = Answers.of_sets(Y[:1])
+    evidence = Evidence(
+        SparseRows.of(X[:1]), np.zeros((1, 3)), np.full((1, 3), 0.5), votes, answers
+    )
     columns = group.transform(evidence, candidates)
     assert columns.shape == (len(candidates), len(group.names))
     assert columns.dtype == np.float32
     assert len(group.monotone) == len(group.names)
+
+
+def test_agreement_with_answers_of_a_hand_made_case():
+    names = ("a", "b", "c")
+    answers = Answers.of(
+        names,
+        [
+            {
+                "candidates": [
+                    {"labels": ["a", "b"], "score": -1},
+                    {"labels": ["a"], "score": -3},
+                    {"labels": ["b", "a"]},
+                    {"labels": []},
+                ]
+            }
+        ],
+    )
+    candidates, _ = described([[0.8, 0.3, 0.1]])  # a, ab, nothing, ac
+    evidence = Evidence(SparseRows.of(X[:1]), np.zeros((1, 3)), np.full((1, 3), 0.5), None, answers)
+    table = SetFeatures(("answers",)).fit(X, Y).transform(evidence, candidates)
+    expected = {
+        "answer_share": [1 / 4, 2 / 4, 1 / 4, 0],
+        "answer_gap": [-1 / 4, 0, -1 / 4, -2 / 4],
+        "answer_jaccard": [
+            (2 * 1 / 2 + 1 + 0) / 4,
+            (2 * 1 + 1 / 2 + 0) / 4,
+            (0 + 0 + 1) / 4,
+            (2 * 1 / 3 + 1 / 2 + 0) / 4,
+        ],
+        "log_answers": [np.log(5)] * 4,
+        "answer_score": [-3, -1, -3, -3],
+        "answer_score_gap": [-2, 0, -2, -2],
+    }
+    assert table.names == tuple(expected)
+    for name, column in expected.items():
+        np.testing.assert_allclose(table.column(name), column, rtol=1e-6, err_msg=name)
+
+
+def test_numbers_of_the_metadata_are_columns_and_missing_ones_the_lowest():
+    documents = [{"labels": [], "metadata": {"age": 7}}, {"labels": []}]
+    answers = Answers.of(("a", "b", "c"), documents, numbers=("age",))
+    candidates = k_best_sets([[0.5, 0.1, 0.1]] * 2, 2, allow_empty=True)
+    evidence = Evidence(SparseRows.of(X[:2]), np.zeros((2, 3)), np.full((2, 3), 0.5), None, answers)
+    table = SetFeatures(("score",), ("age",)).fit(X, Y).transform(evidence, candidates)
+    assert table.names[-1] == "metadata.age"
+    assert table.monotone[-1] == 0
+    np.testing.assert_allclose(table.column("metadata.age"), [7, 7, -1e16, -1e16], rtol=1e-6)
+    with pytest.raises(ValueError, match="need the numbers age"):
+        SetFeatures(("score",), ("age",)).fit(X, Y).transform(
+            dataclasses.replace(evidence, answers=None), candidates
+        )
