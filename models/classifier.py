@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 
 from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset
 from setwise.models.labels.scaling import check_sample_weight
-from setwise.models.labels.targets import Targets, label_lists, read_targets
+from setwise.models.labels.targets import SetClassifierMixin, Targets, label_lists, read_targets
 from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.sets.decisions import Objective
 from setwise.models.storage.artifacts import save
@@ -30,7 +30,7 @@ from setwise.models.training import CalibratorName, Method, Preset, TrainingOpti
 Documents = Any  # texts, array-like, data frame or sparse matrix
 
 
-class SetClassifier(ClassifierMixin, BaseEstimator):
+class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
     """Predicts label sets, and how likely each whole set is right.
 
     Everything is cross-fitted inside `fit`, so confidences are calibrated on documents that the
@@ -59,7 +59,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
     --------
     >>> texts = ["wheat rain", "wheat", "rain", "sun"] * 15
     >>> labels = [["crop", "storm"], ["crop"], ["storm"], []] * 15
-    >>> model = SetClassifier(preset="paper", n_folds=2).fit(texts, labels)
+    >>> model = SetClassifier(preset="paper", calibrator="isotonic", n_folds=2).fit(texts, labels)
     >>> model.predict_set(["wheat and rain", "sun"])
     [('crop', 'storm'), ()]
     >>> model.predict(["wheat"]).tolist(), model.classes_.tolist()
@@ -68,9 +68,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    classes_: NDArray[Any]
     predictor_: SetPredictor
-    exclusive_: bool  # whether ``y`` had one class per row
     n_features_in_: int
 
     def __init__(
@@ -129,9 +127,6 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         TrainingWarning
             If there are too few documents for the calibrator that would otherwise be used.
         """
-        if y is None:
-            name = type(self).__name__
-            raise ValueError(f"{name} requires y to be passed, but the target y is None")
         texts, rows = self._documents(X, reset=True)
         targets = read_targets(y, X if rows is None else rows)
         n = targets.labels.shape[0]
@@ -154,7 +149,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         """
         predictions = self._predictions(X)
         if self.exclusive_:
-            return np.asarray(self.classes_[np.argmax(self._normalised(predictions), axis=1)])
+            return self._likeliest(predictions.marginals)
         return np.asarray(predictions.chosen().toarray(), dtype=np.int64)
 
     def predict_set(self, X: Documents) -> list[tuple[Any, ...]]:
@@ -173,8 +168,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
 
         Rows sum to 1 only if ``y`` had one class per row.
         """
-        predictions = self._predictions(X)
-        return self._normalised(predictions) if self.exclusive_ else predictions.marginals
+        return self._shown_probability(self._predictions(X).marginals)
 
     def score(
         self,
@@ -198,10 +192,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.string = True
-        tags.classifier_tags.multi_label = True
-        tags.target_tags.multi_output = True
         return tags
 
     def _options(self) -> TrainingOptions:
@@ -249,10 +240,6 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
             return self.predictor_.predict(rows)
         return self.predictor_.predict_texts(texts or ())
 
-    def _normalised(self, predictions: SetPredictions) -> NDArray[np.float64]:
-        marginals = predictions.marginals
-        return np.asarray(marginals / marginals.sum(axis=1, keepdims=True))
-
 
 def group_folds(groups: ArrayLike, n: int, n_folds: int) -> NDArray[np.int64]:
     """Return the fold of each row (n,), whole groups to folds of similar size.
@@ -260,7 +247,7 @@ def group_folds(groups: ArrayLike, n: int, n_folds: int) -> NDArray[np.int64]:
     Examples
     --------
     >>> group_folds(["a", "b", "b", "a", "c"], 5, 2).tolist()
-    [1, 0, 0, 1, 1]
+    [1, 0, 0, 1, 0]
     """
     names, number = np.unique(column_or_1d(groups), return_inverse=True)
     if len(number) != n:

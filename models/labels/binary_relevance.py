@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.data.rows import SparseRows
@@ -23,6 +23,7 @@ from setwise.models.labels.scaling import (
     check_sample_weight,
     checked_rows,
 )
+from setwise.models.labels.targets import SetClassifierMixin
 from setwise.models.storage.fields import StoredArray, StoredParameters, stored_ragged
 from setwise.models.storage.state import Lengths, StoredPart
 
@@ -47,7 +48,7 @@ class Weights(NamedTuple):
     intercept: NDArray[np.float64]  # (L,)
 
 
-class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
+class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstimator):
     """One elastic-net logistic regression per label.
 
     Parameters
@@ -81,7 +82,7 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
     >>> BinaryRelevance(alpha=1e-3).fit(X, Y).predict(np.eye(3))
     array([[1, 0],
            [1, 1],
-           [0, 0]], dtype=uint8)
+           [0, 0]])
     """
 
     alpha_: NDArray[np.float64]  # (n_labels,) penalty strength of each label
@@ -91,7 +92,6 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
     weights_: Weights  # coefficients and intercepts as `score_row` reads them
     n_iter_: NDArray[np.int64]  # (n_labels,)
     n_features_in_: int
-    classes_: NDArray[np.int64]
     stored = (
         StoredParameters("params", retired=("patience",)),
         *STORED_WEIGHTING,
@@ -126,7 +126,7 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
     def fit(
         self,
         X: Matrix,
-        Y: Matrix,
+        y: Matrix,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Fit every label.
@@ -134,8 +134,9 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse of shape (n_samples, n_features)
-        Y : array-like or sparse of shape (n_samples, n_labels)
-            0 or 1. A label that occurs never or always gets the logit of its smoothed rate.
+        y : array-like or sparse of shape (n_samples, n_labels)
+            0 or 1; or anything else that `read_targets` reads. A label that occurs never or always
+            gets the logit of its smoothed rate.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, not negative.
 
@@ -150,9 +151,7 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
             Once, if labels were still moving after `max_iter` steps.
         """
         rows = checked_rows(self, X, reset=True)
-        targets = as_labels(Y)
-        if targets.shape[0] != rows.shape[0]:
-            raise ValueError(f"X has {rows.shape[0]} rows, Y {targets.shape[0]}")
+        targets = self._adopt_targets(y, rows)
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, rows.shape[0])
@@ -213,20 +212,11 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
         complete = choice.fit.coef.shape[0] == Y.shape[1]
         return choice.alpha, choice.fit if complete else None
 
-    def __sklearn_tags__(self) -> Tags:
-        tags: Tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.classifier_tags.multi_label = True
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = False
-        return tags
-
     def _keep(self, fit: LinearFit) -> None:
         self.alpha_ = fit.alpha
         self.coef_ = sp.csc_array(fit.coef.astype(np.float32))
         self.intercept_ = fit.intercept
         self.n_iter_ = fit.n_iter
-        self.classes_ = np.arange(len(fit.intercept))
         self.weights_ = _by_feature(self.coef_, self.intercept_)
 
     def decision_function(self, X: Matrix) -> NDArray[np.float64]:
@@ -239,8 +229,16 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_labels)
-            Log-odds in nats, always finite.
+            Log-odds in nats, always finite. If ``y`` had one of two classes per row, the log-odds
+            of the second, (n_samples,).
         """
+        logits = self._logits(X)
+        if self.exclusive_ and logits.shape[1] == 2:
+            log_probability = -np.logaddexp(0.0, -logits)
+            return np.asarray(log_probability[:, 1] - log_probability[:, 0])
+        return logits
+
+    def _logits(self, X: Matrix) -> NDArray[np.float64]:
         check_is_fitted(self)
         return self.score_rows(SparseRows.of(checked_rows(self, X, reset=False)))
 
@@ -250,11 +248,17 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
         """Return the marginal probability of every label, shape (n_samples, n_labels)."""
-        return np.asarray(expit(self.decision_function(X)))
+        return self._shown_probability(np.asarray(expit(self._logits(X))))
 
-    def predict(self, X: Matrix) -> NDArray[np.uint8]:
-        """Return 1 for labels with a probability above one half, else 0."""
-        return (self.decision_function(X) > 0.0).astype(np.uint8)
+    def predict(self, X: Matrix) -> NDArray[Any]:
+        """Return 1 for labels with a probability above one half, else 0.
+
+        If ``y`` had one class per row, the most probable class of each row instead.
+        """
+        logits = self._logits(X)
+        if self.exclusive_:
+            return self._likeliest(logits)
+        return (logits > 0.0).astype(np.int64)
 
     @classmethod
     def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
@@ -273,30 +277,6 @@ class BinaryRelevance(StoredPart, ClassifierMixin, BaseEstimator):
         model.classes_ = np.arange(lengths["labels"])
         model.weights_ = _by_feature(model.coef_, model.intercept_)
         return model
-
-
-def as_labels(Y: Matrix) -> sp.csr_array:
-    """Return `Y` as a 0/1 uint8 csr_array with sorted indices.
-
-    Raises
-    ------
-    ValueError
-        If `Y` is not two-dimensional or holds values other than 0 and 1.
-    """
-    if not sp.issparse(Y):
-        Y = np.asarray(Y)
-        if Y.ndim != 2:
-            raise ValueError(f"Y must have shape (n_samples, n_labels), got {Y.ndim} dimension(s)")
-    labels: sp.csr_array[Any, tuple[int, int]] = sp.csr_array(Y)
-    if not labels.has_canonical_format:
-        labels = labels.copy()
-        labels.sum_duplicates()
-    if not ((labels.data == 0) | (labels.data == 1)).all():
-        raise ValueError("Y must hold 0 and 1 only")
-    labels = labels.astype(np.uint8)
-    if (labels.data == 0).any():
-        labels.eliminate_zeros()
-    return labels
 
 
 def _by_feature(coef: sp.csc_array, intercept: NDArray[np.float64]) -> Weights:

@@ -7,13 +7,40 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import assert_all_finite
+from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from setwise.models.labels.binary_relevance import as_labels
-
 _COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
+
+
+class SetClassifierMixin:
+    """Lets classifiers of label sets take one class per row as well."""
+
+    classes_: NDArray[Any]  # (n_labels,) what each label stands for
+    exclusive_: bool = False  # whether ``y`` had one class per row
+
+    def _adopt_targets(self, y: Any, X: Any) -> sp.csr_array:  # noqa: ANN401  # scikit-learn's array-likes
+        """Set the classes and return the label sets (n_samples, n_labels)."""
+        labels, self.classes_, self.exclusive_ = read_targets(y, X)
+        return labels
+
+    def _shown_probability(self, marginals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return marginals (n_samples, n_labels); of exclusive classes they sum to 1."""
+        if not self.exclusive_:
+            return marginals
+        return np.asarray(marginals / marginals.sum(axis=1, keepdims=True))
+
+    def _likeliest(self, marginals: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the most probable class of each row."""
+        return np.asarray(self.classes_[np.argmax(marginals, axis=1)])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]  # the next class has it
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        return tags
 
 
 class Targets(NamedTuple):
@@ -22,6 +49,30 @@ class Targets(NamedTuple):
     labels: sp.csr_array  # (n_samples, n_labels) of 0 and 1, uint8
     classes: NDArray[Any]  # (n_labels,) what each column stands for
     exclusive: bool  # whether each row had one class instead of a set
+
+
+def as_labels(y: Any) -> sp.csr_array:  # noqa: ANN401  # scikit-learn's array-likes
+    """Return `y` as a 0/1 uint8 csr_array with sorted indices.
+
+    Raises
+    ------
+    ValueError
+        If `y` is not two-dimensional or holds values other than 0 and 1.
+    """
+    if not sp.issparse(y):
+        y = np.asarray(y)
+        if y.ndim != 2:
+            raise ValueError(f"y must have shape (n_samples, n_labels), got {y.ndim} dimension(s)")
+    labels: sp.csr_array[Any, tuple[int, int]] = sp.csr_array(y)
+    if not labels.has_canonical_format:
+        labels = labels.copy()
+        labels.sum_duplicates()
+    if not ((labels.data == 0) | (labels.data == 1)).all():
+        raise ValueError("y must hold 0 and 1 only")
+    labels = labels.astype(np.uint8)
+    if (labels.data == 0).any():
+        labels.eliminate_zeros()
+    return labels
 
 
 def read_targets(y: Any, X: Any = None) -> Targets:  # noqa: ANN401  # scikit-learn's array-likes
@@ -47,6 +98,8 @@ def read_targets(y: Any, X: Any = None) -> Targets:  # noqa: ANN401  # scikit-le
     >>> read_targets(["no", "yes", "no"]).classes.tolist()
     ['no', 'yes']
     """
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None")
     lists = label_lists(y)
     if X is not None:
         check_consistent_length(X, y if lists is None else lists)

@@ -19,10 +19,11 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from setwise.models.labels.scaling import checked_rows
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.mixture_explanation import ComponentSummary
@@ -79,7 +80,7 @@ class MeanMixture:
         return log_weights + self._log_share, SharedLogits(shared, self._biases)
 
 
-class AveragedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimator):
+class AveragedMixture(StoredPart, MixtureInference):
     """Mean of conditional Bernoulli mixtures fitted from different starts.
 
     Parameters
@@ -103,7 +104,7 @@ class AveragedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimat
     >>> model = AveragedMixture(mixture, n_fits=3).fit(X, Y)
     >>> model.predict(np.eye(2))
     array([[0, 0, 1],
-           [0, 0, 1]], dtype=uint8)
+           [0, 0, 1]])
     >>> model.n_components_
     6
     """
@@ -111,7 +112,6 @@ class AveragedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimat
     # The first chooses the penalties; the others reuse them.
     fits_: tuple[ConditionalBernoulliMixture, ...]
     n_features_in_: int
-    classes_: NDArray[np.int64]
     stored = (
         StoredSeries(
             "fits_",
@@ -140,7 +140,7 @@ class AveragedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimat
     def fit(
         self,
         X: Matrix,
-        Y: Matrix,
+        y: Matrix,
         sample_weight: ArrayLike | None = None,
         validation: tuple[Matrix, Matrix] | None = None,
     ) -> Self:
@@ -155,18 +155,20 @@ class AveragedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimat
         """
         if self.n_fits < 1:
             raise ValueError(f"n_fits must be at least 1; it is {self.n_fits}")
+        rows = checked_rows(self, X, reset=True)
+        labels = self._adopt_targets(y, rows)
         rng = check_random_state(self.random_state)
         seeds = [int(rng.randint(np.iinfo(np.int32).max)) for _ in range(self.n_fits)]
         template = ConditionalBernoulliMixture() if self.mixture is None else self.mixture
         first = clone(template).set_params(random_state=seeds[0], penalty_scale=self.penalty_scale)
-        fits = [first.fit(X, Y, sample_weight, validation)]
+        fits = [first.fit(rows, labels, sample_weight, validation)]
         found = {"alpha": first.alpha_, "gate_alpha": first.gate_alpha_}
         for seed in seeds[1:]:
             other = clone(template).set_params(random_state=seed, **found)
             with warnings.catch_warnings():
                 # The first fit has already warned about the number of components.
                 warnings.simplefilter("ignore", ComponentWarning)
-                fits.append(other.fit(X, Y, sample_weight, validation))
+                fits.append(other.fit(rows, labels, sample_weight, validation))
         self._join(fits)
         return self
 
@@ -183,6 +185,8 @@ class AveragedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimat
             raise ValueError("there is no mixture to average")
         model = cls(clone(fits[0]), len(fits))
         model._join(fits)
+        model.n_features_in_ = fits[0].n_features_in_
+        model.classes_ = fits[0].classes_
         return model
 
     def _join(self, fits: Sequence[ConditionalBernoulliMixture]) -> None:
@@ -195,8 +199,6 @@ class AveragedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimat
         self.weighting_ = first.weighting_
         self.support_ = first.support_
         self.allow_empty_ = first.allow_empty_
-        self.n_features_in_ = first.n_features_in_
-        self.classes_ = first.classes_
         self.n_components_ = sum(fit.n_components_ for fit in fits)
         self.mixture_ = MeanMixture(fits)
 

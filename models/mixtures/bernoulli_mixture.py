@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from setwise.models.labels.binary_relevance import as_labels
+from setwise.models.labels.targets import as_labels
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -95,13 +95,13 @@ class BernoulliMixture(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, Y: Matrix, y: object = None, sample_weight: object = None) -> Self:
+    def fit(self, X: Matrix, y: object = None, sample_weight: object = None) -> Self:
         """Fit the mixture to label sets.
 
         Parameters
         ----------
-        Y : array-like or sparse of shape (n_samples, n_labels)
-            Zeros and ones.
+        X : array-like or sparse of shape (n_samples, n_labels)
+            Label sets as zeros and ones.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             Not negative; an integer weight equals that many copies of the row.
@@ -109,12 +109,12 @@ class BernoulliMixture(BaseEstimator):
         Raises
         ------
         ValueError
-            If ``Y`` holds values other than 0 and 1, all weights are zero, or a parameter is out of
+            If ``X`` holds values other than 0 and 1, all weights are zero, or a parameter is out of
             range.
         """
         del y
         self._check_parameters()
-        sets = _DistinctSets.collect(self._labels(Y), sample_weight, self.smoothing)
+        sets = _DistinctSets.collect(self._labels(X), sample_weight, self.smoothing)
         self.n_features_in_ = sets.members.shape[1]
         n_components = min(self.n_components, len(sets.weight))
         if n_components < self.n_components:
@@ -145,15 +145,15 @@ class BernoulliMixture(BaseEstimator):
         self.objective_ = run.objective
         return self
 
-    def predict_proba(self, Y: Matrix) -> NDArray[np.float64]:
+    def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
         """Return the responsibilities of the components, shape (n_samples, n_components)."""
-        log_joint = self._log_joint(Y)
+        log_joint = self._log_joint(X)
         responsibilities: NDArray[np.float64] = np.exp(log_joint - _log_sum_exp(log_joint)[:, None])
         return responsibilities
 
-    def _log_joint(self, Y: Matrix) -> NDArray[np.float64]:
+    def _log_joint(self, X: Matrix) -> NDArray[np.float64]:
         check_is_fitted(self)
-        labels = self._labels(Y)
+        labels = self._labels(X)
         if labels.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {labels.shape[1]} features, but {type(self).__name__} is expecting "
@@ -161,8 +161,8 @@ class BernoulliMixture(BaseEstimator):
             )
         return _log_joint(labels, _Mixture(self.weights_, self.means_))
 
-    def _labels(self, Y: Matrix) -> sp.csr_array:
-        return as_labels(Y)
+    def _labels(self, X: Matrix) -> sp.csr_array:
+        return as_labels(X)
 
     def _check_parameters(self) -> None:
         for name in ("n_components", "n_init", "max_iter"):

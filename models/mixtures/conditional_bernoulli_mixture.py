@@ -8,13 +8,12 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from setwise.models.labels.binary_relevance import as_labels
-from setwise.models.labels.scaling import STORED_WEIGHTING, FeatureWeighting, Scheme
+from setwise.models.labels.scaling import STORED_WEIGHTING, FeatureWeighting, Scheme, checked_rows
+from setwise.models.labels.targets import as_labels
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.experts.separate_experts import component_rates
@@ -77,7 +76,7 @@ _CHOICES = {
 }
 
 
-class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimator):
+class ConditionalBernoulliMixture(StoredPart, MixtureInference):
     r"""Mixture of independent label classifiers, weighted by a gate.
 
     .. math:: p(y \mid x) = \sum_k \pi_k(x) \prod_l \mathrm{Ber}(y_l; \mu_{kl}(x))
@@ -139,7 +138,7 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
     >>> model = ConditionalBernoulliMixture(2, alpha=1e-3, random_state=0).fit(X, Y)
     >>> model.predict(np.eye(2))
     array([[0, 0, 1],
-           [0, 0, 1]], dtype=uint8)
+           [0, 0, 1]])
     """
 
     gate_: Gate
@@ -160,7 +159,6 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
     n_iter_: int  # EM steps to the parameters
     reports_: tuple[StepReport, ...]  # report of each step of the last run
     n_features_in_: int
-    classes_: NDArray[np.int64]
     stored = (
         StoredParameters("params", retired=_RETIRED),
         *STORED_WEIGHTING,
@@ -233,7 +231,7 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
     def fit(
         self,
         X: Matrix,
-        Y: Matrix,
+        y: Matrix,
         sample_weight: ArrayLike | None = None,
         validation: tuple[Matrix, Matrix] | None = None,
     ) -> Self:
@@ -242,11 +240,11 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
         Parameters
         ----------
         X : array-like or sparse of shape (n_samples, n_features)
-        Y : array-like or sparse of shape (n_samples, n_labels)
-            Zeros and ones.
+        y : array-like or sparse of shape (n_samples, n_labels)
+            Zeros and ones; or anything else that `read_targets` reads.
         sample_weight : array-like of shape (n_samples,), optional
             Not negative, not all zero.
-        validation : tuple (X, Y), optional
+        validation : tuple (X, y), optional
             Rows that select penalty and number of steps; never fitted on.
 
         Raises
@@ -263,8 +261,10 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
         """
         self._check_parameters()
         rng = check_random_state(self.random_state)
-        self.weighting_ = FeatureWeighting(self.weighting).fit(X)
-        given = Documents.of(self.weighting_.transform(X), as_labels(Y), sample_weight)
+        rows = checked_rows(self, X, reset=True)
+        labels = self._adopt_targets(y, rows)
+        self.weighting_ = FeatureWeighting(self.weighting).fit(rows, sample_weight=sample_weight)
+        given = Documents.of(self.weighting_.transform(rows), labels, sample_weight)
         seed = int(rng.randint(np.iinfo(np.int32).max))
         self.kernel_ = self._make_kernel(given.X, seed)
         everything = self._describe(given)
@@ -319,8 +319,6 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference, ClassifierMixin,
         self.typical_ = np.sqrt(np.asarray(X.power(2).mean(axis=0), dtype=np.float64))
         self.contrast_ = None if self.kernel_ is None else feature_contrast(X, owned)
         self.n_components_ = len(self.share_)
-        self.n_features_in_ = X.shape[1]
-        self.classes_ = np.arange(documents.Y.shape[1])
         self.support_ = distinct_sets(documents.Y)
         self.allow_empty_ = bool((np.diff(documents.Y.indptr) == 0).any())
         warn_of_missing(self.n_components_, self.n_components, self.support_.shape[0])

@@ -127,7 +127,9 @@ class LabelScores(StoredPart, BaseEstimator):
         """
         n = X.shape[0]
         if self.n_folds < 2 or n < 2:
-            raise ValueError(f"n_folds and documents must be 2 or more; got {self.n_folds}, {n}")
+            raise ValueError(
+                f"n_folds and n_samples must be 2 or more; n_folds={self.n_folds}, n_samples={n}"
+            )
         every = BinaryRelevance(
             alpha=self.alpha,
             l1_ratio=self.l1_ratio,

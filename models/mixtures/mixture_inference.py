@@ -11,10 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from setwise.models.labels.binary_relevance import as_labels
-from setwise.models.labels.scaling import FeatureWeighting
+from setwise.models.data.rows import SparseRows
+from setwise.models.labels.scaling import FeatureWeighting, checked_rows
+from setwise.models.labels.targets import SetClassifierMixin, as_labels
 from setwise.models.mixtures.kernel_map import KernelMap
 from setwise.models.mixtures.mixture_em import responsibilities
 from setwise.models.mixtures.mixture_measure import Logits
@@ -29,7 +31,7 @@ Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of
 _BATCH_BYTES = 64_000_000
 
 
-class MixtureInference:
+class MixtureInference(SetClassifierMixin, ClassifierMixin, BaseEstimator):
     """Inference for estimators with a fitted mixture."""
 
     mixture_: Mixture
@@ -58,10 +60,15 @@ class MixtureInference:
         check_is_fitted(self)
         return self.mixture_.parameters(self._seen_by_mixture(X))
 
-    def predict(self, X: Matrix) -> NDArray[np.uint8]:
-        """Return each document's most probable set, 0/1 of shape (n_samples, n_labels)."""
+    def predict(self, X: Matrix) -> NDArray[Any]:
+        """Return each document's most probable set, 0/1 of shape (n_samples, n_labels).
+
+        If ``y`` had one class per row, the most probable class of each row instead.
+        """
+        if self.exclusive_:
+            return self._likeliest(self.predict_proba(X))
         sets = self.most_probable_sets(X).candidates.first()
-        return np.asarray(sets.toarray(), dtype=np.uint8)
+        return np.asarray(sets.toarray(), dtype=np.int64)
 
     def most_probable_sets(
         self, X: Matrix, k: int = 1, *, limit: int = DEFAULT_LIMIT
@@ -80,13 +87,14 @@ class MixtureInference:
 
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
         r"""Return the marginals :math:`\sum_k \pi_k \mu_{kl}`, shape (n_samples, n_labels)."""
-        return np.concatenate([_marginals(*mixture) for mixture in self.batches(X)])
+        marginals = np.concatenate([_marginals(*mixture) for mixture in self.batches(X)])
+        return self._shown_probability(marginals)
 
-    def log_probability(self, X: Matrix, Y: Matrix) -> NDArray[np.float64]:
+    def log_probability(self, X: Matrix, y: Matrix) -> NDArray[np.float64]:
         r"""Return :math:`\log p(y_n \mid x_n)` in nats, shape (n_samples,)."""
         check_is_fitted(self)
         rows = self._seen_by_mixture(X)
-        return responsibilities(self.mixture_.log_joint(rows, as_labels(Y)))[1]
+        return responsibilities(self.mixture_.log_joint(rows, as_labels(y)))[1]
 
     def support_log_probability(self, X: Matrix) -> NDArray[np.float64]:
         """Return log-probabilities (n_samples, n_sets) of ``support_``, in nats."""
@@ -106,7 +114,7 @@ class MixtureInference:
 
     def _row_batches(self, X: Matrix) -> Iterator[sp.csr_array]:
         check_is_fitted(self)
-        rows = self.weighting_.transform(X)
+        rows = self._weighted(X)
         size = max(1, _BATCH_BYTES // (8 * self.n_components_ * self.support_.shape[1]))
         for first in range(0, max(rows.shape[0], 1), size):
             yield self.describe_rows(rows[first : first + size])
@@ -116,7 +124,11 @@ class MixtureInference:
         return rows if self.kernel_ is None else self.kernel_.transform(rows)
 
     def _seen_by_mixture(self, X: Matrix) -> sp.csr_array:
-        return self.describe_rows(self.weighting_.transform(X))
+        return self.describe_rows(self._weighted(X))
+
+    def _weighted(self, X: Matrix) -> sp.csr_array:
+        rows = SparseRows.of(checked_rows(self, X, reset=False))
+        return self.weighting_.weigh(rows).to_matrix()
 
 
 @njit(cache=True, nogil=True)

@@ -17,11 +17,10 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from setwise.models.labels.binary_relevance import as_labels
-from setwise.models.labels.scaling import FeatureWeighting
+from setwise.models.labels.scaling import FeatureWeighting, checked_rows
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.label_scores import LabelScores
@@ -44,7 +43,7 @@ def _mixture_of_scores(
     return AveragedMixture if "fits" in settings else ConditionalBernoulliMixture
 
 
-class StackedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimator):
+class StackedMixture(StoredPart, MixtureInference):
     """Conditional Bernoulli mixture over cross-fitted label scores.
 
     Parameters
@@ -62,7 +61,7 @@ class StackedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimato
     >>> mixture = ConditionalBernoulliMixture(2, features="linear", alpha=1e-3)
     >>> StackedMixture(mixture, LabelScores(alpha=1e-3)).fit(X, Y).predict(np.eye(2))
     array([[0, 0, 1],
-           [0, 0, 1]], dtype=uint8)
+           [0, 0, 1]])
     """
 
     model_: ConditionalBernoulliMixture | AveragedMixture  # fitted to the scores
@@ -72,7 +71,6 @@ class StackedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimato
     terms_: NDArray[np.int32]
     contrast_: NDArray[np.float64]
     n_features_in_: int
-    classes_: NDArray[np.int64]
     stored = (
         StoredPiece(
             "scores_",
@@ -100,20 +98,22 @@ class StackedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimato
         self.mixture = mixture
         self.scores = scores
 
-    def fit(self, X: Matrix, Y: Matrix) -> Self:
+    def fit(self, X: Matrix, y: Matrix) -> Self:
         """Fit the scores, then the mixture to their cross-fitted values.
 
         Parameters, errors and warnings are those of `ConditionalBernoulliMixture.fit`; a single
         document is refused too.
         """
-        self.weighting_ = FeatureWeighting("none").fit(X)
-        rows, labels = self.weighting_.transform(X), as_labels(Y)
+        given = checked_rows(self, X, reset=True)
+        labels = self._adopt_targets(y, given)
+        self.weighting_ = FeatureWeighting("none").fit(given)
+        rows = self.weighting_.transform(given)
         mixture = self.mixture
         if mixture is None:
             mixture = ConditionalBernoulliMixture(features="linear", weighting="none")
         self.scores_ = clone(LabelScores() if self.scores is None else self.scores)
         described = self.scores_.fit_transform(rows, labels)
-        self._adopt(clone(mixture).fit(described, labels), rows.shape[1])
+        self._adopt(clone(mixture).fit(described, labels))
         joint = self.mixture_.log_joint(self._seen(described), labels)
         weighted = FeatureWeighting().fit(rows).transform(rows)
         contrast = feature_contrast(weighted, responsibilities(joint)[0])
@@ -122,14 +122,12 @@ class StackedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimato
         self.contrast_ = np.take_along_axis(contrast, top, axis=1)
         return self
 
-    def _adopt(self, model: ConditionalBernoulliMixture | AveragedMixture, n_features: int) -> None:
+    def _adopt(self, model: ConditionalBernoulliMixture | AveragedMixture) -> None:
         self.model_ = model
         self.mixture_ = model.mixture_
         self.support_ = model.support_
         self.allow_empty_ = model.allow_empty_
         self.n_components_ = model.n_components_
-        self.classes_ = model.classes_
-        self.n_features_in_ = n_features
 
     def describe_rows(self, rows: sp.csr_array) -> sp.csr_array:
         """Return the label scores of rows, as inputs of gate and experts."""
@@ -164,7 +162,9 @@ class StackedMixture(StoredPart, MixtureInference, ClassifierMixin, BaseEstimato
         if lengths["scores"] != 2 * lengths["labels"]:
             raise ValueError("the mixture counts other scores than there are")
         stacked.scores_ = found["scores_"]
-        stacked._adopt(found["model_"], lengths["features"])
+        stacked._adopt(found["model_"])
+        stacked.n_features_in_ = lengths["features"]
+        stacked.classes_ = stacked.model_.classes_
         stacked.terms_, stacked.contrast_ = found["terms"], found["contrast"]
         stacked.weighting_ = FeatureWeighting.from_state(
             np.ones(lengths["features"]), "none", "none"

@@ -4,13 +4,12 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from setwise.models.labels.binary_relevance import as_labels
-from setwise.models.labels.scaling import FeatureWeighting
+from setwise.models.labels.scaling import FeatureWeighting, checked_rows
+from setwise.models.labels.targets import as_labels
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture, ComponentWarning
 from setwise.models.mixtures.mixture_em import (
     Documents,
@@ -32,7 +31,7 @@ from setwise.models.research.boosted_learner import (
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
 
-class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
+class BoostedBernoulliMixture(MixtureInference):
     """Conditional Bernoulli mixture with gradient-boosted gate and experts.
 
     For a few labels and features that interact; it grows a tree per component and label in every
@@ -81,7 +80,6 @@ class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
     n_iter_: int
     reports_: tuple[StepReport, ...]
     n_features_in_: int
-    classes_: NDArray[np.int64]
 
     def __init__(
         self,
@@ -115,7 +113,7 @@ class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
     def fit(
         self,
         X: Matrix,
-        Y: Matrix,
+        y: Matrix,
         sample_weight: ArrayLike | None = None,
         validation: tuple[Matrix, Matrix] | None = None,
     ) -> Self:
@@ -127,8 +125,10 @@ class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         self._check_parameters()
         rng = check_random_state(self.random_state)
         # Trees do not depend on monotone weighting.
-        self.weighting_ = FeatureWeighting("none").fit(X)
-        everything = Documents.of(self.weighting_.transform(X), as_labels(Y), sample_weight)
+        rows = checked_rows(self, X, reset=True)
+        labels = self._adopt_targets(y, rows)
+        self.weighting_ = FeatureWeighting("none").fit(rows)
+        everything = Documents.of(rows, labels, sample_weight)
         seed = int(rng.randint(np.iinfo(np.int32).max))
         n_aside = round(self.validation_fraction * len(everything.weight))
         steps, rising = self.max_iter, False
@@ -185,8 +185,6 @@ class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         self.reports_ = run.reports
         self.support_ = distinct_sets(documents.Y)
         self.allow_empty_ = bool((np.diff(documents.Y.indptr) == 0).any())
-        self.n_features_in_ = documents.X.shape[1]
-        self.classes_ = np.arange(documents.Y.shape[1])
         warn_of_missing(self.n_components_, self.n_components, self.support_.shape[0])
 
     def _check_parameters(self) -> None:

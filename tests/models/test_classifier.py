@@ -11,7 +11,6 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import setwise
 from setwise.models.classifier import SetClassifier, group_folds
@@ -161,18 +160,3 @@ def test_a_model_of_texts_refuses_numbers_and_the_reverse(fitted, words) -> None
         fitted.predict(words)
     with pytest.raises(ValueError, match="trained on vectors"):
         tiny().fit(words, LISTS).predict(TEXTS)
-
-
-COUNTED = "calibrators count a repeated row twice and a weighted row once"
-
-
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [tiny()],
-    expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": COUNTED,
-        "check_sample_weight_equivalence_on_sparse_data": COUNTED,
-    },
-)
-def test_keeps_the_conventions_of_scikit_learn(estimator, check) -> None:
-    check(estimator)

@@ -12,73 +12,13 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils import assert_all_finite
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from setwise.models.data.datasets import read_dataset
 from setwise.models.labels import binary_relevance
-from setwise.models.labels.binary_relevance import BinaryRelevance, as_labels, score_row
+from setwise.models.labels.binary_relevance import BinaryRelevance, score_row
+from setwise.models.labels.targets import as_labels
 
 Floats = NDArray[np.float64]
-
-
-class OneLabel(BinaryRelevance):
-    """Binary relevance on a vector of two classes, the form scikit-learn's checks know."""
-
-    def fit(self, X, y, sample_weight=None):
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        classes, code = np.unique(y, return_inverse=True)
-        if len(classes) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass."
-            )
-        super().fit(X, code[:, None], sample_weight)
-        self.classes_ = classes
-        return self
-
-    def decision_function(self, X):
-        return super().decision_function(X)[:, 0]
-
-    def predict_proba(self, X):
-        share = 1 / (1 + np.exp(-self.decision_function(X)))
-        return np.column_stack([1 - share, share])
-
-    def predict(self, X):
-        chosen = self.decision_function(X) > 0
-        return self.classes_[np.minimum(chosen, len(self.classes_) - 1)]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.multi_label = False
-        tags.target_tags.multi_output = False
-        tags.target_tags.single_output = True
-        return tags
-
-
-REPEATS = "repeated rows are dealt otherwise between training and validation than weighted ones"
-
-
-def unavoidable(estimator: OneLabel) -> dict[str, str]:
-    if not isinstance(estimator.alpha, str):
-        return {}
-    return {
-        "check_sample_weight_equivalence_on_dense_data": REPEATS,
-        "check_sample_weight_equivalence_on_sparse_data": REPEATS,
-    }
-
-
-@parametrize_with_checks(
-    [OneLabel(), OneLabel(alpha=1e-2, tol=1e-15)], expected_failed_checks=unavoidable
-)
-def test_keeps_the_conventions_of_scikit_learn(estimator, check) -> None:
-    check(estimator)
 
 
 def make(seed: int, n: int = 200, d: int = 20, size: int = 5) -> tuple[sp.csr_array, NDArray[Any]]:
@@ -109,7 +49,7 @@ def test_predictions_are_logits_above_zero_and_probabilities_their_sigmoid() -> 
     z = model.decision_function(X)
     np.testing.assert_allclose(model.predict_proba(X), 1 / (1 + np.exp(-z)))
     np.testing.assert_array_equal(model.predict(X), z > 0)
-    assert model.predict(X).dtype == np.uint8
+    assert model.predict(X).dtype == np.int64
 
 
 @pytest.mark.parametrize("share", [0.0, 2.0])
@@ -191,10 +131,10 @@ def test_an_unfinished_fit_warns_once_and_counts_the_labels() -> None:
 @pytest.mark.parametrize(
     ("Y", "message"),
     [
-        (np.zeros(3), "Y must have shape"),
-        (np.full((3, 1), 2), "0 and 1 only"),
-        (np.full((3, 1), np.nan), "0 and 1 only"),
-        (np.zeros((2, 1)), "X has 3 rows, Y 2"),
+        (np.zeros((3, 1, 1)), "y must have shape"),
+        (np.full((3, 2), 2), "0 and 1 only"),
+        (np.full((3, 2), np.nan), "0 and 1 only"),
+        (np.zeros((2, 1)), "inconsistent numbers of samples"),
     ],
 )
 def test_labels_that_are_no_indicators_are_refused(Y: Floats, message: str) -> None:

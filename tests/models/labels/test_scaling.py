@@ -5,14 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from setwise.models.labels.scaling import FeatureWeighting, as_rows
-
-
-@parametrize_with_checks([FeatureWeighting(scheme) for scheme in ("auto", "idf", "none")])
-def test_keeps_the_conventions_of_scikit_learn(estimator, check) -> None:
-    check(estimator)
 
 
 def terms(seed: int, n: int = 40, d: int = 15) -> sp.csr_array:

@@ -5,8 +5,6 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from setwise.models.mixtures.bernoulli_mixture import (
     BernoulliMixture,
@@ -134,24 +132,3 @@ def test_bad_input_is_refused() -> None:
         BernoulliMixture(1).fit([[1, 0]], sample_weight=[0.0])
     with pytest.raises(ValueError, match="expecting 2 features"):
         BernoulliMixture(1).fit([[1, 0], [0, 1]]).predict_proba([[1, 0, 0]])
-
-
-class OfThresholdedReals(BernoulliMixture):
-    """The checks draw real numbers; a label is present where one is positive."""
-
-    def _labels(self, Y):
-        reals = check_array(Y, accept_sparse="csr", ensure_min_samples=1, estimator=self)
-        return super()._labels((reals > 0).astype(np.uint8))
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:.*distinct label sets")
-@parametrize_with_checks(
-    [OfThresholdedReals(2, n_init=1)],
-    expected_failed_checks=lambda _: dict.fromkeys(
-        ["check_estimator_sparse_array", "check_estimator_sparse_matrix"],
-        "the checks ask whoever has predict_proba for the tags of a classifier",
-    ),
-)
-def test_scikit_learn_conventions(estimator, check) -> None:
-    check(estimator)

@@ -1,0 +1,82 @@
+"""Public estimators keep scikit-learn's conventions; each exception has its reason here.
+
+`TextVectorizer` reads texts, for which scikit-learn has no checks.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from setwise.models.classifier import SetClassifier
+from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.scaling import FeatureWeighting
+from setwise.models.mixtures.averaged_mixture import AveragedMixture
+from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture
+from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from setwise.models.mixtures.label_scores import LabelScores
+from setwise.models.mixtures.stacked_mixture import StackedMixture
+from setwise.models.research.boosted_bernoulli_mixture import BoostedBernoulliMixture
+
+SMALL: dict[str, Any] = {
+    "alpha": 1e-3,
+    "gate_alpha": 1e-3,
+    "features": "linear",
+    "early_stopping": False,
+    "max_iter": 3,
+    "n_init": 1,
+    "n_jobs": 1,
+}
+SMALL_MIXTURE = ConditionalBernoulliMixture(3, **SMALL)
+
+
+class OfThresholdedReals(BernoulliMixture):
+    """Takes what the checks draw: a label is present where a number is positive."""
+
+    def _labels(self, X):
+        reals = check_array(X, accept_sparse="csr", ensure_min_samples=1, estimator=self)
+        return super()._labels((reals > 0).astype(np.uint8))
+
+
+ESTIMATORS: list[BaseEstimator] = [
+    SetClassifier(preset="paper", n_folds=2, n_candidates=3, calibrator="isotonic", n_jobs=1),
+    BinaryRelevance(n_jobs=1),
+    BinaryRelevance(alpha=1e-2, tol=1e-15, n_jobs=1),
+    OfThresholdedReals(2, n_init=1),
+    SMALL_MIXTURE,
+    AveragedMixture(SMALL_MIXTURE, 2),
+    StackedMixture(SMALL_MIXTURE, LabelScores(1e-3, n_folds=2, n_jobs=1)),
+    BoostedBernoulliMixture(2, max_iter=8, validation_fraction=0.0, n_init=1, n_jobs=1),
+    *(FeatureWeighting(scheme) for scheme in ("auto", "idf", "none")),
+]
+
+WEIGHTS = (
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+)
+REPEATS = "repeated rows are dealt otherwise between training and validation than weighted ones"
+MODE = "the most probable set is not the set of all labels that are more likely than not"
+RESPONSIBILITIES = "the checks ask whoever has predict_proba for the tags of a classifier"
+
+
+def exceptions(estimator: BaseEstimator) -> dict[str, str]:
+    """Return the checks that an estimator fails, and why."""
+    if isinstance(estimator, SetClassifier):
+        return dict.fromkeys(WEIGHTS, "calibrators count a repeated row twice, a weighted row once")
+    if isinstance(estimator, BinaryRelevance) and isinstance(estimator.alpha, str):
+        return dict.fromkeys(WEIGHTS, REPEATS)
+    if isinstance(estimator, StackedMixture | BoostedBernoulliMixture):
+        return {"check_classifier_multioutput": MODE}
+    if isinstance(estimator, BernoulliMixture):
+        names = ["check_estimator_sparse_array", "check_estimator_sparse_matrix"]
+        return dict.fromkeys(names, RESPONSIBILITIES)
+    return {}
+
+
+@pytest.mark.filterwarnings("ignore")  # the checks' data are tiny
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=exceptions)
+def test_keeps_the_conventions(estimator, check) -> None:
+    check(estimator)
