@@ -35,8 +35,7 @@ def print_plans(
     """
     from setwise.service.cli.assembly import application
     from setwise.service.domain.callers import SYSTEM
-    from setwise.service.services.analysis.plans import PlanRequest
-    from setwise.service.services.certification import plan_audits
+    from setwise.service.services.analysis.plans import PlanRequest, plan_audits
 
     audit, review, error = _prices(prices)
     wanted = PlanRequest(

@@ -1,19 +1,15 @@
 """Find the threshold that audits prove, store evidence, and activate it."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from setwise.models.guarantees.certificates import Certificate, risk_of_attempt
 from setwise.service.domain.audits import READING_TIME, Lottery
 from setwise.service.domain.breaker import RUN_LENGTH
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import (
     AuditedPrediction,
-    Bet,
     Certification,
-    Gathered,
     Score,
     Scorer,
     bets_since,
@@ -29,7 +25,15 @@ from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import Candidate
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.text import Page, check_page
-from setwise.service.services.analysis.plans import Arrivals, Pace, Planned, PlanRequest, planned
+from setwise.service.services.analysis.plans import Arrivals, Planned, PlanRequest, plan_audits
+from setwise.service.services.analysis.proofs import (
+    SCHEDULE,
+    Attempt,
+    Question,
+    Schedule,
+    answer,
+    retested,
+)
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.models import known_model, scored_again
 from setwise.service.services.policy import adopt
@@ -52,80 +56,6 @@ MOST_UNAUDITED = 5_000
 BLOCK = 200
 
 _LATELY = timedelta(weeks=4)  # whose documents say how many come a week
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """When certification runs automatically.
-
-    Each attempt spends risk, and the first one spends half of it.
-
-    The number of audits at which it runs must not depend on their results: choosing the most
-    favourable moment would invalidate the test.
-    """
-
-    room: float = 12.0
-    """Audits for the first attempt, as a multiple of the fewest that could prove anything. Many lie
-    below the threshold, and some find a wrong set.
-    """
-    growth: float = 1.5
-    """Audits for the next attempt, as a multiple of those in an unsuccessful attempt."""
-
-    def first(self, policy: RoutingPolicy, attempt: int = 1) -> int:
-        """Return the number of audits for the first attempt with a calibrator."""
-        share = risk_of_attempt(policy.risk, attempt)
-        fewest = math.log(share) / math.log(policy.target_accuracy)
-        return math.ceil(self.room * math.ceil(fewest))
-
-    def missing(
-        self,
-        policy: RoutingPolicy,
-        before: Certification | None,
-        n_audits: int,
-        *,
-        attempt: int = 1,
-    ) -> int | None:
-        """Return how many more audits the next attempt needs.
-
-        None means that no attempt will follow.
-
-        ``before``: The last attempt.
-        ``n_audits``: Audits so far.
-        ``attempt``: Place of the next attempt among those for the model since the last drift alarm.
-        """
-        if before is None:
-            return max(0, self.first(policy, attempt) - n_audits)
-        if before.covers(policy.target_accuracy, policy.risk):
-            return None
-        return max(0, math.ceil(self.growth * (before.n_drawn or 1)) - n_audits)
-
-
-SCHEDULE = Schedule()
-
-
-@dataclass(frozen=True)
-class _Question:
-    """The target to prove, and the audits to prove it from.
-
-    ``place``: Among the attempts since the last drift alarm, which share the risk. All evidence
-    since then is new.
-    """
-
-    policy: RoutingPolicy
-    scorer: Scorer
-    attempt: int
-    place: int
-    gathered: Gathered
-    set_aside: int
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """An attempt that is not stored yet."""
-
-    id: str
-    question: _Question
-    evidence: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -234,7 +164,7 @@ class Certifications(Recorded):
             question = self._question(transaction, _serving(transaction))
             predicted = _predicted(transaction, question)
         return self._store(
-            Attempt(self.new_id(), question, _answer(question, predicted)),
+            Attempt(self.new_id(), question, answer(question, predicted)),
             requested_by,
         )
 
@@ -277,7 +207,7 @@ class Certifications(Recorded):
         if since is None or (before and before.evidence.get("trained_on_audits") is False):
             said = {"trained_on_audits": False}
         return self._store(
-            Attempt(self.new_id(), question, {**_answer(question, predicted), **said}),
+            Attempt(self.new_id(), question, {**answer(question, predicted), **said}),
             requested_by,
         )
 
@@ -298,9 +228,7 @@ class Certifications(Recorded):
             if not self._due(transaction, question):
                 return None
             predicted = _predicted(transaction, question)
-        return self._store(
-            Attempt(self.new_id(), question, _answer(question, predicted)), SYSTEM.id
-        )
+        return self._store(Attempt(self.new_id(), question, answer(question, predicted)), SYSTEM.id)
 
     def retest(self) -> RoutingPolicy | None:
         """Raise the threshold in force if audits since its certificate speak against it.
@@ -317,7 +245,7 @@ class Certifications(Recorded):
             audits = self._reread(transaction, transaction.certifications.audited(proof.scorer))
         proved = proof.proved(policy.confidence_floor)
         bets = bets_since(audits, proof.id, self.now() - self.reading_time)
-        threshold = _retested(proved, bets, policy.target_accuracy)
+        threshold = retested(proved, bets, policy.target_accuracy)
         if threshold is None or threshold == policy.threshold:
             return None
         changed = replace(
@@ -362,7 +290,7 @@ class Certifications(Recorded):
             if not question.gathered.audits:
                 return None
             predicted = _predicted(transaction, question)
-        return Attempt(self.new_id(), question, _answer(question, predicted))
+        return Attempt(self.new_id(), question, answer(question, predicted))
 
     def activated(
         self, transaction: Transaction, scorer: Scorer, attempt: Attempt | None, requested_by: str
@@ -376,7 +304,7 @@ class Certifications(Recorded):
             self._add(transaction, attempt, requested_by)
         return adopt(transaction, scorer, version=self.new_id(), now=self.now())
 
-    def _due(self, transaction: Transaction, question: _Question) -> bool:
+    def _due(self, transaction: Transaction, question: Question) -> bool:
         before = last_attempt(transaction, question.policy, question.scorer)
         # A number that depends on results would choose the moment by them.
         missing = self.schedule.missing(
@@ -384,7 +312,7 @@ class Certifications(Recorded):
         )
         return missing == 0
 
-    def _question(self, transaction: Transaction, scorer: Scorer) -> _Question:
+    def _question(self, transaction: Transaction, scorer: Scorer) -> Question:
         policy = transaction.policies.current()
         store = transaction.certifications
         every = sorted([*store.audited(scorer), *store.held_back(scorer)], key=lambda one: one.id)
@@ -393,7 +321,7 @@ class Certifications(Recorded):
         found = self._reread(transaction, [one for one in every if since is None or one.id > since])
         versions = {one.policy_version for one in found}
         policies = {version: transaction.policies.get(version) for version in sorted(versions)}
-        return _Question(
+        return Question(
             policy=policy,
             scorer=scorer,
             attempt=store.attempts(scorer.model_version) + 1,
@@ -480,41 +408,6 @@ def _serving(transaction: Transaction) -> Scorer:
     return scorer
 
 
-def plan_audits(
-    wanted: PlanRequest,
-    policy: RoutingPolicy,
-    arrivals: Arrivals,
-    run_length: float = RUN_LENGTH,
-    schedule: Schedule = SCHEDULE,
-) -> Planned:
-    """Return plans of audits for these arrivals.
-
-    Raises `InvalidRequest` if a value is out of range, or nothing says what will arrive.
-    """
-    policy = wanted.under(policy)
-    return planned(
-        wanted, policy, arrivals, Pace(schedule.first(policy), schedule.growth, run_length)
-    )
-
-
-def _retested(proved: Sequence[float], bets: Sequence[Bet], target: float) -> float | None:
-    """Return the lowest proved threshold that the audits do not speak against, or the highest."""
-    if not proved:
-        return None
-    if all(bet.right for bet in bets):
-        return min(proved)
-    from setwise.models.guarantees.retest import retested_threshold  # noqa: PLC0415 -- scipy loads slowly
-
-    found = retested_threshold(
-        proved,
-        [bet.confidence for bet in bets],
-        [bet.right for bet in bets],
-        target,
-        stands_for=[bet.stands_for for bet in bets],
-    )
-    return max(proved) if found is None else found
-
-
 def last_attempt(
     transaction: Transaction, policy: RoutingPolicy, scorer: Scorer
 ) -> Certification | None:
@@ -543,50 +436,9 @@ def _to_score(transaction: Transaction, scorer: Scorer, since: datetime | None) 
     return [one.id for one in (*wanted, *others)]
 
 
-def _predicted(transaction: Transaction, question: _Question) -> list[float]:
+def _predicted(transaction: Transaction, question: Question) -> list[float]:
     """Return confidences of unaudited predictions; there are many, so read them last."""
     return transaction.certifications.unaudited(question.scorer, limit=MOST_CONFIDENCES)
-
-
-def _answer(question: _Question, predicted: Sequence[float]) -> Mapping[str, object]:
-    """Return the evidence of `guarantees.certificates` and its inputs."""
-    from setwise.models.guarantees.thresholds import certify_adjudicated  # noqa: PLC0415 -- loads slowly
-
-    policy, gathered = question.policy, question.gathered
-    risk = risk_of_attempt(policy.risk, question.place)
-    # The proof covers only sets above the policy's floor.
-    floor = policy.confidence_floor or 0.0
-    audits = [audit for audit in gathered.audits if audit.confidence >= floor]
-    rates = [audit.reread_rate for audit in audits]
-    counts = [audit.counts() for audit in audits]
-    found = certify_adjudicated(
-        [confidence for confidence in predicted if confidence >= floor],
-        [audit.confidence for audit in audits],
-        [found_wrong for found_wrong, _ in counts],
-        [missed for _, missed in counts],
-        rates if audits else policy.audits.gold_reread_rate,
-        [audit.reread_draw for audit in audits],
-        target=policy.target_accuracy,
-        risk=risk,
-        excluded={
-            **gathered.excluded,
-            **({"before the alarm": question.set_aside} if question.set_aside else {}),
-            "below the floor": len(gathered.audits) - len(audits),
-        },
-    )
-    return {
-        **found.to_json(),
-        "certified": isinstance(found, Certificate),
-        "proved": [*found.proved] if isinstance(found, Certificate) else [],
-        "reread_rate": min(rates, default=policy.audits.gold_reread_rate),
-        "n_drawn": gathered.drawn,
-        "unfinished": gathered.unfinished,
-        "undecided": gathered.undecided,
-        "other_models": gathered.other,
-        "held_back": gathered.held_back,
-        "errors_missed": gathered.missed,
-        "errors_known": gathered.known_wrong,
-    }
 
 
 def _number(value: object) -> float:

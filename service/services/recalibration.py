@@ -37,9 +37,10 @@ from setwise.service.domain.recalibration import (
 )
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import Page, check_page
+from setwise.service.services.analysis.proofs import Attempt
 from setwise.service.services.analysis.rates import ReportedRates
 from setwise.service.services.audit_trail import Recorded
-from setwise.service.services.certification import Attempt, Certifications
+from setwise.service.services.certification import Certifications
 from setwise.service.services.ports import CalibratorLoader, CalibratorStore, ModelLoader
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction

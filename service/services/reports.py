@@ -23,6 +23,7 @@ from setwise.service.services.analysis.forecast import (
 )
 from setwise.service.services.analysis.mistakes import Mistakes, mistakes
 from setwise.service.services.analysis.over_time import Pace, Queue, Row, over_time, queue
+from setwise.service.services.analysis.proofs import SCHEDULE
 from setwise.service.services.analysis.reliability import (
     MOST_CHECKED,
     Curve,
@@ -30,7 +31,7 @@ from setwise.service.services.analysis.reliability import (
     draw_curve,
     measure,
 )
-from setwise.service.services.certification import SCHEDULE, last_attempt
+from setwise.service.services.certification import last_attempt
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction, Transactions
 

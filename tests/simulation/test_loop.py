@@ -9,8 +9,7 @@ from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.breaker import Position
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.recalibration import Noise
-from setwise.service.services.analysis.plans import Arrivals, PlanRequest
-from setwise.service.services.certification import plan_audits
+from setwise.service.services.analysis.plans import Arrivals, PlanRequest, plan_audits
 from setwise.service.simulation.loop import Week, simulate, summary
 from setwise.service.simulation.office import START
 from setwise.service.simulation.plan import BadPlan, Drift, Group, Plan

@@ -6,8 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from setwise.service.domain.audits import plausible_threshold, reread_rate
+from setwise.service.domain.breaker import RUN_LENGTH
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.services.analysis.proofs import SCHEDULE, Schedule
 
 if TYPE_CHECKING:
     import numpy as np
@@ -290,3 +292,20 @@ def _weeks(weeks: int | None) -> str:
     if weeks is None:
         return "years"
     return "about a week" if weeks == 1 else f"about {weeks} weeks"
+
+
+def plan_audits(
+    wanted: PlanRequest,
+    policy: RoutingPolicy,
+    arrivals: Arrivals,
+    run_length: float = RUN_LENGTH,
+    schedule: Schedule = SCHEDULE,
+) -> Planned:
+    """Return plans of audits for these arrivals.
+
+    Raises `InvalidRequest` if a value is out of range, or nothing says what will arrive.
+    """
+    policy = wanted.under(policy)
+    return planned(
+        wanted, policy, arrivals, Pace(schedule.first(policy), schedule.growth, run_length)
+    )
