@@ -22,6 +22,7 @@ from setwise.service.api import (
     audit_trail,
     breaker,
     derivations,
+    documents,
     files,
     health,
     jobs,
@@ -112,6 +113,7 @@ def _routes() -> list[BaseRoute]:
     router.include_router(candidates.uploads)
     for module in (
         predictions,
+        documents,
         outcomes,
         derivations,
         reviews,

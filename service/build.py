@@ -39,6 +39,7 @@ from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
+from setwise.service.services.documents import Documents
 from setwise.service.services.files import Files
 from setwise.service.services.idempotency import Idempotency
 from setwise.service.services.jobs import Jobs
@@ -288,6 +289,7 @@ def assemble(
     )
     return Services(
         predictions=predictions,
+        documents=Documents(begin, lease_clock, predictors),
         outcomes=Outcomes(**office),
         reviews=Reviews(
             predictors=predictors,

@@ -49,6 +49,18 @@ RIGHTS = (
         """,
     ),
     Right(
+        "lead admin auditor",
+        "read-predictions",
+        """
+        GET /v1/documents
+        GET /v1/documents/{prediction_id}
+        """,
+        """
+        /documents
+        /documents/{prediction_id}
+        """,
+    ),
+    Right(
         "reviewer lead admin auditor",
         "read-queue",
         """

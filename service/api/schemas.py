@@ -105,7 +105,8 @@ class Query(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _storable(cls, given: object) -> object:
-        if isinstance(given, str) and "\x00" in given:
+        values = given if isinstance(given, list) else [given]
+        if any(isinstance(one, str) and "\x00" in one for one in values):
             raise ValueError("must not contain NUL")
         return given
 

@@ -9,8 +9,11 @@ from fastapi import APIRouter, Depends, Response
 
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.documents import Audited, State
 from setwise.service.domain.errors import NotFound
 from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.predictions import Decision
+from setwise.service.pages import documents
 from setwise.service.pages.figures import (
     errors as cockpit_errors,
 )
@@ -151,12 +154,21 @@ class Tile:
     """Class that colours it."""
     term: str = ""
     """Word of the glossary that explains its name, if any does."""
+    documents: str = ""
+    """Address of the documents behind it, if any are."""
 
 
 def _tiles(seen: Cockpit) -> list[Tile]:
     accuracy, queue = seen.accuracy, seen.queue
     met = accuracy.value is None or accuracy.value >= seen.policy.target_accuracy
     share = cockpit_figures.ratio(seen.sent, seen.documents)
+    # Audits rest on draws, so a held document counts too; outcomes tell of what was sent.
+    wrong = (
+        {"audited": Audited.CONTRADICTED}
+        if seen.drawn
+        else {"state": State.CONTRADICTED, "decision": Decision.AUTO}
+    )
+    since = f"{seen.since:%Y-%m-%dT%H:%M}"
     return [
         Tile(
             "Sent automatically",
@@ -165,6 +177,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
             "of the documents in this period" if seen.documents else "no documents",
             "sent",
             "coverage",
+            documents.address(state=State.SENT, created_from=since) if seen.sent else "",
         ),
         Tile(
             "Accuracy of what was sent",
@@ -178,6 +191,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
             else "no audit has been completed yet",
             "" if accuracy.value is None else "good" if met else "bad",
             "set accuracy",
+            "" if accuracy.value is None else documents.address(**wrong, created_from=since),
         ),
         _certificate_tile(seen),
         Tile(
@@ -186,6 +200,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
             f"oldest {span(queue.oldest_s)}" if queue.waiting else "",
             _queue_end(seen),
             "waiting",
+            documents=documents.address(state=State.WAITING) if queue.waiting else "",
         ),
         Tile(
             "Reviewing time saved",

@@ -200,6 +200,7 @@ class Place:
 PLACES: tuple[Place, ...] = (
     Place("Overview", "/"),
     Place("Review", "/desk", (Permission.REVIEW,), "Review the next document"),
+    Place("Documents", "/documents", (Permission.READ_ALL_PREDICTIONS,), "Find a document"),
     Place("Cockpit", "/cockpit", (Permission.REPORT,), "See how the model performs"),
     Place("Board", "/board", (Permission.INSPECT, Permission.REPORT), "Manage the service"),
 )

@@ -7,6 +7,7 @@ from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
+from setwise.service.services.documents import Documents
 from setwise.service.services.files import Files
 from setwise.service.services.idempotency import Idempotency
 from setwise.service.services.jobs import Jobs
@@ -26,6 +27,7 @@ class Services:
     """All services of one process."""
 
     predictions: Predictions
+    documents: Documents
     outcomes: Outcomes
     reviews: Reviews
     jobs: Jobs

@@ -60,6 +60,8 @@ class Texts(Recorded):
         if self.retain_auto is not None:
             self._purge_answers(now - self.retain_auto)
         if purged:
+            with self.begin() as transaction:
+                transaction.texts.forget_words()
             self.begin.empty_log()
         return purged
 
@@ -153,6 +155,7 @@ class Texts(Recorded):
             changed += self._clean(other, ids, lines.get(job_id, []))
         with self.begin() as transaction:
             transaction.texts.forget_answers(ids)
+            transaction.texts.forget_words()
             unfinished |= transaction.jobs.any_unfinished((EXPORT, SCORING), job.created_at)
             if unfinished:
                 again = self._job(job.payload, after=LOOK_AGAIN)

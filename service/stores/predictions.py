@@ -12,6 +12,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    text,
     tuple_,
     update,
 )
@@ -346,6 +347,13 @@ class TextStore(Store):
                     }
                     for row in rows
                 ],
+            )
+
+    def forget_words(self) -> None:
+        """Rewrite SQLite's index of words, which keeps purged words until then."""
+        if self._connection.dialect.name == "sqlite":
+            self._connection.execute(
+                text("INSERT INTO searched_words (searched_words) VALUES ('optimize')")
             )
 
     def lines_of(self, prediction_ids: Sequence[str]) -> dict[str, list[int]]:

@@ -102,6 +102,12 @@ class ReviewStore(Store):
         tasks = self._load(self._connection.execute(query).mappings().all())
         return tasks[0] if tasks else None
 
+    def tasks_of(self, prediction_id: str) -> list[ReviewTask]:
+        """Return the tasks of a prediction in the order of their creation."""
+        query = _WITH_PREDICTION.where(review_tasks.c.prediction_id == prediction_id)
+        rows = self._connection.execute(query.order_by(review_tasks.c.id)).mappings().all()
+        return self._load(rows)
+
     def _lock_with_siblings(self, task_id: str) -> None:
         of_task = select(_SIBLINGS.c.prediction_id).where(_SIBLINGS.c.id == task_id)
         self._lock_all(of_task.scalar_subquery())

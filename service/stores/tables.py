@@ -24,8 +24,10 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     and_,
+    column,
     literal_column,
     or_,
+    table,
     text,
     true,
 )
@@ -84,6 +86,9 @@ DEAD: ColumnElement[bool] = literal_column("state = 'dead'")
 AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
 UNUSUAL: ColumnElement[bool] = literal_column("kind <> 'review'")
 UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
+PLAIN_TEXT: ColumnElement[bool] = literal_column(
+    "text IS NOT NULL AND NOT starts_with(text, 'sw1:')"
+)
 UNACKNOWLEDGED: ColumnElement[bool] = literal_column("acknowledged_at IS NULL")
 
 
@@ -327,7 +332,22 @@ predictions = Table(
         "draw",
         where=AUDITED,
     ),
+    Index(None, "confidence", "id"),
 )
+
+# What documents are searched by. Triggers fill these from predictions.
+prediction_labels = Table(
+    "prediction_labels",
+    metadata,
+    Column("label", Text, primary_key=True),
+    Column("prediction_id", Id, primary_key=True),
+)
+
+# The index of words is in migrations alone, because Alembic compares neither virtual tables nor
+# indexes of expressions: on PostgreSQL an index, on SQLite a table and the places of its rows.
+WORDS = "searched_"
+searched_words = table("searched_words", column("rowid"))
+searched_places = table("searched_places", column("place"), column("prediction_id"))
 
 model_comparisons = Table(
     "model_comparisons",
@@ -682,6 +702,7 @@ outbox_messages = Table(
     Column("routed_at", Instant),
     Column("acknowledged_at", Instant),
     UniqueConstraint("id"),
+    Index(None, "document_key"),
     _partial("ix_outbox_messages_unrouted", "ordinal", where=UNROUTED),
     _partial("ix_outbox_messages_unacknowledged", "client_id", "ordinal", where=UNACKNOWLEDGED),
 )

@@ -63,7 +63,7 @@ class OutboxStore(Store):
 
     def unrouted(self, limit: int) -> list[Message]:
         """Return the oldest messages without deliveries, in order."""
-        return self._every(_OLDEST_UNROUTED.limit(limit), _to_message)
+        return self._every(_OLDEST_UNROUTED.limit(limit), to_message)
 
     def mark_routed(self, message_ids: Sequence[str], now: datetime) -> bool:
         """Mark messages as routed; return False if one already was.
@@ -99,7 +99,7 @@ class OutboxStore(Store):
         if after is not None:
             last = select(column.ordinal).where(column.id == after).scalar_subquery()
             query = query.where(column.ordinal > last)
-        return page_of(self._every(query, _to_message), limit)
+        return page_of(self._every(query, to_message), limit)
 
     def acknowledge(self, client_id: str, message_ids: Sequence[str], now: datetime) -> int:
         """Mark a client's messages as acknowledged; return how many were new."""
@@ -115,7 +115,8 @@ class OutboxStore(Store):
         return acknowledged.rowcount
 
 
-def _to_message(row: RowMapping) -> Message:
+def to_message(row: RowMapping) -> Message:
+    """Return the message in a row with the columns of its table."""
     return of_row(Message, outbox_messages, row)
 
 
@@ -348,6 +349,11 @@ class DeliveryStore(Store):
         query = select(delivery_attempts).where(column.delivery_id == delivery_id)
         return self._every(query.order_by(column.id), _to_attempt)
 
+    def of_messages(self, message_ids: Sequence[str]) -> list[Delivery]:
+        """Return the deliveries of messages, in the order of their creation."""
+        query = _WHOLE.where(outbox_messages.c.id.in_(message_ids))
+        return self._all(query.order_by(_DELIVERY.id))
+
     def _store(self, delivery: Delivery, *, token: int | None = None) -> bool:
         query = update(deliveries).where(_DELIVERY.id == delivery.id)
         if token is not None:
@@ -364,7 +370,7 @@ def _claimable(now: datetime) -> tuple[ColumnElement[bool], ...]:
 
 
 def _to_delivery(row: RowMapping) -> Delivery:
-    return of_row(Delivery, deliveries, row, message=_to_message(row))
+    return of_row(Delivery, deliveries, row, message=to_message(row))
 
 
 def _to_attempt(row: RowMapping) -> Attempt:

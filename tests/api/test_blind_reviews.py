@@ -190,7 +190,9 @@ def test_no_page_shows_a_holder_the_suggestion(service: Service) -> None:
     browser = Browser(service)
     browser.sign_in()
     with_ids = {"{model_id}": "model_id", "{delivery_id}": "delivery_id", "{job_id}": "job_id"}
-    for page in ("/", "/desk", "/cockpit", *(one.address for one in PAGES)):
+    of_document = f"/documents/{held.prediction.id}"
+    of_others = ("/", "/desk", "/cockpit", "/documents", of_document)
+    for page in (*of_others, *(one.address for one in PAGES)):
         address = page
         for name, known in with_ids.items():
             address = address.replace(name, held.ids[known])
@@ -202,4 +204,5 @@ def test_no_page_shows_a_holder_the_suggestion(service: Service) -> None:
     assert other.login == "ben"
     reader = Browser(service)
     reader.sign_in("ben")
-    assert SUGGESTED in reader.get(f"/board/models/{held.ids['model_id']}").text
+    for address in ("/documents", of_document, f"/board/models/{held.ids['model_id']}"):
+        assert SUGGESTED in reader.get(address).text

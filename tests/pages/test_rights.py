@@ -5,6 +5,7 @@ import pytest
 from setwise.service.domain.callers import Role
 from setwise.service.pages.board.engine import BOARD
 from setwise.service.pages.board.sections import PAGES, SETTINGS
+from setwise.service.pages.documents import router
 from setwise.service.pages.rendering import PLACES
 from tests.browsing import Browser
 from tests.edge import Service
@@ -50,4 +51,5 @@ def test_links_lead_to_every_page_that_is_open_and_to_no_other(
 
 def test_the_table_has_every_page() -> None:
     declared = {one.address for one in PAGES} | {SETTINGS}
-    assert set(pages()) == declared | {place.address for place in PLACES[1:]}
+    documents = {route.path for route in router.routes}
+    assert set(pages()) == declared | documents | {place.address for place in PLACES[1:]}

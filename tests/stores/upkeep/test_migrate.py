@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from setwise.service.domain.annotators import Rates
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.database import create, sqlite_path
-from setwise.service.stores.tables import metadata
+from setwise.service.stores.tables import WORDS, metadata
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import migrate
 from tests.fakes import START
@@ -30,7 +30,13 @@ HEAD = migrate.head()
 
 
 def table_names(engine: Engine) -> set[str]:
-    return set(inspect(engine).get_table_names()) - {"alembic_version"}
+    """Return the names of the tables, without those of the index of words."""
+    names = inspect(engine).get_table_names()
+    return {name for name in names if _compared(name)} - {"alembic_version"}
+
+
+def _compared(name: str | None, *_: object) -> bool:
+    return not str(name).startswith(WORDS)
 
 
 def structure(engine: Engine) -> list[tuple[object, ...]]:
@@ -39,9 +45,10 @@ def structure(engine: Engine) -> list[tuple[object, ...]]:
         # Words alone: a script writes checks of a column at the end of its table, and SQLite quotes
         # the names of tables that were rebuilt.
         query = """SELECT type, tbl_name, name, sql FROM sqlite_master
-                   WHERE tbl_name <> 'alembic_version' AND type <> 'trigger'"""
+                   WHERE tbl_name <> 'alembic_version' AND type <> 'trigger'
+                   AND substr(tbl_name, 1, length(:only)) <> :only"""
         with engine.connect() as connection:
-            rows = connection.execute(text(query)).all()
+            rows = connection.execute(text(query), {"only": WORDS}).all()
         return sorted(
             (kind, table, name, sorted((sql or "").replace(",", " ").replace('"', "").split()))
             for kind, table, name, sql in rows
@@ -59,7 +66,8 @@ def structure(engine: Engine) -> list[tuple[object, ...]]:
     with engine.connect() as connection:
         for query in queries:
             found += [tuple(row) for row in connection.execute(text(query))]
-    return sorted((row for row in found if row[0] != "alembic_version"), key=str)
+    compared = (row for row in found if row[0] != "alembic_version" and _compared(row[1]))
+    return sorted(compared, key=str)
 
 
 def test_an_empty_database_is_brought_to_the_newest_version(empty_engine: Engine) -> None:
@@ -100,7 +108,12 @@ def test_an_upgrade_of_a_current_database_changes_nothing(engine: Engine) -> Non
 def test_migrations_build_what_the_tables_say(engine: Engine) -> None:
     with engine.connect() as connection:
         context = MigrationContext.configure(
-            connection, opts={"compare_type": True, "compare_server_default": True}
+            connection,
+            opts={
+                "compare_type": True,
+                "compare_server_default": True,
+                "include_name": _compared,
+            },
         )
         assert compare_metadata(context, metadata) == []
 

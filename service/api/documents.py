@@ -1,0 +1,223 @@
+"""Routes for documents: find them, and read all that happened to one."""
+
+from datetime import datetime
+from typing import Annotated, Self
+
+from fastapi import APIRouter, Query, Response
+from pydantic import Field, JsonValue
+
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
+from setwise.service.api.http.openapi import documented
+from setwise.service.api.schemas import (
+    AnswerBody,
+    Example,
+    Instant,
+    Listed,
+    Paged,
+    Prediction,
+    Probability,
+)
+from setwise.service.domain import documents as domain
+from setwise.service.domain import errors
+from setwise.service.domain.documents import Audited, DocumentFilter, EventKind, Order, State
+from setwise.service.domain.files import prediction_row
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.text import Page
+
+router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
+
+_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
+_LISTED: Example = {
+    "id": _ID,
+    "document_id": "note-17",
+    "client_id": _ID,
+    "labels": ["J18.9"],
+    "confidence": 0.93,
+    "decision": "auto",
+    "reason": "audit",
+    "waiting": False,
+    "answers": 1,
+    "contradicted": True,
+    "final_labels": ["J18.9", "R50.9"],
+    "model_version": "3f9c0b7a1d2e",
+    "calibrator_version": "90ab12cd34ef",
+    "created_at": "2026-11-21T09:00:00Z",
+}
+
+
+class ListedDocument(AnswerBody):
+    """A document in a list, with what became of it."""
+
+    examples = (_LISTED,)
+
+    id: str = Field(description="Id of the prediction.")
+    document_id: str | None
+    client_id: str
+    labels: list[str] = Field(description="The predicted set.")
+    confidence: Probability
+    decision: Decision
+    reason: Reason
+    waiting: bool = Field(description="Whether a review of it is open.")
+    answers: int = Field(description="How many people have answered.")
+    contradicted: bool = Field(description="Whether a person or an outcome gave other labels.")
+    final_labels: list[str] | None = Field(
+        description="The set that was sent last; null if none was."
+    )
+    model_version: str
+    calibrator_version: str
+    created_at: datetime
+
+    @classmethod
+    def of(cls, found: domain.ListedDocument) -> Self:
+        """Return the body for a document."""
+        made, final = found.prediction, found.final_labels
+        return cls(
+            id=made.id,
+            document_id=made.document.id,
+            client_id=made.client_id,
+            labels=list(made.scored.labels),
+            confidence=made.scored.confidence,
+            decision=made.decision,
+            reason=made.reason,
+            waiting=found.waiting,
+            answers=len(found.annotations),
+            contradicted=found.contradicted,
+            final_labels=None if final is None else list(final),
+            model_version=made.scored.model_version,
+            calibrator_version=made.scored.calibrator_version,
+            created_at=made.created_at,
+        )
+
+
+class DocumentPage(Listed[ListedDocument]):
+    """One page of documents."""
+
+
+_Labels = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=20)]
+_Version = Annotated[str | None, Field(max_length=100)]
+
+
+class DocumentQuery(Paged):
+    """Which documents to list, and in which order."""
+
+    text: str | None = Field(
+        None,
+        max_length=1_000,
+        description="Words that the text has; words in quotes stand side by side. Refused where "
+        "texts are encrypted.",
+    )
+    document_id: str | None = Field(None, max_length=1_000)
+    client_id: _Version = None
+    label: _Labels = Field([], description="The predicted set has all of these.")
+    without_label: _Labels = Field([], description="The predicted set has none of these.")
+    state: State | None = Field(
+        None,
+        description="`sent` without a person, `waiting` for a review, `reviewed` by a person, or "
+        "`contradicted` by a person or an outcome.",
+    )
+    audited: Audited | None = Field(
+        None, description="`drawn` for an audit, whose answer `agreed` or `contradicted`."
+    )
+    decision: Decision | None = None
+    reason: Reason | None = None
+    confidence_from: Probability | None = Field(None, description="Included.")
+    confidence_to: Probability | None = Field(None, description="Excluded.")
+    model_version: _Version = None
+    calibrator_version: _Version = None
+    reviewer: _Version = Field(None, description="Id of a person who has answered.")
+    assigned_to: _Version = Field(None, description="Id of the person who holds a review of it.")
+    created_from: Instant | None = Field(None, description="RFC 3339, included.")
+    created_before: Instant | None = Field(None, description="RFC 3339, excluded.")
+    order: Order = Order.NEWEST
+
+    def as_filter(self) -> DocumentFilter:
+        """Return the filter for the service."""
+        given = self.model_dump(exclude={"cursor", "limit", "order", "label", "without_label"})
+        return DocumentFilter(**given, labels=self.label, without_labels=self.without_label)
+
+
+class LifeEvent(AnswerBody):
+    """Something that happened to a document."""
+
+    at: datetime
+    kind: EventKind
+    by: str | None = Field(description="Id of the person or key that did it.")
+    name: str | None = Field(description="Name of the person or key.")
+    labels: list[str] | None
+    agreed: bool | None = Field(description="Whether these are the labels of the model.")
+    detail: str | None = Field(
+        description="Kind of the review, type of the message, source of the outcome, role of the "
+        "audit or id of the webhook."
+    )
+    comment: str | None
+
+
+class Document(AnswerBody):
+    """A document, its prediction, and all that happened to it."""
+
+    examples = (
+        {
+            "prediction": Prediction.examples[0],
+            "text": "Fever and productive cough for five days.",
+            "features": None,
+            "metadata": {"site": "north"},
+            "events": [
+                {
+                    "at": "2026-11-21T09:00:00Z",
+                    "kind": "predicted",
+                    "by": _ID,
+                    "name": "billing",
+                    "labels": ["J18.9"],
+                    "agreed": None,
+                    "detail": None,
+                    "comment": None,
+                },
+            ],
+        },
+    )
+
+    prediction: Prediction
+    text: str | None = Field(description="Null for features, and once the text was purged.")
+    features: dict[str, float] | None
+    metadata: dict[str, JsonValue]
+    events: list[LifeEvent] = Field(description="In the order in which they happened.")
+
+
+@router.get("", response_model=DocumentPage)
+def list_documents(
+    caller: CallerOf, wanted: Annotated[DocumentQuery, Query()], edge: EdgeOf
+) -> Response:
+    """List documents with what became of them.
+
+    Documents of which you hold a blind review are left out.
+    """
+    filters = wanted.as_filter()
+
+    def read(*, after: str | None, limit: int) -> Page[domain.ListedDocument]:
+        documents = edge.services.documents
+        return documents.find(caller, filters, wanted.order, after=after, limit=limit).page
+
+    return listed(edge, wanted, f"documents?{wanted.filters()}", read, ListedDocument.of)
+
+
+@router.get(
+    "/{prediction_id}",
+    response_model=Document,
+    responses=documented(errors.PredictionNotFound, errors.BlindReviewHeld),
+)
+def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
+    """Read a document and all that happened to it."""
+    life = services.documents.get(caller, prediction_id)
+    document = life.prediction.document
+    return answer(
+        {
+            "prediction": prediction_row(life.prediction),
+            "text": document.text,
+            "features": document.features,
+            "metadata": document.metadata,
+            "events": [
+                one._asdict() | {"name": life.names.get(one.by or "")} for one in life.events()
+            ],
+        }
+    )

@@ -1,0 +1,245 @@
+"""Documents as people look for them: every prediction with what became of it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from setwise.service.domain.audits import AuditRole
+from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.outcomes import Outcome, sent_labels
+from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.reviews import Annotation, ReviewTask
+from setwise.service.domain.webhooks import Delivery, DeliveryState, Message
+
+MOST_LABELS = 20
+"""Most labels that one search names."""
+
+
+class State(StrEnum):
+    """What became of a document; it may be in more than one state."""
+
+    SENT = "sent"
+    """Sent without a person."""
+    WAITING = "waiting"
+    """A review of it is open."""
+    REVIEWED = "reviewed"
+    """A person has answered."""
+    CONTRADICTED = "contradicted"
+    """A person or an outcome gave other labels than the model."""
+
+
+class Audited(StrEnum):
+    """What an audit found."""
+
+    DRAWN = "drawn"
+    AGREED = "agreed"
+    CONTRADICTED = "contradicted"
+
+
+class Order(StrEnum):
+    """Order of a list of documents."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    LEAST_CONFIDENT = "least-confident"
+    MOST_CONFIDENT = "most-confident"
+
+
+@dataclass(frozen=True)
+class DocumentFilter:
+    """Which documents to list; None does not restrict."""
+
+    text: str | None = None
+    """Words that the text has, in any order; words in quotes stand side by side."""
+    document_id: str | None = None
+    client_id: str | None = None
+    labels: Sequence[str] = ()
+    """The predicted set has all of these."""
+    without_labels: Sequence[str] = ()
+    """The predicted set has none of these."""
+    state: State | None = None
+    audited: Audited | None = None
+    decision: Decision | None = None
+    reason: Reason | None = None
+    confidence_from: float | None = None
+    """Included."""
+    confidence_to: float | None = None
+    """Excluded."""
+    model_version: str | None = None
+    calibrator_version: str | None = None
+    reviewer: str | None = None
+    """Id of a person who has answered."""
+    assigned_to: str | None = None
+    """Id of the person who holds a review of it."""
+    created_from: datetime | None = None
+    created_before: datetime | None = None
+
+    @property
+    def restricts(self) -> bool:
+        """Whether it leaves anything out."""
+        return any(getattr(self, field.name) not in {None, ()} for field in fields(self))
+
+    def faults(self) -> Iterator[FieldFault]:
+        """Yield why nothing can match.
+
+        >>> [fault.detail for fault in DocumentFilter(text='""').faults()]
+        ['has no word; write at least one letter or digit']
+        """
+        if self.text is not None and not phrases(self.text):
+            yield FieldFault("/text", "has no word; write at least one letter or digit")
+        for name, labels in (("label", self.labels), ("without_label", self.without_labels)):
+            if len(labels) > MOST_LABELS:
+                yield FieldFault(f"/{name}", f"names {len(labels)} labels; at most {MOST_LABELS}")
+        low, high = self.confidence_from, self.confidence_to
+        if low is not None and high is not None and low >= high:
+            yield FieldFault("/confidence_to", "must be greater than confidence_from")
+        first, last = self.created_from, self.created_before
+        if first is not None and last is not None and first >= last:
+            yield FieldFault("/created_before", "must be later than created_from")
+
+
+def phrases(text: str) -> list[str]:
+    """Return the phrases that a text must have: quoted ones, and single words.
+
+    >>> phrases('fever "dry cough" -- J18.9')
+    ['fever', 'dry cough', 'J18.9']
+    """
+    found = []
+    for place, part in enumerate(text.split('"')):
+        found += [part.strip()] if place % 2 else part.split()
+    return [one for one in found if any(map(str.isalnum, one))]
+
+
+class ListedDocument(NamedTuple):
+    """A document in a list."""
+
+    prediction: Prediction
+    waiting: bool
+    """Whether a review of it is open."""
+    annotations: Sequence[Annotation]
+    outcomes: Sequence[Outcome]
+    """Both in the order of their creation."""
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether a person or an outcome gave other labels than the model."""
+        answers: list[Annotation | Outcome] = [*self.annotations, *self.outcomes]
+        return not all(one.agreed for one in answers)
+
+    @property
+    def final_labels(self) -> tuple[str, ...] | None:
+        """The label set that was sent last; None if none was."""
+        return sent_labels(self.prediction, self.annotations, self.outcomes)
+
+
+class EventKind(StrEnum):
+    """What happened to a document."""
+
+    PREDICTED = "predicted"
+    DRAWN = "drawn"
+    """For an audit."""
+    QUEUED = "queued"
+    """A review of it was opened."""
+    SKIPPED = "skipped"
+    ANSWERED = "answered"
+    OUTCOME = "outcome"
+    """Another program reported the right labels."""
+    SENT = "sent"
+    """Its labels were sent to other programs."""
+    DELIVERED = "delivered"
+    """A webhook accepted them."""
+    UNDELIVERED = "undelivered"
+    """A webhook did not, and there are no further attempts."""
+
+
+class LifeEvent(NamedTuple):
+    """Something that happened to a document."""
+
+    at: datetime
+    kind: EventKind
+    by: str | None = None
+    """Id of the person or key that did it."""
+    labels: tuple[str, ...] | None = None
+    agreed: bool | None = None
+    """Whether the labels are those that the model predicted."""
+    detail: str | None = None
+    """Kind of the review, type of the message, source of the outcome or id of the webhook."""
+    comment: str | None = None
+
+
+class Life(NamedTuple):
+    """All that happened to a document."""
+
+    prediction: Prediction
+    tasks: Sequence[ReviewTask]
+    annotations: Sequence[Annotation]
+    outcomes: Sequence[Outcome]
+    messages: Sequence[Message]
+    deliveries: Sequence[Delivery]
+    names: Mapping[str, str]
+    """Names of the people and keys that took part, by id."""
+
+    def events(self) -> list[LifeEvent]:
+        """Return what happened, in order."""
+        # Sorting is stable: what happened at one instant stays in this order.
+        return sorted(
+            [
+                *self._routed(),
+                *self._reviewed(),
+                *(
+                    LifeEvent(
+                        one.created_at,
+                        EventKind.OUTCOME,
+                        one.reported_by,
+                        one.labels,
+                        one.agreed,
+                        one.source,
+                    )
+                    for one in self.outcomes
+                ),
+                *self._sent(),
+            ],
+            key=lambda event: event.at,
+        )
+
+    def _routed(self) -> Iterator[LifeEvent]:
+        made = self.prediction
+        yield LifeEvent(made.created_at, EventKind.PREDICTED, made.client_id, made.scored.labels)
+        if made.selection.role is not AuditRole.NONE:
+            yield LifeEvent(made.created_at, EventKind.DRAWN, detail=made.selection.role)
+
+    def _reviewed(self) -> Iterator[LifeEvent]:
+        # Before the tasks: an answer may open another review at once.
+        for one in self.annotations:
+            yield LifeEvent(
+                one.created_at,
+                EventKind.ANSWERED,
+                one.reviewer,
+                one.labels,
+                one.agreed,
+                one.kind,
+                one.comment,
+            )
+        for task in self.tasks:
+            yield LifeEvent(task.created_at, EventKind.QUEUED, detail=task.kind)
+            for skip in task.skips:
+                yield LifeEvent(
+                    skip.skipped_at,
+                    EventKind.SKIPPED,
+                    skip.reviewer,
+                    detail=task.kind,
+                    comment=skip.reason,
+                )
+
+    def _sent(self) -> Iterator[LifeEvent]:
+        for one in self.messages:
+            labels = one.data.get("labels")
+            named = tuple(map(str, labels)) if isinstance(labels, list) else None
+            yield LifeEvent(one.created_at, EventKind.SENT, labels=named, detail=one.type)
+        for each in self.deliveries:
+            if each.finished_at is not None:
+                done = each.state is DeliveryState.DELIVERED
+                kind = EventKind.DELIVERED if done else EventKind.UNDELIVERED
+                yield LifeEvent(each.finished_at, kind, detail=each.endpoint_id)

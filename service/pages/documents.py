@@ -1,0 +1,405 @@
+"""The documents: a list to search, and a page for all that happened to one."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Request, Response
+from markupsafe import Markup
+from pydantic import ValidationError
+
+from setwise.service.api.documents import DocumentQuery
+from setwise.service.api.http.dependencies import ServicesOf
+from setwise.service.domain.callers import Permission
+from setwise.service.domain.documents import (
+    Audited,
+    EventKind,
+    Life,
+    LifeEvent,
+    ListedDocument,
+    Order,
+    State,
+)
+from setwise.service.domain.errors import InvalidRequest
+from setwise.service.domain.predictions import Candidate, Decision, Prediction, Reason, TermWeight
+from setwise.service.pages.board import parts as ui
+from setwise.service.pages.figures.numerals import confidence, plural
+from setwise.service.pages.forms import Filled, Input, select, utc
+from setwise.service.pages.rendering import page
+from setwise.service.pages.routes import Page
+from setwise.service.pages.visitors import who_may
+from setwise.service.services.documents import MOST_COUNTED, Found
+from setwise.service.sign_in.sessions import Visit
+
+HERE = "/documents"
+PAGE = 50
+MOST_WORDS = 3
+"""Words marked for each label, the most important ones."""
+MOST_SETS = 5
+"""Label sets shown at once; the others unfold."""
+
+Reads = Annotated[Visit, Depends(who_may(Permission.READ_ALL_PREDICTIONS))]
+
+router = APIRouter(route_class=Page)
+
+_STATES = (
+    ("", "any"),
+    (State.SENT.value, "sent automatically"),
+    (State.WAITING.value, "waits for review"),
+    (State.REVIEWED.value, "reviewed"),
+    (State.CONTRADICTED.value, "contradicted"),
+)
+_AUDITS = (
+    ("", "any"),
+    (Audited.DRAWN.value, "audited"),
+    (Audited.AGREED.value, "audited, agreed"),
+    (Audited.CONTRADICTED.value, "audited, contradicted"),
+)
+_ORDERS = (
+    (Order.NEWEST.value, "newest first"),
+    (Order.OLDEST.value, "oldest first"),
+    (Order.LEAST_CONFIDENT.value, "least confident first"),
+    (Order.MOST_CONFIDENT.value, "most confident first"),
+)
+_INPUTS: Mapping[str, Input] = {
+    "text": Input("Words in the text"),
+    "label": Input("With label"),
+    "without_label": Input("Without label"),
+    "document_id": Input("Document id"),
+    "state": select("State", _STATES),
+    "audited": select("Audit", _AUDITS),
+    "confidence_from": Input("Confidence from"),
+    "confidence_to": Input("below"),
+    "created_from": Input("From (UTC)", widget="datetime-local"),
+    "created_before": Input("Until (UTC)", widget="datetime-local"),
+    "order": select("Order", _ORDERS),
+}
+# Links set these; the form keeps them.
+_LINKED: Mapping[str, str] = {
+    "reviewer": "answered by one person",
+    "assigned_to": "assigned to one person",
+    "reason": "routed for one reason",
+    "decision": "with one decision",
+    "model_version": "of one model",
+    "calibrator_version": "of one calibrator",
+    "client_id": "of one client",
+}
+_INSTANTS = ("created_from", "created_before")
+
+
+def address(**wanted: object) -> str:
+    """Return the address of a list with these filters.
+
+    >>> address(audited="contradicted", reviewer=None)
+    '/documents?audited=contradicted'
+    """
+    given = {name: value for name, value in wanted.items() if value is not None}
+    return f"{HERE}?{urlencode(given)}" if given else HERE
+
+
+def of_document(prediction_id: str) -> str:
+    """Return the address of a document's page."""
+    return f"{HERE}/{prediction_id}"
+
+
+@router.get(HERE)
+def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
+    """Show the documents that match the address."""
+    names = (*_INPUTS, *_LINKED)
+    query = {name: text for name in names if (text := request.query_params.get(name, "").strip())}
+    form = Filled.of(**query)
+    wanted = _read(query, form)
+    after = request.query_params.get("after")
+    found: Found | None = None
+    if wanted is not None:
+        try:
+            found = services.documents.find(
+                visit.caller, wanted.as_filter(), wanted.order, after=after, limit=PAGE
+            )
+        except InvalidRequest as refusal:
+            for fault in refusal.faults:
+                form.blame(fault.pointer.removeprefix("/"), fault.detail)
+    hidden = {name: Input(widget="hidden") for name in _LINKED if name in query}
+    parts = [ui.Filters(HERE, {**_INPUTS, **hidden}, form)]
+    view = ui.View(
+        "Documents",
+        [*parts, *_kept(query), *(_list(found, query, started=after is None) if found else ())],
+        lead="Every document with what became of it. The address keeps your filters.",
+    )
+    return page("documents.html", {"view": view}, visit=visit)
+
+
+def _read(query: Mapping[str, str], form: Filled) -> DocumentQuery | None:
+    given: dict[str, object] = dict(query)
+    for name in ("label", "without_label"):
+        if name in given:
+            given[name] = [given[name]]
+    for name in _INSTANTS:
+        try:
+            given |= {name: utc(query[name])} if name in query else {}
+        except ValueError as error:
+            form.blame(name, str(error))
+    try:
+        wanted = DocumentQuery.model_validate(given)
+    except ValidationError as error:
+        for fault in error.errors():
+            form.blame(str(fault["loc"][0]), fault["msg"])
+        return None
+    return None if form.faults else wanted
+
+
+def _kept(query: Mapping[str, str]) -> Sequence[Markup]:
+    """Return what the filters of a link leave out, and the way back."""
+    kept = [words for name, words in _LINKED.items() if name in query]
+    if not kept:
+        return ()
+    rest = {name: value for name, value in query.items() if name not in _LINKED}
+    return (
+        ui.text(
+            ui.joined(f"Only documents {', '.join(kept)}. ", ui.link(address(**rest), "Show all"))
+        ),
+    )
+
+
+def _list(found: Found, query: Mapping[str, str], *, started: bool) -> Sequence[ui.Piece]:
+    empty = (
+        ui.joined("No document matches. ", ui.link(HERE, "Show all."))
+        if query
+        else "No document has been sent to the service yet."
+    )
+    more = found.matches >= MOST_COUNTED
+    count = (
+        f"more than {MOST_COUNTED - 1:,} documents" if more else plural(found.matches, "document")
+    )
+    return (
+        ui.status(count[0].upper() + count[1:]) if found.matches else Markup(""),
+        ui.Table("Documents", _COLUMNS, found.page.items, empty),
+        ui.Pager(HERE, found.page.next_after, query, started=started),
+    )
+
+
+def labels_of(labels: Sequence[str] | None) -> Markup:
+    """Return a label set as people read it."""
+    if labels is None:
+        return ui.quiet("not sent")
+    if not labels:
+        return ui.quiet("no labels")
+    return ui.joined(*(Markup('<span class="label">{}</span> ').format(one) for one in labels))
+
+
+def _name(one: ListedDocument) -> Markup:
+    made = one.prediction
+    return ui.link(of_document(made.id), made.document.id or f"…{made.id[-12:]}")
+
+
+def _decision(one: ListedDocument) -> Markup:
+    made = one.prediction
+    sent = made.decision is Decision.AUTO
+    return ui.joined(
+        ui.badge("sent", "good") if sent else ui.badge("review", "warn"),
+        ui.sub(_REASONS[made.reason]),
+    )
+
+
+def _became(one: ListedDocument) -> Markup:
+    waits = ui.badge("waits for review", "leased") if one.waiting else Markup("")
+    if not one.annotations and not one.outcomes:
+        return waits or ui.quiet("not checked")
+    if one.contradicted:
+        return ui.joined(
+            ui.badge("contradicted", "bad"), " ", waits, ui.sub(labels_of(one.final_labels))
+        )
+    return ui.joined(ui.badge("confirmed", "good"), " ", waits)
+
+
+_REASONS: Mapping[Reason, str] = {
+    Reason.ABOVE_THRESHOLD: "above the threshold",
+    Reason.BELOW_THRESHOLD: "below the threshold",
+    Reason.AUDIT: "drawn for an audit",
+    Reason.NO_THRESHOLD: "no threshold in force",
+    Reason.OUT_OF_DOMAIN: "unknown to the model",
+    Reason.BREAKER: "the breaker had tripped",
+    Reason.RULE: "held back by a rule",
+}
+_COLUMNS: Sequence[ui.Column[ListedDocument]] = (
+    ui.Column("Document", _name, "head"),
+    ui.Column("Received", lambda one: one.prediction.created_at),
+    ui.Column("Labels", lambda one: labels_of(one.prediction.scored.labels), "wrap"),
+    ui.Column("Confidence", lambda one: confidence(one.prediction.scored.confidence), "count"),
+    ui.Column("Decision", _decision),
+    ui.Column("Checked", _became),
+)
+
+
+# One document
+
+
+@router.get(f"{HERE}/{{prediction_id}}")
+def tell(services: ServicesOf, prediction_id: str, visit: Reads) -> Response:
+    """Show a document and all that happened to it."""
+    life = services.documents.get(visit.caller, prediction_id)
+    made, document = life.prediction, life.prediction.document
+    weights = services.documents.explain(visit.caller, life)
+    view = ui.View(
+        document.id or "Untitled document",
+        [
+            ui.text(why(made), "lead"),
+            ui.Card("Text", [_content(life, weights)]),
+            ui.Card("Label sets", _candidates(made)),
+            ui.Card("What happened", [ui.Table("What happened", _events(life), life.events())]),
+            ui.Card("Details", [_details(made)]),
+        ],
+    )
+    values = {"view": view, "crumb": HERE}
+    return page("documents.html", values, visit=visit)
+
+
+def why(made: Prediction) -> str:
+    """Return in one sentence why a document was routed as it was."""
+    at, least = confidence(made.scored.confidence), made.threshold
+    if made.reason is Reason.AUDIT and made.decision is Decision.AUTO:
+        return f"Sent automatically at a confidence of {at}, and drawn for an audit."
+    sentences = {
+        Reason.ABOVE_THRESHOLD: f"Sent automatically: its confidence, {at}, reaches the threshold"
+        + (f" of {confidence(least)}." if least is not None else "."),
+        Reason.BELOW_THRESHOLD: f"Sent to review: its confidence, {at}, is below the threshold"
+        + (f" of {confidence(least)}." if least is not None else "."),
+        Reason.AUDIT: f"Drawn for an audit before it is sent; its confidence is {at}.",
+        Reason.NO_THRESHOLD: "Sent to review, because no threshold was in force.",
+        Reason.OUT_OF_DOMAIN: "Sent to review, because the model knows no word or feature of it.",
+        Reason.BREAKER: "Sent to review, because the breaker had stopped automatic sending.",
+        Reason.RULE: f"Sent to review by the rule “{made.rule}”.",
+    }
+    return sentences[made.reason]
+
+
+def _content(life: Life, weights: Sequence[Sequence[TermWeight]]) -> Markup:
+    document = life.prediction.document
+    if document.text is not None:
+        shown = marked(document.text, [term for terms in weights for term in terms[:MOST_WORDS]])
+        return ui.joined(
+            Markup('<div class="text" dir="auto" tabindex="0">{}</div>').format(shown),
+            ui.text(
+                ui.joined(
+                    Markup('<mark class="for">{}</mark> ').format("words for"),
+                    Markup('<mark class="against">{}</mark>').format("words against"),
+                    " the predicted labels, by the active model",
+                ),
+                "hint",
+            )
+            if any(weights)
+            else Markup(""),
+        )
+    if document.features is None:
+        return ui.text("The text was erased.", "empty")
+    named = sorted(document.features.items(), key=lambda one: -abs(one[1]))
+    return Markup("<dl>{}</dl>").format(
+        ui.joined(*(Markup("<dt>{}</dt><dd>{}</dd>").format(*one) for one in named))
+    )
+
+
+def marked(text: str, terms: Sequence[TermWeight]) -> Markup:
+    """Return a text with the words marked that speak for or against its labels.
+
+    A term is one word, two that follow each other or, with a star behind, how words begin.
+
+    >>> marked("<b> Dry coughs", [TermWeight("cough*", 1.0), TermWeight("dry", -0.5)])
+    Markup('&lt;b&gt; <mark class="against">Dry</mark> <mark class="for">coughs</mark>')
+    """
+    for_it = {one.term for one in terms if one.weight > 0}
+    patterns = {
+        term: "for" if term in for_it else "against"
+        for term in dict.fromkeys(t.term for t in terms)
+    }
+    if not patterns:
+        return Markup("{}").format(text)
+    # The longest first, so that two words are marked together rather than the first alone.
+    ordered = sorted(patterns, key=len, reverse=True)
+    wanted = re.compile("|".join(f"({_pattern(term)})" for term in ordered), re.IGNORECASE)
+    pieces, end = [], 0
+    for found in wanted.finditer(text):
+        kind = patterns[ordered[(found.lastindex or 1) - 1]]
+        pieces += [
+            Markup("{}").format(text[end : found.start()]),
+            Markup('<mark class="{}">{}</mark>').format(kind, found[0]),
+        ]
+        end = found.end()
+    return ui.joined(*pieces, text[end:])
+
+
+def _pattern(term: str) -> str:
+    words = r"[\W_]+".join(map(re.escape, term.rstrip("*").split()))
+    rest = r"[^\W_]*" if term.endswith("*") else ""
+    return rf"(?<![^\W_]){words}{rest}(?![^\W_])"
+
+
+def _candidates(made: Prediction) -> Sequence[ui.Part]:
+    sets = made.scored.candidates
+    likely, others = sets[:MOST_SETS], sets[MOST_SETS:]
+    rest = f"{plural(len(others), 'less likely set')}"
+    more = [ui.More(rest, [ui.Table("Less likely label sets", _SETS, others)])] if others else []
+    return [ui.Table("Label sets", _SETS, likely), *more]
+
+
+_SETS: Sequence[ui.Column[Candidate]] = (
+    ui.Column("Label set", lambda one: labels_of(one.labels), "wrap"),
+    ui.Column("Confidence", lambda one: confidence(one.confidence), "count"),
+)
+_HAPPENED: Mapping[EventKind, str] = {
+    EventKind.PREDICTED: "Predicted",
+    EventKind.DRAWN: "Drawn for an audit",
+    EventKind.QUEUED: "Review opened",
+    EventKind.SKIPPED: "Skipped",
+    EventKind.ANSWERED: "Answered",
+    EventKind.OUTCOME: "Outcome reported",
+    EventKind.SENT: "Sent",
+    EventKind.DELIVERED: "Delivered to a webhook",
+    EventKind.UNDELIVERED: "Not delivered to a webhook",
+}
+
+
+def _events(life: Life) -> Sequence[ui.Column[LifeEvent]]:
+    def who(event: LifeEvent) -> object:
+        name = None if event.by is None else life.names.get(event.by, event.by)
+        return ui.joined(name) if name else ui.quiet("the service")
+
+    def what(event: LifeEvent) -> Markup:
+        return ui.joined(_HAPPENED[event.kind], ui.sub(event.detail))
+
+    def labels(event: LifeEvent) -> object:
+        if event.labels is None:
+            return ui.joined(event.comment or "")
+        differs = event.agreed is False
+        return ui.joined(
+            labels_of(event.labels),
+            " " if differs else "",
+            ui.badge("differs", "bad") if differs else "",
+            ui.sub(event.comment),
+        )
+
+    return (
+        ui.Column("When (UTC)", lambda event: event.at),
+        ui.Column("What", what, "head"),
+        ui.Column("By", who),
+        ui.Column("Labels", labels, "wrap"),
+    )
+
+
+def _details(made: Prediction) -> ui.Facts:
+    scored = made.scored
+    return ui.Facts(
+        [
+            ("Received", ui.instant(made.created_at, zone=True)),
+            ("Model", ui.link(address(model_version=scored.model_version), scored.model_version)),
+            (
+                "Calibrator",
+                ui.link(
+                    address(calibrator_version=scored.calibrator_version), scored.calibrator_version
+                ),
+            ),
+            ("Probability of audit", made.selection.inclusion_probability),
+            *((f"Metadata: {name}", str(value)) for name, value in made.document.metadata.items()),
+            ("Prediction", ui.code(made.id)),
+        ]
+    )

@@ -1,0 +1,110 @@
+"""Find documents, and tell all that happened to one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from setwise.service.domain import errors
+from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.documents import DocumentFilter, Life, ListedDocument, Order
+from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.predictions import TermWeight
+from setwise.service.domain.text import Page, check_page
+from setwise.service.services.ports import PredictorSource
+from setwise.service.services.predictions import disclose_one
+from setwise.service.stores.database import Clock
+from setwise.service.stores.transaction import Transaction, Transactions
+
+MOST_COUNTED = 10_000
+"""Matches are counted up to here, which bounds what a search costs."""
+
+
+class Found(NamedTuple):
+    """A page of documents, and how many match."""
+
+    page: Page[ListedDocument]
+    matches: int
+    """At most `MOST_COUNTED`; there may be more then."""
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Documents with what became of them, for those who may read all predictions."""
+
+    begin: Transactions
+    now: Clock
+    predictors: PredictorSource
+
+    def find(
+        self,
+        caller: Caller,
+        wanted: DocumentFilter | None = None,
+        order: Order = Order.NEWEST,
+        *,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Found:
+        """Return a page of matching documents.
+
+        Documents of which the caller holds a blind review are left out. Whoever reads a page is
+        never given a blind review of its documents.
+
+        Raises `InvalidRequest` if nothing can match, or words are searched for in encrypted texts.
+        """
+        caller.require(Permission.READ_ALL_PREDICTIONS)
+        check_page(after, limit)
+        wanted = wanted or DocumentFilter()
+        with self.begin(read_only=True) as transaction:
+            faults = list(wanted.faults())
+            if wanted.text is not None and not transaction.documents.searchable:
+                faults = [FieldFault("/text", "cannot be searched: texts are encrypted")]
+            if faults:
+                raise InvalidRequest("No document can match.", faults)
+            hidden = _held(transaction, caller)
+            page = transaction.documents.page(wanted, order, hidden, after=after, limit=limit)
+            matches = transaction.documents.count(wanted, hidden, most=MOST_COUNTED)
+        self._note_reader(caller, [one.prediction.id for one in page.items])
+        return Found(page, matches)
+
+    def get(self, caller: Caller, prediction_id: str) -> Life:
+        """Return all that happened to a document.
+
+        Raises `PredictionNotFound` if it does not exist; `BlindReviewHeld` if the caller holds a
+        blind review of it.
+        """
+        caller.require(Permission.READ_ALL_PREDICTIONS)
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            prediction = transaction.predictions.get(prediction_id)
+            life = None if prediction is None else transaction.documents.life(prediction)
+        if life is None:
+            raise errors.PredictionNotFound(f"No prediction has the id {prediction_id!r}.")
+        disclose_one(self.begin, self.now, caller, life.prediction.id)
+        return life
+
+    def explain(self, caller: Caller, life: Life) -> Sequence[Sequence[TermWeight]]:
+        """Return the words for and against each label of the predicted set, of the active model.
+
+        Empty if there is no active model, or it cannot explain the document.
+        """
+        caller.require(Permission.READ_ALL_PREDICTIONS)
+        scored, document = life.prediction.scored, life.prediction.document
+        try:
+            return self.predictors.active().explain(document, scored.labels)
+        except (errors.ModelUnavailable, errors.InvalidRequest):
+            return ()
+
+    def _note_reader(self, caller: Caller, prediction_ids: Sequence[str]) -> None:
+        if not caller.may(Permission.REVIEW) or not prediction_ids:
+            return
+        with self.begin(read_only=True) as transaction:
+            if not transaction.reviews.open_blind(caller.id, prediction_ids):
+                return
+        with self.begin() as transaction:
+            transaction.reviews.note_reader(caller.id, prediction_ids, self.now())
+
+
+def _held(transaction: Transaction, caller: Caller) -> frozenset[str]:
+    """Return the predictions that the caller must answer blindly before seeing them."""
+    if not caller.may(Permission.REVIEW):
+        return frozenset()
+    return transaction.reviews.held_blind(caller.id)

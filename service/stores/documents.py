@@ -1,0 +1,235 @@
+"""Documents as people look for them: lists by any of their properties, and their whole lives."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import (
+    ColumnElement,
+    RowMapping,
+    Select,
+    Table,
+    and_,
+    exists,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+    union,
+)
+
+from setwise.service.domain.documents import (
+    Audited,
+    DocumentFilter,
+    Life,
+    ListedDocument,
+    Order,
+    State,
+    phrases,
+)
+from setwise.service.domain.predictions import Decision, Prediction
+from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.text import Page, is_id
+from setwise.service.stores.columns.sealed import cipher_of
+from setwise.service.stores.outcomes import to_outcome
+from setwise.service.stores.predictions import to_prediction
+from setwise.service.stores.reviews import ReviewStore, to_annotation
+from setwise.service.stores.store import Store
+from setwise.service.stores.tables import (
+    LEASED,
+    OPEN,
+    PLAIN_TEXT,
+    annotations,
+    api_keys,
+    outbox_messages,
+    outcomes,
+    people,
+    prediction_labels,
+    predictions,
+    review_tasks,
+    searched_places,
+    searched_words,
+)
+from setwise.service.stores.webhooks import DeliveryStore, to_message
+
+_Value = TypeVar("_Value")
+_column = predictions.c
+
+
+class DocumentStore(Store):
+    """Predictions with what became of them."""
+
+    @property
+    def searchable(self) -> bool:
+        """Whether words can be searched for: encrypted texts are in no index."""
+        return cipher_of(self._connection.dialect) is None
+
+    def page(
+        self,
+        wanted: DocumentFilter,
+        order: Order,
+        hidden: Collection[str] = (),
+        *,
+        after: str | None,
+        limit: int,
+    ) -> Page[ListedDocument]:
+        """Return a page of documents.
+
+        ``hidden``: Ids of predictions to leave out.
+        ``after``: The id of the last document of the page before.
+        """
+        query = select(predictions).where(*self._conditions(wanted, hidden))
+        query = _ordered(query, order, after).limit(limit + 1)
+        found = self._every(query, to_prediction)
+        made = found[:limit]
+        more = made[-1].id if len(found) > limit else None
+        return Page(tuple(self._listed(made)), more)
+
+    def count(self, wanted: DocumentFilter, hidden: Collection[str] = (), *, most: int) -> int:
+        """Return the number of documents, counting no further than ``most``."""
+        found = select(_column.id).where(*self._conditions(wanted, hidden)).limit(most).subquery()
+        return int(self._connection.execute(select(func.count()).select_from(found)).scalar_one())
+
+    def life(self, prediction: Prediction) -> Life:
+        """Return all that happened to a document."""
+        key = prediction.id, f"{prediction.client_id}/{prediction.name}"
+        message = outbox_messages.c
+        of_document = select(outbox_messages).where(message.document_key.in_(key))
+        messages = [
+            one
+            for one in self._every(of_document.order_by(message.ordinal), to_message)
+            if one.data.get("prediction_id") == prediction.id
+        ]
+        life = Life(
+            prediction,
+            ReviewStore(self._connection).tasks_of(prediction.id),
+            self._by_prediction(annotations, [prediction.id], to_annotation)[prediction.id],
+            self._by_prediction(outcomes, [prediction.id], to_outcome)[prediction.id],
+            messages,
+            DeliveryStore(self._connection).of_messages([one.id for one in messages]),
+            {},
+        )
+        took_part = {event.by for event in life.events() if event.by is not None}
+        return life._replace(names=self._names(took_part))
+
+    def _names(self, ids: Collection[str]) -> Mapping[str, str]:
+        """Return the names of people and keys by id."""
+        known = [one for one in ids if is_id(one)]
+        found = union(
+            *(
+                select(each.c.id, each.c.name).where(each.c.id.in_(known))
+                for each in (people, api_keys)
+            )
+        )
+        return {row.id: row.name for row in self._connection.execute(found)}
+
+    def _listed(self, made: Sequence[Prediction]) -> Iterator[ListedDocument]:
+        ids = [one.id for one in made]
+        task = review_tasks.c
+        open_tasks = select(task.prediction_id).where(OPEN, task.prediction_id.in_(ids))
+        waiting = set(self._connection.scalars(open_tasks))
+        answers = self._by_prediction(annotations, ids, to_annotation)
+        reported = self._by_prediction(outcomes, ids, to_outcome)
+        for one in made:
+            yield ListedDocument(one, one.id in waiting, answers[one.id], reported[one.id])
+
+    def _by_prediction(
+        self, table: Table, ids: Sequence[str], make: Callable[[RowMapping], _Value]
+    ) -> Mapping[str, list[_Value]]:
+        """Return the rows of predictions, in the order of their ids."""
+        query = select(table).where(table.c.prediction_id.in_(ids)).order_by(table.c.id)
+        found: dict[str, list[_Value]] = defaultdict(list)
+        for row in self._connection.execute(query).mappings():
+            found[row[table.c.prediction_id]].append(make(row))
+        return found
+
+    def _conditions(
+        self, wanted: DocumentFilter, hidden: Collection[str]
+    ) -> Iterator[ColumnElement[bool]]:
+        yield _column.id.not_in(hidden)
+        for name, condition in _CONDITIONS.items():
+            value = getattr(wanted, name)
+            if value is not None:
+                yield condition(value)
+        yield from map(_labelled, wanted.labels)
+        yield from (~_labelled(label) for label in wanted.without_labels)
+        if wanted.text is not None:
+            yield self._with_words(phrases(wanted.text))
+
+    def _with_words(self, wanted: Sequence[str]) -> ColumnElement[bool]:
+        if self._connection.dialect.name == "postgresql":
+            words: ColumnElement[str] = literal_column("to_tsvector('simple', left(text, 100000))")
+            config: ColumnElement[str] = literal_column("'simple'")
+            asked = (func.phraseto_tsquery(config, phrase) for phrase in wanted)
+            return and_(PLAIN_TEXT, *(words.bool_op("@@")(one) for one in asked))
+        quoted = " ".join(f'"{phrase}"' for phrase in wanted)  # phrases hold no quotes
+        places = select(searched_words.c.rowid).where(
+            literal_column("searched_words").match(quoted)
+        )
+        named = select(searched_places.c.prediction_id).where(searched_places.c.place.in_(places))
+        return _column.id.in_(named)
+
+
+def _ordered(query: Select[Any], order: Order, after: str | None) -> Select[Any]:
+    """Return the query in an order, which goes on after a prediction."""
+    if order in {Order.NEWEST, Order.OLDEST}:
+        newest = order is Order.NEWEST
+        if after is not None:
+            query = query.where(_column.id < after if newest else _column.id > after)
+        return query.order_by(_column.id.desc() if newest else _column.id)
+    keys = _column.confidence, _column.id
+    least = order is Order.LEAST_CONFIDENT
+    if after is not None:
+        other = predictions.alias()
+        last = select(other.c.confidence).where(other.c.id == after)
+        place = tuple_(last.scalar_subquery(), literal(after, _column.id.type))
+        query = query.where(tuple_(*keys) > place if least else tuple_(*keys) < place)
+    return query.order_by(*(key if least else key.desc() for key in keys))
+
+
+def _labelled(label: str) -> ColumnElement[bool]:
+    named = prediction_labels.c
+    return exists().where(named.label == label, named.prediction_id == _column.id)
+
+
+def _answered(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    return exists().where(annotations.c.prediction_id == _column.id, *conditions)
+
+
+def _in_review(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    return exists().where(review_tasks.c.prediction_id == _column.id, *conditions)
+
+
+_audit = annotations.c.kind == ReviewKind.AUDIT.value
+_STATES: Mapping[State, ColumnElement[bool]] = {
+    State.SENT: _column.decision == Decision.AUTO.value,
+    State.WAITING: _in_review(OPEN),
+    State.REVIEWED: _answered(),
+    State.CONTRADICTED: or_(
+        _answered(~annotations.c.agreed),
+        exists().where(outcomes.c.prediction_id == _column.id, ~outcomes.c.agreed),
+    ),
+}
+_AUDITED: Mapping[Audited, ColumnElement[bool]] = {
+    Audited.DRAWN: _column.audit_role != "none",
+    Audited.AGREED: _answered(_audit, annotations.c.agreed),
+    Audited.CONTRADICTED: _answered(_audit, ~annotations.c.agreed),
+}
+_CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {  # Any: what the field holds
+    "document_id": lambda value: _column.document_id == value,
+    "client_id": lambda value: _column.client_id == value,
+    "decision": lambda value: _column.decision == value,
+    "reason": lambda value: _column.reason == value,
+    "model_version": lambda value: _column.model_version == value,
+    "calibrator_version": lambda value: _column.calibrator_version == value,
+    "confidence_from": lambda value: _column.confidence >= value,
+    "confidence_to": lambda value: _column.confidence < value,
+    "created_from": lambda value: _column.created_at >= value,
+    "created_before": lambda value: _column.created_at < value,
+    "state": _STATES.__getitem__,
+    "audited": _AUDITED.__getitem__,
+    "reviewer": lambda value: _answered(annotations.c.reviewer == value),
+    "assigned_to": lambda value: _in_review(LEASED, review_tasks.c.lease_holder == value),
+}

@@ -1,0 +1,44 @@
+"""Documents over HTTP: filters, pages and lives."""
+
+import pytest
+
+from setwise.service.domain.callers import Role
+from tests.edge import Service, assert_problem
+
+
+def test_pages_go_on_where_the_last_one_ended(service: Service) -> None:
+    service.key("lead", Role.LEAD)
+    made = [service.predict(f"0.{n}").json()["id"] for n in range(5)]
+    listed, cursor = [], ""
+    while cursor is not None:
+        page = service.get(f"/v1/documents?order=most-confident&limit=2{cursor}", by="lead").json()
+        listed += [one["id"] for one in page["items"]]
+        cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
+    assert listed == made[::-1]
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ("confidence_from=1.5", "/query/confidence_from"),
+        ("label=%00", "/query/label"),
+        ("text=%22%22", "/text"),
+        ("state=lost", "/query/state"),
+    ],
+)
+def test_a_filter_that_cannot_match_is_a_problem(
+    service: Service, query: str, pointer: str
+) -> None:
+    service.key("lead", Role.LEAD)
+    response = service.get(f"/v1/documents?{query}", by="lead")
+    assert_problem(response, 422, "invalid-request", pointer)
+
+
+def test_a_document_is_read_with_its_text_and_events(service: Service) -> None:
+    service.key("lead", Role.LEAD)
+    made = service.predict("0.5").json()
+    found = service.get(f"/v1/documents/{made['id']}", by="lead").json()
+    assert found["prediction"] == made
+    assert found["text"] == "0.5"
+    assert [one["kind"] for one in found["events"]] == ["predicted", "queued"]
+    assert found["events"][0]["name"] == "client"
