@@ -25,6 +25,11 @@ class ModelVersion:
     created_at: datetime
 
     @property
+    def without_history(self) -> bool:
+        """Whether it was started without training documents, so that only reviews teach it."""
+        return self.summary.get("method") == "external"
+
+    @property
     def made_at(self) -> datetime | None:
         """When the artifact was made; None if it does not say."""
         found = self.summary.get("created_at")

@@ -19,6 +19,9 @@ from setwise.service.domain.reviews import Annotation, ReviewKind
 LEAST_ROWS = 200
 """Reviewed predictions needed for a fit; fewer cannot support a report."""
 
+LEAST_ROWS_WITHOUT_HISTORY = 50
+"""The same for a model that was started without any, whose confidences say next to nothing."""
+
 LEAST_OF_EACH = 10
 """Right predictions, and wrong ones, needed for a fit."""
 
@@ -431,7 +434,12 @@ def undecided(lessons: Lessons) -> str | None:
     )
 
 
-def shortage(lessons: Lessons) -> str | None:
+def least_rows(model: ModelVersion) -> int:
+    """Return the reviewed predictions needed for a fit."""
+    return LEAST_ROWS_WITHOUT_HISTORY if model.without_history else LEAST_ROWS
+
+
+def shortage(lessons: Lessons, least: int) -> str | None:
     """Return what a fit lacks and what to do, or None."""
     rows = lessons.rows
     left_out = "; ".join(
@@ -443,10 +451,10 @@ def shortage(lessons: Lessons) -> str | None:
             f"No prediction of this model can be learnt from yet{also}. Complete reviews, report "
             "outcomes, or have confident documents checked: audit.training_rate in the policy."
         )
-    if len(rows) < LEAST_ROWS:
+    if len(rows) < least:
         return (
-            f"{len(rows)} reviewed predictions can be learnt from{also}; it takes {LEAST_ROWS}. "
-            f"Complete {LEAST_ROWS - len(rows)} more reviews, or raise audit.training_rate."
+            f"{len(rows)} reviewed predictions can be learnt from{also}; it takes {least}. "
+            f"Complete {least - len(rows)} more reviews, or raise audit.training_rate."
         )
     right = sum(row.answer.agreed for row in rows)
     for count, what in ((right, "right"), (len(rows) - right, "wrong")):

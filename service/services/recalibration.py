@@ -31,6 +31,7 @@ from setwise.service.domain.recalibration import (
     calibrator_version,
     gather,
     learnt_until,
+    least_rows,
     sending_notice,
     shortage,
     verdict,
@@ -122,7 +123,7 @@ class Recalibration(Recorded):
         report(0.0, "reading the reviews")
         with self.begin(read_only=True, snapshot=True) as transaction:
             question = self._question(transaction, options)
-        lacking = shortage(question.lessons)
+        lacking = shortage(question.lessons, least_rows(question.model))
         if lacking is not None:
             raise NotEnoughReviews(lacking)
         model = self.loader.load(question.model)

@@ -202,7 +202,7 @@ def lessons(right: int, wrong: int) -> Lessons:
 def test_a_shortage_says_how_much_is_missing_and_what_to_do(
     right: int, wrong: int, says: str
 ) -> None:
-    found = shortage(lessons(right, wrong))
+    found = shortage(lessons(right, wrong), LEAST_ROWS)
     assert found is not None
     assert says in found
     if right + wrong < LEAST_ROWS:
@@ -210,4 +210,4 @@ def test_a_shortage_says_how_much_is_missing_and_what_to_do(
 
 
 def test_enough_is_enough() -> None:
-    assert shortage(lessons(LEAST_ROWS - LEAST_OF_EACH, LEAST_OF_EACH)) is None
+    assert shortage(lessons(LEAST_ROWS - LEAST_OF_EACH, LEAST_OF_EACH), LEAST_ROWS) is None

@@ -120,7 +120,7 @@ def test_a_calibrator_that_proved_better_serves_with_its_certificate(
     kept = KeptRecalibration(MODEL.version, OWN, made)
     found = lessons.Learnt(kept, OWN, {}, better=True, blind_spot=None)
     monkeypatch.setattr(lessons, "learn", lambda *_: found)
-    monkeypatch.setattr(recalibration, "shortage", lambda _: None)
+    monkeypatch.setattr(recalibration, "shortage", lambda *_: None)
     active, why = office.recalibration.run(Options(activate=Activate.IF_BETTER), lambda *_: None)
     assert active.active
     assert "A certificate holds for this calibrator; its threshold is in force" in why

@@ -249,6 +249,21 @@ def test_a_contradiction_that_waits_for_a_lead_is_left_out(loop: Loop) -> None:
     assert loop.rows(learnt)["excluded"][WAITS_FOR_A_LEAD] == 0
 
 
+def test_a_model_without_history_learns_from_the_fiftieth_review_on() -> None:
+    loop = Loop(Database())
+    loop.model = replace(loop.model, summary={"method": "external"})
+    loop.register()
+    loop.review(loop.predict(49))
+    with pytest.raises(NotEnoughReviews, match=r"it takes 50\. Complete 1 more"):
+        loop.run()
+    loop.review(loop.predict(1))
+    learnt, _ = loop.run(activate=Activate.IF_BETTER)
+    rows = loop.rows(learnt)
+    assert (rows["used"], rows["original"]["rows"]) == (50, 0)
+    assert rows["original"]["reason"] == "the model was started without history"
+    assert learnt.report["comparison"]["n"] == 50
+
+
 def test_outcomes_teach_too(loop: Loop) -> None:
     loop.change_policy(ADMIN, change(threshold=0.0), None)
     for number, one in enumerate(loop.predict(LEAST_ROWS)):

@@ -26,10 +26,10 @@ from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import (
     BETTER,
-    LEAST_ROWS,
     Progress,
     Question,
     Row,
+    least_rows,
     sending_notice,
     undecided,
     unvouched,
@@ -84,7 +84,8 @@ def learn(
     kept = KeptRecalibration(model.version, model.own_calibrator_version, fitted)
     report(0.8, "comparing with the calibrator that serves")
     before = present.predict(sets)
-    comparison = _comparison(rows, answers, before, crossed)
+    least = least_rows(question.model)
+    comparison = _comparison(rows, answers, before, crossed, least)
     better = comparison is not None and comparison.gain > 0 and comparison.p_value < BETTER
     blind_spot = unvouched(question)
     warnings = [one for one in (blind_spot, undecided(question.lessons)) if one is not None]
@@ -98,7 +99,7 @@ def learn(
             "rows": {
                 **_rows_json(rows, question, answers),
                 "effective": n_effective,
-                "original": _original_json(original, always),
+                "original": _original_json(question, original, always),
             },
             "noise": _noise_json(rows, question),
             "before": _calibration_json(before, answers),
@@ -108,7 +109,7 @@ def learn(
                 "before": _automation_json(question.policy, before, answers),
                 "after": _automation_json(question.policy, crossed, answers),
             },
-            "comparison": _comparison_json(comparison, rows, better=better),
+            "comparison": _comparison_json(comparison, rows, least, better=better),
             "sending": sending_notice(question.policy, Scorer(model.version, kept.version)),
             "routes": _routes_json(question.policy, recent, present, fitted, index),
             "warnings": warnings,
@@ -172,10 +173,10 @@ def _present(question: Question, calibrators: CalibratorStore, n_labels: int) ->
 
 
 def _comparison(
-    rows: Sequence[Row], answers: Answers, before: Floats, after: Floats
+    rows: Sequence[Row], answers: Answers, before: Floats, after: Floats, least: int
 ) -> PairedComparison | None:
     """Compare on rows that neither calibrator has seen; None if too few."""
-    unseen, _ = _judges(rows)
+    unseen, _ = _judges(rows, least)
     if len(unseen) == 0:
         return None
     asked = answers.take(unseen)
@@ -189,7 +190,7 @@ def _comparison(
     )
 
 
-def _judges(rows: Sequence[Row]) -> tuple[NDArray[np.int64], bool]:
+def _judges(rows: Sequence[Row], least: int) -> tuple[NDArray[np.int64], bool]:
     """Return the rows to compare on, none if too few, and whether they are gold labels.
 
     Rates that are wrong make the fit wrong and its comparison too, so gold labels judge alone where
@@ -199,21 +200,21 @@ def _judges(rows: Sequence[Row]) -> tuple[NDArray[np.int64], bool]:
     gold = unseen & np.array([row.answer.gold for row in rows], dtype=bool)
     if gold.sum() >= LEAST_GOLD:
         return np.flatnonzero(gold), True
-    enough = unseen.sum() >= LEAST_ROWS
+    enough = unseen.sum() >= least
     return np.flatnonzero(unseen if enough else np.zeros_like(unseen)), False
 
 
 def _comparison_json(
-    found: PairedComparison | None, rows: Sequence[Row], *, better: bool
+    found: PairedComparison | None, rows: Sequence[Row], least: int, *, better: bool
 ) -> Mapping[str, object]:
     unseen = sum(not row.seen_before for row in rows)
     if found is None:
         why = (
             f"{unseen} rows were reviewed since the calibrator that serves was learnt; a fair "
-            f"comparison takes {LEAST_ROWS}"
+            f"comparison takes {least}"
         )
         return {"better": False, "n": unseen, "reason": why}
-    judged_by = "gold labels" if _judges(rows)[1] else "all answers"
+    judged_by = "gold labels" if _judges(rows, least)[1] else "all answers"
     made = {"better": better, "least_p_value": BETTER, "judged_by": judged_by, **found.to_json()}
     return {**made, "sentence": verdict({"comparison": made})}
 
@@ -232,10 +233,15 @@ def _rows_json(rows: Sequence[Row], question: Question, answers: Answers) -> Map
 
 
 def _original_json(
-    original: CalibrationRows | None, always: tuple[AnnouncedSets, Answers] | None
+    question: Question,
+    original: CalibrationRows | None,
+    always: tuple[AnnouncedSets, Answers] | None,
 ) -> Mapping[str, object]:
     if original is None or always is None:
-        return {"rows": 0, "worth": 0.0, "reason": "the artifact is from before they were kept"}
+        why = "the artifact is from before they were kept"
+        if question.model.without_history:
+            why = "the model was started without history"
+        return {"rows": 0, "worth": 0.0, "reason": why}
     return {"rows": len(original), "worth": float(always[1].weight.sum())}
 
 
