@@ -2,7 +2,7 @@
 
     python benchmarks/bench_trust.py [RUNS] [SEED] [PART…]
 
-The defaults are 1,000 runs, seed 0 and all parts: methods, misses, moments,
+The defaults are 1,000 runs, seed 0 and all parts: methods, fewer, misses, moments,
 retests, lapses. A stream has
 confidences from Beta(2.2, 0.75). They are either true or too high: the accuracy is then
 sigmoid(.75 logit(c) - .35). Each run draws n audits from the whole stream, and 5,000 other
@@ -15,8 +15,8 @@ script exits with an error.
 """
 
 import sys
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from setwise.models.research.rival_thresholds import (
     sgr_threshold,
     strict_threshold,
 )
+from setwise.models.research.weighted_audits import weighted_threshold
 
 TARGET, RISK = 0.9, 0.1
 SIZES = (250, 1000, 5000)
@@ -105,6 +106,7 @@ class Audits(NamedTuple):
     overlooked: Bools
     draw: Floats
     rng: np.random.Generator
+    chance: Callable[[Floats], Floats]
 
 
 def draw_audits(
@@ -114,7 +116,7 @@ def draw_audits(
     predicted, confidence = rng.beta(2.2, 0.75, N_PREDICTIONS), rng.beta(2.2, 0.75, n)
     right = rng.random(n) < stream.chance(confidence)
     overlooked = rng.random(n) < misses(confidence)
-    return Audits(predicted, confidence, right, overlooked, rng.random(n), rng)
+    return Audits(predicted, confidence, right, overlooked, rng.random(n), rng, stream.chance)
 
 
 def threshold_of(found: Certification) -> float | None:
@@ -174,6 +176,23 @@ def noisy(a: Audits, *, random_assignment: bool, easy_to_experts: bool = False) 
     )
 
 
+def powered(a: Audits, test: Literal["bets", "normal"]) -> float | None:
+    """Let confidences foretell answers, as prediction-powered estimates do."""
+    return weighted_threshold(*a[:3], TARGET, RISK, foretold=1.0, test=test)
+
+
+def by_importance(a: Audits, test: Literal["bets", "normal"]) -> float | None:
+    """Audit as many documents, in proportion to the root of the error that is expected."""
+    pool = a.rng.beta(2.2, 0.75, 6 * len(a.right))
+    often = np.sqrt(1.02 - pool)
+    confidence = a.rng.choice(pool, len(a.right), replace=False, p=often / often.sum())
+    right = a.rng.random(len(confidence)) < a.chance(confidence)
+    weight = 1.0 / np.sqrt(1.02 - confidence)
+    return weighted_threshold(
+        a.predicted, confidence, right, TARGET, RISK, weight=weight, test=test
+    )
+
+
 class Method(NamedTuple):
     """A way to choose a threshold, and whether it claims a guarantee."""
 
@@ -211,6 +230,17 @@ METHODS = (
 )
 
 
+FEWER = (
+    Method("exact", clean),
+    Method("bets", lambda a: weighted_threshold(*a[:3], TARGET, RISK)),
+    Method("prediction-powered, bets", lambda a: powered(a, "bets")),
+    Method("importance audits, bets", lambda a: by_importance(a, "bets")),
+    Method("normal", lambda a: weighted_threshold(*a[:3], TARGET, RISK, test="normal"), False),
+    Method("prediction-powered, normal", lambda a: powered(a, "normal"), False),
+    Method("importance audits, normal", lambda a: by_importance(a, "normal"), False),
+)
+
+
 def rate_of_violations(  # noqa: PLR0917 -- one cell of a table
     stream: Stream, method: Method, n: int, runs: int, seed: int, misses: Callable[[Floats], Floats]
 ) -> tuple[float, float]:
@@ -226,13 +256,17 @@ def allowed(runs: int) -> float:
     return float(RISK + 3 * np.sqrt(RISK * (1 - RISK) / runs))
 
 
-def compare_methods(runs: int, seed: int) -> list[str]:
+def compare_fewer(runs: int, seed: int) -> list[str]:
+    return compare_methods(runs, seed, FEWER)
+
+
+def compare_methods(runs: int, seed: int, methods: Sequence[Method] = METHODS) -> list[str]:
     faults = []
     for title, chance in (("true confidences", true_chance), ("too high", lower_chance)):
         stream = Stream.make(chance)
         print(f"\n{title}: the oracle sends {stream.oracle:.3f}; violations / sent")
         print(f"{'':38}" + "".join(f"{f'n = {n}':>16}" for n in SIZES), flush=True)
-        for method in METHODS:
+        for method in methods:
             cells = ""
             for n in SIZES:
                 played = max(runs // LARGE, 1) if method.slow and n == SIZES[-1] else runs
@@ -342,9 +376,10 @@ def compare_lapses(runs: int, seed: int) -> list[str]:
         for _ in range(max(runs // 10, 1)):
             n = 5 * 50 * 22
             who, c = np.tile(["a", "b", "c", "d", "e"], n // 5), rng.beta(2.2, 0.75, n)
-            contradicted = rng.random(n) < np.where(rng.random(n) > c, 0.95, 0.1)
-            lapsed = (who == "a") & (np.arange(n) >= 5 * 50 * 10)
-            found = find_lapses(who, c, contradicted & ~(lapsed & (rng.random(n) >= kept)))
+            wrong, draw = rng.random(n) > c, rng.random(n)
+            lapsed = (who == "a") & (np.arange(n) >= 5 * 50 * 10) & (rng.random(n) >= kept)
+            contradicted = (draw < np.where(wrong, 0.95, 0.1)) & ~lapsed
+            found = find_lapses(who, c, contradicted, contradicted & wrong)
             delays.append(next((o.until // 5 - 500 for o in found if o.name == "a"), 10**6))
             accused += any(o.name != "a" for o in found)
         half, most = np.median(delays), np.quantile(delays, 0.9)
@@ -354,6 +389,7 @@ def compare_lapses(runs: int, seed: int) -> list[str]:
 
 PARTS = {
     "methods": compare_methods,
+    "fewer": compare_fewer,
     "misses": compare_misses,
     "moments": compare_moments,
     "retests": compare_retests,

@@ -6,4 +6,5 @@
 - `rival_thresholds`: thresholds by a plug-in estimate and by selection with guaranteed risk.
 - `robust_calibrators`: set calibrators that learn from noisy answers, for noisy training labels.
 - `surrogate_losses`: the unbiased losses of the thesis for them.
+- `weighted_audits`: thresholds by prediction-powered estimates and by importance audits.
 """
