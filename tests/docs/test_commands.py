@@ -145,7 +145,7 @@ def test_every_block_is_checked_or_says_why_not() -> None:
 )
 def test_commands_that_are_not_run_exist(block: Block) -> None:
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for line in block.commands.splitlines():
+    for line in filter(None, block.commands.splitlines()):
         words = shlex.split(line, comments=True)
         words = words[next((n for n, word in enumerate(words) if "=" not in word), 0) :]
         if words[:1] == ["make"]:
