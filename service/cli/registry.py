@@ -42,7 +42,7 @@ def add(
     activate: Annotated[bool, typer.Option("--activate", help="Activate it at once.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a model and register a copy of it, or start one for another model's answers."""
+    """Register a copy of a model, or start an external one."""
     if (artifact is None) is not external or (labels is not None) is not external:
         raise typer.BadParameter("name an artifact, or give --external --labels FILE, not both")
     with application() as built, ExitStack() as stack:
