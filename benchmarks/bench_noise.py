@@ -24,16 +24,16 @@ from numpy.typing import NDArray
 
 from setwise.models.calibration.calibrators import IsotonicSets
 from setwise.models.calibration.losses import shifted_target
+from setwise.models.calibration.robust_calibrators import (
+    RobustBoostedSets,
+    RobustLogisticSets,
+)
 from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
 from setwise.models.evaluation.reliability import ReliabilityCurve
 from setwise.models.evaluation.reports import CalibrationReport, report_calibration
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.predictor import SetPredictor
-from setwise.models.research.robust_calibrators import (
-    RobustBoostedSets,
-    RobustLogisticSets,
-    choose_robust,
-)
+from setwise.models.research.robust_choice import choose_robust
 from setwise.models.sets.features import SetFeatureTable, concatenate_tables
 from setwise.models.training import TrainingOptions, assemble, choose_calibrator, fit_base
 

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.recalibration import AnnouncedSets, Answers, Recalibration
+from setwise.models.calibration.robust_calibrators import RobustBoostedSets
 from setwise.models.calibration.sampling import inclusion_weights
 from setwise.models.data.datasets import read_dataset
 from setwise.models.labels.isotonic import IsotonicCurve
-from setwise.models.research.robust_calibrators import RobustBoostedSets
 from setwise.models.sets.features import SetFeatureTable
 from setwise.models.training import TrainingOptions, train
 

@@ -8,7 +8,7 @@ so that out-of-fold scores and final scores are on the same scale.
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -31,11 +31,20 @@ from setwise.models.calibration.calibrators import (
 )
 from setwise.models.calibration.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
 from setwise.models.calibration.group_softmax import SoftmaxSets
+from setwise.models.calibration.losses import shifted_target
+from setwise.models.calibration.noisy_history import Noise, RowRates, checked_noise
+from setwise.models.calibration.robust_calibrators import (
+    LossName,
+    RobustBoostedSets,
+    RobustLogisticSets,
+)
+from setwise.models.calibration.sampling import effective_rows
 from setwise.models.data.answers import Answers
 from setwise.models.data.capacity import check_room
 from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
+from setwise.models.evaluation.automation import AUTOMATION_TARGETS, automation_at
 from setwise.models.evaluation.metrics import evaluate_predictions
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.given_scores import GivenScores
@@ -99,6 +108,9 @@ CalibratorName = Literal[
     "boosted-squared",
     "boosted-logistic",
     "group-softmax",
+    "robust-logistic",
+    "robust-boosted",
+    "robust-trees",
 ]
 
 # With fewer documents, refining label probabilities overfits.
@@ -156,6 +168,9 @@ class TrainingOptions:
         Equal seeds give equal models.
     n_jobs : int or None
         Threads; None means every usable core. The model does not depend on it.
+    noise : mapping or None
+        Error rates of those who labelled the documents, as `checked_noise` takes them; None takes
+        all labels as true. With rates, set calibrators learn to see through the noise.
     """
 
     preset: Preset = "best"
@@ -170,6 +185,7 @@ class TrainingOptions:
     bigrams: bool = False
     seed: int = 0
     n_jobs: int | None = None
+    noise: Noise | None = None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -179,8 +195,11 @@ class TrainingOptions:
         if self.optimize not in OBJECTIVES:
             known = ", ".join(OBJECTIVES)
             raise ValueError(f"optimize must be one of {known}, not {self.optimize!r}")
-        if self.calibrator != "auto" and self.calibrator not in set_calibrators(self.seed):
-            names = ", ".join(["auto", *set_calibrators(self.seed)])
+        if self.noise is not None:
+            checked_noise(self.noise)
+        known_calibrators = ("auto", *_contenders(self))
+        if self.calibrator not in known_calibrators:
+            names = ", ".join(known_calibrators)
             raise ValueError(f"calibrator must be one of {names}, not {self.calibrator!r}")
         if self.n_components is not None and self.n_components < 1:
             raise ValueError(f"n_components must be at least 1; it is {self.n_components}")
@@ -224,7 +243,8 @@ class ChosenCalibrator(NamedTuple):
     name: str
     calibrator: SetCalibrator
     confidence: NDArray[np.float64]  # cross-validated, one per candidate
-    brier: dict[str, float]  # cross-validated Brier score of every calibrator tried
+    # Cross-validated Brier score of every calibrator tried, corrected for noise.
+    brier: dict[str, float]
 
 
 def train(
@@ -271,9 +291,13 @@ def train(
     options = options or TrainingOptions()
     report = progress or _silent
     started = time.monotonic()
+    rates = (
+        None if options.noise is None else RowRates.of(options.noise, dataset.annotators, dataset.n)
+    )
     fitted = fit_base(
         dataset, options, _part(report, 0.0, 0.88), folds=folds, sample_weight=sample_weight
     )
+    fitted = fitted._replace(rows=replace(fitted.rows, rates=rates))
     report(0.88, "set calibrators")
     chosen = choose_calibrator(fitted.rows, options)
     decider: Decider | None = None
@@ -467,6 +491,7 @@ def assemble(
                     if isinstance(base, BinaryRelevance)
                     else None
                 ),
+                "noise": _noise_json(rows.rates),
                 "calibrator_chosen": chosen.name,
                 "calibrator_brier": chosen.brier,
                 "decision_rule": None if decider is None else decider.get_state()[1],
@@ -493,19 +518,19 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
     document's most probable set otherwise.
     """
     n_documents = rows.candidates.n_documents
+    if rows.rates is not None:
+        n_documents = int(effective_rows(*rows.rates))
     right = int(rows.correct.sum())
-    names = _affordable(n_documents, right, len(rows.correct) - right, options.calibrator)
-    contenders = {name: set_calibrators(options.seed)[name] for name in names}
+    known = _contenders(options)
+    names = _affordable(known, n_documents, right, len(rows.correct) - right, options.calibrator)
+    contenders = {name: known[name] for name in names}
     confidences = cross_validate(contenders, rows, options.n_jobs)
     seen = np.arange(len(rows.correct))
     if options.method not in RERANKING_METHODS:
         seen = rows.candidates.doc_indptr[:-1]
-    brier = {
-        name: float(np.mean((confidence[seen] - rows.correct[seen]) ** 2))
-        for name, confidence in confidences.items()
-    }
+    brier = {name: _brier(rows, confidence, seen) for name, confidence in confidences.items()}
     best = min(names, key=lambda name: (brier[name], names.index(name)))
-    calibrator = contenders[best].fit(rows.table, rows.correct)
+    calibrator = _fit(contenders[best], rows)
     return ChosenCalibrator(best, calibrator, confidences[best], brier)
 
 
@@ -513,11 +538,9 @@ def refit_calibrator(
     chosen: ChosenCalibrator, rows: CrossFitted, options: TrainingOptions
 ) -> ChosenCalibrator:
     """Refit the chosen kind of calibrator on rows that include announced sets."""
-    unfitted = set_calibrators(options.seed)[chosen.name]
+    unfitted = _contenders(options)[chosen.name]
     confidence = cross_validate({chosen.name: unfitted}, rows, options.n_jobs)[chosen.name]
-    return ChosenCalibrator(
-        chosen.name, unfitted.fit(rows.table, rows.correct), confidence, chosen.brier
-    )
+    return ChosenCalibrator(chosen.name, _fit(unfitted, rows), confidence, chosen.brier)
 
 
 def cross_validate(
@@ -532,7 +555,7 @@ def cross_validate(
         name, fold = job
         inside, outside = parts[fold]
         # Copy tables job by job: copies for all folds at once would take too much memory.
-        fitted = clone(contenders[name]).fit(rows.table.take(outside), rows.correct[outside])
+        fitted = _fit(clone(contenders[name]), rows, outside)
         return np.asarray(fitted.predict(rows.table.take(inside)))
 
     jobs = [(name, fold) for name in contenders for fold in names]
@@ -542,6 +565,29 @@ def cross_validate(
         for (name, fold), values in zip(jobs, pool.map(confidence, jobs), strict=True):
             out[name][parts[fold][0]] = values
     return out
+
+
+def _fit(
+    calibrator: SetCalibrator, rows: CrossFitted, some: NDArray[np.int64] | None = None
+) -> SetCalibrator:
+    """Fit a calibrator to all or some candidates, as their noise asks for."""
+    table, given, rates = rows.table, rows.correct, rows.set_rates
+    if some is not None:
+        table, given = table.take(some), given[some]
+        rates = None if rates is None else rates.take(some)
+    if rates is None:
+        return calibrator.fit(table, given)
+    if isinstance(calibrator, RobustLogisticSets | RobustBoostedSets):
+        return calibrator.fit(table, given, alpha=rates.alpha, beta=rates.beta)
+    return calibrator.fit(table, shifted_target(given, *rates))  # they minimise a square loss
+
+
+def _brier(rows: CrossFitted, confidence: NDArray[np.float64], seen: NDArray[np.int64]) -> float:
+    """Return the mean of (4.3) of the thesis, the Brier score without noise."""
+    rates = rows.set_rates
+    given = rows.correct.astype(np.float64)
+    target = given if rates is None else shifted_target(given, *rates)
+    return float(np.mean(((confidence - target) ** 2 + target - target**2)[seen]))
 
 
 def set_calibrators(seed: int) -> dict[str, SetCalibrator]:
@@ -557,13 +603,44 @@ def set_calibrators(seed: int) -> dict[str, SetCalibrator]:
     }
 
 
-def _affordable(n_documents: int, right: int, wrong: int, asked: CalibratorName) -> list[str]:
+def robust_set_calibrators(seed: int, *, uniform: bool) -> dict[str, SetCalibrator]:
+    """Return the set calibrators for noisy labels by name, simplest first.
+
+    Parameters
+    ----------
+    seed : int
+    uniform : bool
+        Whether all labels are equally noisy.
+    """
+    algorithm: LossName = "uniform" if uniform else "annotator"  # 4.3 and 4.4 of the thesis
+    return {
+        "uncalibrated": UncalibratedSets(),
+        "isotonic": IsotonicSets(),
+        "cardinality-isotonic": CardinalityIsotonicSets(),
+        "robust-logistic": RobustLogisticSets(),
+        "boosted-squared": BoostedSets("squared", random_state=seed),
+        "robust-boosted": RobustBoostedSets(random_state=seed),
+        # A leaf is a mean, a fourth of a Newton step; so they learn four times as fast.
+        "robust-trees": RobustBoostedSets(algorithm, learning_rate=0.2, random_state=seed),
+    }
+
+
+def _contenders(options: TrainingOptions) -> dict[str, SetCalibrator]:
+    if options.noise is None:
+        return set_calibrators(options.seed)
+    uniform = len(set(checked_noise(options.noise).values())) == 1
+    return robust_set_calibrators(options.seed, uniform=uniform)
+
+
+def _affordable(
+    known: Iterable[str], n_documents: int, right: int, wrong: int, asked: CalibratorName
+) -> list[str]:
     """Return the names of the calibrators that this many documents support."""
     names = ["uncalibrated"]
     if n_documents >= MIN_DOCUMENTS_ISOTONIC:
         names += ["isotonic", "cardinality-isotonic"]
     if n_documents >= MIN_DOCUMENTS_TREES and min(right, wrong) >= MIN_OUTCOMES_TREES:
-        names += ["tree", "boosted-squared", "boosted-logistic", "group-softmax"]
+        names += [name for name in known if name not in names]
     if asked in names:
         return [asked]
     if asked != "auto" or "boosted-squared" not in names:
@@ -623,6 +700,13 @@ def _feature_names(dataset: Dataset, vectorizer: TextVectorizer | None) -> tuple
     return dataset.feature_names or ()
 
 
+def _noise_json(rates: RowRates | None) -> dict[str, Any] | None:
+    """Return a summary of the rates; an artifact keeps nobody's name."""
+    if rates is None:
+        return None
+    return {"mean_alpha": float(rates.alpha.mean()), "mean_beta": float(rates.beta.mean())}
+
+
 def _calibration_rows(
     rows: CrossFitted, confidence: NDArray[np.float64], options: TrainingOptions
 ) -> CalibrationRows:
@@ -631,6 +715,7 @@ def _calibration_rows(
         rows.candidates.reorder(order),
         confidence[order],
         rows.correct[order],
+        rates=rows.rates,
         random_state=options.seed,
     )
 
@@ -658,7 +743,23 @@ def _cross_fitted_metrics(
         marginals=coherent_marginals(candidates, confidence, rows.marginals),
         candidates=candidates,
     )
-    return {"estimated_by": "cross-fitting on the training documents", **metrics.to_json()}
+    found = {"estimated_by": "cross-fitting on the training documents", **metrics.to_json()}
+    if rows.rates is None:
+        return found
+    first = candidates.doc_indptr[:-1]
+    given, sure = rows.correct[order][first].astype(np.float64), confidence[first]
+    right = shifted_target(given, *rows.rates)
+    corrected = {
+        "set_accuracy": float(right.mean()),
+        "brier": float(np.mean((sure - right) ** 2 + right - right**2)),
+        "automation": [
+            automation_at(
+                target, sure, given, alpha=rows.rates.alpha, beta=rows.rates.beta
+            ).to_json()
+            for target in AUTOMATION_TARGETS
+        ],
+    }
+    return {**found, "judged_by": "the labels as given, with their noise", "corrected": corrected}
 
 
 def libraries() -> dict[str, str]:

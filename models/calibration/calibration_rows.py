@@ -6,7 +6,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise.models.calibration.losses import checked_rates
+from setwise.models.calibration.noisy_history import RowRates
 from setwise.models.calibration.recalibration import AnnouncedSets, Answers
+from setwise.models.calibration.sampling import effective_rows
 from setwise.models.sets.candidates import CandidateSets, RaggedSets
 from setwise.models.storage.fields import StoredArray, StoredSetting, stored_ragged
 from setwise.models.storage.state import Lengths, StoredPart
@@ -20,7 +23,7 @@ PRIOR_ROWS = 200.0
 _SHARES = ("confidence", "score", "runner_up", "rest")
 
 
-def fading_weight(n_original: int, n_effective: float) -> float:
+def fading_weight(n_original: float, n_effective: float) -> float:
     r"""Return the weight of each original row relative to reviews.
 
     Together the original rows are worth
@@ -33,8 +36,8 @@ def fading_weight(n_original: int, n_effective: float) -> float:
 
     Parameters
     ----------
-    n_original : int
-        Original rows, at least 1.
+    n_original : float
+        Original rows, or how many true ones they are worth if noisy; more than 0.
     n_effective : float
         Number of clean, unweighted reviews, see `calibration.sampling.effective_rows`.
 
@@ -54,10 +57,17 @@ class CalibrationRows(StoredPart):
     """
 
     sets: AnnouncedSets
-    right: NDArray[np.uint8]  # (n,)
+    right: NDArray[np.uint8]  # (n,) as labelled
+    # (n,) noise rates of the labels; None where they are taken as true.
+    alpha: NDArray[np.float64] | None = None
+    beta: NDArray[np.float64] | None = None
     stored = (
         StoredSetting("n_labels", "sets.n_labels", int, low=1, length="labels"),
         StoredArray("right", "right", np.uint8, ("rows",), low=0, high=1),
+        *(
+            StoredArray(name, name, np.float64, ("rows",), low=0.0, high=1.0, optional=True)
+            for name in ("alpha", "beta")
+        ),
         *(
             StoredArray(name, f"sets.{name}", np.float64, ("rows",), low=0.0, high=1.0)
             for name in _SHARES
@@ -68,6 +78,14 @@ class CalibrationRows(StoredPart):
     def __len__(self) -> int:
         return len(self.right)
 
+    @property
+    def rates(self) -> RowRates:
+        """Noise rates of the labels."""
+        none = np.zeros(len(self))
+        return RowRates(
+            none if self.alpha is None else self.alpha, none if self.beta is None else self.beta
+        )
+
     @classmethod
     def of(
         cls,
@@ -75,6 +93,7 @@ class CalibrationRows(StoredPart):
         confidence: ArrayLike,
         right: ArrayLike,
         *,
+        rates: RowRates | None = None,
         random_state: int = 0,
     ) -> Self:
         """Return rows of cross-fitted candidates of at most `MOST_ROWS` documents.
@@ -85,6 +104,8 @@ class CalibrationRows(StoredPart):
             The announced one first in each document.
         confidence, right : array-like of shape (n_sets,)
             Of each candidate.
+        rates : RowRates, optional
+            Noise of each document's labels.
         random_state : int, default 0
         """
         sets = AnnouncedSets.of(candidates, confidence)
@@ -93,12 +114,15 @@ class CalibrationRows(StoredPart):
             draw = np.random.default_rng(random_state)
             kept = np.sort(draw.choice(len(first), MOST_ROWS, replace=False))
             sets, first = sets.take(kept), first[kept]
-        return cls(sets, first)
+            rates = None if rates is None else rates.take(kept)
+        return cls(sets, first) if rates is None else cls(sets, first, *rates)
 
     def beside(self, n_effective: float) -> tuple[AnnouncedSets, Answers]:
         """Return the rows weighted by `fading_weight`, to fit together with reviews."""
-        weight = np.full(len(self), fading_weight(len(self), n_effective))
-        return self.sets, Answers.of(self.right, weight=weight)
+        alpha, beta = self.rates
+        # Noisy rows tell less, and weigh more until they tell as much as so many true ones.
+        weight = np.full(len(self), fading_weight(effective_rows(alpha, beta), n_effective))
+        return self.sets, Answers.of(self.right, weight=weight, alpha=alpha, beta=beta)
 
     @classmethod
     def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
@@ -106,4 +130,6 @@ class CalibrationRows(StoredPart):
         sets = RaggedSets(found["set_indptr"], found["labels"])
         confidence, score, runner_up, rest = (found[name] for name in _SHARES)
         announced = AnnouncedSets(confidence, score, runner_up, rest, sets, lengths["labels"])
-        return cls(announced, found["right"])
+        rows = cls(announced, found["right"], found["alpha"], found["beta"])
+        checked_rates(*rows.rates, len(rows))
+        return rows

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
+from setwise.models.calibration.noisy_history import RowRates
 from setwise.models.data.answers import Answers
 from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
@@ -56,14 +57,20 @@ class CrossFitted:
     marginals: NDArray[np.float64]
     candidates: CandidateSets  # in the order of the documents
     table: SetFeatureTable  # features of the candidates
-    correct: NDArray[np.uint8]  # (n_sets,) whether the candidate is the document's true set
+    correct: NDArray[np.uint8]  # (n_sets,) whether the candidate is the document's given set
     # Sources of the rows, for making other rows of the same documents.
     held_out: tuple[HeldOut, ...] = ()
+    rates: RowRates | None = None  # noise of the documents' given sets; None: they are true
 
     @property
     def set_folds(self) -> NDArray[np.int64]:
         """Fold of each candidate, shape (n_sets,)."""
         return self.folds[self.candidates.document]
+
+    @property
+    def set_rates(self) -> RowRates | None:
+        """Noise rates of each candidate, shape (n_sets,)."""
+        return None if self.rates is None else self.rates.take(self.candidates.document)
 
 
 def out_of_fold_logits(

@@ -6,7 +6,7 @@ A reviewer's answer :math:`\tilde v` agrees with a right prediction with probabi
 
 *Backward*: replace the loss by one whose expectation over the noise is the clean loss. With the
 shifted target :math:`t = (\tilde v - \beta) / (1 - \alpha - \beta)` the square loss becomes
-:math:`(c - t)^2 + t - t^2`; `setwise.models.research.surrogate_losses` has the logistic ones.
+:math:`(c - t)^2 + t - t^2`; `setwise.models.calibration.surrogate_losses` has the logistic ones.
 
 *Forward*: predict the answer. It agrees with probability
 :math:`q = \beta + (1 - \alpha - \beta) c`, and its log-likelihood is bounded and proper. Answers of

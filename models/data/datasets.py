@@ -260,6 +260,7 @@ def read_dataset(
     layout: FileLayout | None = None,
     external: bool = False,
     numbers: Sequence[str] = (),
+    several: bool = False,
     progress: Progress | None = None,
 ) -> Dataset:
     """Read and check labelled documents.
@@ -288,6 +289,9 @@ def read_dataset(
         `setwise.models.data.documents.read_documents`.
     numbers : sequence of str, default ()
         Keys of the metadata whose numbers an external model reads.
+    several : bool, default False
+        Whether texts may repeat an id with the answer of another annotator; see
+        `setwise.models.calibration.several_answers.settle`.
     progress : callable, optional
         Called with the share of the file read so far.
 
@@ -305,7 +309,7 @@ def read_dataset(
             raise DataError(file, None, "only JSON Lines have answers", "give a .jsonl file")
         return _read_answers(file, label_names, tuple(numbers), progress, content)
     read = _read_vectors if layout.format_of(file) in VECTOR_FORMATS else _read_texts
-    return read(file, layout, _Wanted(label_names, feature_names), progress, content)
+    return read(file, layout, _Wanted(label_names, feature_names, several), progress, content)
 
 
 def _file_of(path: Path, part: Part | None) -> Path:
@@ -331,6 +335,7 @@ class _Wanted(NamedTuple):
 
     label_names: Sequence[str] | None
     feature_names: Sequence[str] | None
+    several: bool  # whether an id may be repeated by another annotator
 
 
 def _read_texts(
@@ -341,7 +346,7 @@ def _read_texts(
     content: ContentHash,
 ) -> Dataset:
     lines = document_lines(file, layout, labelled=True, progress=progress, content=content)
-    documents = read_documents(file, lines)
+    documents = read_documents(file, lines, several=wanted.several)
     found = sorted(set(chain.from_iterable(documents.labels)))
     names = _with_unknown(file, found, wanted.label_names)
     column = {name: index for index, name in enumerate(names)}

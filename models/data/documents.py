@@ -62,6 +62,7 @@ def read_documents(
     lines: Iterable[tuple[int, bytes]] | None = None,
     *,
     external: bool = False,
+    several: bool = False,
     progress: Progress | None = None,
     content: ContentHash | None = None,
 ) -> LabelledDocuments:
@@ -72,7 +73,8 @@ def read_documents(
 
     A line is ``{"id": str, "text": str, "labels": [str, …], "annotator": str?, "metadata":
     {…}?}``. Blank lines are skipped. A label repeated within a document is merged and a document
-    without words is kept, each with one :class:`DataWarning` per file.
+    without words is kept, each with one :class:`DataWarning` per file. With ``several``, an id may
+    be repeated with the same text by another annotator.
 
     If ``external``, a line also has what another model says: ``"scores": {label: probability}``,
     ``"candidates": [{"labels": [str, …], "score": number?}, …]`` or ``"answer": [str, …]``, one
@@ -84,7 +86,7 @@ def read_documents(
         At the first line that is not such a document or repeats an id, or if the file is empty.
     """
     documents = LabelledDocuments()
-    line_of: dict[str, int] = {}
+    known = _Known(several=several)
     repeated, wordless = _Tally(), _Tally()
     records = json_records(path, lines, progress=progress, content=content, distinct=external)
     for number, record in records:
@@ -95,15 +97,11 @@ def read_documents(
             documents.lines.append(number)
             documents.has_texts = line.has_text_as(documents)
         id_ = line.string("id", cure=_ID_CURE, empty=False)
-        if id_ in line_of:
-            raise line.error(
-                f"id {id_!r} is on {part_of(path)} {line_of[id_]} already",
-                "give each document its own",
-            )
-        line_of[id_] = number
         text = ""
         if documents.has_texts:
             text = line.string("text", cure='give the document as "text"', empty=True)
+        annotator = line.annotator()
+        known.check(line, id_, text, annotator)
         labels = line.labels()
         distinct = tuple(dict.fromkeys(labels))
         if len(distinct) < len(labels):
@@ -114,7 +112,7 @@ def read_documents(
         documents.ids.append(id_)
         documents.texts.append(text)
         documents.labels.append(distinct)
-        documents.annotators.append(line.annotator())
+        documents.annotators.append(annotator)
     if not documents.ids:
         raise DataError(path, None, "the file holds no documents", "give one JSON object a line")
     repeated.warn(path, "a label is repeated in {documents} (first on {part} {first}); merged")
@@ -122,6 +120,29 @@ def read_documents(
         path, "there are no words in {documents} (first on {part} {first}); kept without features"
     )
     return documents
+
+
+def read_gold(path: str | Path) -> dict[str, tuple[str, ...]]:
+    """Read the true labels of some documents by id.
+
+    A line is ``{"id": str, "labels": [str, …]}``; the other keys of labelled documents are ignored.
+
+    Raises
+    ------
+    DataError
+        At the first line that is no such document or repeats an id, or if the file is empty.
+    """
+    gold: dict[str, tuple[str, ...]] = {}
+    for number, record in json_records(path):
+        line = _Line(path, number, record)
+        line.refuse_unknown_keys(_LABELLED_KEYS)
+        id_ = line.string("id", cure='give every document an "id"', empty=False)
+        if id_ in gold:
+            raise line.error(f"id {id_!r} is decided already", "decide each document once")
+        gold[id_] = tuple(dict.fromkeys(line.labels()))
+    if not gold:
+        raise DataError(path, None, "the file decides nothing", "give one JSON object a line")
+    return gold
 
 
 def parse_document(
@@ -257,6 +278,30 @@ def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
         names = [name for name, _ in pairs]
         raise _RepeatedKey(next(name for name in names if names.count(name) > 1))
     return found
+
+
+@dataclass
+class _Known:
+    """The documents read so far."""
+
+    several: bool  # whether several people may answer about a document
+    lines: dict[str, int] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    answered: set[tuple[str, str | None]] = field(default_factory=set)
+
+    def check(self, line: "_Line", id_: str, text: str, annotator: str | None) -> None:
+        """Raise an error if the line repeats another."""
+        first = f"{part_of(line.path)} {self.lines.setdefault(id_, line.number)}"
+        if not self.several:
+            if self.lines[id_] != line.number:
+                raise line.error(f"id {id_!r} is on {first} already", "give each document its own")
+            return
+        if self.texts.setdefault(id_, text) != text:
+            raise line.error(f"id {id_!r} has another text on {first}", "give each text its own id")
+        if (id_, annotator) in self.answered:
+            who = "nobody" if annotator is None else repr(annotator)
+            raise line.error(f"{who} labelled {id_!r} before", "give each answer once")
+        self.answered.add((id_, annotator))
 
 
 @dataclass

@@ -4,7 +4,6 @@
 - `boosted_learner`: those trees and the M steps that add them.
 - `noisy_audits`: thresholds from answers with known error rates, without a lead.
 - `rival_thresholds`: thresholds by a plug-in estimate and by selection with guaranteed risk.
-- `robust_calibrators`: set calibrators that learn from noisy answers, for noisy training labels.
-- `surrogate_losses`: the unbiased losses of the thesis for them.
+- `robust_choice`: the choice between robust calibrators by the amount of data.
 - `weighted_audits`: thresholds by prediction-powered estimates and by importance audits.
 """

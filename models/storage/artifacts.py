@@ -25,6 +25,7 @@ from setwise.models.calibration.calibrators import (
     UncalibratedSets,
 )
 from setwise.models.calibration.group_softmax import SoftmaxSets
+from setwise.models.calibration.robust_calibrators import RobustBoostedSets, RobustLogisticSets
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
@@ -83,6 +84,8 @@ _SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
     "boosted": BoostedSets,
     "softmax": SoftmaxSets,
     "agreement": AgreementSets,
+    "robust-logistic": RobustLogisticSets,
+    "robust-boosted": RobustBoostedSets,
 }
 
 _SOURCES: dict[str, type[CandidateSource]] = {
@@ -459,11 +462,16 @@ def _set_calibrator(
 ) -> SetCalibrator:
     kind = checked_value("kind", settings["kind"], str, choices=tuple(_SET_CALIBRATORS))
     calibrator = _SET_CALIBRATORS[kind].from_state(arrays, settings, labels=features.n_labels_)
-    if isinstance(calibrator, BoostedSets):
-        if calibrator.shape_[0] != len(features.names):
-            raise ValueError(f"it reads {calibrator.shape_[0]} columns, not {len(features.names)}")
-    elif "score" not in features.names:
+    if isinstance(calibrator, BoostedSets | RobustLogisticSets) and calibrator.shape_ != (
+        len(features.names),
+        features.n_labels_,
+    ):
+        raise ValueError(
+            f"it reads {calibrator.shape_[0]} columns and {calibrator.shape_[1]} labels, not "
+            f"{len(features.names)} and {features.n_labels_}"
+        )
+    if not isinstance(calibrator, BoostedSets) and "score" not in features.names:
         raise ValueError("it reads the score, which is no feature of this model")
-    elif isinstance(calibrator, AgreementSets) and "answers" not in features.groups:
+    if isinstance(calibrator, AgreementSets) and "answers" not in features.groups:
         raise ValueError("it reads the agreement of answers, which is no feature of this model")
     return calibrator

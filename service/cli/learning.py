@@ -2,8 +2,10 @@
 
 # ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost import slowly: only where needed
 
+import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -93,6 +95,23 @@ def train(
     seed: Annotated[
         int, typer.Option(help="Random seed; equal seeds give equal models.", min=0)
     ] = 0,
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|estimate",
+            help="How often those who labelled the documents err: JSON with alpha, the chance that "
+            "their set differs from a right prediction, and beta, that it equals a wrong one (0 if "
+            'left out), by annotator, "*" for everybody else; or estimate, from documents that '
+            "several annotators labelled or --gold decides.",
+        ),
+    ] = None,
+    gold: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON Lines with id and labels: the true labels of some of the documents. Without "
+            "--noise, noise is estimated."
+        ),
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
     format_: FormatName = None,
     text_column: TextColumn = "text",
@@ -121,7 +140,9 @@ def train(
     """Train a model on labelled documents."""
     out = out.resolve()
     _check_target(out, force=force)
+    from setwise.models.calibration.several_answers import settle
     from setwise.models.data.datasets import check_trainable, read_dataset
+    from setwise.models.data.documents import read_gold
     from setwise.models.storage.artifacts import save
     from setwise.models.training import train as fit
 
@@ -131,9 +152,20 @@ def train(
     layout = _layout(format_, text_column, (labels_column, label_column), label_separator)
     started_at = time.perf_counter()
     with progress("read") as report:
+        noisy = noise is not None or gold is not None
         dataset = read_dataset(
-            data, "train", layout=layout, external=external, numbers=number or (), progress=report
+            data,
+            "train",
+            layout=layout,
+            external=external,
+            numbers=number or (),
+            several=noisy and not external,
+            progress=report,
         )
+    if noisy:
+        rates = None if noise in {None, "estimate"} else _rates(Path(str(noise)))
+        dataset, found = settle(dataset, {} if gold is None else read_gold(gold), rates)
+        options = replace(options, noise=found)
     check_trainable(dataset, data)
     with progress("train") as report:
         predictor = fit(dataset, options, progress=report)
@@ -189,6 +221,22 @@ def _layout(
         label_columns=tuple(columns or ()),
         label_separator=label_separator,
     )
+
+
+def _rates(file: Path) -> dict[str, object]:
+    """Return the noise rates in a file, checked."""
+    from setwise.models.calibration.noisy_history import checked_noise
+
+    try:
+        rates = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(rates, dict):
+            raise CommandError(f'{file}: give an object such as {{"*": {{"alpha": 0.2}}}}')
+        checked_noise(rates)
+    except OSError as error:
+        raise CommandError(f"{file}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise CommandError(f"{file}: {error}") from error
+    return rates
 
 
 def _one_of(known: tuple[Name, ...], wanted: str, what: str) -> Name:

@@ -189,6 +189,37 @@ def test_numbers_need_answers(folder, tmp_path, capsys):
     assert refusal(capsys, *arguments).endswith("add --external")
 
 
+def test_noise_rates_are_read_from_a_file(folder, tmp_path, capsys):
+    rates = tmp_path / "rates.json"
+    rates.write_text('{"*": {"alpha": 0.2, "beta": 0.01}}')
+    chosen = ("--out", tmp_path / "m", "--preset", "fast", "--noise", rates, "--json")
+    assert status_of("train", folder / "texts", *chosen) == 0
+    assert "corrected" in json.loads(capsys.readouterr().out)["metrics"]
+    assert load(tmp_path / "m").calibration_rows.beta.tolist() == [0.01] * 80
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("[1]", "give an object"),
+        ("{", "Expecting property name"),
+        ('{"ann": {"alpha": 2}}', "between 0 and 1"),
+        (None, "cannot be read"),
+    ],
+)
+def test_what_is_no_file_of_noise_rates_is_refused(folder, tmp_path, capsys, content, fault):
+    rates = tmp_path / "rates.json"
+    if content is not None:
+        rates.write_text(content)
+    chosen = ("--out", tmp_path / "m", "--noise", rates)
+    assert fault in refusal(capsys, "train", folder / "texts", *chosen)
+
+
+def test_noise_that_cannot_be_estimated_is_refused(folder, tmp_path, capsys):
+    chosen = ("--out", tmp_path / "m", "--noise", "estimate")
+    assert "50 are needed" in refusal(capsys, "train", folder / "texts", *chosen)
+
+
 def test_equal_seeds_train_equal_models(folder, tmp_path):
     versions = []
     for name in ("a", "b"):

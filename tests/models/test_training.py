@@ -5,10 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from setwise.models.data.datasets import read_dataset
 from setwise.models.evaluation.metrics import evaluate_predictions
-from setwise.models.storage.artifacts import load
+from setwise.models.storage.artifacts import load, save
 from setwise.models.training import MIN_DOCUMENTS_TREES, TrainingOptions, TrainingWarning, train
 from tests.models.corpora import texts, vectors
 
@@ -69,6 +70,78 @@ def test_the_manifest_says_how_the_model_was_made(trained):
 def test_the_calibrator_with_the_lowest_brier_score_is_taken(trained):
     brier = trained.manifest["training"]["calibrator_brier"]
     assert trained.manifest["training"]["calibrator_chosen"] == min(brier, key=brier.get)
+
+
+def noisy(data, alpha, seed=4):
+    """Return the data with three labels wrong in a share of the sets: wrong like no prediction."""
+    draw = np.random.default_rng(seed)
+    Y = data.Y.toarray()
+    for row in np.flatnonzero(draw.random(data.n) < alpha):
+        at = draw.permutation(Y.shape[1])[:3]
+        Y[row, at] = 1 - Y[row, at]
+    return dataclasses.replace(data, Y=csr_array(Y))
+
+
+@pytest.fixture(scope="module")
+def of_noisy():
+    options = dataclasses.replace(QUICK, n_folds=3, noise={"*": {"alpha": 0.4}})
+    return train(noisy(vectors(n=700), 0.4), options)
+
+
+def test_confidence_is_in_the_truth_though_the_labels_are_noisy(of_noisy):
+    new = vectors(n=2000, seed=2)
+
+    def gap(model):
+        found = model.predict(new.X)
+        metrics = evaluate_predictions(new.Y, found.chosen(), found.top_confidence())
+        return found.top_confidence().mean() - metrics.set_accuracy
+
+    assert abs(gap(of_noisy)) < 0.08
+    assert gap(train(noisy(vectors(n=700), 0.4), QUICK)) < -0.1
+
+
+def test_metrics_are_corrected_for_the_noise(of_noisy):
+    new = vectors(n=2000, seed=2)
+    found = of_noisy.predict(new.X)
+    accuracy = evaluate_predictions(new.Y, found.chosen(), found.top_confidence()).set_accuracy
+    metrics = of_noisy.manifest["metrics"]
+    assert metrics["corrected"]["set_accuracy"] == pytest.approx(accuracy, abs=0.08)
+    assert metrics["set_accuracy"] < accuracy - 0.1
+    assert "noise" in metrics["judged_by"]
+
+
+def test_rates_travel_with_the_rows_and_no_name_with_the_artifact(of_noisy, tmp_path):
+    assert of_noisy.manifest["training"]["noise"] == {
+        "mean_alpha": pytest.approx(0.4),
+        "mean_beta": 0.0,
+    }
+    save(of_noisy, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert (again.calibration_rows.alpha == 0.4).all()
+    new = vectors(n=50, seed=2)
+    assert (again.predict(new.X).confidence == of_noisy.predict(new.X).confidence).all()
+
+
+@pytest.mark.parametrize("name", ["robust-logistic", "robust-boosted", "robust-trees"])
+def test_each_robust_calibrator_can_be_stored_and_found_again(name, tmp_path):
+    options = dataclasses.replace(
+        QUICK,
+        n_folds=2,
+        calibrator=name,
+        noise={"ann": {"alpha": 0.1}, "bob": {"alpha": 0.3, "beta": 0.01}},
+    )
+    data = dataclasses.replace(vectors(n=360), annotators=("ann", "bob", "gold") * 120)
+    model = quietly(data, options)
+    assert model.manifest["training"]["calibrator_chosen"] == name
+    save(model, tmp_path / "model")
+    new = vectors(n=20, seed=2)
+    found = load(tmp_path / "model").predict(new.X).confidence
+    assert (found == model.predict(new.X).confidence).all()
+
+
+def test_a_robust_calibrator_without_noise_rates_is_refused():
+    with pytest.raises(ValueError, match="calibrator must be one of"):
+        TrainingOptions(calibrator="robust-boosted")
 
 
 def test_progress_rises_from_nothing_to_all():

@@ -5,13 +5,17 @@ import pytest
 
 from setwise.models.calibration import calibration_rows
 from setwise.models.calibration.calibration_rows import PRIOR_ROWS, CalibrationRows, fading_weight
+from setwise.models.calibration.noisy_history import RowRates
 from setwise.models.calibration.recalibration import AnnouncedSets, Answers, Recalibration
 from tests.models.calibration.test_recalibration import N_LABELS, candidates
 
 
-def rows(n: int = 60) -> CalibrationRows:
+def rows(n: int = 60, rates: RowRates | None = None) -> CalibrationRows:
     known, own = candidates(n, seed=2)
-    return CalibrationRows.of(known, own, np.arange(len(own)) % 3 == 0)
+    return CalibrationRows.of(known, own, np.arange(len(own)) % 3 == 0, rates=rates)
+
+
+NOISY = RowRates(np.full(60, 0.5), np.full(60, 0.1))
 
 
 def test_the_announced_set_of_each_document_is_kept() -> None:
@@ -47,12 +51,28 @@ def test_rows_come_back_from_their_state() -> None:
         ("right", lambda a: a[:-1], "of shape"),
         ("labels", lambda a: a + np.int32(N_LABELS), "do not exist"),
         ("set_indptr", lambda a: a[::-1].copy(), "does not divide"),
+        ("alpha", lambda a: a + 0.45, "say nothing"),
+        ("beta", lambda a: a - 0.2, "has values from"),
+        ("beta", lambda a: a[1:], "of shape"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused(name: str, change, message: str) -> None:
-    arrays, settings = rows().get_state()
+    arrays, settings = rows(rates=NOISY).get_state()
     with pytest.raises(ValueError, match=message):
         CalibrationRows.from_state({**arrays, name: change(arrays[name])}, settings)
+
+
+def test_noisy_rows_keep_their_rates_and_weigh_until_they_tell_as_much_as_true_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calibration_rows, "PRIOR_ROWS", 4.8)
+    found = CalibrationRows.from_state(*rows(rates=NOISY).get_state())
+    answers = found.beside(0.0)[1]
+    assert (answers.alpha == 0.5).all()
+    assert (answers.beta == 0.1).all()
+    # 60 answers of separation .4 are worth 9.6 true ones; half of that is wanted.
+    assert answers.weight == pytest.approx(np.full(60, 0.5))
+    assert CalibrationRows.from_state(*rows().get_state()).alpha is None
 
 
 def test_the_originals_are_worth_so_many_reviews_at_first_and_fade() -> None:

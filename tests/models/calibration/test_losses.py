@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from setwise.models.calibration.losses import ForwardLoss, checked_rates, shifted_target
-from setwise.models.research.surrogate_losses import (
+from setwise.models.calibration.surrogate_losses import (
     AnnotatorTreeSurrogate,
     LogisticSurrogate,
     UniformTreeSurrogate,

@@ -1,4 +1,4 @@
-"""Set calibrators for noisy answers and the choice among them."""
+"""Set calibrators that learn from noisy answers (thesis, Algorithms 4.3 and 4.4)."""
 
 from typing import Any, Literal, NamedTuple, Self
 
@@ -7,13 +7,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.calibration.calibrators import BoostedSets, check_outcomes
 from setwise.models.calibration.losses import ForwardLoss, checked_rates, shifted_target
-from setwise.models.calibration.sampling import effective_rows
-from setwise.models.research.surrogate_losses import (
+from setwise.models.calibration.surrogate_losses import (
     AnnotatorTreeSurrogate,
     LogisticSurrogate,
     NoisyLoss,
@@ -32,9 +31,6 @@ _LOSSES: dict[str, type[ForwardLoss | LogisticSurrogate]] = {
     "uniform": UniformTreeSurrogate,  # Algorithm 4.3
     "annotator": AnnotatorTreeSurrogate,  # Algorithm 4.4
 }
-
-FEW_ROWS = 3000
-"""Effective rows below which trees learn less than a linear margin does."""
 
 _STEPS = 500  # of L-BFGS; some fifty are usual
 _STAGE = 15  # trees between two looks at the rows set aside
@@ -255,7 +251,7 @@ class RobustBoostedSets(BoostedSets):
         """
         agreed, weight = check_outcomes(table, correct, sample_weight)
         alphas, betas = checked_rates(alpha, beta, len(table))
-        rows = _Rows(table, agreed, weight, alphas, betas)
+        rows = NoisyTable(table, agreed, weight, alphas, betas)
         draw = np.random.default_rng(self.random_state)
         if len(table) > self.max_rows:
             used = np.flatnonzero(weight)
@@ -273,7 +269,7 @@ class RobustBoostedSets(BoostedSets):
         self._fit_trees(rows, self.n_trees_)
         return self
 
-    def _fit_trees(self, rows: "_Rows", n_trees: int) -> None:
+    def _fit_trees(self, rows: "NoisyTable", n_trees: int) -> None:
         table, agreed, weight, alpha, beta = rows
         loss: NoisyLoss = _LOSSES[self.loss](alpha, beta)
 
@@ -289,7 +285,7 @@ class RobustBoostedSets(BoostedSets):
         }
         self._boost(start, table, agreed, weight, gradient, n_trees=n_trees)
 
-    def _best_size(self, rows: "_Rows", limit: int) -> int:
+    def _best_size(self, rows: "NoisyTable", limit: int) -> int:
         """Return the number of trees at which these rows' answers are likeliest."""
         sizes = [*range(_STAGE, limit, _STAGE), limit]
         value = [
@@ -299,15 +295,18 @@ class RobustBoostedSets(BoostedSets):
         return int(sizes[int(np.argmin(value))])
 
 
-class _Rows(NamedTuple):
+class NoisyTable(NamedTuple):
+    """Rows of a table with noisy answers."""
+
     table: SetFeatureTable
     agreed: Floats
     weight: Floats
     alpha: Floats
     beta: Floats
 
-    def take(self, rows: NDArray[np.integer]) -> "_Rows":
-        return _Rows(
+    def take(self, rows: NDArray[np.integer]) -> "NoisyTable":
+        """Return these rows."""
+        return NoisyTable(
             self.table.take(rows),
             self.agreed[rows],
             self.weight[rows],
@@ -348,89 +347,3 @@ def forward_loss(
     c = np.clip(np.asarray(confidence, dtype=np.float64), _LEAST_SCORE, 1.0 - _LEAST_SCORE)
     value = ForwardLoss(alpha, beta).value(logit(c), agreed)
     return float(np.average(value, weights=None if weight is None else np.asarray(weight)))
-
-
-RobustSets = RobustLogisticSets | RobustBoostedSets
-
-
-RobustName = Literal["robust-logistic", "robust-boosted"]
-
-
-class RobustChoice(NamedTuple):
-    """A robust calibrator fitted on all rows, with cross-fitted losses."""
-
-    name: RobustName
-    calibrator: RobustSets
-    confidence: Floats  # cross-fitted, one a row
-    effective_rows: float
-    losses: dict[RobustName, float]  # cross-fitted `forward_loss` of what was tried
-
-
-def choose_robust(
-    table: SetFeatureTable,
-    agreed: ArrayLike,
-    *,
-    alpha: ArrayLike,
-    beta: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    n_folds: int = 5,
-    random_state: int = 0,
-) -> RobustChoice:
-    """Choose a calibrator by the amount of data and fit it.
-
-    Below half of `FEW_ROWS` effective rows the linear margin is taken, above twice as many the
-    trees; in between the cross-fitted likelihood of the answers decides.
-
-    Parameters
-    ----------
-    table : SetFeatureTable
-    agreed : array-like of shape (n_sets,)
-        1 where the answer equals the set, else 0.
-    alpha, beta : float or array-like of shape (n_sets,)
-        Noise rates of the answers.
-    sample_weight : array-like of shape (n_sets,), optional
-    n_folds : int, default 5
-        Of documents.
-    random_state : int, default 0
-
-    Raises
-    ------
-    ValueError
-        If arguments do not match the table, ``alpha + beta`` reaches 1, or there are fewer
-        documents than folds.
-    """
-    answers, weight = check_outcomes(table, agreed, sample_weight)
-    alphas, betas = checked_rates(alpha, beta, len(table))
-    rows = _Rows(table, answers, weight, alphas, betas)
-    if len(table.doc_indptr) - 1 < n_folds:
-        raise ValueError(f"{n_folds} folds need as many documents")
-    folds = document_folds(table, n_folds, np.random.default_rng(random_state))
-    n_effective = effective_rows(alphas, betas, weight)
-    contenders: dict[RobustName, RobustSets] = {}
-    if n_effective < 2 * FEW_ROWS:
-        contenders["robust-logistic"] = RobustLogisticSets()
-    if n_effective >= FEW_ROWS / 2:
-        contenders["robust-boosted"] = RobustBoostedSets(random_state=random_state)
-    confidences = {name: _cross_fit(one, rows, folds) for name, one in contenders.items()}
-    losses = {
-        name: forward_loss(confidence, answers, alphas, betas, weight)
-        for name, confidence in confidences.items()
-    }
-    best = min(contenders, key=lambda name: losses[name])
-    fitted = contenders[best].fit(table, answers, sample_weight=weight, alpha=alphas, beta=betas)
-    return RobustChoice(best, fitted, confidences[best], n_effective, losses)
-
-
-def _cross_fit(calibrator: RobustSets, rows: _Rows, folds: NDArray[np.int64]) -> Floats:
-    confidence = np.empty(len(folds))
-    for fold in np.unique(folds):
-        inside, others = np.flatnonzero(folds == fold), rows.take(np.flatnonzero(folds != fold))
-        fitted = clone(calibrator).fit(
-            others.table,
-            others.agreed,
-            sample_weight=others.weight,
-            alpha=others.alpha,
-            beta=others.beta,
-        )
-        confidence[inside] = fitted.predict(rows.table.take(inside))
-    return confidence

@@ -10,17 +10,15 @@ from sklearn.exceptions import NotFittedError
 
 from setwise.models.calibration.calibrators import BoostedSets, IsotonicSets
 from setwise.models.calibration.losses import shifted_target
-from setwise.models.research.robust_calibrators import (
-    FEW_ROWS,
+from setwise.models.calibration.robust_calibrators import (
     RobustBoostedSets,
     RobustLogisticSets,
-    choose_robust,
     document_folds,
     forward_loss,
 )
 from tests.models.calibration.tables import make_table
 
-pytestmark = pytest.mark.slow  # no preset uses them
+pytestmark = pytest.mark.slow
 
 BOTH = [RobustLogisticSets(), RobustBoostedSets(n_trees=150)]
 both = pytest.mark.parametrize("calibrator", BOTH, ids=str)
@@ -152,22 +150,3 @@ def test_the_forward_loss_prefers_the_true_confidences_on_noisy_answers():
     told = forward_loss(chance, agreed, alphas, betas)
     for other in (chance * 0.6, np.sqrt(chance), np.full(20_000, chance.mean())):
         assert told < forward_loss(other, agreed, alphas, betas)
-
-
-@pytest.mark.parametrize(("n", "alpha", "tried"), [(900, 0.2, 1), (2700, 0.2, 2)])
-def test_few_effective_rows_are_left_to_the_linear_margin(n, alpha, tried):
-    table, agreed, alphas, betas, _ = noisy(5, n, alpha)
-    found = choose_robust(table, agreed, alpha=alphas, beta=betas)
-    assert found.effective_rows == pytest.approx(n * (1 - alpha - 0.02) ** 2)
-    assert len(found.losses) == tried
-    assert found.losses[found.name] == min(found.losses.values())
-    assert found.name == "robust-logistic" or found.effective_rows > FEW_ROWS / 2
-    own = found.calibrator.predict(table)
-    assert np.corrcoef(own, found.confidence)[0, 1] > 0.9
-    assert not np.array_equal(own, found.confidence)
-
-
-def test_fewer_documents_than_folds_are_refused():
-    table, agreed, *_ = noisy(5, 4, 0.1)
-    with pytest.raises(ValueError, match="folds"):
-        choose_robust(table, agreed, alpha=0.1, beta=0.0)

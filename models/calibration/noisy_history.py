@@ -1,0 +1,128 @@
+"""Noise rates of the people who labelled the training documents.
+
+An annotator's set differs from the truth with probability alpha, and so from a right prediction;
+it equals a wrong prediction with probability beta (`setwise.models.guarantees.noise.NoiseRates`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.models.calibration.losses import checked_rates
+from setwise.models.guarantees.noise import NoiseRates
+
+Floats = NDArray[np.float64]
+
+Noise = Mapping[str, Any]
+"""Rates by annotator or group, as in JSON: see `checked_noise`."""
+
+EVERYONE = "*"
+"""Name of the rates of annotators, and rows without one, that no other entry names."""
+
+GOLD = "gold"
+"""Annotator of rows that are decided: they are taken as true."""
+
+_KEYS = {"alpha", "beta", "annotators"}
+
+
+def checked_noise(noise: Noise) -> dict[str, NoiseRates]:
+    """Return the rates of each annotator.
+
+    Parameters
+    ----------
+    noise : mapping
+        ``{"ann": {"alpha": 0.1, "beta": 0.01}, "trainees": {"alpha": 0.3, "annotators": ["bob",
+        "eve"]}, "*": {"alpha": 0.2}}``: an entry is of one annotator, or of a group that lists its
+        annotators. ``beta`` is 0 if missing, ``"*"`` is everybody else.
+
+    Raises
+    ------
+    ValueError
+        If an entry has another form, names somebody twice, or its rates sum to 1 or more.
+
+    Examples
+    --------
+    >>> checked_noise({"trainees": {"alpha": 0.3, "annotators": ["bob"]}})
+    {'bob': NoiseRates(alpha=0.3, beta=0.0)}
+    """
+    if not noise:
+        raise ValueError('give noise rates, such as {"*": {"alpha": 0.2}}')
+    found: dict[str, NoiseRates] = {}
+    for name, entry in noise.items():
+        rates = _rates(name, entry)
+        for member in _members(name, entry):
+            if member in found:
+                raise ValueError(f"the noise of {member!r} is given twice")
+            found[member] = rates
+    return found
+
+
+def _rates(name: str, entry: object) -> NoiseRates:
+    """Return the rates of one entry."""
+    if not isinstance(entry, Mapping) or not {"alpha"} <= entry.keys() <= _KEYS:
+        known = "'alpha' and perhaps 'beta' and 'annotators'"
+        raise ValueError(f"the noise of {name!r} is an object with {known}")
+    numbers = [entry["alpha"], entry.get("beta", 0.0)]
+    if any(isinstance(one, bool) or not isinstance(one, int | float) for one in numbers):
+        raise ValueError(f"alpha and beta of {name!r} must be numbers")
+    rates = NoiseRates(*map(float, numbers))
+    if rates.separation <= 0:
+        raise ValueError(
+            f"alpha and beta of {name!r} add up to 1 or more: such labels say nothing; leave them "
+            "out"
+        )
+    return rates
+
+
+def _members(name: str, entry: Mapping[str, Any]) -> list[str]:
+    """Return the annotators of one entry."""
+    members = entry.get("annotators", [name])
+    if not isinstance(members, list) or not all(isinstance(one, str) for one in members):
+        raise ValueError(f"the annotators of {name!r} must be a list of names")
+    if GOLD in members:
+        raise ValueError(f"{GOLD!r} stands for decided rows, which have no noise")
+    return members
+
+
+class RowRates(NamedTuple):
+    """Noise rates, one per row."""
+
+    alpha: Floats
+    beta: Floats
+
+    @classmethod
+    def of(cls, noise: Noise, annotators: Sequence[str | None] | None, n: int) -> Self:
+        """Return the rates of documents by who labelled them.
+
+        Rows without an annotator have the rates of everyone, or none if these are not given.
+
+        Raises
+        ------
+        ValueError
+            If a rate is missing; the message names annotators.
+        """
+        rates = checked_noise(noise)
+        others = rates.get(EVERYONE)
+        known: dict[str | None, NoiseRates] = {
+            None: others or NoiseRates(0.0, 0.0),
+            GOLD: NoiseRates(0.0, 0.0),
+        }
+        known.update(rates)
+        names = (None,) * n if annotators is None else annotators
+        missing = sorted({name for name in names if name is not None and name not in known})
+        if missing and others is None:
+            listed = ", ".join(missing[:3])
+            raise ValueError(
+                f"there are no noise rates of {listed}{', …' if len(missing) > 3 else ''}; add "
+                f"them, or {EVERYONE!r} for everybody else"
+            )
+        found = [known.get(name, known[None]) for name in names]
+        return cls(
+            *checked_rates([one.alpha for one in found], [one.beta for one in found], len(found))
+        )
+
+    def take(self, rows: NDArray[np.integer]) -> "RowRates":
+        """Return these rows."""
+        return RowRates(self.alpha[rows], self.beta[rows])
