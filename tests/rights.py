@@ -58,6 +58,7 @@ RIGHTS = (
         """
         /documents
         /documents/{prediction_id}
+        /try
         """,
     ),
     Right(

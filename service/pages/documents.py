@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Form, Request, Response
 from markupsafe import Markup
 from pydantic import ValidationError
 
@@ -21,14 +22,21 @@ from setwise.service.domain.documents import (
     Order,
     State,
 )
-from setwise.service.domain.errors import InvalidRequest
-from setwise.service.domain.predictions import Candidate, Decision, Prediction, Reason, TermWeight
+from setwise.service.domain.errors import BlindReviewHeld, InvalidRequest, ModelUnavailable
+from setwise.service.domain.predictions import (
+    Candidate,
+    Decision,
+    Document,
+    Prediction,
+    Reason,
+    TermWeight,
+)
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.figures.numerals import confidence, plural
 from setwise.service.pages.forms import Filled, Input, select, utc
 from setwise.service.pages.rendering import page
 from setwise.service.pages.routes import Page
-from setwise.service.pages.visitors import who_may
+from setwise.service.pages.visitors import who_may, who_sends
 from setwise.service.services.documents import MOST_COUNTED, Found
 from setwise.service.sign_in.sessions import Visit
 
@@ -40,6 +48,7 @@ MOST_SETS = 5
 """Label sets shown at once; the others unfold."""
 
 Reads = Annotated[Visit, Depends(who_may(Permission.READ_ALL_PREDICTIONS))]
+Sends = Annotated[Visit, Depends(who_sends(Permission.READ_ALL_PREDICTIONS))]
 
 router = APIRouter(route_class=Page)
 
@@ -240,12 +249,12 @@ def tell(services: ServicesOf, prediction_id: str, visit: Reads) -> Response:
     """Show a document and all that happened to it."""
     life = services.documents.get(visit.caller, prediction_id)
     made, document = life.prediction, life.prediction.document
-    weights = services.documents.explain(visit.caller, life)
+    weights = services.documents.explain(visit.caller, made)
     view = ui.View(
         document.id or "Untitled document",
         [
             ui.text(why(made), "lead"),
-            ui.Card("Text", [_content(life, weights)]),
+            ui.Card("Text", [_content(document, weights)]),
             ui.Card("Label sets", _candidates(made)),
             ui.Card("What happened", [ui.Table("What happened", _events(life), life.events())]),
             ui.Card("Details", [_details(made)]),
@@ -253,6 +262,43 @@ def tell(services: ServicesOf, prediction_id: str, visit: Reads) -> Response:
     )
     values = {"view": view, "crumb": HERE}
     return page("documents.html", values, visit=visit)
+
+
+TRY = "/try"
+
+
+@router.get(TRY)
+def ask(visit: Reads) -> Response:
+    """Ask for a text to try."""
+    return _trial(visit, "")
+
+
+@router.post(TRY)
+def attempt(services: ServicesOf, visit: Sends, text: Annotated[str, Form()] = "") -> Response:
+    """Show what would happen to a text; nothing is stored."""
+    try:
+        made = services.documents.try_out(visit.caller, text)
+    except (InvalidRequest, BlindReviewHeld, ModelUnavailable) as refusal:
+        faults = [fault.detail for fault in getattr(refusal, "faults", ())]
+        return _trial(visit, text, " ".join([str(refusal), *faults]))
+    weights = services.documents.explain(visit.caller, made)
+    parts = [
+        ui.Card("What would happen", [ui.text(why(made))]),
+        ui.Card("Text", [_content(made.document, weights)]),
+        ui.Card("Label sets", _candidates(made)),
+    ]
+    return _trial(visit, text, parts=parts)
+
+
+def _trial(visit: Visit, text: str, refusal: str = "", parts: Sequence[ui.Piece] = ()) -> Response:
+    view = ui.View(
+        "Try a text",
+        parts,
+        lead="See the label sets of a text, and what would happen to it. Nothing is stored.",
+    )
+    values = {"view": view, "trial": text, "refusal": refusal}
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if refusal else HTTPStatus.OK
+    return page("try.html", values, visit=visit, status=status)
 
 
 def why(made: Prediction) -> str:
@@ -274,8 +320,7 @@ def why(made: Prediction) -> str:
     return sentences[made.reason]
 
 
-def _content(life: Life, weights: Sequence[Sequence[TermWeight]]) -> Markup:
-    document = life.prediction.document
+def _content(document: Document, weights: Sequence[Sequence[TermWeight]]) -> Markup:
     if document.text is not None:
         shown = marked(document.text, [term for terms in weights for term in terms[:MOST_WORDS]])
         return ui.joined(

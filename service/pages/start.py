@@ -180,6 +180,11 @@ def possible(caller: Caller, counts: Counts) -> Iterator[Step]:
             "automatically.",
             address="/desk",
         )
+    if caller.may(Permission.READ_ALL_PREDICTIONS):
+        yield Step(
+            "Try a text: see its label sets, and what would happen to it; nothing is stored.",
+            address="/try",
+        )
     if caller.may(Permission.REPORT):
         yield Step(
             "Try another threshold and see its effect; this changes nothing.",

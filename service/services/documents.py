@@ -1,19 +1,24 @@
 """Find documents, and tell all that happened to one."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from setwise.service.domain import errors
+from setwise.service.domain.audits import Draws
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.documents import DocumentFilter, Life, ListedDocument, Order
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.domain.predictions import TermWeight
+from setwise.service.domain.predictions import Document, Prediction, TermWeight
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.ports import PredictorSource
-from setwise.service.services.predictions import disclose_one
+from setwise.service.services.predictions import disclose_all, disclose_one
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction, Transactions
+
+NO_AUDIT = Draws(*(math.nextafter(1, 0),) * 3)
+"""The largest draws: only a rate of 1 draws such a document."""
 
 MOST_COUNTED = 10_000
 """Matches are counted up to here, which bounds what a search costs."""
@@ -81,15 +86,46 @@ class Documents:
         disclose_one(self.begin, self.now, caller, life.prediction.id)
         return life
 
-    def explain(self, caller: Caller, life: Life) -> Sequence[Sequence[TermWeight]]:
+    def try_out(self, caller: Caller, text: str) -> Prediction:
+        """Return the prediction of a text under the policy in force, without storing anything.
+
+        It is not drawn for an audit. The caller is given no blind review that is open now, because
+        the text may be that of any document.
+
+        Raises `BlindReviewHeld` if the caller holds one; `ModelUnavailable` if no model is active;
+        `InvalidRequest` if the model cannot read the text.
+        """
+        caller.require(Permission.READ_ALL_PREDICTIONS)
+        document = Document(text=text)
+        faults = document.faults("")
+        if faults:
+            raise InvalidRequest("The text cannot be predicted as it stands.", faults)
+        with self.begin() as transaction:
+            disclose_all(transaction, self.now, caller)
+            policy = transaction.policies.current()
+        (scored,) = self.predictors.active().score([document])
+        route = policy.route(scored, NO_AUDIT)
+        return Prediction(
+            id="",
+            client_id=caller.id,
+            document=document,
+            scored=scored,
+            decision=route.decision,
+            reason=route.reason,
+            threshold=route.threshold,
+            policy_version=policy.version,
+            created_at=self.now(),
+            rule=route.rule,
+        )
+
+    def explain(self, caller: Caller, made: Prediction) -> Sequence[Sequence[TermWeight]]:
         """Return the words for and against each label of the predicted set, of the active model.
 
         Empty if there is no active model, or it cannot explain the document.
         """
         caller.require(Permission.READ_ALL_PREDICTIONS)
-        scored, document = life.prediction.scored, life.prediction.document
         try:
-            return self.predictors.active().explain(document, scored.labels)
+            return self.predictors.active().explain(made.document, made.scored.labels)
         except (errors.ModelUnavailable, errors.InvalidRequest):
             return ()
 
