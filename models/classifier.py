@@ -19,7 +19,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from setwise.models.data.answers import Answers
 from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset
+from setwise.models.data.splits import fold_ids
+from setwise.models.labels.foreign_classifier import ForeignClassifier
 from setwise.models.labels.scaling import check_sample_weight
 from setwise.models.labels.targets import SetClassifierMixin, Targets, label_lists, read_targets
 from setwise.models.predictor import SetPredictions, SetPredictor
@@ -28,6 +31,7 @@ from setwise.models.storage.artifacts import save
 from setwise.models.training import CalibratorName, Method, Preset, TrainingOptions, train
 
 Documents = Any  # texts, array-like, data frame or sparse matrix
+Scores = ArrayLike | sp.csr_array
 
 
 class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
@@ -38,6 +42,10 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
+    estimator : classifier, optional
+        Any scikit-learn classifier takes the place of Setwise's own label scores, see
+        `ForeignClassifier`; voters and calibrators stay. It is never part of what `save` writes:
+        the artifact is of kind ``external``, and the service is sent the classifier's scores.
     method, preset, optimize, n_candidates, n_folds, calibrator, n_jobs
         See `TrainingOptions`.
     random_state : int, RandomState or None
@@ -50,6 +58,8 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         a data frame; else numbers from 0. The classes, if ``y`` had one class per row.
     predictor_ : SetPredictor
         The fitted model, as `setwise.load` returns it: candidates, marginals, manifest.
+    estimator_ : ForeignClassifier
+        Set if there is an `estimator`: fitted to all documents.
     n_features_in_ : int
         Not set for texts.
     feature_names_in_ : ndarray of str
@@ -57,15 +67,15 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> texts = ["wheat rain", "wheat", "rain", "sun"] * 15
-    >>> labels = [["crop", "storm"], ["crop"], ["storm"], []] * 15
+    >>> texts = ["wheat rain", "wheat", "rain", "sun"] * 60
+    >>> labels = [["crop", "storm"], ["crop"], ["storm"], []] * 60
     >>> model = SetClassifier(preset="paper", calibrator="isotonic", n_folds=2).fit(texts, labels)
     >>> model.predict_set(["wheat and rain", "sun"])
     [('crop', 'storm'), ()]
     >>> model.predict(["wheat"]).tolist(), model.classes_.tolist()
     ([[1, 0]], ['crop', 'storm'])
-    >>> bool(0.9 < model.predict_confidence(["wheat"])[0] < 1)
-    True
+    >>> model.predict_confidence(["wheat"]).round(1)
+    array([1.])
     """
 
     predictor_: SetPredictor
@@ -73,6 +83,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
+        estimator: Any = None,  # noqa: ANN401  # scikit-learn has no types
         *,
         method: Method = "br-rerank",
         preset: Preset = "best",
@@ -83,6 +94,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
+        self.estimator = estimator
         self.method = method
         self.preset = preset
         self.optimize = optimize
@@ -99,13 +111,14 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         *,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        scores: Scores | None = None,
     ) -> Self:
         """Fit on at least ten documents.
 
         Parameters
         ----------
         X : sequence of str, array-like, data frame or sparse matrix
-            Texts, or features (n_samples, n_features).
+            Texts, or features (n_samples, n_features). None if there are but scores.
         y : sequence of label lists, array-like or sparse matrix
             One collection of labels per document, or a 0/1 matrix (n_samples, n_labels), or one
             class per document.
@@ -114,6 +127,10 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the documents in the label classifiers. Calibrators count each document
             once: a confidence is a share of documents.
+        scores : array-like or sparse matrix of shape (n_samples, n_labels), optional
+            Probabilities by a model that was fitted without the document, in the order of
+            `classes_`. They take the place of label scores made here; without an `estimator`,
+            predictions need scores too.
 
         Raises
         ------
@@ -127,14 +144,26 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         TrainingWarning
             If there are too few documents for the calibrator that would otherwise be used.
         """
-        texts, rows = self._documents(X, reset=True)
-        targets = read_targets(y, X if rows is None else rows)
+        if X is None and scores is None:
+            raise ValueError("give documents, or scores of another model")
+        documents = self._documents(X, reset=True)
+        targets = read_targets(y, scores if documents is None else documents)
         n = targets.labels.shape[0]
         options = self._options()
         weight = None if sample_weight is None else check_sample_weight(sample_weight, n)
-        folds = None if groups is None else group_folds(groups, n, options.n_folds)
+        if groups is None:
+            folds = fold_ids(n, min(options.n_folds, n), options.seed)
+        else:
+            folds = group_folds(groups, n, options.n_folds)
+        self.__dict__.pop("estimator_", None)
+        if self.estimator is not None:
+            self.estimator_ = ForeignClassifier(self.estimator, self.n_jobs)
+            if scores is None:
+                scores = _out_of_fold(self.estimator_, documents, targets.labels, folds, weight)
+            self.estimator_.fit(documents, targets.labels, weight)
+        answers = None if scores is None else _answers(scores, targets.labels.shape)
         self.predictor_ = train(
-            _dataset(texts, rows, self._feature_names(), targets),
+            _dataset(documents, self._feature_names(), targets, answers),
             options,
             folds=folds,
             sample_weight=weight,
@@ -142,51 +171,60 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         self.classes_, self.exclusive_ = targets.classes, targets.exclusive
         return self
 
-    def predict(self, X: Documents) -> NDArray[Any]:
+    def predict(self, X: Documents, *, scores: Scores | None = None) -> NDArray[Any]:
         """Return the predicted sets as a 0/1 matrix (n_samples, n_labels).
 
         If ``y`` had one class per row, the most probable class of each row instead.
         """
-        predictions = self._predictions(X)
+        predictions = self._predictions(X, scores)
         if self.exclusive_:
             return self._likeliest(predictions.marginals)
         return np.asarray(predictions.chosen().toarray(), dtype=np.int64)
 
-    def predict_set(self, X: Documents) -> list[tuple[Any, ...]]:
+    def predict_set(self, X: Documents, *, scores: Scores | None = None) -> list[tuple[Any, ...]]:
         """Return the predicted set of each document as a tuple of labels."""
-        chosen = self._predictions(X).chosen()
+        chosen = self._predictions(X, scores).chosen()
         names = self.classes_.tolist()
         bounds = chosen.indptr[1:-1]
         return [tuple(names[k] for k in row.tolist()) for row in np.split(chosen.indices, bounds)]
 
-    def predict_confidence(self, X: Documents) -> NDArray[np.float64]:
+    def predict_confidence(
+        self, X: Documents, *, scores: Scores | None = None
+    ) -> NDArray[np.float64]:
         """Return the probability that each predicted set is entirely right, (n_samples,)."""
-        return self._predictions(X).top_confidence()
+        return self._predictions(X, scores).top_confidence()
 
-    def predict_proba(self, X: Documents) -> NDArray[np.float64]:
+    def predict_proba(self, X: Documents, *, scores: Scores | None = None) -> NDArray[np.float64]:
         """Return the probability of each label, (n_samples, n_labels).
 
         Rows sum to 1 only if ``y`` had one class per row.
         """
-        return self._shown_probability(self._predictions(X).marginals)
+        return self._shown_probability(self._predictions(X, scores).marginals)
 
     def score(
         self,
         X: Documents,
         y: Any,  # noqa: ANN401  # scikit-learn's array-likes
         sample_weight: ArrayLike | None = None,
+        *,
+        scores: Scores | None = None,
     ) -> float:
         """Return the share of documents whose whole set is right, in [0, 1]."""
         lists = label_lists(y)
         if lists is None:
-            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
-        check_consistent_length(X, lists)
-        found = zip(self.predict_set(X), lists, strict=True)
+            predicted = self.predict(X, scores=scores)
+            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        check_consistent_length(scores if X is None else X, lists)
+        found = zip(self.predict_set(X, scores=scores), lists, strict=True)
         weights = None if sample_weight is None else check_sample_weight(sample_weight, len(lists))
         return float(np.average([set(a) == set(b) for a, b in found], weights=weights))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the artifact that `setwise.load` and the service read; see `setwise.save`."""
+        """Write the artifact that `setwise.load` and the service read; see `setwise.save`.
+
+        With an `estimator`, or if fitted with scores, the service is sent ``scores`` beside the
+        document; the estimator itself is not stored.
+        """
         check_is_fitted(self)
         save(self.predictor_, folder, overwrite=overwrite)
 
@@ -210,35 +248,44 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             seed=seed,
         )
 
-    def _documents(
-        self, X: Documents, *, reset: bool
-    ) -> tuple[tuple[str, ...] | None, sp.csr_array | None]:
-        """Return texts or feature rows, whichever `X` holds."""
-        texts = _texts_of(X)
-        if texts is not None:
+    def _documents(self, X: Documents, *, reset: bool) -> Documents:
+        """Return a tuple of texts, or checked features, dense or CSR; None for None."""
+        texts = None if X is None else _texts_of(X)
+        if X is None or texts is not None:
             if reset:
                 for name in ("n_features_in_", "feature_names_in_"):
                     self.__dict__.pop(name, None)
-            return texts, None
-        if not reset and self.predictor_.kind == "text":
+            return texts
+        if not reset and not hasattr(self, "n_features_in_"):
             raise ValueError("this model was fitted on texts: give a sequence of strings")
         dtypes = (np.float64, np.float32)
         least = MIN_TRAINING_DOCUMENTS if reset else 1
-        checked = validate_data(
+        return validate_data(
             self, X, accept_sparse="csr", dtype=dtypes, reset=reset, ensure_min_samples=least
         )
-        return None, sp.csr_array(checked)
 
     def _feature_names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(names)
 
-    def _predictions(self, X: Documents) -> SetPredictions:
+    def _predictions(self, X: Documents, scores: Scores | None) -> SetPredictions:
         check_is_fitted(self)
-        texts, rows = self._documents(X, reset=False)
-        if rows is not None:
-            return self.predictor_.predict(rows)
-        return self.predictor_.predict_texts(texts or ())
+        documents = self._documents(X, reset=False)
+        model = self.predictor_
+        texts = documents if isinstance(documents, tuple) else None
+        if model.kind != "external":
+            if scores is not None:
+                raise ValueError("this model was fitted without scores: give none")
+            if texts is not None:
+                return model.predict_texts(texts)
+            return model.predict(_as_csr(documents))
+        if scores is None:
+            if not hasattr(self, "estimator_"):
+                raise ValueError("this model was fitted with scores: give those of the documents")
+            scores = self.estimator_.probability(documents)
+        rows = None if documents is None or texts is not None else _as_csr(documents)
+        shape = np.shape(scores)[0], len(self.classes_)
+        return model.predict_answers(_answers(scores, shape), texts, rows)
 
 
 def group_folds(groups: ArrayLike, n: int, n_folds: int) -> NDArray[np.int64]:
@@ -275,21 +322,58 @@ def _texts_of(X: Documents) -> tuple[str, ...] | None:
     return tuple(map(str, X))
 
 
+def _as_csr(rows: Documents) -> sp.csr_array:
+    return sp.csr_array(rows)
+
+
+def _take(documents: Documents, rows: NDArray[np.int64]) -> Documents:
+    if isinstance(documents, tuple):
+        return [documents[row] for row in rows.tolist()]
+    return documents[rows]
+
+
+def _answers(scores: Scores, shape: tuple[int, int]) -> Answers:
+    answers = Answers.of_scores(scores)
+    if answers.shape != shape:
+        raise ValueError(f"scores has shape {answers.shape}; expected {shape}")
+    return answers
+
+
+def _out_of_fold(
+    classifier: ForeignClassifier,
+    documents: Documents,
+    labels: sp.csr_array,
+    folds: NDArray[np.int64],
+    sample_weight: NDArray[np.float64] | None,
+) -> NDArray[np.float64]:
+    """Return each fold's label probabilities by clones fitted to the others."""
+    scores = np.empty(labels.shape)
+    for fold in np.unique(folds):
+        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        weight = None if sample_weight is None else sample_weight[outside]
+        fitted = classifier.fit(_take(documents, outside), labels[outside], weight)
+        scores[inside] = fitted.probability(_take(documents, inside))
+    return scores
+
+
 def _dataset(
-    texts: tuple[str, ...] | None,
-    X: sp.csr_array | None,
+    documents: Documents,
     feature_names: tuple[str, ...] | None,
     targets: Targets,
+    answers: Answers | None,
 ) -> Dataset:
     labels = targets.labels
+    texts = documents if isinstance(documents, tuple) else None
+    X = None if documents is None or texts is not None else _as_csr(documents)
     digest = hashlib.sha256()
     for text in texts or ():
         digest.update(text.encode(errors="surrogatepass") + b"\n")
-    for matrix in (labels,) if X is None else (labels, X):
-        for part in (matrix.indptr, matrix.indices, matrix.data):
-            digest.update(np.ascontiguousarray(part).tobytes())
+    for matrix in (labels, X, None if answers is None else answers.scores):
+        if matrix is not None:
+            for part in (matrix.indptr, matrix.indices, matrix.data):
+                digest.update(np.ascontiguousarray(part).tobytes())
     return Dataset(
-        kind="text" if X is None else "vectors",
+        kind="external" if answers is not None else "vectors" if texts is None else "text",
         ids=tuple(map(str, range(1, labels.shape[0] + 1))),
         label_names=tuple(map(str, targets.classes)),
         Y=labels,
@@ -297,4 +381,5 @@ def _dataset(
         X=X,
         feature_names=feature_names,
         fingerprint=digest.hexdigest(),
+        answers=answers,
     )

@@ -7,13 +7,20 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_selection import SelectKBest
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.svm import LinearSVC
 
 import setwise
 from setwise.models.classifier import SetClassifier, group_folds
+from setwise.models.data.answers import Answers
+from setwise.models.labels.foreign_classifier import ForeignClassifier
 from tests.trained import documents
 
 MADE = documents(160, seed=5)
@@ -160,3 +167,80 @@ def test_a_model_of_texts_refuses_numbers_and_the_reverse(fitted, words) -> None
         fitted.predict(words)
     with pytest.raises(ValueError, match="trained on vectors"):
         tiny().fit(words, LISTS).predict(TEXTS)
+
+
+def test_any_classifier_takes_the_place_of_the_label_scores(words, tmp_path: Path) -> None:
+    Y = MultiLabelBinarizer().fit_transform(LISTS)
+    once_per_label = LogisticRegression(C=10)
+    for estimator in (
+        once_per_label,
+        LinearSVC(),
+        RandomForestClassifier(10, random_state=0),
+        RidgeClassifier(),
+        make_pipeline(SelectKBest(k=30), once_per_label),
+    ):
+        model = tiny(estimator=estimator).fit(words, Y)
+        assert model.score(words, Y) > 0.5, estimator
+        assert model.predict_proba(words).shape == Y.shape
+    model.save(tmp_path / "model")
+    loaded = setwise.load(tmp_path / "model")
+    assert loaded.kind == "external"
+    given = Answers.of_scores(model.estimator_.probability(words))
+    again = loaded.predict_answers(given, X=words).top_confidence()
+    np.testing.assert_array_equal(again, model.predict_confidence(words))
+    with pytest.raises(ValueError, match="must be a classifier"):
+        tiny(estimator=LinearRegression()).fit(words, Y)
+
+
+def test_scores_of_a_document_come_from_a_classifier_that_never_saw_it(monkeypatch) -> None:
+    seen: list[tuple[set[str], set[str]]] = []
+    fit = ForeignClassifier.fit
+
+    def spied(self, X, *rest):
+        self.texts = set(X)
+        return fit(self, X, *rest)
+
+    def probability(self, X):
+        seen.append((self.texts, set(X)))
+        return np.full((len(X), 6), 0.5)
+
+    monkeypatch.setattr(ForeignClassifier, "fit", spied)
+    monkeypatch.setattr(ForeignClassifier, "probability", probability)
+    pipeline = make_pipeline(CountVectorizer(), LogisticRegression())
+    unique = [f"{text} {row}" for row, text in enumerate(TEXTS)]
+    tiny(estimator=pipeline, n_folds=4).fit(unique, LISTS)
+    assert len(seen) == 4
+    assert all(not learned & asked for learned, asked in seen)
+    assert set().union(*(asked for _, asked in seen)) == set(unique)
+
+
+def test_scores_from_outside_stand_in_for_a_classifier(words) -> None:
+    Y = MultiLabelBinarizer().fit_transform(LISTS)
+    scores = np.clip(Y * 0.8 + 0.1 + np.random.default_rng(0).normal(0, 0.05, Y.shape), 0, 1)
+    model = tiny().fit(words, Y, scores=scores)
+    assert model.score(words, Y, scores=scores) > 0.9
+    bare = tiny().fit(None, LISTS, scores=sp.csr_array(scores))
+    assert bare.score(None, LISTS, scores=scores) > 0.9
+    with pytest.raises(ValueError, match="give those of the documents"):
+        model.predict(words)
+    with pytest.raises(ValueError, match=r"scores has shape \(160, 2\)"):
+        tiny().fit(words, Y, scores=scores[:, :2])
+    with pytest.raises(ValueError, match="fitted without scores"):
+        tiny().fit(words, Y).predict(words, scores=scores)
+    with pytest.raises(ValueError, match="give documents, or scores"):
+        tiny().fit(None, Y)
+
+
+def test_weights_reach_a_classifier_or_are_refused(words) -> None:
+    Y = MultiLabelBinarizer().fit_transform(LISTS)
+    weight = np.where(Y[:, 0] == 1, 5.0, 1.0)
+    plain, weighted = (
+        tiny(estimator=LogisticRegression()).fit(words, Y, sample_weight=given)
+        for given in (None, weight)
+    )
+    first = plain.estimator_.probability(words)[:, 0]
+    assert (weighted.estimator_.probability(words)[:, 0] > first).mean() > 0.8
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        tiny(estimator=KNeighborsClassifier()).fit(words, Y, sample_weight=weight)
+    with pytest.raises(ValueError, match="negative or non-finite"):
+        tiny().fit(words, Y, sample_weight=-weight)
