@@ -149,6 +149,8 @@ class Trip:
     evidence: Mapping[str, object]
     """Everything needed to derive the trip again."""
     created_at: datetime
+    segment: str | None = None
+    """Key of the unit that stops; None for all documents."""
 
     @property
     def sets_evidence_aside(self) -> bool:

@@ -44,6 +44,14 @@ class Certification:
     """Counts, p-values along the sequence, exclusions: enough to check the attempt again."""
     requested_by: str
     created_at: datetime
+    segment: str | None = None
+    """Key of the unit whose documents it is about; None for all."""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Values of the segments that a pool's attempt is about; empty for any other attempt."""
+        found = self.evidence.get("members")
+        return tuple(str(one) for one in found) if isinstance(found, list) else ()
 
     def at_least(self, floor: float | None) -> float | None:
         """Return the lowest proved threshold at or above ``floor``, if any.
@@ -95,6 +103,7 @@ class Unscored(NamedTuple):
     """Whether a rule held it back, or it was out of domain, so that nobody could audit it."""
     proves: bool
     """Whether it was drawn to certify."""
+    segment: str | None = None
 
 
 class AuditedPrediction(NamedTuple):
@@ -120,6 +129,7 @@ class AuditedPrediction(NamedTuple):
     """Whether the scorer's model answered it."""
     held_back: bool = False
     """Whether the model that answered it let nobody audit it."""
+    segment: str | None = None
 
     @property
     def reread(self) -> bool:

@@ -1,7 +1,7 @@
 """The routing policy: from a confidence to a decision."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -26,6 +26,16 @@ from setwise.service.domain.rules import (
     first_broken,
     held_back_alike,
     read_rules,
+)
+from setwise.service.domain.segments import (
+    OTHER,
+    POOL,
+    Fallback,
+    Scope,
+    Segment,
+    Segmentation,
+    SegmentRule,
+    rule_faults,
 )
 
 NOTHING: Metadata = MappingProxyType({})
@@ -93,11 +103,180 @@ class RoutingPolicy:
     """The scorer that a certified threshold holds for; nothing of other scorers is sent."""
     trip_id: str | None = None
     """The trip of the breaker that stops automatic sending; None if the breaker has not tripped."""
+    segmentation: Segmentation | None = None
+    """How documents are divided; None if all of them are one unit."""
+    segments: tuple[SegmentRule, ...] = ()
+    """The listed segments, in the order of appearance, and the pool. Their thresholds, certificates
+    and trips take the place of the policy's own.
+    """
+    unit: str | None = None
+    """Key of the unit that this is the part of; None for the whole policy."""
 
     @property
     def sends(self) -> bool:
         """Whether anything can be sent without a person."""
+        if self.segmentation is not None:
+            return any(unit.sends for unit in self.units)
         return self.auto_send and self.threshold is not None and self.trip_id is None
+
+    @cached_property
+    def units(self) -> tuple["RoutingPolicy", ...]:
+        """The policy of each unit: of all documents, or of each segment and of the pool."""
+        if self.segmentation is None:
+            return (self,)
+        return tuple(self.of_unit(self.segmentation.key(value)) for value in self._rules)
+
+    @cached_property
+    def _rules(self) -> dict[str, SegmentRule]:
+        """The segments by value, and the pool last if there is one."""
+        rules = {rule.value: rule for rule in self.segments}
+        pool = rules.pop(POOL, SegmentRule(POOL))
+        pooled = self.segmentation is not None and self.segmentation.fallback is Fallback.POOL
+        return rules | ({POOL: pool} if pooled else {})
+
+    @cached_property
+    def _seen(self) -> dict[str | None, "RoutingPolicy"]:
+        return {}
+
+    def of_unit(self, key: str | None) -> "RoutingPolicy":
+        """Return the policy of one unit; without a segmentation, the whole one."""
+        if self.segmentation is None or key is None:
+            return self
+        value = Segment.of_key(key).value
+        rule = self._rules.get(value) or SegmentRule(value)
+        plan = rule.audits and replace(
+            rule.audits,
+            overlap_rate=self.audits.overlap_rate,
+            gold_reread_rate=self.audits.gold_reread_rate,
+        )
+        return replace(
+            self,
+            risk=self.risk * self.segmentation.share,
+            threshold=self.threshold
+            if not self._certified and rule.threshold is None and value != OTHER
+            else rule.threshold,
+            certificate_id=rule.certificate_id,
+            certified_for=rule.certified_for,
+            trip_id=rule.trip_id,
+            audits=plan or self.audits,
+            segmentation=None,
+            segments=(),
+            unit=key,
+        )
+
+    def within(self, key: str | None) -> "RoutingPolicy":
+        """Return the policy of the documents of a segment.
+
+        Without a segmentation it is the whole policy. A segment that has no certificate of its own
+        has the threshold of the pool if the pool's certificate covers it. What is not listed is
+        `OTHER`.
+        """
+        if self.segmentation is None:
+            return self
+        value = OTHER if key is None else Segment.of_key(key).value
+        value = value if value in self._rules and value != POOL else OTHER
+        if value not in self._seen:
+            self._seen[value] = self.of_unit(self.unit_of(value))
+            own = self._rules.get(value)
+            if own is not None and own.audits is not None:
+                audits = self.of_unit(self.segmentation.key(value)).audits
+                self._seen[value] = replace(self._seen[value], audits=audits)
+        return self._seen[value]
+
+    def unit_of(self, value: str) -> str | None:
+        """Return the key of the unit whose threshold a segment has."""
+        if self.segmentation is None:
+            return None
+        own = self._rules.get(value)
+        alone = own is not None and (own.certificate_id is not None or own.trip_id is not None)
+        pooled = not alone and value in self._pooled
+        return self.segmentation.key(POOL if pooled else value)
+
+    def scope(self, unit: str | None, members: Sequence[str] | None = None) -> Scope | None:
+        """Return the documents that a unit speaks of; None for all.
+
+        ``members``: Values of the pool's segments; by default those that its certificate covers.
+        """
+        if self.segmentation is None or unit is None:
+            return None
+        value = Segment.of_key(unit).value
+        if value != POOL:
+            return Scope((unit,))
+        chosen = self._pooled if members is None else members
+        keys = tuple(self.segmentation.key(one) for one in chosen)
+        return Scope(keys, self._listed if OTHER in chosen else None)
+
+    @property
+    def _pooled(self) -> tuple[str, ...]:
+        """Values of the segments that have the threshold of the pool."""
+        if POOL not in self._rules:
+            return ()
+        return self._rules[POOL].members if self._certified else (OTHER,)
+
+    @property
+    def _listed(self) -> tuple[str, ...]:
+        """Keys of the listed segments."""
+        if self.segmentation is None:
+            return ()
+        return tuple(self.segmentation.key(one) for one in self._rules if one != POOL)
+
+    def untried(self, tried: Collection[str]) -> tuple[str, ...]:
+        """Return the values of the pool's segments, given the keys of units with attempts.
+
+        `OTHER` is always one of them: what is not listed has no attempts of its own.
+        """
+        if POOL not in self._rules:
+            return ()
+        listed = (one for one in self._listed if one not in tried)
+        return (*(Segment.of_key(one).value for one in listed), OTHER)
+
+    def listing(self, values: Iterable[str]) -> tuple["RoutingPolicy", list[str]]:
+        """Return the policy with these segments too, as far as there is room, and the added ones.
+
+        What is not listed has no proof of its own.
+        """
+        if self.segmentation is None:
+            return self, []
+        room = self.segmentation.most - len(self._listed)
+        new = [one for one in values if one not in self._rules and one != OTHER][: max(room, 0)]
+        rules = tuple(SegmentRule(value) for value in new)
+        listed = [one for one in self.segments if one.value != POOL]
+        pool = [one for one in self.segments if one.value == POOL]
+        return (replace(self, segments=(*listed, *rules, *pool)) if new else self), new
+
+    def keeping(self, old: "RoutingPolicy") -> "RoutingPolicy":
+        """Return the policy with the trips of another one, whose segments are divided alike.
+
+        If it lists no segments, it has those of the other one; tripped ones stay listed.
+        """
+        rules = {rule.value: rule for rule in self.segments}
+        for before in old.segments:
+            value = before.value
+            if value in rules:
+                rules[value] = replace(rules[value], trip_id=before.trip_id)
+            elif not self.segments or before.trip_id is not None or value == POOL:
+                rules[value] = SegmentRule(value, trip_id=before.trip_id, audits=before.audits)
+        return replace(self, segments=tuple(rules.values()))
+
+    def put(self, part: "RoutingPolicy", members: Sequence[str] | None = None) -> "RoutingPolicy":
+        """Return the policy with what was decided about a unit.
+
+        ``members``: Of the pool, if a certificate covers it.
+        """
+        if self.segmentation is None or part.unit is None:
+            return part
+        value = Segment.of_key(part.unit).value
+        rules = dict(self._rules)
+        rule = rules.get(value) or SegmentRule(value)
+        rules[value] = replace(
+            rule,
+            threshold=part.threshold if self._certified else rule.threshold,
+            certificate_id=part.certificate_id,
+            certified_for=part.certified_for,
+            trip_id=part.trip_id,
+            members=rule.members if members is None else tuple(members),
+        )
+        return replace(self, segments=tuple(rules.values()))
 
     @property
     def rests_on_audits(self) -> bool:
@@ -229,6 +408,8 @@ class PolicyChange:
     audits: AuditPlan = NO_AUDITS
     rules: Sequence[object] = ()
     reason: str | None = None
+    segmentation: Segmentation | None = None
+    segments: tuple[SegmentRule, ...] = ()
 
     def faults(self) -> Iterator[FieldFault]:
         """Yield the faults of the change."""
@@ -243,6 +424,10 @@ class PolicyChange:
                 f"is {self.confidence_floor}; it must lie between 0 and 1, or be null",
             )
         yield from read_rules(self.rules)[1]
+        fixed = self.threshold_mode is ThresholdMode.FIXED
+        if self.segmentation is not None:
+            yield from self.segmentation.faults()
+        yield from rule_faults(self.segments, self.segmentation, fixed=fixed)
 
     def _threshold_faults(self) -> Iterator[FieldFault]:
         pointer = "/threshold/value"
@@ -272,6 +457,8 @@ class PolicyChange:
             confidence_floor=self.confidence_floor,
             audits=self.audits,
             rules=read_rules(self.rules)[0],
+            segmentation=self.segmentation,
+            segments=self.segments,
         )
 
 
@@ -280,12 +467,21 @@ def why_certificate_ends(before: RoutingPolicy, after: RoutingPolicy) -> str | N
 
     ``after``: With the certificate that it would get, if there is one.
     """
-    held = before.certificate_id is not None and before.trip_id is None
-    if not held or after.certificate_id is not None:
+    lost = [
+        part.unit
+        for part in before.units
+        if part.certificate_id is not None
+        and part.trip_id is None
+        and after.of_unit(part.unit).certificate_id is None
+    ]
+    if not lost:
         return None
     if after.threshold_mode is ThresholdMode.FIXED:
         return "The certificate ends: a threshold that is set by hand is not proved."
-    if held_back_alike(before.rules) != held_back_alike(after.rules):
+    divided, divides = before.segmentation, after.segmentation
+    if (divided and divided.by) != (divides and divides.by):
+        why = "it was proved for other segments of the documents"
+    elif held_back_alike(before.rules) != held_back_alike(after.rules):
         why = "it was proved for the documents that the present rules let through"
     elif not after.audits.checks_as_much_as(before.audits):
         why = "fewer documents would be audited than when it was proved"
@@ -370,7 +566,9 @@ class Derivation:
         return cls(
             prediction=prediction,
             policy=policy,
-            derived=Result.derived(policy, prediction.scored, draw, prediction.document),
+            derived=Result.derived(
+                policy.within(prediction.segment), prediction.scored, draw, prediction.document
+            ),
             draw_again=again,
         )
 

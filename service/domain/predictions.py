@@ -280,6 +280,8 @@ class Prediction(NamedTuple):
     """Whether the document was drawn for an audit, and with what probability."""
     rule: str | None = None
     """Name of the rule that held the document back."""
+    segment: str | None = None
+    """Key of its segment; None if the policy had no segments."""
 
     @property
     def name(self) -> str:

@@ -34,6 +34,7 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
+from setwise.service.domain.segments import Scope
 from setwise.service.domain.webhooks import policy_tripped
 from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.audit_trail import Recorded
@@ -56,11 +57,15 @@ class Breaker(Recorded):
 
     rule: BreakerRule = field(default_factory=BreakerRule)
 
-    def get(self, caller: Caller) -> BreakerState:
-        """Return the breaker's state with its newest trips."""
+    def get(self, caller: Caller, segment: str | None = None) -> BreakerState:
+        """Return the breaker's state with its newest trips.
+
+        ``segment``: The unit; by default a tripped one, else the first.
+        """
         caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
-            seen = _look(transaction, self.rule, self.now())
+            unit = _chosen(transaction.policies.current(), segment)
+            seen = _look(transaction, self.rule, self.now(), unit)
             trips = transaction.breakers.history(MOST_TRIPS)
             trip_id = seen.policy.trip_id
             trip = None if trip_id is None else transaction.breakers.trip(trip_id)
@@ -101,10 +106,12 @@ class Breaker(Recorded):
         return tuple(made)
 
     def watch(self) -> Trip | None:
-        """Trip the breaker if the audits or their absence require it."""
+        """Trip the breaker where the audits or their absence require it; return the last trip."""
         with self.begin() as transaction:
             transaction.policies.lock()
-            return self._judge(transaction)
+            units = [part.unit for part in transaction.policies.current().units]
+            trips = [self._judge(transaction, unit) for unit in units]
+        return next((trip for trip in reversed(trips) if trip is not None), None)
 
     def annotated(
         self, transaction: Transaction, prediction: Prediction, annotation: Annotation
@@ -121,9 +128,12 @@ class Breaker(Recorded):
         ):
             return
         transaction.policies.lock()
-        self._judge(transaction)
+        part = transaction.policies.current().within(prediction.segment)
+        self._judge(transaction, part.unit)
 
-    def reset(self, caller: Caller, *, uncertified: bool = False) -> Reset:
+    def reset(
+        self, caller: Caller, *, uncertified: bool = False, segment: str | None = None
+    ) -> Reset:
         """Resume automatic sending, for predictions made from now on.
 
         Raises `BreakerNotTripped` if sending is not stopped; `CertificateNeeded` if no certificate
@@ -132,11 +142,13 @@ class Breaker(Recorded):
 
         ``uncertified``: Required if the threshold was set by hand, because only the caller vouches
         for it.
+        ``segment``: The unit to reset; by default a tripped one.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
             transaction.policies.lock()
-            policy = transaction.policies.current()
+            whole = transaction.policies.current()
+            policy = whole.of_unit(_chosen(whole, segment))
             trip = None if policy.trip_id is None else transaction.breakers.trip(policy.trip_id)
             if trip is None:
                 raise BreakerNotTripped("The breaker has not tripped; there is nothing to reset.")
@@ -147,9 +159,9 @@ class Breaker(Recorded):
                 return reset
             raise CertificateNeeded(_what_is_missing(_tried_since(transaction, trip)))
 
-    def _judge(self, transaction: Transaction) -> Trip | None:
+    def _judge(self, transaction: Transaction, unit: str | None) -> Trip | None:
         now = self.now()
-        seen = _look(transaction, self.rule, now)
+        seen = _look(transaction, self.rule, now, unit)
         if seen.position is not Position.WATCHING or seen.scorer is None:
             return None
         place = seen.alarm
@@ -173,15 +185,16 @@ class Breaker(Recorded):
             target_accuracy=seen.policy.target_accuracy,
             evidence=evidence,
             created_at=now,
+            segment=seen.policy.unit,
         )
         self._stop(transaction, seen.policy, trip)
         return trip
 
     def _stop(self, transaction: Transaction, policy: RoutingPolicy, trip: Trip) -> None:
+        whole = transaction.policies.current()
         stopped = replace(
-            policy,
+            whole.put(replace(policy, trip_id=trip.id)),
             version=self.new_id(),
-            trip_id=trip.id,
             created_at=trip.created_at,
             created_by=SYSTEM.id,
         )
@@ -198,15 +211,16 @@ class Breaker(Recorded):
             replaced=policy.version,
             **trip.scorer._asdict(),
             evidence=dict(trip.evidence),
+            **({} if policy.unit is None else {"segment": policy.unit}),
         )
 
     def _close(
         self, transaction: Transaction, caller: Caller, policy: RoutingPolicy, reset: Reset
     ) -> None:
+        whole = transaction.policies.current()
         resumed = replace(
-            policy,
+            whole.put(replace(policy, trip_id=None)),
             version=self.new_id(),
-            trip_id=None,
             created_at=reset.created_at,
             created_by=caller.id,
         )
@@ -220,8 +234,22 @@ class Breaker(Recorded):
             trip_id=reset.trip_id,
             replaced=policy.version,
             certificate_id=reset.certificate_id,
-            threshold=resumed.threshold,
+            threshold=policy.threshold,
+            **({} if policy.unit is None else {"segment": policy.unit}),
         )
+
+
+def _chosen(policy: RoutingPolicy, segment: str | None) -> str | None:
+    """Return the key of the named unit, or of a tripped one, or of the first one."""
+    if policy.segmentation is None or (segment is None and not policy.units):
+        return None
+    if segment is None:
+        return min(policy.units, key=lambda part: part.trip_id is None).unit
+    key = policy.segmentation.key(segment)
+    if key not in {part.unit for part in policy.units}:
+        fault = FieldFault("/segment", "is no segment that the policy lists")
+        raise InvalidRequest(f"There is no segment {segment!r}.", [fault])
+    return key
 
 
 def _what_is_missing(tried: Certification | None) -> str:
@@ -253,25 +281,32 @@ def _what_is_missing(tried: Certification | None) -> str:
 def _tried_since(transaction: Transaction, trip: Trip) -> Certification | None:
     """Return the last certification since a trip, for what serves now."""
     scorer = transaction.certifications.serving()
-    tried = None if scorer is None else transaction.certifications.newest(scorer)
+    newest = transaction.certifications.newest
+    tried = None if scorer is None else newest(scorer, trip.segment)
     return tried if tried is not None and tried.id > trip.id else None
 
 
-def _look(transaction: Transaction, rule: BreakerRule, now: datetime) -> Watch:
-    """Return what the breaker sees now.
+def _look(transaction: Transaction, rule: BreakerRule, now: datetime, unit: str | None) -> Watch:
+    """Return what the breaker sees of a unit now.
 
     It depends only on stored data and the time, so no audit is lost or counted twice.
     """
-    policy, read_by = transaction.policies.current(), now - rule.reading_time
+    whole, read_by = transaction.policies.current(), now - rule.reading_time
+    policy, scope = whole.of_unit(unit), whole.scope(unit)
     scorer = transaction.certifications.serving()
-    reset = transaction.breakers.newest_reset()
+    reset = transaction.breakers.newest_reset(unit)
     if scorer is None:
         return Watch(policy, None, rule.run_length, read_by)
-    after = None if reset is None else reset.id
-    found = transaction.breakers.audits(scorer, after=after, limit=MOST_AUDITS)
+    starts = [] if reset is None else [(reset.id, reset.created_at)]
+    proof = transaction.certifications.get(policy.certificate_id or "") if unit else None
+    if proof is not None:
+        # Before its certificate a segment was sent with the pool, which promises it nothing.
+        starts.append((proof.id, proof.created_at))
+    after, since = max(starts, default=(None, None))
+    found = transaction.breakers.audits(scorer, after=after, limit=MOST_AUDITS, scope=scope)
     ends = [audit.finished_at for audit in found if audit.finished_at is not None]
-    finished = max([*ends, *([] if reset is None else [reset.created_at])], default=None)
-    overdue = transaction.breakers.overdue_since(scorer, after=after, read_by=read_by)
+    finished = max([*ends, *([] if since is None else [since])], default=None)
+    overdue = transaction.breakers.overdue_since(scorer, after=after, read_by=read_by, scope=scope)
     same_target = [one for one in found if one.target_accuracy == policy.target_accuracy]
     audits = one_for_each_document(same_target)
     return Watch(
@@ -284,7 +319,9 @@ def _look(transaction: Transaction, rule: BreakerRule, now: datetime) -> Watch:
         path=_path(audits, [one.counts_as_right(read_by) for one in audits], policy),
         last_finished_at=finished,
         overdue_since=overdue,
-        unvouched=_unvouched(transaction, rule, scorer, finished if overdue is None else overdue)
+        unvouched=_unvouched(
+            transaction, rule, scorer, finished if overdue is None else overdue, scope
+        )
         if policy.rests_on_audits
         else NOTHING_SENT,
     )
@@ -307,13 +344,18 @@ def _path(
 
 
 def _unvouched(
-    transaction: Transaction, rule: BreakerRule, scorer: Scorer, since: datetime | None
+    transaction: Transaction,
+    rule: BreakerRule,
+    scorer: Scorer,
+    since: datetime | None,
+    scope: Scope | None,
 ) -> Unvouched:
     in_force = transaction.breakers.in_force_since()
     return transaction.breakers.unvouched(
         scorer,
         since=max((one for one in (since, in_force) if one is not None), default=None),
         most=rule.freshness.most_documents + 1 if rule.freshness.most_documents else 1,
+        scope=scope,
     )
 
 

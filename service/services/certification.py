@@ -1,8 +1,9 @@
 """Find the threshold that audits prove, store evidence, and activate it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from setwise.service.domain.audits import READING_TIME, Lottery
 from setwise.service.domain.breaker import RUN_LENGTH
@@ -17,6 +18,7 @@ from setwise.service.domain.certification import (
 )
 from setwise.service.domain.errors import (
     CertificationNotFound,
+    FieldFault,
     InvalidRequest,
     ModelUnavailable,
     StaleVersion,
@@ -24,6 +26,7 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import Candidate
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.segments import POOL, Scope
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.analysis.plans import Arrivals, Planned, PlanRequest, plan_audits
 from setwise.service.services.analysis.proofs import (
@@ -36,7 +39,7 @@ from setwise.service.services.analysis.proofs import (
 )
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.models import known_model, scored_again
-from setwise.service.services.policy import adopt
+from setwise.service.services.policy import adopt, pooled, take_up
 from setwise.service.services.ports import ModelLoader, Progress
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
@@ -46,6 +49,9 @@ CERTIFICATION = "certification"
 
 MOST_CONFIDENCES = 200_000
 """Most predictions, the newest, whose confidences are candidate thresholds."""
+
+LEAST_CONFIDENCES = 100
+"""Fewest predictions of a segment whose confidences are its candidate thresholds."""
 
 PLANNED_CONFIDENCES = 5_000
 """Most predictions, the newest, whose confidences a plan rests on."""
@@ -154,19 +160,25 @@ class Certifications(Recorded):
             self._note(transaction, caller, "job.requested", job.id, kind=CERTIFICATION, **stated)
         return job
 
-    def certify(self, requested_by: str = SYSTEM.id) -> Certification:
+    def certify(self, requested_by: str = SYSTEM.id, segment: str | None = None) -> Certification:
         """Store and return a new attempt; activate a proved threshold.
 
-        Raises `ModelUnavailable` if nothing has been predicted yet; `StaleVersion` if the policy
-        has changed in the meantime; try again.
+        With segments, attempts are made for all that have enough audits; the last is returned.
+        Raises `ModelUnavailable` if nothing has been predicted yet; `InvalidRequest` if no segment
+        has enough audits, or there is no such segment; `StaleVersion` if the policy has changed in
+        the meantime; try again.
+
+        ``segment``: Make an attempt for the segment with this value only, whatever its audits.
         """
         with self.begin(read_only=True) as transaction:
-            question = self._question(transaction, _serving(transaction))
-            predicted = _predicted(transaction, question)
-        return self._store(
-            Attempt(self.new_id(), question, answer(question, predicted)),
-            requested_by,
-        )
+            policy, scorer = transaction.policies.current(), _serving(transaction)
+        always = segment is not None or policy.segmentation is None
+        made = self._try(scorer, _wanted(policy, segment), requested_by, always=always)
+        if made is None:
+            raise InvalidRequest(
+                "No segment has enough audits for an attempt; name one to try nevertheless."
+            )
+        return made
 
     def certify_model(
         self, candidate: Candidate, report: Progress, requested_by: str = SYSTEM.id
@@ -199,67 +211,109 @@ class Certifications(Recorded):
             with self.begin() as transaction:
                 transaction.certifications.add_scores(scores)
         with self.begin(read_only=True) as transaction:
-            question = self._question(transaction, scorer)
-            predicted = _predicted(transaction, question)
-            before = transaction.certifications.newest(scorer)
-        said: dict[str, object] = {} if since is None else {"documents_since": since.isoformat()}
-        # An earlier statement let documents count that still do.
-        if since is None or (before and before.evidence.get("trained_on_audits") is False):
-            said = {"trained_on_audits": False}
-        return self._store(
-            Attempt(self.new_id(), question, {**answer(question, predicted), **said}),
-            requested_by,
-        )
+            policy = transaction.policies.current()
+            # An earlier statement let documents count that still do.
+            stated = transaction.certifications.stated_untrained(scorer)
+        said: dict[str, object] = {"trained_on_audits": False}
+        if since is not None and not stated:
+            said = {"documents_since": since.isoformat()}
+        always = policy.segmentation is None
+        made = self._try(scorer, _wanted(policy, None), requested_by, always=always, said=said)
+        if made is None:
+            raise InvalidRequest("No segment has enough audits for an attempt.")
+        return made
 
     def certify_if_due(self) -> Certification | None:
-        """Certify if the policy needs a certificate and enough audits are new.
+        """Certify where the policy needs a certificate and enough audits are new.
 
-        The certificate in force is tested again first.
+        New segments are listed and the certificates in force are tested again first. Returns the
+        last attempt, or None.
         """
+        self.list_segments()
         self.retest()
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
-            if policy.threshold_mode is not ThresholdMode.CERTIFIED:
-                return None
-            try:
-                question = self._question(transaction, _serving(transaction))
-            except ModelUnavailable:
-                return None
-            if not self._due(transaction, question):
-                return None
-            predicted = _predicted(transaction, question)
-        return self._store(Attempt(self.new_id(), question, answer(question, predicted)), SYSTEM.id)
+            scorer = transaction.certifications.serving()
+        if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
+            return None
+        return self._try(scorer, _wanted(policy, None), SYSTEM.id, always=False)
+
+    def _try(
+        self,
+        scorer: Scorer,
+        units: Sequence[str | None],
+        requested_by: str,
+        *,
+        always: bool,
+        said: Mapping[str, object] = MappingProxyType({}),
+    ) -> Certification | None:
+        """Make attempts for these units, always or where they are due; return the last."""
+        made = None
+        for unit in units:
+            with self.begin(read_only=True) as transaction:
+                question = self._question(transaction, scorer, unit)
+                if not always and not self._due(transaction, question):
+                    continue
+                predicted = _predicted(transaction, question)
+            evidence = {**answer(question, predicted), **said}
+            made = self._store(Attempt(self.new_id(), question, evidence), requested_by)
+        return made
+
+    def list_segments(self) -> list[str]:
+        """List the new values of recent documents in the policy, as far as there is room."""
+        with self.begin(read_only=True) as transaction:
+            if not take_up(transaction, transaction.policies.current())[1]:
+                return []
+        with self.begin() as transaction:
+            transaction.policies.lock()
+            policy = transaction.policies.current()
+            found, new = take_up(transaction, policy)
+            if not new:
+                return []
+            changed = replace(
+                found, version=self.new_id(), created_at=self.now(), created_by=SYSTEM.id
+            )
+            transaction.policies.add(changed, replacing=policy.version)
+            self._note(transaction, SYSTEM, "policy.segments_listed", changed.version, values=new)
+        return new
 
     def retest(self) -> RoutingPolicy | None:
-        """Raise the threshold in force if audits since its certificate speak against it.
+        """Raise a threshold in force if audits since its certificate speak against it.
 
         Only thresholds that the certificate proves are put into force, so this spends no risk. If
         the audits speak against all of them, the highest stays until the breaker trips. Returns the
         new policy, or None if nothing changes.
         """
         with self.begin(read_only=True) as transaction:
-            policy = transaction.policies.current()
+            units = [part.unit for part in transaction.policies.current().units]
+        made = [self._retest(unit) for unit in units]
+        return next((one for one in reversed(made) if one is not None), None)
+
+    def _retest(self, unit: str | None) -> RoutingPolicy | None:
+        with self.begin(read_only=True) as transaction:
+            whole = transaction.policies.current()
+            policy = whole.of_unit(unit)
             proof = transaction.certifications.get(policy.certificate_id or "")
             if proof is None or policy.trip_id is not None:
                 return None
-            audits = self._reread(transaction, transaction.certifications.audited(proof.scorer))
+            found = transaction.certifications.audited(proof.scorer)
+            audits = self._reread(transaction, _within(whole, whole.scope(unit), found))
         proved = proof.proved(policy.confidence_floor)
         bets = bets_since(audits, proof.id, self.now() - self.reading_time)
         threshold = retested(proved, bets, policy.target_accuracy)
         if threshold is None or threshold == policy.threshold:
             return None
         changed = replace(
-            policy,
+            whole.put(replace(policy, threshold=threshold)),
             version=self.new_id(),
-            threshold=threshold,
             created_at=self.now(),
             created_by=SYSTEM.id,
         )
         with self.begin() as transaction:
             transaction.policies.lock()
-            if transaction.policies.current().version != policy.version:
+            if transaction.policies.current().version != whole.version:
                 return None
-            transaction.policies.add(changed, replacing=policy.version)
+            transaction.policies.add(changed, replacing=whole.version)
             self._note(
                 transaction,
                 SYSTEM,
@@ -269,63 +323,89 @@ class Certifications(Recorded):
                 threshold=threshold,
                 replaced=policy.threshold,
                 audits=len(bets),
+                **_named(unit),
             )
         return changed
 
-    def before_activation(self, scorer: Scorer) -> Attempt | None:
-        """Return an attempt for what is about to serve, or None.
+    def before_activation(self, scorer: Scorer) -> list[Attempt]:
+        """Return attempts for what is about to serve.
 
-        It is made at once if a certificate is in force, so that sending goes on if the audits of
+        One is made at once if a certificate is in force, so that sending goes on if the audits of
         the same documents prove a threshold of the new scorer, too; otherwise by the schedule.
         """
+        made: list[Attempt] = []
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
             if policy.threshold_mode is not ThresholdMode.CERTIFIED:
-                return None
-            question = self._question(transaction, scorer)
-            new = last_attempt(transaction, policy, scorer) is None
-            sends = policy.sends and policy.certified_for != scorer
-            if not (new and sends) and not self._due(transaction, question):
-                return None
-            if not question.gathered.audits:
-                return None
-            predicted = _predicted(transaction, question)
-        return Attempt(self.new_id(), question, answer(question, predicted))
+                return made
+            for unit in _wanted(policy, None):
+                question = self._question(transaction, scorer, unit, earlier=len(made))
+                part = question.policy
+                new = self.last_attempt(transaction, question) is None
+                sends = part.sends and part.certified_for != scorer
+                if not (new and sends) and not self._due(transaction, question):
+                    continue
+                if question.gathered.audits:
+                    evidence = answer(question, _predicted(transaction, question))
+                    made.append(Attempt(self.new_id(), question, evidence))
+        return made
 
     def activated(
-        self, transaction: Transaction, scorer: Scorer, attempt: Attempt | None, requested_by: str
+        self,
+        transaction: Transaction,
+        scorer: Scorer,
+        attempts: Sequence[Attempt],
+        requested_by: str,
     ) -> RoutingPolicy:
-        """Store the attempt for what serves from now on; put its certificate into force.
+        """Store attempts for what serves from now on; put their certificates into force.
 
-        Raises `StaleVersion` if the policy has changed since the attempt.
+        Raises `StaleVersion` if the policy has changed since.
         """
         transaction.policies.lock()
-        if attempt is not None:
+        for attempt in attempts:
             self._add(transaction, attempt, requested_by)
         return adopt(transaction, scorer, version=self.new_id(), now=self.now())
 
     def _due(self, transaction: Transaction, question: Question) -> bool:
-        before = last_attempt(transaction, question.policy, question.scorer)
+        before = self.last_attempt(transaction, question)
         # A number that depends on results would choose the moment by them.
         missing = self.schedule.missing(
             question.policy, before, question.gathered.drawn, attempt=question.place
         )
         return missing == 0
 
-    def _question(self, transaction: Transaction, scorer: Scorer) -> Question:
-        policy = transaction.policies.current()
-        store = transaction.certifications
+    def last_attempt(self, transaction: Transaction, question: Question) -> Certification | None:
+        """Return the last attempt that speaks of the same documents, if any."""
+        found = last_attempt(transaction, question.policy, question.scorer)
+        same = found is not None and set(found.members) == set(question.members)
+        return found if same else None
+
+    def _question(
+        self, transaction: Transaction, scorer: Scorer, unit: str | None, *, earlier: int = 0
+    ) -> Question:
+        """Return what to prove for a unit.
+
+        ``earlier``: Attempts that are made but not stored.
+        """
+        whole, store = transaction.policies.current(), transaction.certifications
+        policy = whole.of_unit(unit)
+        pool = None if whole.segmentation is None else whole.segmentation.key(POOL)
+        members = pooled(transaction, whole, scorer) if unit and unit == pool else ()
+        scope = whole.scope(unit, members)
         every = sorted([*store.audited(scorer), *store.held_back(scorer)], key=lambda one: one.id)
-        alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
+        every = _within(whole, scope, every)
+        alarm = transaction.breakers.newest_trip(None, unit, pool, sets_evidence_aside=True)
         since = None if alarm is None else alarm.id
         found = self._reread(transaction, [one for one in every if since is None or one.id > since])
         versions = {one.policy_version for one in found}
         policies = {version: transaction.policies.get(version) for version in sorted(versions)}
         return Question(
             policy=policy,
+            scope=scope,
+            members=members,
             scorer=scorer,
-            attempt=store.attempts(scorer.model_version) + 1,
-            place=store.attempts(scorer.model_version, after=since) + 1,
+            attempt=store.attempts(scorer.model_version) + earlier + 1,
+            place=store.place(scorer.model_version, unit, after=since),
             gathered=gather(
                 found,
                 {version: one.rules for version, one in policies.items()},
@@ -355,7 +435,8 @@ class Certifications(Recorded):
             transaction.policies.lock()
             made = self._add(transaction, attempt, requested_by)
             serves = transaction.certifications.serving() == made.scorer
-            if made.threshold is not None and serves:
+            # A segment leaves the pool at its first attempt, whatever it finds.
+            if (made.threshold is not None or made.segment is not None) and serves:
                 adopt(transaction, made.scorer, version=self.new_id(), now=made.created_at)
         return made
 
@@ -376,6 +457,7 @@ class Certifications(Recorded):
             policy_version=policy.version,
             target_accuracy=policy.target_accuracy,
             risk=policy.risk,
+            segment=policy.unit,
             attempt=question.attempt,
             threshold=_number(evidence["threshold"]) if proved else None,
             reason=None if proved else str(evidence["reason"]),
@@ -397,8 +479,36 @@ class Certifications(Recorded):
             attempt=made.attempt,
             model_version=scorer.model_version,
             calibrator_version=scorer.calibrator_version,
+            **_named(policy.unit),
         )
         return made
+
+
+def _wanted(policy: RoutingPolicy, segment: str | None) -> list[str | None]:
+    """Return the units to try: the segment that is named, or all."""
+    units = [part.unit for part in policy.units]
+    if segment is None:
+        return units
+    key = None if policy.segmentation is None else policy.segmentation.key(segment)
+    if key is None or key not in units:
+        fault = FieldFault("/segment", "is no segment that the policy lists")
+        raise InvalidRequest(f"There is no segment {segment!r}.", [fault])
+    return [key]
+
+
+def _within(
+    policy: RoutingPolicy, scope: Scope | None, found: Sequence[AuditedPrediction]
+) -> list[AuditedPrediction]:
+    """Return the audits of the documents that a scope means."""
+    division = policy.segmentation
+    if scope is None or division is None:
+        return list(found)
+    return [one for one in found if scope.has(division.known(one.segment, one.metadata))]
+
+
+def _named(unit: str | None) -> dict[str, object]:
+    """Return the entry that names a unit in the audit trail."""
+    return {} if unit is None else {"segment": unit}
 
 
 def _serving(transaction: Transaction) -> Scorer:
@@ -411,13 +521,13 @@ def _serving(transaction: Transaction) -> Scorer:
 def last_attempt(
     transaction: Transaction, policy: RoutingPolicy, scorer: Scorer
 ) -> Certification | None:
-    """Return the last attempt that speaks of what the policy sends, if any."""
-    newest = transaction.certifications.newest(scorer)
-    trip = transaction.breakers.newest_trip()
+    """Return the last attempt that speaks of what a unit's policy sends, if any."""
+    newest = transaction.certifications.newest(scorer, policy.unit)
+    trip = transaction.breakers.newest_trip(policy.unit)
     if newest is None or (trip is not None and newest.id < trip.id):
         return None
-    same = policy.is_covered_by(transaction.policies.get(newest.policy_version))
-    return newest if same else None
+    then = transaction.policies.get(newest.policy_version).of_unit(policy.unit)
+    return newest if policy.is_covered_by(then) else None
 
 
 def _to_score(transaction: Transaction, scorer: Scorer, since: datetime | None) -> list[str]:
@@ -431,14 +541,22 @@ def _to_score(transaction: Transaction, scorer: Scorer, since: datetime | None) 
         one
         for one in proving
         if not one.held_back
-        or one.draw < policies[one.policy_version].certification_rate(one.scorer)
+        or one.draw
+        < policies[one.policy_version].within(one.segment).certification_rate(one.scorer)
     ]
     return [one.id for one in (*wanted, *others)]
 
 
 def _predicted(transaction: Transaction, question: Question) -> list[float]:
-    """Return confidences of unaudited predictions; there are many, so read them last."""
-    return transaction.certifications.unaudited(question.scorer, limit=MOST_CONFIDENCES)
+    """Return confidences of unaudited predictions; there are many, so read them last.
+
+    While a segment has few, those of all documents set its thresholds: the proof allows any.
+    """
+    unaudited = transaction.certifications.unaudited
+    found = unaudited(question.scorer, limit=MOST_CONFIDENCES, scope=question.scope)
+    if question.scope is None or len(found) >= LEAST_CONFIDENCES:
+        return found
+    return unaudited(question.scorer, limit=MOST_CONFIDENCES)
 
 
 def _number(value: object) -> float:

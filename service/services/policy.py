@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.certification import Scorer
+from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
 from setwise.service.domain.policy import (
     PolicyChange,
@@ -15,6 +15,7 @@ from setwise.service.domain.policy import (
 )
 from setwise.service.domain.reports import Evidence
 from setwise.service.domain.rules import Rule, read_rules
+from setwise.service.domain.segments import POOL
 from setwise.service.services.analysis.advice import Advice, advise, misses, warning
 from setwise.service.services.analysis.forecast import PREVIEWED, Forecast, in_force, over
 from setwise.service.services.audit_trail import Recorded
@@ -99,8 +100,7 @@ class Policies(Recorded):
                     "read the policy again and repeat the change."
                 )
             wanted = change.as_policy(self.new_id(), self.now(), caller.id)
-            # Changing the policy does not reset the breaker.
-            wanted = replace(wanted, trip_id=old.trip_id)
+            wanted = _with_segments(transaction, wanted, old)
             new = certified(transaction, wanted, transaction.certifications.serving())
             new = _still_retested(new, old)
             if not (change.reason or "").strip():
@@ -119,6 +119,7 @@ class Policies(Recorded):
                 threshold=new.threshold,
                 confidence_floor=new.confidence_floor,
                 audits=asdict(new.audits),
+                **_segments_in_trail(new),
                 certificate_id=new.certificate_id,
                 certificate_ends=why_certificate_ends(old, new),
                 reason=(change.reason or "").strip() or None,
@@ -189,7 +190,7 @@ class Policies(Recorded):
             wanted = change.as_policy(before.version, self.now(), caller.id)
             after = certified(
                 transaction,
-                replace(wanted, trip_id=before.trip_id),
+                _with_segments(transaction, wanted, before),
                 transaction.certifications.serving(),
             )
             found = transaction.history.evidence(PREVIEWED, with_labels=True)
@@ -213,56 +214,146 @@ class Policies(Recorded):
 def certified(
     transaction: Transaction, policy: RoutingPolicy, scorer: Scorer | None
 ) -> RoutingPolicy:
-    """Return the policy with the newest certificate that proves its target.
+    """Return the policy with each unit's newest certificate that proves its target.
 
     A certificate holds for the documents that it was proved for: see `RoutingPolicy.is_covered_by`.
-    Without such a certificate, the policy is returned unchanged.
+    That of the pool ends when one of its segments has had an attempt of its own. A unit without
+    such a certificate is returned unchanged.
 
     ``scorer``: The model and calibrator that serve now; None before the first prediction.
     """
     if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
         return policy
-    trip = transaction.breakers.newest_trip()
-    for proof in transaction.certifications.proved(scorer):
+    for part in policy.units:
+        proof = _proof(transaction, policy, part, scorer)
+        if proof is not None:
+            found = replace(
+                part,
+                threshold=proof.at_least(policy.confidence_floor),
+                certificate_id=proof.id,
+                certified_for=scorer,
+            )
+            policy = policy.put(found, proof.members)
+        elif part.unit is not None and not _stands(transaction, policy, part, scorer):
+            lost = replace(part, threshold=None, certificate_id=None, certified_for=None)
+            policy = policy.put(lost, ())
+    return policy
+
+
+def _proof(
+    transaction: Transaction, policy: RoutingPolicy, part: RoutingPolicy, scorer: Scorer
+) -> Certification | None:
+    trip = transaction.breakers.newest_trip(part.unit)
+    for proof in transaction.certifications.proved(scorer, part.unit):
         if trip is not None and proof.id < trip.id:
             break  # a trip of the breaker invalidates older certificates
-        threshold = proof.at_least(policy.confidence_floor)
+        then = transaction.policies.get(proof.policy_version).of_unit(part.unit)
         if (
-            threshold is not None
-            and proof.covers(policy.target_accuracy, policy.risk)
-            and policy.is_covered_by(transaction.policies.get(proof.policy_version))
+            proof.at_least(policy.confidence_floor) is not None
+            and proof.covers(part.target_accuracy, part.risk)
+            and part.is_covered_by(then)
+            and pool_stands(transaction, policy, proof)
         ):
-            return replace(
-                policy, threshold=threshold, certificate_id=proof.id, certified_for=scorer
-            )
-    return policy
+            return proof
+    return None
+
+
+def _stands(
+    transaction: Transaction, policy: RoutingPolicy, part: RoutingPolicy, scorer: Scorer
+) -> bool:
+    """Return whether a unit keeps what it has; another scorer's certificate sends nothing."""
+    if part.certificate_id is None or part.certified_for == scorer:
+        return False
+    proof = transaction.certifications.get(part.certificate_id)
+    return proof is not None and pool_stands(transaction, policy, proof)
+
+
+def pool_stands(transaction: Transaction, policy: RoutingPolicy, proof: Certification) -> bool:
+    """Return whether no segment of a pool's proof has left the pool; true for other units."""
+    return set(proof.members) <= {*pooled(transaction, policy, proof.scorer)}
+
+
+def pooled(transaction: Transaction, policy: RoutingPolicy, scorer: Scorer) -> tuple[str, ...]:
+    """Return the values of the segments that have had no attempt of their own.
+
+    What their attempts found must not matter: see `setwise.models.guarantees.segments`.
+    """
+    tried = transaction.certifications.units_tried(scorer.model_version)
+    return policy.untried(tried)
 
 
 def adopt(
     transaction: Transaction, scorer: Scorer, *, version: str, now: datetime
 ) -> RoutingPolicy:
-    """Put a scorer's newest certificate into force, if it has one; return the policy in force.
+    """Put a scorer's newest certificates into force; return the policy in force.
 
     ``version``: Id of the policy's new version, if there is one.
     """
     policy = transaction.policies.current()
     found = certified(transaction, policy, scorer)
-    if found.certificate_id == policy.certificate_id:
+    if _certificates(found) == _certificates(policy):
         return policy
+    found = _still_retested(found, policy)
     new = replace(found, version=version, created_at=now, created_by=SYSTEM.id)
     transaction.policies.add(new, replacing=policy.version)
     return new
 
 
-def _still_retested(new: RoutingPolicy, old: RoutingPolicy) -> RoutingPolicy:
-    """Return the new policy with a threshold no lower than a retest left it.
+def _certificates(policy: RoutingPolicy) -> list[str | None]:
+    return [part.certificate_id for part in policy.units]
 
-    If a floor had raised it, the next retest brings it down.
+
+def _still_retested(new: RoutingPolicy, old: RoutingPolicy) -> RoutingPolicy:
+    """Return the new policy with thresholds no lower than a retest left them.
+
+    If a floor had raised one, the next retest brings it down.
     """
-    same = new.certificate_id is not None and new.certificate_id == old.certificate_id
-    if not same or old.threshold is None or new.threshold is None:
-        return new
-    return replace(new, threshold=max(new.threshold, old.threshold))
+    for part in new.units:
+        before = old.of_unit(part.unit)
+        same = part.certificate_id is not None and part.certificate_id == before.certificate_id
+        if same and before.threshold is not None and part.threshold is not None:
+            new = new.put(replace(part, threshold=max(part.threshold, before.threshold)))
+    return new
+
+
+def _with_segments(
+    transaction: Transaction, wanted: RoutingPolicy, old: RoutingPolicy
+) -> RoutingPolicy:
+    """Return the policy with the segments that are known, and with the trips in force.
+
+    Changing the policy does not reset the breaker.
+    """
+    divided, divides = old.segmentation, wanted.segmentation
+    if (divided and divided.by) != (divides and divides.by):
+        if any(part.trip_id is not None for part in old.units):
+            fault = FieldFault("/segment_by", "cannot change while the breaker has tripped")
+            raise InvalidRequest("Reset the breaker before you change the segments.", [fault])
+        return take_up(transaction, wanted)[0]
+    if divides is None:
+        return replace(wanted, trip_id=old.trip_id)
+    return take_up(transaction, wanted.keeping(old))[0]
+
+
+def take_up(transaction: Transaction, policy: RoutingPolicy) -> tuple[RoutingPolicy, list[str]]:
+    """Return the policy with the new values of recent documents, as far as there is room.
+
+    The second value lists those that were added, those of the oldest documents first.
+    """
+    if policy.segmentation is None:
+        return policy, []
+    bands = policy.segmentation.bands()
+    seen = bands or [
+        policy.segmentation.of_metadata(one.metadata).value
+        for one in reversed(transaction.history.evidence(PREVIEWED, with_labels=True))
+    ]
+    return policy.listing(dict.fromkeys(seen))
+
+
+def _segments_in_trail(policy: RoutingPolicy) -> dict[str, object]:
+    if policy.segmentation is None:
+        return {}
+    listed = [rule.value for rule in policy.segments if rule.value != POOL]
+    return {"segmentation": asdict(policy.segmentation), "segments": listed}
 
 
 def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> None:

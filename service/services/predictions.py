@@ -295,7 +295,10 @@ class Predictions:
         document = one.submission.document
         name, content = document.id or prediction_id, document.content or prediction_id.encode()
         draws = self.lottery(caller.id, name, content)
-        route = policy.route(one.scored, draws, document.metadata)
+        division = policy.segmentation
+        segment = None if division is None else division.of(document).key
+        part = policy.within(segment)
+        route = part.route(one.scored, draws, document.metadata)
         prediction = Prediction(
             id=prediction_id,
             client_id=caller.id,
@@ -308,6 +311,7 @@ class Predictions:
             created_at=now,
             selection=route.selection,
             rule=route.rule,
+            segment=segment,
         )
         kinds = _kinds(prediction, overlaps=policy.audits.overlaps(draws))
         return _Made(

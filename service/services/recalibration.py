@@ -142,11 +142,11 @@ class Recalibration(Recorded):
             requested_by=requested_by,
             created_at=self.now(),
         )
-        attempt = None
+        attempts: Sequence[Attempt] = ()
         if options.activate is Activate.IF_BETTER and learnt.better and learnt.blind_spot is None:
-            attempt = self._attempt(question.model, made, model.labels)
+            attempts = self._attempt(question.model, made, model.labels)
         made, why = self._store(
-            made, options, attempt, better=learnt.better, blind_spot=learnt.blind_spot
+            made, options, attempts, better=learnt.better, blind_spot=learnt.blind_spot
         )
         if made.active:
             self.loader.follow()
@@ -242,7 +242,7 @@ class Recalibration(Recorded):
 
     def _attempt(
         self, model: ModelVersion, calibration: Calibration | None, labels: Sequence[str]
-    ) -> Attempt | None:
+    ) -> list[Attempt]:
         """Score what the model's other calibrators answered, and try to prove a threshold on it.
 
         A calibrator changes confidences, never label sets, and learns nothing from certification
@@ -267,7 +267,7 @@ class Recalibration(Recorded):
         self,
         made: Calibration,
         options: Options,
-        attempt: Attempt | None,
+        attempts: Sequence[Attempt],
         *,
         better: bool,
         blind_spot: str | None,
@@ -305,7 +305,7 @@ class Recalibration(Recorded):
                 )
                 kept = replace(kept, active=True)
                 scorer = Scorer(kept.model_version, kept.version)
-                self.certifications.activated(transaction, scorer, attempt, made.requested_by)
+                self.certifications.activated(transaction, scorer, attempts, made.requested_by)
             notice = sending_notice(
                 transaction.policies.current(), Scorer(kept.model_version, kept.version)
             )
@@ -322,7 +322,7 @@ class Recalibration(Recorded):
         labels: Sequence[str] = ()
         if calibration is not None:
             labels = self.calibrator_loader.load_calibration(model, calibration).labels
-        attempt = self._attempt(model, calibration, labels)
+        attempts = self._attempt(model, calibration, labels)
         with self.begin() as transaction:
             transaction.policies.lock()
             if _active_model(transaction).id != model.id:
@@ -345,7 +345,7 @@ class Recalibration(Recorded):
                 )
             serving = replace(calibration, active=True) if calibration else None
             scorer = Scorer(model.version, calibrator_version(model, calibration))
-            policy = self.certifications.activated(transaction, scorer, attempt, caller.id)
+            policy = self.certifications.activated(transaction, scorer, attempts, caller.id)
         self.loader.follow()
         return ServingCalibrator(model, serving, policy)
 

@@ -428,7 +428,7 @@ class Reviews(Recorded):
         scored = prediction.scored
         scorer = Scorer(scored.model_version, scored.calibrator_version)
         usual = transaction.certifications.unaudited(scorer, limit=MOST_USUAL)
-        policy = transaction.policies.current()
+        policy = transaction.policies.current().within(prediction.segment)
         thresholds = (policy.least_of(scorer), plausible_threshold(usual, policy.target_accuracy))
         threshold = min((one for one in thresholds if one is not None), default=None)
         return reread_rate(share, scored.confidence, threshold, usual), draw

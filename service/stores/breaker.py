@@ -28,8 +28,9 @@ from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import CONFIDENT
 from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.segments import Scope
 from setwise.service.domain.text import is_id
-from setwise.service.stores.store import Store, of_row, row_of
+from setwise.service.stores.store import Store, in_scope, of_row, row_of
 from setwise.service.stores.tables import (
     AUDITED,
     OPEN,
@@ -59,10 +60,13 @@ _WITH_RESET = select(breaker_trips, breaker_resets).outerjoin(
 class BreakerStore(Store):
     """Audits that the breaker watches, its trips and its resets."""
 
-    def audits(self, scorer: Scorer, *, after: str | None, limit: int) -> list[WatchedAudit]:
+    def audits(
+        self, scorer: Scorer, *, after: str | None, limit: int, scope: Scope | None = None
+    ) -> list[WatchedAudit]:
         """Return the newest audits of sent or sendable predictions, ordered by prediction.
 
         ``after``: Return only predictions with greater ids.
+        ``scope``: Return only predictions of these segments.
         """
         column, said, decided = predictions.c, _SAID.c, _DECIDED.c
         newest = (
@@ -85,7 +89,7 @@ class BreakerStore(Store):
             .join(routing_policies, _BY_POLICY)
             .outerjoin(_SAID, _about(_SAID, ReviewKind.AUDIT))
             .outerjoin(_DECIDED, _about(_DECIDED, ReviewKind.ADJUDICATION))
-            .where(_watched(scorer, after))
+            .where(_watched(scorer, after), in_scope(predictions.c.segment, scope))
             .order_by(column.id.desc())
             .limit(limit)
         )
@@ -103,7 +107,12 @@ class BreakerStore(Store):
         return int(row[0]), row[1]
 
     def overdue_since(
-        self, scorer: Scorer, *, after: str | None, read_by: datetime
+        self,
+        scorer: Scorer,
+        *,
+        after: str | None,
+        read_by: datetime,
+        scope: Scope | None = None,
     ) -> datetime | None:
         """Return when the oldest overdue audit's set was predicted; None without any.
 
@@ -118,6 +127,7 @@ class BreakerStore(Store):
                 OPEN,
                 review_tasks.c.kind.in_([ReviewKind.AUDIT.value, ReviewKind.ADJUDICATION.value]),
                 _watched(scorer, after),
+                in_scope(predictions.c.segment, scope),
                 predictions.c.created_at <= read_by,
             )
         )
@@ -133,7 +143,14 @@ class BreakerStore(Store):
         found = self._connection.execute(select(*_STARTS)).one()
         return max((start for start in found if start is not None), default=None)
 
-    def unvouched(self, scorer: Scorer, *, since: datetime | None, most: int) -> Unvouched:
+    def unvouched(
+        self,
+        scorer: Scorer,
+        *,
+        since: datetime | None,
+        most: int,
+        scope: Scope | None = None,
+    ) -> Unvouched:
         """Count predictions sent after ``since`` by audited policies, up to ``most``."""
         column = predictions.c
         decision: ColumnElement[str] = column.decision
@@ -148,6 +165,7 @@ class BreakerStore(Store):
                 decision == Decision.AUTO.value,
                 _made_by(scorer),
                 _RESTS_ON_AUDITS,
+                in_scope(column.segment, scope),
                 true() if since is None else column.created_at > since,
             )
             .order_by(column.created_at)
@@ -179,16 +197,27 @@ class BreakerStore(Store):
             return None
         return self._first(select(breaker_trips).where(breaker_trips.c.id == trip_id), _to_trip)
 
-    def newest_trip(self, *, sets_evidence_aside: bool = False) -> Trip | None:
-        """Return the newest trip, optionally only one that set evidence aside."""
-        query = select(breaker_trips).order_by(breaker_trips.c.id.desc()).limit(1)
+    def newest_trip(self, *units: str | None, sets_evidence_aside: bool = False) -> Trip | None:
+        """Return the newest trip of any of these units; None is all documents.
+
+        ``sets_evidence_aside``: Only one that did.
+        """
+        column = breaker_trips.c.segment
+        about = or_(*(column.is_not_distinct_from(unit) for unit in units or (None,)))
+        query = select(breaker_trips).where(about).order_by(breaker_trips.c.id.desc()).limit(1)
         if sets_evidence_aside:
             query = query.where(breaker_trips.c.cause == TripCause.DRIFT.value)
         return self._first(query, _to_trip)
 
-    def newest_reset(self) -> Reset | None:
-        """Return the newest reset."""
-        query = select(breaker_resets).order_by(breaker_resets.c.id.desc()).limit(1)
+    def newest_reset(self, unit: str | None = None) -> Reset | None:
+        """Return the newest reset of a unit; None is all documents."""
+        query = (
+            select(breaker_resets)
+            .join(breaker_trips, breaker_trips.c.id == breaker_resets.c.trip_id)
+            .where(breaker_trips.c.segment.is_not_distinct_from(unit))
+            .order_by(breaker_resets.c.id.desc())
+            .limit(1)
+        )
         return self._first(query, _to_reset)
 
     def history(self, limit: int) -> list[tuple[Trip, Reset | None]]:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, RowMapping, and_, func, insert, or_, select
+from sqlalchemy import ColumnElement, RowMapping, and_, func, insert, or_, select, true
 
 from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.certification import (
@@ -17,12 +17,14 @@ from setwise.service.domain.certification import (
 )
 from setwise.service.domain.predictions import Prediction, Reason
 from setwise.service.domain.recalibration import calibrator_version
+from setwise.service.domain.segments import Scope
 from setwise.service.domain.text import Page, is_id
+from setwise.service.stores.columns.sealed import opened
 from setwise.service.stores.models import ModelStore
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.recalibration import CalibrationStore, made_by, made_by_model
 from setwise.service.stores.reviews import to_annotation
-from setwise.service.stores.store import Store, of_row, page_of, row_of
+from setwise.service.stores.store import Store, in_scope, of_row, page_of, row_of
 from setwise.service.stores.tables import (
     AUDITED,
     annotations,
@@ -62,29 +64,48 @@ class CertificationStore(Store):
             query = query.where(certifications.c.id < after)
         return page_of(self._every(query, _to_certification), limit)
 
-    def newest(self, scorer: Scorer) -> Certification | None:
-        query = select(certifications).where(_attempted_for(scorer))
+    def newest(self, scorer: Scorer, unit: str | None = None) -> Certification | None:
+        """Return the last attempt for a unit; None is all documents."""
+        query = select(certifications).where(_attempted_for(scorer), _about(unit))
         return self._first(
             query.order_by(certifications.c.attempt.desc()).limit(1), _to_certification
         )
 
-    def proved(self, scorer: Scorer) -> list[Certification]:
-        """Return the attempts that proved a threshold, newest first."""
+    def stated_untrained(self, scorer: Scorer) -> bool:
+        """Return whether the last attempt rested on the word that audits taught nothing."""
+        query = select(certifications.c.evidence).where(_attempted_for(scorer))
+        query = query.order_by(certifications.c.attempt.desc()).limit(1)
+        evidence = self._connection.execute(query).scalar_one_or_none()
+        return evidence is not None and evidence.get("trained_on_audits") is False
+
+    def proved(self, scorer: Scorer, unit: str | None = None) -> list[Certification]:
+        """Return the attempts that proved a threshold for a unit, newest first."""
         query = select(certifications).where(
-            _attempted_for(scorer), certifications.c.threshold.is_not(None)
+            _attempted_for(scorer), _about(unit), certifications.c.threshold.is_not(None)
         )
         return self._every(query.order_by(certifications.c.attempt.desc()), _to_certification)
 
-    def attempts(self, model_version: str, *, after: str | None = None) -> int:
-        """Count the attempts for a model, with any calibrator: they share the risk.
-
-        ``after``: Count only attempts with greater ids.
-        """
+    def attempts(self, model_version: str) -> int:
+        """Count the attempts for a model, with any calibrator."""
         # Releases up to 0.1.0 counted by calibrator, so that numbers repeat.
         query = select(func.count()).where(certifications.c.model_version == model_version)
-        if after is not None:
-            query = query.where(certifications.c.id > after)
         return int(self._connection.execute(query).scalar_one())
+
+    def place(self, model_version: str, unit: str | None, *, after: str | None) -> int:
+        """Return the place of the next attempt for a unit: its attempts share the unit's risk."""
+        query = select(func.count()).where(
+            certifications.c.model_version == model_version,
+            _about(unit),
+            true() if after is None else certifications.c.id > after,
+        )
+        return int(self._connection.execute(query).scalar_one()) + 1
+
+    def units_tried(self, model_version: str) -> set[str]:
+        """Return the keys of the units that have had an attempt for a model."""
+        column = certifications.c
+        query = select(column.segment).distinct()
+        query = query.where(column.model_version == model_version, column.segment.is_not(None))
+        return set(self._connection.execute(query).scalars())
 
     def serving(self) -> Scorer | None:
         """Return the active model and calibrator; None before the first prediction.
@@ -144,6 +165,7 @@ class CertificationStore(Store):
             column.calibrator_version,
             (~_SENDABLE).label("held_back"),
             _PROVES.label("proves"),
+            column.segment,
         ).where(
             column.model_version != scorer.model_version,
             column.purged_at.is_(None),
@@ -221,6 +243,7 @@ class CertificationStore(Store):
                 column.created_at,
                 column.metadata,
                 column.purged_at,
+                column.segment,
                 column.candidates[0].label("first"),
                 other_scores.c.labels,
             )
@@ -241,29 +264,33 @@ class CertificationStore(Store):
                 created_at=row["created_at"],
                 labels=tuple(row["first"]["labels"] if row["labels"] is None else row["labels"]),
                 annotations=tuple(given[row["id"]]),
-                metadata=row["metadata"] if row["purged_at"] is None else None,
+                metadata=opened(row["metadata"], row["id"], row["client_id"])
+                if row["purged_at"] is None
+                else None,
                 own=row["model_version"] == scorer.model_version,
                 held_back=held_back,
+                segment=row["segment"],
             )
             for row in rows
         ]
 
-    def unaudited(self, scorer: Scorer, *, limit: int) -> list[float]:
+    def unaudited(self, scorer: Scorer, *, limit: int, scope: Scope | None = None) -> list[float]:
         """Return a scorer's confidences in the newest sendable sets that prove nothing.
 
         They were not drawn to certify or, at rates near 1, are left out of the proof. The scorer
         answered them itself, or scored them later.
         """
+        meant = in_scope(predictions.c.segment, scope)
         own = (
             select(predictions.c.confidence)
-            .where(made_by(self._connection, scorer), _SETS_THRESHOLDS)
+            .where(made_by(self._connection, scorer), _SETS_THRESHOLDS, meant)
             .order_by(predictions.c.id.desc())
             .limit(limit)
         )
         later = (
             select(other_scores.c.confidence)
             .join(predictions, predictions.c.id == other_scores.c.prediction_id)
-            .where(_scored_by(scorer), _SETS_THRESHOLDS)
+            .where(_scored_by(scorer), _SETS_THRESHOLDS, meant)
             .order_by(other_scores.c.prediction_id.desc())
             .limit(limit)
         )
@@ -297,6 +324,10 @@ def _attempted_for(scorer: Scorer) -> ColumnElement[bool]:
         certifications.c.model_version == scorer.model_version,
         certifications.c.calibrator_version == scorer.calibrator_version,
     )
+
+
+def _about(unit: str | None) -> ColumnElement[bool]:
+    return certifications.c.segment.is_not_distinct_from(unit)
 
 
 def _scored_by(scorer: Scorer) -> ColumnElement[bool]:

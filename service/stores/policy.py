@@ -1,18 +1,21 @@
 """Versions of the routing policy."""
 
+from dataclasses import asdict
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Engine, RowMapping, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.audits import AuditMode, AuditPlan
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import StaleVersion, StorageUnavailable
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.rules import read_rules
+from setwise.service.domain.segments import Fallback, Segmentation, SegmentRule
 from setwise.service.stores.database import as_sqlalchemy_raises
 from setwise.service.stores.store import Store, of_row, row_of
-from setwise.service.stores.tables import routing_policies
+from setwise.service.stores.tables import policy_segments, routing_policies
 
 _NEWEST = select(routing_policies).order_by(routing_policies.c.ordinal.desc()).limit(1)
 
@@ -54,7 +57,13 @@ class PolicyStore(Store):
     def get(self, version: str) -> RoutingPolicy:
         """Return the policy of a version that a stored prediction names."""
         query = select(routing_policies).where(routing_policies.c.version == version)
-        return _to_policy(self._connection.execute(query).mappings().one())
+        row = self._connection.execute(query).mappings().one()
+        rules = () if row["segmentation"] is None else self._segments(version)
+        return _to_policy(row, rules)
+
+    def _segments(self, version: str) -> tuple[SegmentRule, ...]:
+        query = select(policy_segments).where(policy_segments.c.policy_version == version)
+        return tuple(self._every(query.order_by(policy_segments.c.place), _to_rule))
 
     def add(self, policy: RoutingPolicy, *, replacing: str) -> None:
         """Store a new version; raises `StaleVersion` unless ``replacing`` is in force."""
@@ -74,8 +83,17 @@ class PolicyStore(Store):
                     "rules": [rule.declared() for rule in policy.rules],
                     "certified_model": scorer.model_version if scorer else None,
                     "certified_calibrator": scorer.calibrator_version if scorer else None,
+                    "segmentation": policy.segmentation and asdict(policy.segmentation),
                 },
             )
+            if policy.segments:
+                self._connection.execute(
+                    insert(policy_segments),
+                    [
+                        _of_rule(policy.version, place, rule)
+                        for place, rule in enumerate(policy.segments)
+                    ],
+                )
         except IntegrityError as error:
             if "ordinal" in str(error.orig):  # a concurrent transaction replaced the same version
                 raise _stale(replacing) from error
@@ -85,18 +103,56 @@ class PolicyStore(Store):
 _LOCK = 0x5E7_0B01  # arbitrary, but used for no other lock
 
 
-def _to_policy(row: RowMapping) -> RoutingPolicy:
-    certificate = row["certificate_id"]
+def _to_policy(row: RowMapping, segments: tuple[SegmentRule, ...]) -> RoutingPolicy:
     return of_row(
         RoutingPolicy,
         routing_policies,
         row,
         audits=of_row(AuditPlan, routing_policies, row, mode=row["audit_mode"]),
         rules=read_rules(row["rules"] or [])[0],
-        certified_for=None
-        if certificate is None
-        else Scorer(row["certified_model"], row["certified_calibrator"]),
+        certified_for=_certified_for(row),
+        segmentation=_to_segmentation(row["segmentation"]),
+        segments=segments,
     )
+
+
+def _certified_for(row: RowMapping) -> Scorer | None:
+    if row["certificate_id"] is None:
+        return None
+    return Scorer(row["certified_model"], row["certified_calibrator"])
+
+
+def _to_segmentation(stored: dict[str, Any] | None) -> Segmentation | None:  # Any: JSON
+    if stored is None:
+        return None
+    return Segmentation(
+        **{**stored, "bounds": tuple(stored["bounds"]), "fallback": Fallback(stored["fallback"])}
+    )
+
+
+def _to_rule(row: RowMapping) -> SegmentRule:
+    audits = row["audits"]
+    return of_row(
+        SegmentRule,
+        policy_segments,
+        row,
+        certified_for=_certified_for(row),
+        audits=audits and AuditPlan(**{**audits, "mode": AuditMode(audits["mode"])}),
+        members=tuple(row["members"]),
+    )
+
+
+def _of_rule(version: str, place: int, rule: SegmentRule) -> dict[str, object]:
+    scorer = rule.certified_for
+    return {
+        **row_of(rule, policy_segments),
+        "policy_version": version,
+        "place": place,
+        "certified_model": scorer.model_version if scorer else None,
+        "certified_calibrator": scorer.calibrator_version if scorer else None,
+        "audits": rule.audits and asdict(rule.audits),
+        "members": list(rule.members),
+    }
 
 
 def _stale(replacing: str) -> StaleVersion:

@@ -183,6 +183,7 @@ def _row(made: Prediction, answering: Submission) -> dict[str, object]:
         "draw": made.selection.draw,
         "inclusion_probability": made.selection.inclusion_probability,
         "rule": made.rule,
+        "segment": made.segment,
         "actor_name": caller.name,
         "request_id": caller.request_id,
         "address": caller.address,
@@ -232,6 +233,7 @@ def to_prediction(row: RowMapping) -> Prediction:
             row[column.inclusion_probability],
         ),
         rule=row[column.rule],
+        segment=row[column.segment],
     )
 
 

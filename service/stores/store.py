@@ -5,9 +5,21 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, Protocol, TypeVar, cast
 
-from sqlalchemy import Connection, RowMapping, Select, Table
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    Table,
+    and_,
+    false,
+    or_,
+    true,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
+from setwise.service.domain.segments import Scope
 from setwise.service.domain.text import Page
 
 Value = TypeVar("Value")
@@ -41,6 +53,14 @@ class Store:
         if self._connection.dialect.name == "postgresql":
             return postgresql.insert(table).on_conflict_do_nothing()
         return sqlite.insert(table).on_conflict_do_nothing()
+
+
+def in_scope(segment: Column[str], scope: Scope | None) -> ColumnElement[bool]:
+    """Return the condition that a row's segment is meant; None means all rows."""
+    if scope is None:
+        return true()
+    others = false() if scope.listed is None else segment.not_in(scope.listed)
+    return and_(segment.is_not(None), or_(segment.in_(scope.keys), others))
 
 
 def page_of(found: Sequence[_Item], limit: int) -> Page[_Item]:

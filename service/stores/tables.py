@@ -219,11 +219,30 @@ routing_policies = Table(
     Column("certified_calibrator", Text),
     Column("trip_id", Id),
     _share("ramp_up_rate"),
+    # Field, bounds, fallback and most segments; NULL without segments.
+    Column("segmentation", Json),
     _check("target_is_share", "target_accuracy > 0 AND target_accuracy < 1"),
     _check("risk_is_probability", "risk > 0 AND risk < 1"),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     _check("fixed_has_threshold", "threshold_mode <> 'fixed' OR threshold IS NOT NULL"),
     UniqueConstraint("ordinal"),
+)
+
+# Thresholds, certificates and trips of segments and of their pool, in the order of appearance.
+policy_segments = Table(
+    "policy_segments",
+    metadata,
+    Column("policy_version", Id, ForeignKey("routing_policies.version"), primary_key=True),
+    Column("place", Integer, primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("threshold", Double),
+    Column("certificate_id", Id),
+    Column("certified_model", Text),
+    Column("certified_calibrator", Text),
+    Column("trip_id", Id),
+    Column("audits", Json),  # NULL for the policy's
+    Column("members", Json, nullable=False),
+    UniqueConstraint("policy_version", "value"),
 )
 
 models = Table(
@@ -299,6 +318,7 @@ predictions = Table(
     Column("actor_name", Text),
     Column("request_id", Text),
     Column("address", Text),
+    Column("segment", Text),
     _one_of("reason", REASONS),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
@@ -552,6 +572,7 @@ certifications = Table(
     Column("evidence", Json, nullable=False),
     Column("requested_by", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
+    Column("segment", Text),
     _check("attempt_counts", "attempt >= 1"),
     _check("proved_or_refused", "(threshold IS NULL) <> (reason IS NULL)"),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
@@ -585,6 +606,7 @@ breaker_trips = Table(
     Column("target_accuracy", Double, nullable=False),
     Column("evidence", Json, nullable=False),
     Column("created_at", Instant, nullable=False),
+    Column("segment", Text),
     _one_of("cause", TripCause),
     # A policy trips once; after a reset, a new policy replaces it.
     UniqueConstraint("policy_version"),

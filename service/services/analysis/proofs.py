@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from setwise.models.guarantees.certificates import Certificate, risk_of_attempt
 from setwise.service.domain.certification import Bet, Certification, Gathered, Scorer
 from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.segments import Scope
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,16 @@ SCHEDULE = Schedule()
 class Question:
     """The target to prove, and the audits to prove it from.
 
-    ``place``: Among the attempts since the last drift alarm, which share the risk. All evidence
-    since then is new.
+    ``policy``: The unit's part of it, with the unit's share of the risk.
+    ``scope``: Documents that it is about; None for all.
+    ``members``: Values of the pool's segments; empty for any other unit.
+    ``place``: Among the unit's attempts since the last drift alarm, which share its risk. All
+    evidence since then is new.
     """
 
     policy: RoutingPolicy
+    scope: Scope | None
+    members: tuple[str, ...]
     scorer: Scorer
     attempt: int
     place: int
@@ -121,6 +127,7 @@ def answer(question: Question, predicted: Sequence[float]) -> Mapping[str, objec
         "held_back": gathered.held_back,
         "errors_missed": gathered.missed,
         "errors_known": gathered.known_wrong,
+        **({"members": list(question.members)} if question.members else {}),
     }
 
 

@@ -15,6 +15,7 @@ HISTORY = {
     "predictions": ("text", "features", "answer", "metadata", "document_id", "purged_at"),
     "annotations": ("comment",),
     "other_scores": (),
+    "policy_segments": (),
     "outcomes": (),
     "certifications": (),
     "breaker_trips": (),

@@ -1,0 +1,279 @@
+"""Thresholds, certificates and the breaker by segment, and what the pool may send."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from setwise.service.domain.audit_trail import EventFilter
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.breaker import BreakerRule
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.certification import Certification, Score, Scorer
+from setwise.service.domain.errors import InvalidRequest
+from setwise.service.domain.policy import Derivation, RoutingPolicy
+from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, Submission
+from setwise.service.domain.segments import POOL, Fallback, Segmentation, SegmentRule
+from setwise.service.stores.transaction import Transactions
+from tests.fakes import LOTTERY
+from tests.loop import RIGHT, WRONG, Loop, unlike, wanted
+from tests.samples import ADMIN, ANN, CLIENT, LEAD
+from tests.sqlite import Database
+
+BY_SITE = Segmentation("site", most=2)
+POOLED = replace(BY_SITE, fallback=Fallback.POOL)
+MODEL = "sha256:model"
+MOST = AuditPlan(certification_rate=0.3, ramp_up_rate=0.85, gold_reread_rate=1.0)
+
+
+class Sites(Loop):
+    """A loop whose documents come from sites; sets of bad sites are wrong."""
+
+    def send(self, *sites: str, text: str = "0.9") -> list[Prediction]:
+        """Predict one document of each site."""
+        made = self.predictions.predict(
+            [
+                Submission(
+                    CLIENT,
+                    Document(
+                        id=f"note {self.documents + place}",
+                        text=unlike(text, self.documents + place),
+                        metadata={"site": site} if site else {},
+                    ),
+                )
+                for place, site in enumerate(sites)
+            ]
+        )
+        self.documents += len(sites)
+        return [one for one in made if isinstance(one, Prediction)]
+
+    def check(self, *bad: str) -> None:
+        """Let an auditor and a lead read all that waits."""
+        for who in (ANN, LEAD):
+            self._empty(who, bad)
+
+    def _empty(self, who: Caller, bad: Sequence[str]) -> None:
+        while (task := self.claim(who)) is not None:
+            wrong = task.prediction.document.metadata.get("site") in bad
+            self.complete(who, task.id, WRONG if wrong else RIGHT, None, task.version)
+
+    def divide(self, division: Segmentation | None = BY_SITE, **rest: object) -> RoutingPolicy:
+        """Put a policy with segments into force."""
+        asked = wanted(MOST, segmentation=division, reason="to see it", **rest)
+        return self.change_policy(ADMIN, asked, None)
+
+    def attempts(self) -> list[Certification]:
+        """Return all attempts, oldest first."""
+        return [*self.certifications.page(ADMIN).items][::-1]
+
+    def actions(self, name: str) -> list[dict[str, object]]:
+        """Return the details of the audit trail's entries of one action."""
+        with self.begin(read_only=True) as transaction:
+            found = transaction.audit_trail.page(EventFilter(action=name), after=None, limit=99)
+        return [dict(one.detail) for one in found.items][::-1]
+
+
+@pytest.fixture
+def loop(begin: Transactions) -> Sites:
+    return Sites(begin)
+
+
+@pytest.fixture
+def quick() -> Sites:
+    return Sites(Database())
+
+
+def reasons(made: Sequence[Prediction]) -> set[Reason]:
+    return {one.reason for one in made if one.reason is not Reason.AUDIT}
+
+
+def test_each_segment_proves_a_threshold_of_its_own_and_a_bad_one_hides_behind_none(
+    loop: Sites,
+) -> None:
+    loop.send("north", "south")
+    loop.divide()
+    assert reasons(loop.send(*["north"] * 60, *["south"] * 60)) == {Reason.NO_THRESHOLD}
+    loop.check("south")
+    loop.certify_if_due()
+    north, south = loop.attempts()
+    assert (north.segment, north.threshold, north.risk) == ("site=north", 0.9, 0.1)
+    assert (south.segment, south.threshold, south.reason) == ("site=south", None, "below-target")
+    assert reasons(loop.send(*["north"] * 8)) == {Reason.ABOVE_THRESHOLD}
+    assert reasons(loop.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
+    made = loop.send("north")[0]
+    assert made.segment == "site=north"
+    with loop.begin(read_only=True) as transaction:
+        stored = transaction.predictions.get(made.id)
+        assert stored is not None
+        policy = transaction.policies.get(stored.policy_version)
+    assert Derivation.of(stored, policy, LOTTERY).equal
+
+
+def test_one_certificate_for_all_would_send_the_bad_segment(quick: Sites) -> None:
+    quick.divide(None)
+    quick.send(*["north"] * 99, *["south"] * 5)
+    quick.check("south")
+    assert quick.certify().threshold == 0.9
+    assert reasons(quick.send(*["south"] * 8)) == {Reason.ABOVE_THRESHOLD}
+    ended = quick.divide()
+    assert quick.actions("policy.changed")[-1]["certificate_ends"] is not None
+    assert [rule.value for rule in ended.segments] == ["north", "south"]
+    quick.certify_if_due()
+    assert reasons(quick.send(*["north"] * 8)) == {Reason.ABOVE_THRESHOLD}, "audits still count"
+    assert reasons(quick.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
+
+
+def test_new_values_are_listed_and_named_as_long_as_there_is_room(quick: Sites) -> None:
+    quick.divide()
+    quick.send("north", "south", "west", "", "other", "x" * 200, "(pool)")
+    assert quick.certifications.list_segments() == ["north", "south"]
+    assert quick.actions("policy.segments_listed") == [{"values": ["north", "south"]}]
+    assert quick.certifications.list_segments() == []
+    quick.send(*["west"] * 60)
+    quick.check()
+    quick.certify_if_due()
+    assert {one.segment for one in quick.attempts()} == set()
+    assert reasons(quick.send("west")) == {Reason.NO_THRESHOLD}
+    with pytest.raises(InvalidRequest, match="no segment 'west'"):
+        quick.certify(segment="west")
+
+
+def test_small_segments_are_sent_under_a_proof_of_their_mix_until_their_own_attempt(
+    loop: Sites,
+) -> None:
+    loop.divide(POOLED)
+    loop.send(*["north"] * 20, *["south"] * 10, *["unlisted", ""] * 20)
+    loop.check()
+    loop.certify_if_due()
+    (pool,) = loop.attempts()
+    assert (pool.segment, pool.threshold) == ("site=(pool)", 0.9)
+    assert pool.members == ("north", "south", "other")
+    assert pool.risk == pytest.approx(0.2 / 3)
+    for site in ("north", "south", "unlisted", ""):
+        assert reasons(loop.send(*[site] * 8)) == {Reason.ABOVE_THRESHOLD}
+    # The attempt finds nothing wrong and proves too little: all the same north leaves the pool.
+    loop.check()
+    assert loop.certify(segment="south").threshold is None
+    assert reasons(loop.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
+    assert reasons(loop.send(*["north"] * 8)) == {Reason.NO_THRESHOLD}, "the proof had south in it"
+    loop.check()
+    loop.certify_if_due()
+    again = loop.attempts()[-1]
+    assert (again.segment, again.members) == ("site=(pool)", ("north", "other"))
+
+
+def test_a_segment_that_failed_alone_is_not_sent_with_the_pool(quick: Sites) -> None:
+    quick.divide(POOLED)
+    quick.send(*["north"] * 70, *["south"] * 70, *["", "x"] * 35)
+    quick.check("south")
+    quick.certify_if_due()
+    found = {one.segment: one for one in quick.attempts()}
+    assert found["site=north"].threshold == 0.9
+    assert found["site=south"].threshold is None
+    assert found["site=(pool)"].members == ("other",)
+    assert reasons(quick.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
+    assert reasons(quick.send(*["x"] * 8)) == {Reason.ABOVE_THRESHOLD}
+
+
+def test_the_risk_is_shared_whatever_order_segments_come_in(quick: Sites) -> None:
+    quick.divide(replace(POOLED, most=9))
+    quick.send("north", "south")
+    quick.certifications.list_segments()
+    assert [part.unit for part in quick.policy.units] == [
+        "site=north",
+        "site=south",
+        f"site={POOL}",
+    ]
+    assert [part.risk for part in quick.policy.units] == [pytest.approx(0.2 / 10)] * 3
+
+
+def certified_sites(loop: Sites) -> None:
+    loop.divide()
+    loop.send(*["north"] * 60, *["south"] * 60)
+    loop.check()
+    loop.certify_if_due()
+    assert {one.threshold for one in loop.attempts()} == {0.9}
+
+
+def test_the_breaker_stops_the_segment_that_went_bad(begin: Transactions) -> None:
+    loop = Sites(begin, rule=BreakerRule(run_length=200.0))
+    certified_sites(loop)
+    loop.send(*["north"] * 60, *["south"] * 60)
+    loop.check("south")
+    assert reasons(loop.send(*["south"] * 8)) == {Reason.BREAKER}
+    assert reasons(loop.send(*["north"] * 8)) == {Reason.ABOVE_THRESHOLD}
+    assert len(loop.actions("policy.tripped")) == 1
+    state = loop.breaker(ADMIN)
+    assert (state.watch.policy.unit, state.trip and state.trip.segment) == (("site=south",) * 2)
+    assert loop.breaker(ADMIN, "north").trip is None
+    with pytest.raises(InvalidRequest, match="Reset the breaker"):
+        loop.divide(Segmentation("ward"))
+    loop.divide(segments=(SegmentRule("north"),))
+    assert reasons(loop.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
+    with loop.begin(read_only=True) as transaction:
+        assert transaction.policies.current().of_unit("site=south").trip_id is not None
+    # New evidence of the segment proves its threshold again.
+    loop.now.advance(days=30)
+    loop.send(*["south"] * 60)
+    loop.check()
+    assert loop.certify(segment="south").threshold == 0.9
+    loop.reset(ADMIN, segment="south")
+    assert reasons(loop.send(*["south"] * 8)) == {Reason.ABOVE_THRESHOLD}
+
+
+def test_audits_since_the_certificate_raise_the_threshold_of_their_segment_only(
+    quick: Sites,
+) -> None:
+    quick.rule = BreakerRule(run_length=1e30)
+    quick.__post_init__()
+    quick.divide()
+    for text in ("0.9", "0.7"):
+        quick.send(*["north"] * 60, *["south"] * 60, text=text)
+    quick.check()
+    quick.certify_if_due()
+    assert {one.threshold for one in quick.attempts()} == {0.7}
+    quick.send(*["south"] * 40, text="0.7")
+    quick.check("south")
+    changed = quick.certifications.retest()
+    assert changed is not None
+    assert [part.threshold for part in changed.units] == [0.7, 0.9]
+
+
+def test_another_calibrator_is_certified_for_each_segment_before_it_serves(quick: Sites) -> None:
+    certified_sites(quick)
+    scorer = Scorer(MODEL, "sha256:another")
+    with quick.begin() as transaction:
+        every = transaction.certifications.unscored(scorer, limit=999)
+        transaction.certifications.add_scores(
+            [Score(one.id, scorer, tuple(RIGHT), 0.8, quick.now()) for one in every]
+        )
+    made = quick.certifications.before_activation(scorer)
+    assert [one.question.policy.unit for one in made] == ["site=north", "site=south"]
+    with quick.begin() as transaction:
+        policy = quick.certifications.activated(transaction, scorer, made, ADMIN.id)
+    assert [(part.threshold, part.certified_for) for part in policy.units] == [(0.8, scorer)] * 2
+
+
+def test_a_segment_has_its_own_audit_rates(quick: Sites) -> None:
+    rare = SegmentRule("north", audits=AuditPlan(certification_rate=0.0))
+    quick.divide(segments=(rare,))
+    made = quick.send(*["north"] * 20, *["south"] * 20)
+    audited = {one.segment for one in made if one.selection.role.value == "certification"}
+    assert audited == {"site=south"}
+    assert quick.divide().segments[0].audits == rare.audits, "unless stated, segments stay"
+
+
+def test_lengths_of_texts_divide_documents_into_bands(quick: Sites) -> None:
+    quick.divide(Segmentation("text_length", (8,), most=2))
+    made = quick.send("", text="0.9") + quick.send("", text="0.900000000")
+    assert [one.segment for one in made] == ["text_length=0-7", "text_length=8-"]
+    assert [rule.value for rule in quick.policy.segments] == ["0-7", "8-"]
+
+
+def test_a_policy_of_the_previous_release_s_servers_sends_nothing_of_segments(
+    quick: Sites,
+) -> None:
+    """They know neither segments nor their thresholds, so the policy's own must be empty."""
+    certified_sites(quick)
+    assert (quick.policy.threshold, quick.policy.certificate_id) == (None, None)
+    assert {one.decision for one in quick.send("north")} <= {Decision.AUTO, Decision.REVIEW}
