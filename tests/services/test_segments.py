@@ -277,3 +277,15 @@ def test_a_policy_of_the_previous_release_s_servers_sends_nothing_of_segments(
     certified_sites(quick)
     assert (quick.policy.threshold, quick.policy.certificate_id) == (None, None)
     assert {one.decision for one in quick.send("north")} <= {Decision.AUTO, Decision.REVIEW}
+
+
+def test_a_rule_about_metadata_that_came_later_leaves_out_what_it_holds_back(
+    quick: Sites,
+) -> None:
+    quick.divide(None)
+    quick.send(*["north"] * 40, *["south"] * 20)
+    quick.check()
+    quick.divide(None, rules=[{"kind": "metadata", "field": "site", "values": ["south"]}])
+    excluded = quick.certify().evidence["excluded"]
+    assert isinstance(excluded, dict)
+    assert excluded["held back by a rule"] > 10
