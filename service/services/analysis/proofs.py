@@ -71,13 +71,13 @@ class Question:
     """
 
     policy: RoutingPolicy
-    scope: Scope | None
-    members: tuple[str, ...]
     scorer: Scorer
     attempt: int
     place: int
     gathered: Gathered
     set_aside: int
+    scope: Scope | None = None
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
