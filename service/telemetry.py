@@ -326,7 +326,7 @@ def start_tracing(settings: Settings) -> Tracing | None:
 
 
 def watch(metrics: Metrics, finished: Services) -> None:
-    """Add gauges for the backlog, the serving versions and the breaker.
+    """Add gauges for the backlog, the serving versions, the breaker and lapses.
 
     They are read at each scrape.
     """
@@ -371,6 +371,17 @@ def watch(metrics: Metrics, finished: Services) -> None:
         "tripped: 1 while nothing is sent; alarm: how near the audits are to that, which is 1.",
         ["what"],
         watched,
+    )
+
+    def lapsed() -> Mapping[tuple[str, ...], float]:
+        found = finished.annotators.lapsed(SYSTEM)
+        return {(kind,): float(len(names)) for kind, names in found.items()}
+
+    metrics.watch(
+        "setwise_lapsed",
+        "Annotators and groups found in the last four weeks to contradict the model too seldom.",
+        ["kind"],
+        lapsed,
     )
     metrics.watch(
         "setwise_serving",

@@ -1,6 +1,8 @@
 """Read and change annotators, their groups, and the noise rates of groups."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from setwise.models.guarantees.noise import AnnotatorNoise, NoiseFinding
 from setwise.service.domain.annotators import (
@@ -33,6 +35,11 @@ from setwise.service.services.analysis.noise import (
 )
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
+
+RECENTLY = timedelta(weeks=4)
+"""For so long, the metric and ``setwise doctor`` warn of who was found to have stopped looking."""
+
+MOST_LAPSED = 1_000
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,12 @@ class Annotators(Recorded):
                     made.append(lapsed)
         return made
 
+    def lapsed(self, caller: Caller) -> Mapping[str, frozenset[str]]:
+        """Return the annotators and the groups found since `RECENTLY`, by id."""
+        caller.require(Permission.REPORT, Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            return recent_lapses(transaction, self.now())
+
     def groups(self, caller: Caller) -> list[GroupReport]:
         """Return all groups with their noise rates, ordered by id."""
         caller.require(Permission.REPORT, Permission.INSPECT)
@@ -179,6 +192,16 @@ class Annotators(Recorded):
                 **_shown(group),
             )
             return report_noise(transaction).groups[group_id]
+
+
+def recent_lapses(transaction: Transaction, now: datetime) -> Mapping[str, frozenset[str]]:
+    """Return the annotators and the groups that `Annotators.watch` found lately, by id."""
+    found = {}
+    for kind in ("annotator", "group"):
+        wanted = EventFilter(action=f"{kind}.lapsed", since=now - RECENTLY)
+        events = transaction.audit_trail.page(wanted, after=None, limit=MOST_LAPSED).items
+        found[kind] = frozenset(event.subject for event in events)
+    return found
 
 
 def _shown(group: Group) -> dict[str, object]:
