@@ -345,7 +345,14 @@ def _read_texts(
     progress: Progress | None,
     content: ContentHash,
 ) -> Dataset:
-    lines = document_lines(file, layout, labelled=True, progress=progress, content=content)
+    lines = document_lines(
+        file,
+        layout,
+        labelled=True,
+        several=wanted.several,
+        progress=progress,
+        content=content,
+    )
     documents = read_documents(file, lines, several=wanted.several)
     found = sorted(set(chain.from_iterable(documents.labels)))
     names = _with_unknown(file, found, wanted.label_names)

@@ -21,6 +21,7 @@ from setwise.service.cli import (
     keys,
     learning,
     people,
+    prediction_files,
     privacy,
     registry,
     serving,
@@ -63,6 +64,7 @@ def _setwise(
 # Heavy imports belong inside the commands, so that `setwise --help` stays quick.
 app.add_typer(demo.commands)
 app.add_typer(learning.commands)
+app.add_typer(prediction_files.commands)
 app.add_typer(benchmark.commands)
 app.add_typer(simulate.commands)
 app.add_typer(serving.commands)

@@ -149,7 +149,7 @@ def train(
     if number and not external:
         raise CommandError("--number is read beside another model's answers; add --external")
     options = _options(method, preset, optimize, seed=seed, jobs=jobs)
-    layout = _layout(format_, text_column, (labels_column, label_column), label_separator)
+    layout = layout_of(format_, text_column, (labels_column, label_column), label_separator)
     started_at = time.perf_counter()
     with progress("read") as report:
         noisy = noise is not None or gold is not None
@@ -205,12 +205,13 @@ def _options(
     )
 
 
-def _layout(
+def layout_of(
     format_: str | None,
     text_column: str,
-    labels: tuple[str | None, list[str] | None],
-    label_separator: str,
+    labels: tuple[str | None, list[str] | None] = (None, None),
+    label_separator: str = ";",
 ) -> "FileLayout":
+    """Return what the options say of a file."""
     from setwise.models.data.formats.layout import FORMATS, FileLayout
 
     column, columns = labels
@@ -305,7 +306,7 @@ def evaluate(
     from setwise.models.evaluation.evaluation import evaluate
     from setwise.models.storage.artifacts import load
 
-    layout = _layout(format_, text_column, (labels_column, label_column), label_separator)
+    layout = layout_of(format_, text_column, (labels_column, label_column), label_separator)
     predictor = load(artifact)
     with progress("read") as report:
         dataset = read_dataset(
@@ -389,7 +390,7 @@ def predict(
     from setwise.service.cli.prediction_files import write_predictions
     from setwise.service.cli.prediction_lines import predicted_lines
 
-    layout = _layout(format_, text_column, (None, None), ";")
+    layout = layout_of(format_, text_column)
     predictor = load(artifact)
     cores = jobs or int(cpu_count())
     if out is None:

@@ -1,14 +1,19 @@
-"""Files of predictions: JSON Lines, or a table of ids, labels and confidences."""
+"""Files of predictions: JSON Lines, tables, and tasks of Label Studio."""
 
-# ruff: noqa: PLC0415 - pyarrow is an extra
+# ruff: noqa: PLC0415 - pyarrow is an extra, and numpy imports slowly
 
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
-from setwise.service.cli.console import CommandError
+import typer
+
+from setwise.service.cli.console import CommandError, note, written_whole
+from setwise.service.cli.learning import FormatName, TextColumn, layout_of
 from setwise.service.domain.files import Format, header, lines
+
+commands = typer.Typer()
 
 COLUMNS = ("id", "labels", "confidence", "known_features", "model_version", "calibrator_version")
 
@@ -46,3 +51,52 @@ def _write_parquet(file: BinaryIO, blocks: Iterable[str]) -> None:
     with parquet.ParquetWriter(file, schema) as writer:
         for rows in _tables(blocks):
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+
+
+@commands.command("label-studio")
+def label_studio(
+    predictions: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PREDICTIONS",
+            help="JSON Lines of `setwise predict`, or exported predictions with content=true.",
+        ),
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="JSON file of tasks to write, for Label Studio.")],
+    texts: Annotated[
+        Path | None,
+        typer.Option(help="The documents that were predicted, if PREDICTIONS lacks their texts."),
+    ] = None,
+    text_column: TextColumn = "text",
+    format_: FormatName = None,
+    review: Annotated[
+        bool, typer.Option("--review", help="Only predictions that a person is to review.")
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="File to write the project's labeling interface to, with these labels."),
+    ] = None,
+) -> None:
+    """Turn predictions into Label Studio tasks that show them."""
+    from setwise.models.data.formats.label_studio import labeling_config, predicted_tasks
+    from setwise.models.data.formats.reading import document_lines
+
+    layout = layout_of(format_, text_column)
+    known: dict[str, str] = {}
+    if texts is not None:
+        for _, line in document_lines(texts, layout):
+            document = json.loads(line)
+            known[str(document.get("id"))] = document.get("text")
+    labels: set[str] = set()
+    n = 0
+    with written_whole(out) as file:
+        for task, named in predicted_tasks(predictions, known, review=review):
+            file.write(("[" if n == 0 else ",\n") + json.dumps(task, ensure_ascii=False))
+            labels |= named
+            n += 1
+        file.write("]\n" if n else "[]\n")
+    if config is not None:
+        with written_whole(config) as file:
+            file.write(labeling_config(sorted(labels)))
+    note(f"{n} tasks in {out}")

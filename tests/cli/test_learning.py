@@ -456,6 +456,21 @@ def test_a_table_is_trained_on_tested_on_and_predicted(table, tmp_path, capsys):
     assert [float(row["confidence"]) for row in rows] == [one["confidence"] for one in predictions]
 
 
+def test_predictions_become_tasks_of_label_studio(folder, tmp_path, capsys):
+    texts = write_lines(tmp_path / "in.jsonl", notes(3))
+    predictions, out = tmp_path / "out.jsonl", tmp_path / "tasks.json"
+    assert status_of("predict", folder / "texts-model", texts, "--out", predictions) == 0
+    config = tmp_path / "config.xml"
+    convert = ("label-studio", predictions, "--out", out, "--config", config)
+    assert "no text of the document 'n0'" in refusal(capsys, *convert)
+    assert not out.exists()
+    assert status_of(*convert, "--texts", texts) == 0
+    assert [one["data"]["id"] for one in json.loads(out.read_text())] == ["n0", "n1", "n2"]
+    assert config.read_text().count("<Choice ") == 3
+    assert status_of(*convert, "--texts", texts, "--review") == 0
+    assert json.loads(out.read_text()) == []
+
+
 def test_a_bad_row_of_a_table_ends_with_its_name(table, tmp_path, capsys):
     train = ("train", table, "--out", tmp_path / "m")
     message = refusal(capsys, *train)

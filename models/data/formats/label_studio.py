@@ -1,19 +1,25 @@
-"""Exports of Label Studio projects: tasks with the annotations of people."""
+"""Tasks of Label Studio: read with annotations of people, written with predictions."""
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from xml.sax.saxutils import quoteattr
 
+from setwise.models.data.documents import json_records
 from setwise.models.data.formats.layout import FileLayout
 from setwise.models.data.lines import DataError, decode, read_whole
 
+CONTROL = "labels"
+"""Name of the control with the choices in tasks that Setwise writes."""
+
+_PREDICTED = ("id", "labels", "confidence", "model_version")
 _EXPORT = "export the project as JSON"
 
 
 def task_lines(
-    path: str | Path, layout: FileLayout, *, labelled: bool
+    path: str | Path, layout: FileLayout, *, labelled: bool, several: bool = False
 ) -> Iterator[tuple[int, bytes]]:
     """Yield each task of an export as a numbered line of Setwise's own JSON Lines.
 
@@ -30,6 +36,8 @@ def task_lines(
         ``labels_column`` names the control if the project has several with choices.
     labelled : bool
         Whether labels are read.
+    several : bool
+        Whether each person's latest annotation is a line of its own; ground truth is by "gold".
 
     Raises
     ------
@@ -37,35 +45,107 @@ def task_lines(
         At the first task that holds no such document.
     """
     for number, task in enumerate(_tasks(path), 1):
-        data = task.get("data") if isinstance(task, dict) else None
-        if not isinstance(data, dict):
-            raise DataError(path, number, "the task has no data", _EXPORT)
-        if not isinstance(data.get(layout.text_column), str):
-            raise DataError(
-                path,
-                number,
-                f"the data holds no text {layout.text_column!r}",
-                f"name the key of the text (--text-column); there are {', '.join(data)}",
-            )
-        record: dict[str, object] = {
-            "id": str(
-                next(id_ for id_ in (data.get("id"), task.get("id"), number) if id_ is not None)
-            ),
-            "text": data[layout.text_column],
-        }
-        if labelled:
-            answers = [
-                answer
-                for answer in task.get("annotations") or []
-                if not answer.get("was_cancelled")
-            ]
-            if not answers:
-                continue
-            labels, who = _decided(path, number, answers, layout.labels_column)
-            record["labels"] = sorted(labels)
-            if who is not None:
-                record["annotator"] = who
-        yield number, json.dumps(record).encode()
+        record = _document(path, number, task, layout.text_column)
+        if not labelled:
+            yield number, json.dumps(record).encode()
+            continue
+        answers = _answers(path, number, task, layout.labels_column)
+        for answer in _each(answers) if several else _decided(answers):
+            more = {} if answer.annotator is None else {"annotator": answer.annotator}
+            line = {**record, "labels": sorted(answer.labels), **more}
+            yield number, json.dumps(line).encode()
+
+
+def task_of(prediction: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return a task that shows a predicted label set, with its confidence as the score.
+
+    Parameters
+    ----------
+    prediction : mapping
+        As `setwise predict` writes it, or a line of the export of predictions.
+    text : str
+        The document.
+
+    Examples
+    --------
+    >>> prediction = {"id": "a", "labels": ["x"], "confidence": 0.9, "model_version": "3f9c"}
+    >>> task_of(prediction, "Fever")["data"]
+    {'id': 'a', 'text': 'Fever'}
+    >>> task_of(prediction, "Fever")["predictions"][0]["result"][0]["value"]
+    {'choices': ['x']}
+    """
+    data = {"id": prediction["id"], "text": text}
+    if "document_id" in prediction:
+        data |= {"id": prediction["document_id"], "prediction_id": prediction["id"]}
+    region = {
+        "id": "labels",
+        "from_name": CONTROL,
+        "to_name": "text",
+        "type": "choices",
+        "value": {"choices": list(prediction["labels"])},
+    }
+    predicted = {
+        "model_version": prediction["model_version"],
+        "score": prediction["confidence"],
+        "result": [region] if prediction["labels"] else [],
+    }
+    return {"data": data, "predictions": [predicted]}
+
+
+def predicted_tasks(
+    path: str | Path, texts: Mapping[str, str], *, review: bool = False
+) -> Iterator[tuple[dict[str, Any], set[str]]]:
+    """Yield a task for each line of predictions, with every label that the line names.
+
+    Parameters
+    ----------
+    path : str or Path
+        JSON Lines of `setwise predict`, or exported predictions.
+    texts : mapping
+        Documents by id, for lines without a text.
+    review : bool
+        Whether only predictions with the decision "review" count.
+
+    Raises
+    ------
+    DataError
+        At the first line that is no prediction, or whose document is unknown.
+    """
+    for number, line in json_records(path):
+        prediction: dict[str, Any] = line
+        missing = [name for name in _PREDICTED if name not in prediction]
+        if missing:
+            fault = f"{missing[0]!r} is missing"
+            raise DataError(path, number, fault, "give predictions as Setwise writes them")
+        if review and prediction.get("decision") != "review":
+            continue
+        id_ = str(prediction.get("document_id") or prediction["id"])
+        text = prediction.get("text") or texts.get(id_)
+        if not isinstance(text, str):
+            cure = "export with content=true, or name the documents (--texts)"
+            raise DataError(path, number, f"no text of the document {id_!r}", cure)
+        labels = {one["label"] for one in prediction.get("marginals", ())}
+        labels.update(prediction["labels"])
+        labels.update(*(one["labels"] for one in prediction.get("candidates", ())))
+        yield task_of(prediction, text), labels
+
+
+def labeling_config(label_names: Iterable[str]) -> str:
+    """Return the labeling interface in which such tasks open."""
+    choices = "".join(f"    <Choice value={quoteattr(name)}/>\n" for name in label_names)
+    return (
+        '<View>\n  <Text name="text" value="$text"/>\n'
+        f'  <Choices name="{CONTROL}" toName="text" choice="multiple">\n{choices}  </Choices>\n'
+        "</View>\n"
+    )
+
+
+class _Answer(NamedTuple):
+    """What one person, or nobody known, chose."""
+
+    labels: frozenset[str]
+    annotator: str | None
+    is_truth: bool
 
 
 def _tasks(path: str | Path) -> list[Any]:
@@ -78,17 +158,49 @@ def _tasks(path: str | Path) -> list[Any]:
     return tasks
 
 
-def _decided(
-    path: str | Path, number: int, answers: list[Mapping[str, Any]], control: str | None
-) -> tuple[frozenset[str], str | None]:
-    """Return the labels that count, and who gave them if only one did."""
-    by_time = sorted(answers, key=_instant)
-    chosen = [answer for answer in by_time if answer.get("ground_truth")][-1:] or by_time
-    sets = [_choices(path, number, answer, control) for answer in chosen]
-    votes = Counter(reversed(sets))  # the latest comes first among equals
+def _document(path: str | Path, number: int, task: Any, key: str) -> dict[str, object]:  # noqa: ANN401
+    data = task.get("data") if isinstance(task, dict) else None
+    if not isinstance(data, dict):
+        raise DataError(path, number, "the task has no data", _EXPORT)
+    if not isinstance(data.get(key), str):
+        raise DataError(
+            path,
+            number,
+            f"the data holds no text {key!r}",
+            f"name the key of the text (--text-column); there are {', '.join(data)}",
+        )
+    ids = (data.get("id"), task.get("id"), number)
+    return {"id": str(next(id_ for id_ in ids if id_ is not None)), "text": data[key]}
+
+
+def _answers(
+    path: str | Path, number: int, task: Mapping[str, Any], control: str | None
+) -> list[_Answer]:
+    """Return the answers about a task, the latest last."""
+    given = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
+    return [
+        _Answer(
+            _choices(path, number, one, control), _annotator(one), bool(one.get("ground_truth"))
+        )
+        for one in sorted(given, key=_instant)
+    ]
+
+
+def _decided(answers: list[_Answer]) -> list[_Answer]:
+    """Return the one answer that counts, of its annotator if only one gave it."""
+    truth = [answer for answer in answers if answer.is_truth]
+    if truth or not answers:
+        return truth[-1:]
+    votes = Counter(answer.labels for answer in reversed(answers))  # of equals the latest is first
     labels = votes.most_common(1)[0][0]
-    agreed = [answer for answer, own in zip(chosen, sets, strict=True) if own == labels]
-    return labels, _annotator(agreed[0]) if len(agreed) == 1 else None
+    agreed = [answer for answer in answers if answer.labels == labels]
+    return [agreed[0] if len(agreed) == 1 else _Answer(labels, None, False)]
+
+
+def _each(answers: list[_Answer]) -> list[_Answer]:
+    """Return the latest answer of each person, and of the truth."""
+    known = {("gold" if answer.is_truth else answer.annotator): answer.labels for answer in answers}
+    return [_Answer(labels, who, who == "gold") for who, labels in known.items()]
 
 
 def _instant(answer: Mapping[str, Any]) -> str:

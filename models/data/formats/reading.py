@@ -21,6 +21,7 @@ def document_lines(
     layout: FileLayout | None = None,
     *,
     labelled: bool = False,
+    several: bool = False,
     progress: Progress | None = None,
     content: ContentHash | None = None,
 ) -> Iterator[tuple[int, bytes]]:
@@ -34,6 +35,8 @@ def document_lines(
         Its format and columns; by default its name says the format.
     labelled : bool
         Whether the labels of texts are read, and must be there.
+    several : bool
+        Whether each annotation of a task in Label Studio is a line, or one for all of them.
     progress : callable, optional
         Called with the share of the file read so far.
     content : ContentHash, optional
@@ -52,7 +55,7 @@ def document_lines(
     if format_ in TABLE_FORMATS:
         lines = table_lines(path, format_, layout, labelled=labelled, progress=progress)
     elif format_ == "label-studio":
-        lines = task_lines(path, layout, labelled=labelled)
+        lines = task_lines(path, layout, labelled=labelled, several=several)
     else:
         lines = _vector_lines(read_vectors(Path(path), format_, labelled=False, progress=progress))
     for number, line in lines:

@@ -1,0 +1,127 @@
+"""Label Studio: annotations become data sets, predictions become tasks."""
+
+import json
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from setwise.models.data.datasets import DataError, FileLayout, read_dataset
+from setwise.models.data.formats.label_studio import labeling_config, predicted_tasks, task_lines
+
+
+def task(*annotations, **data):
+    return {"id": 7, "data": {"text": "a", **data}, "annotations": list(annotations)}
+
+
+def annotation(*choices, control="labels", **more):
+    return {"result": [{"from_name": control, "value": {"choices": list(choices)}}], **more}
+
+
+def labels_of(folder, *tasks, **layout):
+    (folder / "a.json").write_text(json.dumps(tasks))
+    dataset = read_dataset(folder / "a.json", layout=FileLayout(format="label-studio", **layout))
+    found = [
+        np.array(dataset.label_names)[row.astype(bool)].tolist() for row in dataset.Y.toarray()
+    ]
+    return dataset, found
+
+
+def test_what_most_people_chose_counts_unless_a_truth_is_marked(tmp_path):
+    two = [annotation("x", updated_at="1", completed_by=1), annotation("y", updated_at="2")]
+    truth_ = annotation("z", ground_truth=True, completed_by={"email": "ann@example.org"})
+    dataset, found = labels_of(
+        tmp_path,
+        task(*two, id="latest"),
+        task(*two, annotation("x"), id="most"),
+        task(*two, annotation("x"), truth_, id="truth"),
+        task(annotation("x", was_cancelled=True), id="skipped"),
+        task(annotation(completed_by=3), id="none"),
+    )
+    assert dataset.ids == ("latest", "most", "truth", "none")
+    assert found == [["y"], ["x"], ["z"], []]
+    assert dataset.annotators == (None, None, "ann@example.org", "3")
+
+
+def test_a_task_that_holds_no_document_is_named(tmp_path):
+    for tasks, fault in (
+        ([task(), {"id": 1}], "entry 2: the task has no data"),
+        ([{"data": {"body": "a"}}], r"entry 1: the data holds no text 'text'; .* body"),
+    ):
+        with pytest.raises(DataError, match=rf"a\.json, {fault}"):
+            labels_of(tmp_path, *tasks)
+    both = annotation("x")
+    both["result"] += annotation("u", control="urgency")["result"]
+    with pytest.raises(DataError, match="choices of several controls: labels, urgency"):
+        labels_of(tmp_path, task(both))
+    assert labels_of(tmp_path, task(both), labels_column="urgency")[1] == [["u"]]
+
+
+def test_each_answer_is_a_line_of_its_own_where_several_count(tmp_path):
+    first = annotation("x", completed_by=1, updated_at="1")
+    again = annotation("y", completed_by=1, updated_at="2")
+    other = annotation("x", completed_by=2)
+    truth_ = annotation("z", completed_by=2, ground_truth=True)
+    (tmp_path / "a.json").write_text(json.dumps([task(first, again, other, truth_)]))
+    layout = FileLayout(format="label-studio")
+    assert read_dataset(tmp_path / "a.json", layout=layout, several=True).n == 3
+    lines = [
+        json.loads(line)
+        for _, line in task_lines(tmp_path / "a.json", layout, labelled=True, several=True)
+    ]
+    assert {line["id"] for line in lines} == {"7"}
+    assert {line["annotator"]: line["labels"] for line in lines} == {
+        "1": ["y"],
+        "2": ["x"],
+        "gold": ["z"],
+    }
+
+
+def predictions_in(path):
+    """Predictions as ``predict`` and as the service's export write them."""
+    first = {"id": "a", "labels": ["x", "y & z"], "confidence": 0.9, "model_version": "3f9c"}
+    second = first | {"labels": [], "id": "p2", "document_id": "b", "text": "b?"}
+    second |= {"decision": "review", "marginals": [{"label": "w", "probability": 0.1}]}
+    path.write_text(json.dumps(first) + "\n" + json.dumps(second) + "\n")
+    return path
+
+
+@pytest.fixture
+def sdk():
+    """Label Studio's own classes, which pydantic warns of."""
+    with warnings.catch_warnings(action="ignore"):
+        from label_studio_sdk import label_interface, objects  # noqa: PLC0415
+
+        yield SimpleNamespace(
+            LabelInterface=label_interface.LabelInterface, PredictionValue=objects.PredictionValue
+        )
+
+
+def test_tasks_with_predictions_are_what_label_studio_takes(tmp_path, sdk):
+    path = predictions_in(tmp_path / "predictions.jsonl")
+    found = list(predicted_tasks(path, {"a": "a?"}))
+    names = set().union(*(labels for _, labels in found))
+    assert names == {"w", "x", "y & z"}
+    interface = sdk.LabelInterface(labeling_config(sorted(names)))
+    for each, _ in found:
+        for prediction in each["predictions"]:
+            sdk.PredictionValue(**prediction)
+            assert interface.validate_prediction(prediction)
+    assert [one["data"] for one, _ in found] == [
+        {"id": "a", "text": "a?"},
+        {"id": "b", "text": "b?", "prediction_id": "p2"},
+    ]
+    assert [one["predictions"][0]["score"] for one, _ in found] == [0.9, 0.9]
+    assert len(list(predicted_tasks(path, {}, review=True))) == 1
+    with pytest.raises(DataError, match="line 1: no text of the document 'a'; export with"):
+        list(predicted_tasks(path, {}))
+
+
+def test_what_people_accept_comes_back_as_it_went_out(tmp_path):
+    tasks = [one for one, _ in predicted_tasks(predictions_in(tmp_path / "p.jsonl"), {"a": "a?"})]
+    for one in tasks:
+        one["annotations"] = [{"completed_by": 1, "result": one["predictions"][0]["result"]}]
+    dataset, found = labels_of(tmp_path, *tasks)
+    assert dataset.ids == ("a", "b")
+    assert found == [["x", "y & z"], []]
