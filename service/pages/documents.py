@@ -256,7 +256,7 @@ def tell(services: ServicesOf, prediction_id: str, visit: Reads) -> Response:
             ui.text(why(made), "lead"),
             ui.Card("Text", [_content(document, weights)]),
             ui.Card("Label sets", _candidates(made)),
-            ui.Card("What happened", [ui.Table("What happened", _events(life), life.events())]),
+            ui.Card("What happened", [ui.Table("All events", _events(life), life.events())]),
             ui.Card("Details", [_details(made)]),
         ],
     )
@@ -384,7 +384,7 @@ def _candidates(made: Prediction) -> Sequence[ui.Part]:
     likely, others = sets[:MOST_SETS], sets[MOST_SETS:]
     rest = f"{plural(len(others), 'less likely set')}"
     more = [ui.More(rest, [ui.Table("Less likely label sets", _SETS, others)])] if others else []
-    return [ui.Table("Label sets", _SETS, likely), *more]
+    return [ui.Table("Likeliest label sets", _SETS, likely), *more]
 
 
 _SETS: Sequence[ui.Column[Candidate]] = (

@@ -28,7 +28,7 @@ PATIENCE_S = 1200.0  # the demo trains a model first, on a machine that may be b
 
 PAGES = {
     "reviewer": {"overview": "/", "desk": "/desk", "account": "/account"},
-    "lead": {"cockpit": "/cockpit", "what-if": "/cockpit#what-if"},
+    "lead": {"cockpit": "/cockpit", "what-if": "/cockpit#what-if", "documents": "/documents"},
     "admin": {
         "board": "/board",
         **{one.address.strip("/").replace("/", "-"): one.address for one in SECTIONS},

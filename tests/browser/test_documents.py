@@ -1,0 +1,47 @@
+"""From a figure to the documents behind it, in a real browser."""
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.predictions import Decision, PredictionFilter
+from tests.browser.site import Site
+from tests.browser.watching import assert_accessible
+
+SignIn = Callable[..., Page]
+
+
+def test_three_clicks_lead_from_the_start_to_who_contradicted_what(
+    sign_in: SignIn, site: Site
+) -> None:
+    sent = site.services.predictions.page(SYSTEM, PredictionFilter(decision=Decision.AUTO))
+    site.services.outcomes.report(SYSTEM, sent.items[0].id, [], "second reading")
+    page = sign_in("lead")
+    page.get_by_role("link", name="Cockpit").click()
+    tile = page.get_by_role("listitem").filter(has_text="Accuracy of what was sent")
+    tile.get_by_role("link").click()
+    expect(page.get_by_role("status")).to_contain_text("document")
+    assert_accessible(page)
+    page.get_by_role("rowheader").get_by_role("link").first.click()
+    happened = page.get_by_role("region", name="All events")
+    expect(happened.get_by_text("differs").first).to_be_visible()
+    assert_accessible(page)
+
+
+def test_one_click_leads_from_a_text_to_its_explanation(sign_in: SignIn) -> None:
+    page = sign_in("lead", "/try")
+    page.get_by_label("Text").fill("The judge heard a witness about wheat and barley.")
+    page.get_by_role("button", name="Try").click()
+    expect(page.get_by_role("heading", name="What would happen")).to_be_visible()
+    expect(page.locator("mark").first).to_be_visible()
+    assert_accessible(page)
+
+
+def test_the_pages_fit_a_phone(sign_in: SignIn) -> None:
+    page = sign_in("lead", "/documents")
+    page.set_viewport_size({"width": 390, "height": 900})
+    for address in ("/documents", "/try"):
+        page.goto(address)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert_accessible(page)
