@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.models.calibration.losses import checked_rates
+from setwise.models.data.formats.reviews import GOLD
 from setwise.models.guarantees.noise import NoiseRates
 
 Floats = NDArray[np.float64]
@@ -20,9 +21,6 @@ Noise = Mapping[str, Any]
 
 EVERYONE = "*"
 """Name of the rates of annotators, and rows without one, that no other entry names."""
-
-GOLD = "gold"
-"""Annotator of rows that are decided: they are taken as true."""
 
 _KEYS = {"alpha", "beta", "annotators"}
 

@@ -15,8 +15,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import betaincinv
 
-from setwise.models.calibration.noisy_history import EVERYONE, GOLD, Noise, checked_noise
+from setwise.models.calibration.noisy_history import EVERYONE, Noise, checked_noise
 from setwise.models.data.datasets import Dataset
+from setwise.models.data.formats.reviews import GOLD
 from setwise.models.guarantees.noise import MIN_GOLD_RIGHT, NoiseRates
 
 COINCIDENCE = 0.02

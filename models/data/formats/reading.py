@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from setwise.models.data.formats.arff import read_arff
 from setwise.models.data.formats.label_studio import task_lines
 from setwise.models.data.formats.layout import TABLE_FORMATS, FileLayout, Format
 from setwise.models.data.formats.npz import read_npz
+from setwise.models.data.formats.reviews import is_export, reviewed_lines
 from setwise.models.data.formats.tables import table_lines
 from setwise.models.data.formats.vectors import Vectors
 from setwise.models.data.lines import ContentHash, DataError, Progress, names_beside, read_lines
@@ -36,7 +38,7 @@ def document_lines(
     labelled : bool
         Whether the labels of texts are read, and must be there.
     several : bool
-        Whether each annotation of a task in Label Studio is a line, or one for all of them.
+        Whether each answer about a document is a line, or one for all of them.
     progress : callable, optional
         Called with the share of the file read so far.
     content : ContentHash, optional
@@ -50,7 +52,12 @@ def document_lines(
     layout = layout or FileLayout()
     format_ = layout.format_of(path, None if labelled else "jsonl")
     if format_ == "jsonl":
-        yield from read_lines(path, progress=progress, content=content)
+        numbered = read_lines(path, progress=progress, content=content)
+        first = next(numbered, None) if labelled else None
+        lines = numbered if first is None else chain([first], numbered)
+        if first is not None and is_export(first[1]):
+            lines = reviewed_lines(path, lines, several=several)
+        yield from lines
         return
     if format_ in TABLE_FORMATS:
         lines = table_lines(path, format_, layout, labelled=labelled, progress=progress)

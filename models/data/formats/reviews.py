@@ -1,0 +1,143 @@
+"""Setwise's own export of annotations, as labelled documents.
+
+A row is one person's answer to one prediction. What a lead decided is the truth: such a document is
+by `GOLD`. Documents drawn to certify are left out: what proves a threshold must teach nothing.
+"""
+
+import json
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from setwise.models.data.lines import DataError, DataWarning, count_of, decode
+
+GOLD = "gold"
+"""Annotator of documents that are decided."""
+
+SHOWN = " (suggestion shown)"
+"""Follows the name of annotators who saw the prediction: they agree with it more often."""
+
+_OWN = frozenset({"prediction_id", "reviewer", "labels", "kind", "settles", "suggestion_shown"})
+_CERTIFIES = "they were drawn to certify"
+_TEXTLESS = "they have no text"
+
+
+def is_export(line: bytes) -> bool:
+    """Return whether a line is a row of the export."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(row, dict) and row.keys() >= _OWN
+
+
+@dataclass
+class _Answered:
+    """The newest prediction of a document, and the answers to it."""
+
+    prediction: str
+    line: int
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+def reviewed_lines(
+    path: str | Path, lines: Iterable[tuple[int, bytes]], *, several: bool = False
+) -> Iterator[tuple[int, bytes]]:
+    """Yield each document of an export as numbered lines of Setwise's own JSON Lines.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, for messages.
+    lines : iterable of (int, bytes)
+        Its numbered lines.
+    several : bool, default False
+        Whether to yield every blind or shown answer, to learn from how people err. Otherwise a
+        lead's decision counts, or else the last answer that settled the document.
+
+    Raises
+    ------
+    DataError
+        At a line that is no row of the export, or if no document has a text.
+
+    Warns
+    -----
+    DataWarning
+        If documents are left out.
+    """
+    documents, proving = _documents(path, lines)
+    left_out: Counter[str] = Counter()
+    for name, found in documents.items():
+        text = found.rows[-1].get("text")
+        if name in proving or text in proving:
+            left_out[_CERTIFIES] += 1
+        elif not isinstance(text, str):
+            left_out[_TEXTLESS] += 1
+        else:
+            for annotator, row in _answers(found.rows, several=several):
+                record = {"id": name, "text": text, "labels": row["labels"], "annotator": annotator}
+                yield found.line, json.dumps(record).encode()
+    if left_out[_TEXTLESS] == len(documents):
+        raise DataError(path, None, "no document has a text", "export with content=true")
+    for why, n in left_out.items():
+        warning = f"{path}: {count_of(n, 'document')} left out: {why}"
+        warnings.warn(warning, DataWarning, stacklevel=2)
+
+
+def _documents(
+    path: str | Path, lines: Iterable[tuple[int, bytes]]
+) -> tuple[dict[str, _Answered], set[object]]:
+    """Return the answers by document, and names and texts of those drawn to certify."""
+    documents: dict[str, _Answered] = {}
+    proving: set[object] = set()
+    for number, line in lines:
+        if not line.strip():
+            continue
+        row = _row(path, number, line)
+        made = row["prediction_id"]
+        name = "/".join(
+            str(part) for part in (row.get("client_id"), row.get("document_id") or made)
+        )
+        if row.get("audit_role") == "certification":
+            proving |= {name, row.get("text") or name}
+        found = documents.setdefault(name, _Answered(made, number))
+        if made > found.prediction:  # ids rise with time
+            documents[name] = found = _Answered(made, number)
+        if made == found.prediction:
+            found.rows.append(row)
+    return documents, proving
+
+
+def _row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
+    """Return a row, checked as far as it is used here."""
+    if not is_export(line):
+        cure = "give the file as GET /v1/exports/annotations wrote it, in JSON Lines"
+        raise DataError(path, number, "no row of an export of annotations", cure)
+    row: dict[str, Any] = json.loads(decode(path, number, line))
+    if not all(isinstance(row[name], str) for name in ("prediction_id", "reviewer", "kind")):
+        raise DataError(path, number, "a name is no string", "export the annotations again")
+    return row
+
+
+def _answers(rows: list[dict[str, Any]], *, several: bool) -> list[tuple[str, dict[str, Any]]]:
+    """Return the answers that count, with who gave them."""
+    decided = [row for row in rows if row["kind"] == "adjudication"]
+    if several:
+        # Leads decide where people differ. Of pairs drawn at random all answers tell how often
+        # people err; one answer that a lead was asked about would tell that they always do.
+        drawn = any(row["kind"] == "overlap" for row in rows)
+        others = [row for row in rows if row["kind"] != "adjudication"]
+        named = {_name(row): row for row in (others if drawn or not decided else [])}
+        return [*named.items(), *((GOLD, row) for row in decided[-1:])]
+    if decided:
+        return [(GOLD, decided[-1])]
+    settled = [row for row in rows if row["settles"]]
+    last = (settled or rows)[-1]
+    return [(_name(last), last)]
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['reviewer']}{SHOWN if row['suggestion_shown'] else ''}"
