@@ -27,8 +27,8 @@ def start_external(label_names: Sequence[str]) -> SetPredictor:
     """Return an external predictor that has learnt nothing yet.
 
     It announces the set that most answers give, or else the most probable set of independent
-    labels with the given scores. Its confidence is half of how often the set came, or half of its
-    score: never above one half, until recalibration has learnt from reviews.
+    labels with the given scores. Its confidence is never above one half until recalibration has
+    learnt from reviews; see `setwise.models.calibration.calibrators.AgreementSets`.
 
     Parameters
     ----------

@@ -10,12 +10,13 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.calibration.trees import CompiledTrees
 from setwise.models.labels.isotonic import IsotonicCurve
-from setwise.models.sets.answer_features import N_ANSWERS, SHARE
+from setwise.models.sets.answer_features import N_ANSWERS, SCORE, SCORED, SHARE
 from setwise.models.sets.features import SetFeatureTable
 from setwise.models.storage.checks import checked_value
 from setwise.models.storage.fields import StoredArray, StoredParameters, StoredSetting
@@ -95,8 +96,9 @@ class AgreementSets(StoredPart, BaseEstimator):
     """Half the agreement of another model's answers, or half the score, as confidence.
 
     For predictors without any history: no confidence is above `MOST_UNPROVEN`, and confidences
-    rank as another model would. Reviews teach the rest
-    (`setwise.models.calibration.recalibration`).
+    rank as another model would. The share of answers that gave a set is multiplied by the sigmoid
+    of the score that came with it, if any, which rises with scores on any scale. Reviews teach the
+    rest (`setwise.models.calibration.recalibration`).
     """
 
     def fit(
@@ -109,7 +111,8 @@ class AgreementSets(StoredPart, BaseEstimator):
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
         """Return the share of the answers that gave each set; of documents without, the score."""
         answered = table.column(N_ANSWERS) > 0.0
-        return MOST_UNPROVEN * np.where(answered, table.column(SHARE), table.column("score"))
+        sure = np.where(table.column(SCORED) > 0.0, expit(table.column(SCORE)), 1.0)
+        return MOST_UNPROVEN * np.where(answered, table.column(SHARE) * sure, table.column("score"))
 
 
 class IsotonicSets(StoredPart, BaseEstimator):

@@ -9,6 +9,7 @@ from setwise.models.sets.evidence import Evidence
 from setwise.models.voters.vote_features import Unfitted
 
 SHARE, N_ANSWERS = "answer_share", "log_answers"
+SCORED, SCORE = "answer_scored", "answer_score"
 
 
 class AnswerFeatures(Unfitted):
@@ -17,8 +18,8 @@ class AnswerFeatures(Unfitted):
     ``answer_share`` is the share of answers that are this set, ``answer_gap`` that share minus the
     document's largest, ``answer_jaccard`` the mean Jaccard similarity of the answers with the set
     and ``log_answers`` the logarithm of one plus their number. ``answer_score`` is the score given
-    with the set, or the lowest given for the document, and ``answer_score_gap`` that score minus
-    the document's highest. All are 0 where nothing is given.
+    with the set, or the lowest given for the document, ``answer_score_gap`` that score minus the
+    document's highest, and ``answer_scored`` 1 if any is given. All are 0 where nothing is given.
     """
 
     names = (
@@ -26,13 +27,14 @@ class AnswerFeatures(Unfitted):
         "answer_gap",
         "answer_jaccard",
         N_ANSWERS,
-        "answer_score",
+        SCORED,
+        SCORE,
         "answer_score_gap",
     )
-    monotone = (0, 0, 0, 0, 0, 0)
+    monotone = (0, 0, 0, 0, 0, 0, 0)
 
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
-        """Return the six columns.
+        """Return the seven columns.
 
         Raises
         ------
@@ -82,7 +84,7 @@ def _describe_answers(  # noqa: PLR0917 - compiled code is called by position
     scores: NDArray[np.float64],
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
     """Return the columns of `AnswerFeatures`."""
-    out = np.zeros((len(sets.indptr) - 1, 6), dtype=np.float32)
+    out = np.zeros((len(sets.indptr) - 1, 7), dtype=np.float32)
     for i in range(len(doc_indptr) - 1):
         first, last = given_indptr[i], given_indptr[i + 1]
         total, largest = 0.0, 0.0
@@ -106,6 +108,7 @@ def _describe_answers(  # noqa: PLR0917 - compiled code is called by position
                 out[s, 2] = alike / total
                 out[s, 3] = np.log1p(total)
             if best >= least:
-                out[s, 4] = score
-                out[s, 5] = score - best
+                out[s, 4] = 1.0
+                out[s, 5] = score
+                out[s, 6] = score - best
     return out

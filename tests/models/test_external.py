@@ -228,3 +228,18 @@ def test_fifty_reviews_teach_a_model_without_history(kind):
     before = np.mean((sets.confidence[others] - right[others]) ** 2)
     assert learnt < before
     assert learnt < right[others].var() + 0.02
+
+
+def test_reviews_teach_how_far_to_trust_the_scores_of_answers():
+    names, rng = ("ash", "birch"), np.random.default_rng(0)
+    log_p = -rng.exponential(0.7, 600)
+    right = (rng.random(600) < np.exp(log_p)).astype(float)
+    answers = [{"candidates": [{"labels": ["ash"], "score": float(score)}]} for score in log_p]
+    found = start_external(names).predict_answers(Answers.of(names, answers))
+    assert found.top_confidence().max() <= MOST_UNPROVEN
+    assert (np.argsort(found.top_confidence()) == np.argsort(log_p)).all()
+    sets = AnnouncedSets.of(found.candidates, found.confidence)
+    reviewed, others = np.arange(100), np.arange(100, 600)
+    fitted = Recalibration.fit(sets.take(reviewed), Reviews.of(right[reviewed]))
+    brier = np.mean((fitted.predict(sets.take(others)) - right[others]) ** 2)
+    assert brier < right[others].var() - 0.03

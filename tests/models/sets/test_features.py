@@ -164,6 +164,7 @@ def test_agreement_with_answers_of_a_hand_made_case():
             (2 * 1 / 3 + 1 / 2 + 0) / 4,
         ],
         "log_answers": [np.log(5)] * 4,
+        "answer_scored": [1, 1, 1, 1],
         "answer_score": [-3, -1, -3, -3],
         "answer_score_gap": [-2, 0, -2, -2],
     }
