@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from setwise.models.calibration.noisy_history import Noise
 from setwise.models.data.answers import Answers
 from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset
 from setwise.models.data.splits import fold_ids
@@ -48,6 +50,9 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         the artifact is of kind ``external``, and the service is sent the classifier's scores.
     method, preset, optimize, n_candidates, n_folds, calibrator, n_jobs
         See `TrainingOptions`.
+    noise : mapping, optional
+        Error rates of those who labelled the documents, ``{"ann": {"alpha": 0.3}, "*": {"alpha":
+        0.1}}``, see `checked_noise`; `fit` takes their names as ``annotators``.
     random_state : int, RandomState or None
         Equal integers give equal models.
 
@@ -91,6 +96,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         n_candidates: int = 10,
         n_folds: int = 5,
         calibrator: CalibratorName = "auto",
+        noise: Noise | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -101,6 +107,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         self.n_candidates = n_candidates
         self.n_folds = n_folds
         self.calibrator = calibrator
+        self.noise = noise
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -112,6 +119,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         scores: Scores | None = None,
+        annotators: Sequence[str | None] | None = None,
     ) -> Self:
         """Fit on at least ten documents.
 
@@ -131,6 +139,8 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             Probabilities by a model that was fitted without the document, in the order of
             `classes_`. They take the place of label scores made here; without an `estimator`,
             predictions need scores too.
+        annotators : sequence of (str or None), optional
+            Who labelled each document, as `noise` names them.
 
         Raises
         ------
@@ -161,9 +171,12 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             if scores is None:
                 scores = _out_of_fold(self.estimator_, documents, targets.labels, folds, weight)
             self.estimator_.fit(documents, targets.labels, weight)
+        names = None if annotators is None else tuple(annotators)
+        if names is not None and len(names) != n:
+            raise ValueError(f"annotators names {len(names)} people for {n} documents")
         answers = None if scores is None else _answers(scores, targets.labels.shape)
         self.predictor_ = train(
-            _dataset(documents, self._feature_names(), targets, answers),
+            replace(_dataset(documents, self._feature_names(), targets, answers), annotators=names),
             options,
             folds=folds,
             sample_weight=weight,
@@ -244,6 +257,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             n_candidates=self.n_candidates,
             n_folds=self.n_folds,
             calibrator=self.calibrator,
+            noise=self.noise,
             n_jobs=self.n_jobs,
             seed=seed,
         )

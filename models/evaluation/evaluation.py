@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 
+from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset
 from setwise.models.evaluation.metrics import Metrics, RunningMetrics
 from setwise.models.predictor import SetPredictions, SetPredictor
@@ -46,13 +47,13 @@ def predict_in_blocks(
 
 
 def evaluate(
-    predictor: SetPredictor, dataset: Dataset, progress: Progress | None = None
+    predictor: SetPredictor | SetClassifier, dataset: Dataset, progress: Progress | None = None
 ) -> Metrics:
     """Return the metrics of a predictor on labelled documents.
 
     Parameters
     ----------
-    predictor : SetPredictor
+    predictor : SetPredictor or fitted SetClassifier
     dataset : Dataset
         Documents that the predictor has not seen, of its kind. Labels that it lacks count as
         misses.
@@ -69,6 +70,8 @@ def evaluate(
     ValueError
         If the data do not fit the predictor.
     """
+    if isinstance(predictor, SetClassifier):
+        predictor = predictor.predictor_
     features = None if predictor.vectorizer is not None else predictor.feature_names
     dataset = dataset.in_columns_of(predictor.label_names, features)
     for _ in predict_in_blocks(predictor, dataset.take(range(min(1, dataset.n)))):

@@ -21,7 +21,8 @@ import setwise
 from setwise.models.classifier import SetClassifier, group_folds
 from setwise.models.data.answers import Answers
 from setwise.models.labels.foreign_classifier import ForeignClassifier
-from tests.trained import documents
+from setwise.models.training import TrainingWarning
+from tests.trained import documents, write_documents
 
 MADE = documents(160, seed=5)
 TEXTS = [str(document["text"]) for document in MADE]
@@ -79,6 +80,10 @@ def test_saves_the_artifact_that_the_service_loads(fitted, tmp_path: Path) -> No
     loaded = setwise.load(tmp_path / "model")
     again = loaded.predict_texts(TEXTS[:9])
     np.testing.assert_array_equal(again.top_confidence(), fitted.predict_confidence(TEXTS[:9]))
+    data = setwise.read_dataset(write_documents(tmp_path / "test.jsonl", 30, seed=6))
+    assert setwise.evaluate(fitted, data).set_accuracy == (
+        setwise.evaluate(loaded, data).set_accuracy
+    )
 
 
 def test_is_cloned_pickled_searched_and_put_into_pipelines(fitted) -> None:
@@ -244,3 +249,15 @@ def test_weights_reach_a_classifier_or_are_refused(words) -> None:
         tiny(estimator=KNeighborsClassifier()).fit(words, Y, sample_weight=weight)
     with pytest.raises(ValueError, match="negative or non-finite"):
         tiny().fit(words, Y, sample_weight=-weight)
+
+
+def test_labels_of_annotators_who_err_are_seen_through() -> None:
+    names = ["ann", None] * (len(TEXTS) // 2)
+    model = tiny(noise={"ann": {"alpha": 0.3}}, calibrator="auto")
+    with pytest.warns(TrainingWarning, match="too few"):
+        model.fit(TEXTS, LISTS, annotators=names)
+    assert model.predictor_.manifest["training"]["noise"]["mean_alpha"] == pytest.approx(0.15)
+    with pytest.raises(ValueError, match="no noise rates of bob"):
+        model.fit(TEXTS, LISTS, annotators=["bob"] * len(TEXTS))
+    with pytest.raises(ValueError, match="names 1 people for 160 documents"):
+        model.fit(TEXTS, LISTS, annotators=["ann"])
