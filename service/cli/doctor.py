@@ -268,7 +268,7 @@ def _pepper(begin: "Transactions", settings: "Settings") -> Finding:
 
 
 def _encryption(engine: "Engine") -> Finding:
-    from setwise.service.stores.columns.sealed import cipher_of
+    from setwise.service.stores.columns.types import cipher_of
     from setwise.service.stores.upkeep import encryption
 
     fault = encryption.missing_keys(engine)

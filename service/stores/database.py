@@ -29,8 +29,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.columns.ciphers import TextCipher
-from setwise.service.stores.columns.sealed import CIPHER
-from setwise.service.stores.columns.types import stored_json
+from setwise.service.stores.columns.types import CIPHER, stored_json
 
 Clock = Callable[[], datetime]
 

@@ -11,7 +11,7 @@ from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reports import Evidence, Span
 from setwise.service.domain.reviews import Annotation
 from setwise.service.stores.audit_trail import read_events
-from setwise.service.stores.columns.sealed import opened
+from setwise.service.stores.columns.types import opened
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reports import (
     flag,

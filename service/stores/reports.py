@@ -47,7 +47,7 @@ from setwise.service.domain.reports import (
 )
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.stores.certification import audits_of
-from setwise.service.stores.columns.sealed import opened
+from setwise.service.stores.columns.types import opened
 from setwise.service.stores.tables import (
     DEAD,
     FAILED_ONCE,

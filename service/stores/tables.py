@@ -42,8 +42,7 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.webhooks import DeliveryState, MessageType
-from setwise.service.stores.columns.sealed import Sealed, SealedJson
-from setwise.service.stores.columns.types import Choice, Id, Instant, Json
+from setwise.service.stores.columns.types import Choice, Id, Instant, Json, Sealed, SealedJson
 
 metadata = MetaData(
     naming_convention={

@@ -29,7 +29,7 @@ from setwise.service.domain.webhooks import (
     MessageType,
     SigningSecret,
 )
-from setwise.service.stores.columns.sealed import InRow, opened
+from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.store import Store, of_row, page_of, row_of
 from setwise.service.stores.tables import (
     DEAD,

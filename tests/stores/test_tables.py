@@ -11,7 +11,7 @@ from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.certification import Score
 from setwise.service.domain.reviews import Annotation
 from setwise.service.stores import tables
-from setwise.service.stores.columns.sealed import InRow
+from setwise.service.stores.columns.types import InRow
 from setwise.service.stores.models import ModelStore
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.webhooks import OutboxStore

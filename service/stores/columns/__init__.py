@@ -1,1 +1,1 @@
-"""Types of columns, plain and encrypted."""
+"""Types of columns, and the keys that encrypt them."""

@@ -1,13 +1,24 @@
-"""Column types that mean the same on SQLite and PostgreSQL."""
+"""Column types that mean the same on SQLite and PostgreSQL, plain and encrypted."""
 
 import json
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any, NamedTuple, cast
 
 from pydantic_core import to_json
 from sqlalchemy import JSON, DateTime, Dialect, String, Text
 from sqlalchemy.dialects.postgresql import UUID
 from sqlalchemy.types import TypeDecorator
+
+from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.stores.columns.ciphers import (
+    REENCRYPT,
+    SEALED,
+    Row,
+    TextCipher,
+    key_of,
+    missing,
+)
 
 
 def stored_json(value: object) -> str:
@@ -71,3 +82,133 @@ class Instant(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
+
+
+CIPHER = "setwise_cipher"
+"""Attribute of an engine's dialect: the cipher for its sealed columns, or None."""
+
+_PLAIN = "sw0:"
+"""Prefix for plain text that begins like sealed text."""
+
+
+def cipher_of(dialect: Dialect) -> TextCipher | None:
+    """Return the cipher of the engine with this dialect, or None."""
+    found: TextCipher | None = getattr(dialect, CIPHER, None)
+    return found
+
+
+class InRow(NamedTuple):
+    """A value for a sealed column, and the row to which it is bound."""
+
+    value: Any  # text or JSON
+    row: Row
+
+
+class Stored:
+    """The value of a sealed column as stored; `opened` decrypts it."""
+
+    __slots__ = ("_cipher", "_place", "_raw")
+
+    def __init__(self, raw: object, place: str, cipher: TextCipher | None) -> None:
+        self._raw, self._place, self._cipher = raw, place, cipher
+
+    def open(self, row: Row) -> object:
+        raw, cipher = self._raw, self._cipher
+        name = key_of(raw) if isinstance(raw, str) else None
+        if name is None:
+            if cipher is not None and not cipher.transition:
+                raise StorageUnavailable(
+                    f"A stored text ({self._place}) is not encrypted, but the service has a key; "
+                    "if it is from before you turned encryption on, "
+                    f"{REENCRYPT}."
+                )
+            return raw.removeprefix(_PLAIN) if isinstance(raw, str) else raw
+        if cipher is None:
+            raise missing(name)
+        return cipher.open(cast("str", raw), self._place, row)
+
+    def __repr__(self) -> str:
+        return repr(self._raw)
+
+
+class StoredJson(Stored):
+    """The value of a sealed column of JSON; only sealed values are strings there."""
+
+    __slots__ = ()
+
+    def open(self, row: Row) -> object:
+        opened = super().open(row)
+        return json.loads(opened) if isinstance(opened, str) else opened
+
+
+def opened(stored: Stored | None, *row: str) -> Any:  # noqa: ANN401 -- text or JSON
+    """Return the value of a sealed column.
+
+    Raises `StorageUnavailable` if its key is missing, it was changed or moved, or it is plain
+    beside sealed ones.
+
+    ``stored``: As selected from the database.
+    ``row``: The row's `Sealed.row`.
+    """
+    return None if stored is None else stored.open(row)
+
+
+class Sealed(TypeDecorator[Any]):  # Any: written as `InRow`, read as `Stored`
+    """Text, encrypted in the database if the engine has a cipher.
+
+    Write `InRow`, and read with `opened`: a sealed text opens only in its own column and row.
+
+    ``place``: Table and column.
+    ``row``: The columns that identify the row: the primary key, and the owner where there is one.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, place: str, *row: str) -> None:
+        super().__init__()
+        self.place = place
+        self.row = row
+
+    def process_bind_param(self, value: InRow | None, dialect: Dialect) -> object:
+        """Encrypt the text."""
+        if value is None or value.value is None:
+            return None
+        cipher = cipher_of(dialect)
+        if cipher is None:
+            return plain(value.value)
+        return cipher.seal(value.value, self.place, value.row)
+
+    def process_result_value(self, value: object, dialect: Dialect) -> Stored | None:
+        """Return the text with the means to decrypt it."""
+        return None if value is None else Stored(value, self.place, cipher_of(dialect))
+
+
+class SealedJson(TypeDecorator[Any]):  # Any: as above
+    """JSON, encrypted as one JSON string if the engine has a cipher."""
+
+    impl = JSON(none_as_null=True)
+    cache_ok = True
+
+    def __init__(self, place: str, *row: str) -> None:
+        super().__init__()
+        self.place = place
+        self.row = row
+
+    def process_bind_param(self, value: InRow | None, dialect: Dialect) -> object:
+        """Encrypt the value."""
+        if value is None or value.value is None:
+            return None
+        cipher = cipher_of(dialect)
+        if cipher is None:
+            return value.value
+        return cipher.seal(stored_json(value.value), self.place, value.row)
+
+    def process_result_value(self, value: object, dialect: Dialect) -> Stored | None:
+        """Return the value with the means to decrypt it."""
+        return None if value is None else StoredJson(value, self.place, cipher_of(dialect))
+
+
+def plain(text: str) -> str:
+    """Return the stored form of a text without a cipher."""
+    return _PLAIN + text if text.startswith((SEALED, _PLAIN)) else text

@@ -26,7 +26,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.columns.ciphers import BOUND, REENCRYPT, SEALED, TextCipher
-from setwise.service.stores.columns.sealed import (
+from setwise.service.stores.columns.types import (
     InRow,
     Sealed,
     SealedJson,

@@ -17,7 +17,7 @@ from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.predictions import Document
 from setwise.service.stores import tables
 from setwise.service.stores.columns.ciphers import TextCipher
-from setwise.service.stores.columns.sealed import InRow
+from setwise.service.stores.columns.types import InRow
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import encryption
