@@ -14,7 +14,9 @@ from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.policy import Derivation, RoutingPolicy
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, Submission
 from setwise.service.domain.segments import POOL, Fallback, Segmentation, SegmentRule
+from setwise.service.services.analysis.proofs import Schedule
 from setwise.service.stores.transaction import Transactions
+from tests import building
 from tests.fakes import LOTTERY
 from tests.loop import RIGHT, WRONG, Loop, unlike, wanted
 from tests.samples import ADMIN, ANN, CLIENT, LEAD
@@ -28,6 +30,15 @@ MOST = AuditPlan(certification_rate=0.3, ramp_up_rate=0.85, gold_reread_rate=1.0
 
 class Sites(Loop):
     """A loop whose documents come from sites; sets of bad sites are wrong."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        soon = Schedule(room=1.2)
+        self.certifications = building.certifications(
+            self.begin, self.now, self.new_id, schedule=soon
+        )
+        self.certify = self.certifications.certify
+        self.certify_if_due = self.certifications.certify_if_due
 
     def send(self, *sites: str, text: str = "0.9") -> list[Prediction]:
         """Predict one document of each site."""
@@ -92,7 +103,7 @@ def test_each_segment_proves_a_threshold_of_its_own_and_a_bad_one_hides_behind_n
 ) -> None:
     loop.send("north", "south")
     loop.divide()
-    assert reasons(loop.send(*["north"] * 60, *["south"] * 60)) == {Reason.NO_THRESHOLD}
+    assert reasons(loop.send(*["north"] * 25, *["south"] * 25)) == {Reason.NO_THRESHOLD}
     loop.check("south")
     loop.certify_if_due()
     north, south = loop.attempts()
@@ -111,7 +122,7 @@ def test_each_segment_proves_a_threshold_of_its_own_and_a_bad_one_hides_behind_n
 
 def test_one_certificate_for_all_would_send_the_bad_segment(quick: Sites) -> None:
     quick.divide(None)
-    quick.send(*["north"] * 99, *["south"] * 5)
+    quick.send(*["north"] * 60, *["south"] * 4)
     quick.check("south")
     assert quick.certify().threshold == 0.9
     assert reasons(quick.send(*["south"] * 8)) == {Reason.ABOVE_THRESHOLD}
@@ -129,7 +140,7 @@ def test_new_values_are_listed_and_named_as_long_as_there_is_room(quick: Sites) 
     assert quick.certifications.list_segments() == ["north", "south"]
     assert quick.actions("policy.segments_listed") == [{"values": ["north", "south"]}]
     assert quick.certifications.list_segments() == []
-    quick.send(*["west"] * 60)
+    quick.send(*["west"] * 25)
     quick.check()
     quick.certify_if_due()
     assert {one.segment for one in quick.attempts()} == set()
@@ -142,7 +153,7 @@ def test_small_segments_are_sent_under_a_proof_of_their_mix_until_their_own_atte
     loop: Sites,
 ) -> None:
     loop.divide(POOLED)
-    loop.send(*["north"] * 20, *["south"] * 10, *["unlisted", ""] * 20)
+    loop.send(*["north"] * 10, *["south"] * 5, *["unlisted", ""] * 8)
     loop.check()
     loop.certify_if_due()
     (pool,) = loop.attempts()
@@ -164,7 +175,7 @@ def test_small_segments_are_sent_under_a_proof_of_their_mix_until_their_own_atte
 
 def test_a_segment_that_failed_alone_is_not_sent_with_the_pool(quick: Sites) -> None:
     quick.divide(POOLED)
-    quick.send(*["north"] * 70, *["south"] * 70, *["", "x"] * 35)
+    quick.send(*["north"] * 28, *["south"] * 28, *["", "x"] * 14)
     quick.check("south")
     quick.certify_if_due()
     found = {one.segment: one for one in quick.attempts()}
@@ -189,16 +200,16 @@ def test_the_risk_is_shared_whatever_order_segments_come_in(quick: Sites) -> Non
 
 def certified_sites(loop: Sites) -> None:
     loop.divide()
-    loop.send(*["north"] * 60, *["south"] * 60)
+    loop.send(*["north"] * 25, *["south"] * 25)
     loop.check()
     loop.certify_if_due()
     assert {one.threshold for one in loop.attempts()} == {0.9}
 
 
-def test_the_breaker_stops_the_segment_that_went_bad(begin: Transactions) -> None:
-    loop = Sites(begin, rule=BreakerRule(run_length=200.0))
+def test_the_breaker_stops_the_segment_that_went_bad() -> None:
+    loop = Sites(Database(), rule=BreakerRule(run_length=200.0))
     certified_sites(loop)
-    loop.send(*["north"] * 60, *["south"] * 60)
+    loop.send(*["north"] * 25, *["south"] * 25)
     loop.check("south")
     assert reasons(loop.send(*["south"] * 8)) == {Reason.BREAKER}
     assert reasons(loop.send(*["north"] * 8)) == {Reason.ABOVE_THRESHOLD}
@@ -214,7 +225,7 @@ def test_the_breaker_stops_the_segment_that_went_bad(begin: Transactions) -> Non
         assert transaction.policies.current().of_unit("site=south").trip_id is not None
     # New evidence of the segment proves its threshold again.
     loop.now.advance(days=30)
-    loop.send(*["south"] * 60)
+    loop.send(*["south"] * 25)
     loop.check()
     assert loop.certify(segment="south").threshold == 0.9
     loop.reset(ADMIN, segment="south")
@@ -228,7 +239,7 @@ def test_audits_since_the_certificate_raise_the_threshold_of_their_segment_only(
     quick.__post_init__()
     quick.divide()
     for text in ("0.9", "0.7"):
-        quick.send(*["north"] * 60, *["south"] * 60, text=text)
+        quick.send(*["north"] * 25, *["south"] * 25, text=text)
     quick.check()
     quick.certify_if_due()
     assert {one.threshold for one in quick.attempts()} == {0.7}
