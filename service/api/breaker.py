@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Self
+from typing import Annotated, Self
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
@@ -17,6 +17,7 @@ from setwise.service.domain.breaker import BreakerState, Position, TripCause
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import BreakerNotTripped, CertificateNeeded
 from setwise.service.domain.reports import UNDECIDED
+from setwise.service.domain.segments import LONGEST_VALUE, value_of
 from setwise.service.services.all import Services
 
 router = APIRouter(prefix="/v1/admin/breaker", tags=["administration"], route_class=StrictRoute)
@@ -26,6 +27,7 @@ _TRIP: Example = {
     "cause": "drift",
     "model_version": "sha256:3f9c0b7a1d2e",
     "calibrator_version": "sha256:77aa0b7a1d2e",
+    "segment": None,
     "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
     "target_accuracy": 0.95,
     "evidence": {
@@ -43,6 +45,7 @@ _TRIP: Example = {
     "reset": None,
 }
 _STATE: Example = {
+    "segment": None,
     "state": "tripped",
     "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f11",
     "model_version": "sha256:3f9c0b7a1d2e",
@@ -105,6 +108,7 @@ class BreakerTrip(AnswerBody):
     )
     model_version: str
     calibrator_version: str
+    segment: str | None = Field(description="What stopped; null: everything.")
     policy_version: str = Field(description="The one that was in force until then.")
     target_accuracy: Probability
     evidence: dict[str, JsonValue] = Field(
@@ -123,6 +127,7 @@ class BreakerTrip(AnswerBody):
                 "id": trip.id,
                 "cause": trip.cause,
                 **trip.scorer._asdict(),
+                "segment": value_of(trip.segment),
                 "policy_version": trip.policy_version,
                 "target_accuracy": trip.target_accuracy,
                 "evidence": dict(trip.evidence),
@@ -154,6 +159,7 @@ class Breaker(AnswerBody):
     model_config = ConfigDict(json_schema_extra={"examples": [_STATE]})
 
     state: Position = Field(description="`idle`: the policy sends nothing, so nothing is watched.")
+    segment: str | None = Field(description="What the rest is about; null: all documents.")
     policy_version: str
     model_version: str | None
     calibrator_version: str | None
@@ -208,6 +214,7 @@ class Breaker(AnswerBody):
         longest = freshness.longest
         return cls(
             state=seen.position,
+            segment=value_of(seen.policy.unit),
             policy_version=seen.policy.version,
             model_version=seen.scorer.model_version if seen.scorer else None,
             calibrator_version=seen.scorer.calibrator_version if seen.scorer else None,
@@ -239,20 +246,31 @@ class ResetRequest(RequestBody):
         False,
         description="Your word for a threshold of mode `fixed`, which stays marked not certified.",
     )
+    segment: str | None = Field(None, description="By default one whose breaker has tripped.")
 
 
-def _state(services: Services, caller: Caller) -> Breaker:
-    return Breaker.of(services.breaker.get(caller), services.breaker.delays(caller))
+def _state(services: Services, caller: Caller, segment: str | None = None) -> Breaker:
+    return Breaker.of(services.breaker.get(caller, segment), services.breaker.delays(caller))
 
 
 @router.get("", response_model=Breaker)
-def get_breaker(caller: CallerOf, services: ServicesOf) -> Response:
+def get_breaker(
+    caller: CallerOf,
+    services: ServicesOf,
+    segment: Annotated[
+        str | None,
+        Query(
+            max_length=LONGEST_VALUE,
+            description="Value of a segment, or `(pool)`; by default one that has tripped.",
+        ),
+    ] = None,
+) -> Response:
     """Read the detector's statistic over audits of sent sets, and the trips.
 
     While the share of right sets, given everything before, is at least the target, the statistic
     reaches `run_length` within n audits with a probability of at most n / `run_length`.
     """
-    return answer(_state(services, caller))
+    return answer(_state(services, caller, segment))
 
 
 @router.post(
@@ -267,5 +285,5 @@ def reset_breaker(caller: CallerOf, body: ResetRequest, services: ServicesOf) ->
     a drift, one based on predictions from after the trip. Without one, set a threshold of mode
     `fixed` and send `uncertified`.
     """
-    services.breaker.reset(caller, uncertified=body.uncertified)
-    return answer(_state(services, caller))
+    services.breaker.reset(caller, uncertified=body.uncertified, segment=body.segment)
+    return answer(_state(services, caller, body.segment))

@@ -22,6 +22,7 @@ from setwise.service.api.schemas import (
 from setwise.service.domain import certification
 from setwise.service.domain.errors import CertificationNotFound, ModelNotFound
 from setwise.service.domain.models import Candidate
+from setwise.service.domain.segments import LONGEST_VALUE, value_of
 from setwise.service.services.analysis.plans import MOST_BINS, MOST_RATES, Bin, PlanRequest
 
 router = APIRouter(
@@ -42,6 +43,7 @@ _EXAMPLE: Example = {
     "evidence": {"n_audits": 212, "errors_known": 9, "errors_missed": 1, "reread_rate": 0.1},
     "requested_by": "system",
     "created_at": "2026-11-21T09:00:00Z",
+    "segment": None,
 }
 
 
@@ -67,11 +69,16 @@ class Certification(AnswerBody):
     )
     requested_by: str
     created_at: datetime
+    segment: str | None = Field(
+        description="Whose documents it is about; null: all. The `members` of `(pool)` are in the "
+        "evidence."
+    )
 
     @classmethod
     def of(cls, made: certification.Certification) -> Self:
         """Return the body for an attempt."""
         own = {name: value for name, value in vars(made).items() if name != "scorer"}
+        own["segment"] = value_of(made.segment)
         return cls.model_validate({**own, **made.scorer._asdict(), "evidence": dict(made.evidence)})
 
 
@@ -137,6 +144,13 @@ class CertifyBody(RequestBody):
         description="State `false` if the model with this id was trained on none of the audits. By "
         "default only documents that arrived after its artifact was made count; if the artifact "
         "does not say when that was, the statement is required.",
+    )
+
+    segment: str | None = Field(
+        None,
+        max_length=LONGEST_VALUE,
+        description="Only this segment of what serves, or `(pool)`, however few its audits are; it "
+        "leaves the pool. By default all segments that have enough.",
     )
 
     def as_candidate(self) -> Candidate | None:
@@ -355,7 +369,7 @@ def request_certification(
     With a `model_id` it certifies a registered model on the kept documents of earlier audits, while
     another one serves. What is proved comes into force when you activate that model.
     """
-    job = services.certification.request(caller, body.as_candidate())
+    job = services.certification.request(caller, body.as_candidate(), body.segment)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
 
 

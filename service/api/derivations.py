@@ -113,6 +113,12 @@ class Derivation(AnswerBody):
                 "gold_reread_rate": 0.1,
                 "confidence_floor": None,
                 "rules": [],
+                "segment_by": None,
+                "segment_bounds": [],
+                "segment_fallback": "none",
+                "most_segments": 10,
+                "segments": [],
+                "pool": None,
             },
         },
     )

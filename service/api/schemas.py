@@ -21,6 +21,13 @@ from setwise.service.domain.audits import AuditMode, AuditPlan
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState
+from setwise.service.domain.segments import (
+    MOST_SEGMENTS,
+    POOL,
+    Fallback,
+    Segmentation,
+    SegmentRule,
+)
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
@@ -540,6 +547,27 @@ class Audit(RequestBody):
         "corrected if need be.",
     )
 
+    def as_plan(self, overlap_rate: float = 0.0, gold_reread_rate: float = 0.0) -> AuditPlan:
+        """Return the plan for the service."""
+        return AuditPlan(
+            certification_rate=self.certification_rate,
+            training_rate=self.training_rate,
+            mode=AuditMode(self.mode),
+            overlap_rate=overlap_rate,
+            gold_reread_rate=gold_reread_rate,
+            ramp_up_rate=self.ramp_up_rate,
+        )
+
+    @classmethod
+    def of(cls, plan: AuditPlan) -> Self:
+        """Return the body for a plan."""
+        return cls(
+            certification_rate=plan.certification_rate,
+            ramp_up_rate=plan.ramp_up_rate,
+            training_rate=plan.training_rate,
+            mode=plan.mode.value,
+        )
+
 
 class Rule(RequestBody):
     """A rule that holds documents back, however confident the model is.
@@ -584,7 +612,85 @@ _POLICY: Example = {
     "gold_reread_rate": 0.1,
     "confidence_floor": None,
     "rules": [_RULE],
+    "segment_by": None,
+    "segment_bounds": [],
+    "segment_fallback": "none",
+    "most_segments": 10,
+    "segments": [],
 }
+
+
+class SegmentRequest(RequestBody):
+    """What the policy says of one segment."""
+
+    examples = ({"value": "north", "audit": {"certification_rate": 0.1, "training_rate": 0.02}},)
+
+    value: str = Field(description="Of the field, as text; of `text_length`, a band like `0-499`.")
+    threshold: Threshold | None = Field(
+        None, description="Of mode `fixed`, its own value; null for the policy's."
+    )
+    audit: Audit | None = Field(None, description="Its own rates; null for the policy's.")
+    basis: str | None = Field(None, description="Ignored, as is `tripped`.")
+    tripped: bool | None = None
+
+    def as_rule(self) -> SegmentRule:
+        """Return the rule for the service."""
+        given = self.threshold
+        return SegmentRule(
+            self.value,
+            # A certified value may be sent back; the service looks it up again.
+            threshold=None if given is None or given.certificate_id else given.value,
+            audits=None if self.audit is None else self.audit.as_plan(),
+        )
+
+
+class Segment(AnswerBody):
+    """One segment, and what is in force for it."""
+
+    examples = (
+        {
+            "value": "north",
+            "threshold": {"mode": "certified", "value": 0.91, "certificate_id": _OTHER_ID},
+            "audit": None,
+            "basis": "own",
+            "tripped": False,
+        },
+    )
+
+    value: str
+    threshold: Threshold | None = Field(description="null for the policy's, if that is `fixed`.")
+    audit: Audit | None = Field(description="null for the policy's.")
+    basis: Literal["own", "pool", "none"] = Field(
+        description="`pool`: proved for the mix of the pool's segments, not for each of them; "
+        "`none`: nothing of it is sent."
+    )
+    tripped: bool
+
+    @classmethod
+    def of(cls, policy: routing.RoutingPolicy, rule: SegmentRule) -> Self:
+        """Return the body for a segment of a policy."""
+        part = policy.within_value(rule.value)
+        own = part.unit == policy.key_of(rule.value)
+        certified = policy.threshold_mode is ThresholdMode.CERTIFIED
+        shown = certified or rule.threshold is not None
+        return cls(
+            value=rule.value,
+            threshold=_threshold(part) if shown else None,
+            audit=None if rule.audits is None else Audit.of(rule.audits),
+            basis="none" if part.threshold is None else "own" if own else "pool",
+            tripped=part.trip_id is not None,
+        )
+
+
+class Pool(AnswerBody):
+    """The segments that have had no attempt of their own, together."""
+
+    threshold: Threshold
+    members: list[str] = Field(
+        description="Segments that the proof covers: it holds for their mix, not for each. `other` "
+        "are values that are not listed."
+    )
+    tripped: bool
 
 
 class PolicyRequest(RequestBody):
@@ -626,6 +732,32 @@ class PolicyRequest(RequestBody):
     rules: list[Rule] = Field(
         default_factory=list, description="The first that a document breaks is named."
     )
+    segment_by: str | None = Field(
+        None,
+        description="Field of the metadata whose values divide the documents, or `text_length`: "
+        "each segment has a threshold, a certificate and a breaker of its own. null: all together.",
+    )
+    segment_bounds: list[int] = Field(
+        default_factory=list,
+        max_length=MOST_SEGMENTS,
+        description="Of `text_length`: characters at which the bands after the first one begin.",
+    )
+    segment_fallback: Literal["none", "pool"] = Field(
+        "none",
+        description="`pool`: segments without an attempt of their own are sent under a proof for "
+        "all of them together, if there is one. `none`: nothing of them is sent.",
+    )
+    most_segments: int = Field(
+        10,
+        description="Values that become segments, in the order of appearance; others are `other`. "
+        "The risk is shared equally among so many, and the pool.",
+    )
+    segments: list[SegmentRequest] = Field(
+        default_factory=list,
+        max_length=MOST_SEGMENTS,
+        description="If empty, those that are known stay; otherwise these and what appears later.",
+    )
+    pool: dict[str, JsonValue] | None = Field(None, description="Ignored.")
     reason: str | None = Field(
         None,
         max_length=1000,
@@ -645,27 +777,38 @@ class PolicyRequest(RequestBody):
             if self.threshold.mode == "certified" and self.threshold.certificate_id
             else self.threshold.value,
             confidence_floor=self.confidence_floor,
-            audits=AuditPlan(
-                certification_rate=self.audit.certification_rate,
-                training_rate=self.audit.training_rate,
-                mode=AuditMode(self.audit.mode),
-                overlap_rate=self.overlap_rate,
-                gold_reread_rate=self.gold_reread_rate,
-                ramp_up_rate=self.audit.ramp_up_rate,
-            ),
+            audits=self.audit.as_plan(self.overlap_rate, self.gold_reread_rate),
             rules=[rule.model_dump(exclude_none=True) for rule in self.rules],
             reason=self.reason,
+            segmentation=None
+            if self.segment_by is None
+            else Segmentation(
+                self.segment_by,
+                tuple(self.segment_bounds),
+                Fallback(self.segment_fallback),
+                self.most_segments,
+            ),
+            segments=tuple(one.as_rule() for one in self.segments),
         )
+
+
+def _threshold(policy: routing.RoutingPolicy) -> Threshold:
+    return Threshold(
+        mode=policy.threshold_mode.value,
+        value=policy.threshold,
+        certificate_id=policy.certificate_id,
+    )
 
 
 class Policy(AnswerBody):
     """The routing policy in force."""
 
-    examples = ({"version": _OTHER_ID, "tripped": False, **_POLICY},)
+    examples = ({"version": _OTHER_ID, "tripped": False, **_POLICY, "pool": None},)
 
     version: str
     tripped: bool = Field(
-        description="The breaker keeps everything from being sent: see `/v1/admin/breaker`."
+        description="The breaker keeps everything, or a segment, from being sent: see "
+        "`/v1/admin/breaker`."
     )
     target_accuracy: float
     risk: float
@@ -676,31 +819,41 @@ class Policy(AnswerBody):
     gold_reread_rate: float
     confidence_floor: float | None
     rules: list[Rule]
+    segment_by: str | None
+    segment_bounds: list[int]
+    segment_fallback: Literal["none", "pool"]
+    most_segments: int
+    segments: list[Segment] = Field(description="In the order of appearance.")
+    pool: Pool | None = Field(description="null without `segment_fallback` `pool`.")
 
     @classmethod
     def of(cls, policy: routing.RoutingPolicy) -> Self:
         """Return the body for a policy."""
+        division = policy.segmentation
         return cls(
             version=policy.version,
-            tripped=policy.trip_id is not None,
+            tripped=any(part.trip_id is not None for part in policy.units),
             target_accuracy=policy.target_accuracy,
             risk=policy.risk,
             auto_send=policy.auto_send,
-            threshold=Threshold(
-                mode=policy.threshold_mode.value,
-                value=policy.threshold,
-                certificate_id=policy.certificate_id,
-            ),
-            audit=Audit(
-                certification_rate=policy.audits.certification_rate,
-                ramp_up_rate=policy.audits.ramp_up_rate,
-                training_rate=policy.audits.training_rate,
-                mode=policy.audits.mode.value,
-            ),
+            threshold=_threshold(policy),
+            audit=Audit.of(policy.audits),
             overlap_rate=policy.audits.overlap_rate,
             gold_reread_rate=policy.audits.gold_reread_rate,
             confidence_floor=policy.confidence_floor,
             rules=[Rule.model_validate(rule.declared()) for rule in policy.rules],
+            segment_by=division and division.by,
+            segment_bounds=[*division.bounds] if division else [],
+            segment_fallback=division.fallback.value if division else "none",
+            most_segments=division.most if division else Segmentation.most,
+            segments=[Segment.of(policy, one) for one in policy.segments if one.value != POOL],
+            pool=None
+            if (pool := policy.pool) is None
+            else Pool(
+                threshold=_threshold(pool),
+                members=[*policy.pooled],
+                tripped=pool.trip_id is not None,
+            ),
         )
 
 

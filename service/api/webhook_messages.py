@@ -137,11 +137,12 @@ class TrippedData(AnswerBody):
 
     trip_id: str
     cause: TripCause
-    policy_version: str = Field(description="The policy in force now, which sends nothing.")
+    policy_version: str = Field(description="The policy in force now, which does not send.")
     replaced_policy_version: str
     target_accuracy: Probability
     model_version: str
     calibrator_version: str
+    segment: str | None = Field(description="What stopped; null: everything.")
     evidence: dict[str, JsonValue]
     tripped_at: datetime
 
@@ -161,6 +162,7 @@ class TrippedMessage(AnswerBody):
                 "target_accuracy": 0.95,
                 "model_version": "3f9c0b7a1d2e",
                 "calibrator_version": "90ab12cd34ef",
+                "segment": None,
                 "evidence": {"audits": 212, "right": 190, "wrong": 22, "statistic": 5210.4},
                 "tripped_at": "2026-12-01T09:00:00Z",
             },

@@ -189,7 +189,7 @@ class RoutingPolicy:
             return None
         own = self._rules.get(value)
         alone = own is not None and (own.certificate_id is not None or own.trip_id is not None)
-        pooled = not alone and value in self._pooled
+        pooled = not alone and value in self.pooled
         return self.segmentation.key(POOL if pooled else value)
 
     def scope(self, unit: str | None, members: Sequence[str] | None = None) -> Scope | None:
@@ -202,12 +202,27 @@ class RoutingPolicy:
         value = Segment.of_key(unit).value
         if value != POOL:
             return Scope((unit,))
-        chosen = self._pooled if members is None else members
+        chosen = self.pooled if members is None else members
         keys = tuple(self.segmentation.key(one) for one in chosen)
         return Scope(keys, self._listed if OTHER in chosen else None)
 
     @property
-    def _pooled(self) -> tuple[str, ...]:
+    def pool(self) -> "RoutingPolicy | None":
+        """The policy of the pool; None if there is none."""
+        if self.segmentation is None or POOL not in self._rules:
+            return None
+        return self.of_unit(self.segmentation.key(POOL))
+
+    def key_of(self, value: str) -> str | None:
+        """Return the key of the segment with this value; None without a segmentation."""
+        return None if self.segmentation is None else self.segmentation.key(value)
+
+    def within_value(self, value: str) -> "RoutingPolicy":
+        """Return the policy of the documents of the segment with this value."""
+        return self.within(self.key_of(value))
+
+    @property
+    def pooled(self) -> tuple[str, ...]:
         """Values of the segments that have the threshold of the pool."""
         if POOL not in self._rules:
             return ()
@@ -255,7 +270,13 @@ class RoutingPolicy:
             if value in rules:
                 rules[value] = replace(rules[value], trip_id=before.trip_id)
             elif not self.segments or before.trip_id is not None or value == POOL:
-                rules[value] = SegmentRule(value, trip_id=before.trip_id, audits=before.audits)
+                fixed = ThresholdMode.FIXED is self.threshold_mode is old.threshold_mode
+                rules[value] = SegmentRule(
+                    value,
+                    before.threshold if fixed else None,
+                    trip_id=before.trip_id,
+                    audits=before.audits,
+                )
         return replace(self, segments=tuple(rules.values()))
 
     def put(self, part: "RoutingPolicy", members: Sequence[str] | None = None) -> "RoutingPolicy":

@@ -62,6 +62,11 @@ class Segment(NamedTuple):
         return cls(*key.split("=", 1))
 
 
+def value_of(key: str | None) -> str | None:
+    """Return the value of the segment with a key; None for all documents."""
+    return None if key is None else Segment.of_key(key).value
+
+
 @dataclass(frozen=True)
 class Segmentation:
     """How documents are divided.

@@ -20,6 +20,7 @@ from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
+from setwise.service.domain.segments import value_of
 from setwise.service.domain.text import text_faults
 
 LONGEST_URL = 2_000
@@ -156,6 +157,7 @@ def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
             "replaced_policy_version": trip.policy_version,
             "target_accuracy": trip.target_accuracy,
             **trip.scorer._asdict(),
+            "segment": value_of(trip.segment),
             "evidence": dict(trip.evidence),
             "tripped_at": _instant(trip.created_at),
         },

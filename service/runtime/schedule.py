@@ -103,7 +103,8 @@ def _certify(services: Services, job: Job, report: Report) -> Mapping[str, objec
         wanted = Candidate(str(model_id), job.payload.get("trained_on_audits") is not False)
         return _outcome(services.certification.certify_model(wanted, report, by))
     report(0.1, "weighing the audits")
-    return _outcome(services.certification.certify(by))
+    segment = job.payload.get("segment")
+    return _outcome(services.certification.certify(by, None if segment is None else str(segment)))
 
 
 def _outcome(made: Certification) -> Mapping[str, object]:

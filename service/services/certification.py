@@ -128,17 +128,25 @@ class Certifications(Recorded):
         )
         return plan_audits(wanted, policy, arrivals, self.run_length, self.schedule)
 
-    def request(self, caller: Caller, candidate: Candidate | None = None) -> Job:
+    def request(
+        self, caller: Caller, candidate: Candidate | None = None, segment: str | None = None
+    ) -> Job:
         """Queue a certification job; return the unfinished one if there is one.
 
         Raises `ModelNotFound` if the model does not exist; `InvalidRequest` if nothing says which
-        documents it was not trained on.
+        documents it was not trained on, or there is no such segment.
 
         ``candidate``: By default, what serves.
+        ``segment``: Of what serves; by default all that have enough audits.
         """
         caller.require(Permission.ADMINISTER)
         now = self.lease_clock()
-        stated = {} if candidate is None else vars(candidate)
+        stated = {} if candidate is None else dict(vars(candidate))
+        if segment is not None and candidate is not None:
+            fault = FieldFault("/segment", "goes with what serves, not with a model_id")
+            raise InvalidRequest("The certification cannot run like this.", [fault])
+        if segment is not None:
+            stated["segment"] = segment
         key = CERTIFICATION if candidate is None else f"{CERTIFICATION}/{candidate.model_id}"
         job = Job(
             id=self.new_id(),
@@ -152,6 +160,7 @@ class Certifications(Recorded):
         with self.begin() as transaction:
             if candidate is not None:
                 candidate.since(known_model(transaction, candidate.model_id))
+            _wanted(transaction.policies.current(), segment)
             if not transaction.jobs.enqueue(job):
                 running = transaction.jobs.unfinished(key)
                 if running is None:

@@ -22,6 +22,12 @@ POLICY: dict[str, Any] = {
     "gold_reread_rate": 0.0,
     "confidence_floor": None,
     "rules": [],
+    "segment_by": None,
+    "segment_bounds": [],
+    "segment_fallback": "none",
+    "most_segments": 10,
+    "segments": [],
+    "pool": None,
 }
 
 
@@ -52,6 +58,12 @@ def test_a_new_service_sends_nothing(service: Service) -> None:
         "gold_reread_rate": 0.0,
         "confidence_floor": None,
         "rules": [],
+        "segment_by": None,
+        "segment_bounds": [],
+        "segment_fallback": "none",
+        "most_segments": 10,
+        "segments": [],
+        "pool": None,
     }
 
 
@@ -171,3 +183,41 @@ def test_rules_hold_back_what_is_confident_and_are_named(service: Service) -> No
     named = [e.detail.get("rule") for e in events if e.action == "prediction.created"]
     assert named == [None, "north", "north", None]
     assert service.get("/v1/reviews?reason=rule", by="reviewer").json()["items"]
+
+
+def test_segments_are_listed_with_what_is_in_force_for_each(service: Service) -> None:
+    own = {"certification_rate": 0.5, "ramp_up_rate": None, "training_rate": 0.0, "mode": "hold"}
+    north = {"value": "north", "threshold": {"mode": "fixed", "value": 0.6}, "audit": own}
+    divided = {"segment_by": "site", "segment_fallback": "pool", "most_segments": 3}
+    response = _put(service, POLICY | divided | {"segments": [north, {"value": "south"}]})
+    body = response.json()
+    assert response.status_code == 200, body
+    fixed = {"mode": "fixed", "value": 0.8, "certificate_id": None}
+    assert body["segments"] == [
+        {
+            "value": "north",
+            "threshold": fixed | {"value": 0.6},
+            "audit": own,
+            "basis": "own",
+            "tripped": False,
+        },
+        {"value": "south", "threshold": None, "audit": None, "basis": "own", "tripped": False},
+    ]
+    assert body["pool"] == {"threshold": fixed, "members": ["other"], "tripped": False}
+    again = _put(service, body, If_Match=response.headers["etag"])
+    assert again.json() | {"version": ""} == body | {"version": ""}
+
+
+def test_a_fault_of_a_segment_is_named_where_it_stands(service: Service) -> None:
+    divided = {"segment_by": "site", "segments": [{"value": "(pool)"}]}
+    response = _put(service, POLICY | divided)
+    assert_problem(response, 422, "invalid-request", "/segments/0/value")
+
+
+def test_a_certification_or_breaker_of_an_unknown_segment_is_refused(service: Service) -> None:
+    fault = 422, "invalid-request", "/segment"
+    asked = service.send("POST", "/v1/admin/certifications", by="admin", json={"segment": "north"})
+    assert_problem(asked, *fault)
+    _put(service, POLICY | {"segment_by": "site", "segments": [{"value": "south"}]})
+    assert_problem(service.get("/v1/admin/breaker?segment=north", by="admin"), *fault)
+    assert service.get("/v1/admin/breaker?segment=south", by="admin").json()["segment"] == "south"

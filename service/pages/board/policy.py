@@ -21,6 +21,12 @@ from setwise.service.domain.rules import (
     Rule,
     read_rules,
 )
+from setwise.service.domain.segments import (
+    MOST_SEGMENTS,
+    TEXT_LENGTH,
+    Fallback,
+    Segmentation,
+)
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, State
 from setwise.service.pages.forms import (
@@ -31,6 +37,7 @@ from setwise.service.pages.forms import (
     decimal,
     number,
     places,
+    whole,
     whole_number,
 )
 from setwise.service.services.all import Services
@@ -57,7 +64,18 @@ class PolicyForm(BaseModel):
     overlap_rate: Annotated[Share, Input()]
     gold_reread_rate: Annotated[Share, Input()]
     audit_mode: Annotated[AuditMode, Input()]
+    segment_by: Annotated[str, Input()] = ""
+    segment_bounds: Annotated[str, Input()] = ""
+    segment_fallback: Annotated[Fallback, Input()] = Fallback.NONE
+    most_segments: Annotated[int, whole(1, MOST_SEGMENTS), Input()] = Segmentation.most
     reason: Annotated[str, Field(max_length=1000), Input()] = ""
+
+    @field_validator("segment_bounds")
+    @classmethod
+    def _lengths(cls, typed: str) -> str:
+        """Check that lengths are whole numbers."""
+        _bounds(typed)
+        return typed
 
     @field_validator("threshold", mode="before")
     @classmethod
@@ -89,7 +107,21 @@ class PolicyForm(BaseModel):
             audits,
             rules,
             self.reason or None,
+            self._segmentation() if self.segment_by else None,
         )
+
+    def _segmentation(self) -> Segmentation:
+        bounds = _bounds(self.segment_bounds) if self.segment_by == TEXT_LENGTH else ()
+        return Segmentation(self.segment_by, bounds, self.segment_fallback, self.most_segments)
+
+
+def _bounds(typed: str) -> tuple[int, ...]:
+    r"""Return lengths that were typed one beside the other.
+
+    >>> _bounds("500, 2000")
+    (500, 2000)
+    """
+    return tuple(whole_number(part, 1, 10**9) for part in typed.replace(",", " ").split())
 
 
 class Sent(BaseModel):
@@ -157,7 +189,10 @@ def _state(call: Call) -> State:
     policy = call.services.policy.get(call.caller)
     if not policy.auto_send:
         return State("Sending is switched off.")
-    return State(f"Threshold: {threshold_in_words(policy)}.", wrong=policy.threshold is None)
+    return State(
+        f"Threshold: {threshold_in_words(policy)}.",
+        wrong=not any(part.threshold for part in policy.units),
+    )
 
 
 PREVIEW = Action(f"{HERE}/preview", _preview, Sent)
@@ -199,7 +234,7 @@ def typed(policy: RoutingPolicy, before: Filled | None = None) -> Filled:
     """
     fixed = policy.threshold_mode is ThresholdMode.FIXED
     unused = before.text("threshold") if before else ""
-    audits = policy.audits
+    audits, division = policy.audits, policy.segmentation
     return Filled.of(
         version=policy.version,
         target=percent(policy.target_accuracy),
@@ -213,9 +248,16 @@ def typed(policy: RoutingPolicy, before: Filled | None = None) -> Filled:
         audit_mode=audits.mode.value,
         overlap_rate=percent(audits.overlap_rate),
         gold_reread_rate=percent(audits.gold_reread_rate),
+        segment_by=division.by if division else "",
+        segment_bounds=", ".join(map(str, division.bounds)) if division else "",
+        segment_fallback=(division or _UNDIVIDED).fallback.value,
+        most_segments=str((division or _UNDIVIDED).most),
         rule=[json.dumps(rule.declared(), ensure_ascii=False) for rule in policy.rules],
         **({"auto_send": "yes"} if policy.auto_send else {}),
     )
+
+
+_UNDIVIDED = Segmentation("")
 
 
 def percent(share: float) -> str:
@@ -391,7 +433,21 @@ def _described(policy: RoutingPolicy) -> dict[str, str]:
         "An audited document": "is held" if audits.mode is AuditMode.HOLD else "is sent at once",
         "Overlap": f"{percent(audits.overlap_rate)} %",
         "Audits read again": f"{percent(audits.gold_reread_rate)} %",
+        "Segments": segments_in_words(policy.segmentation),
     }
+
+
+def segments_in_words(division: Segmentation | None) -> str:
+    """Say how documents are divided.
+
+    >>> segments_in_words(Segmentation("site", most=4))
+    'by site, at most 4, others not sent'
+    """
+    if division is None:
+        return "none"
+    bands = f" ({', '.join(division.bands())})" if division.bounds else ""
+    others = "others in the pool" if division.fallback is Fallback.POOL else "others not sent"
+    return f"by {division.by}{bands}, at most {division.most}, {others}"
 
 
 def retested(services: Services, policy: RoutingPolicy, caller: Caller) -> str | None:
@@ -408,6 +464,9 @@ def retested(services: Services, policy: RoutingPolicy, caller: Caller) -> str |
 
 def threshold_in_words(policy: RoutingPolicy) -> str:
     """Say what the threshold is and where it comes from."""
+    if policy.segmentation is not None:
+        proved = sum(part.threshold is not None for part in policy.units)
+        return f"by segment, {proved} of {len(policy.units)} in force"
     if policy.threshold_mode is ThresholdMode.FIXED:
         return f"{_number(policy.threshold)}, fixed by hand, not certified"
     if policy.threshold is None:
