@@ -37,6 +37,7 @@ from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.settings import Settings
+from setwise.service.stores.columns.types import InRow
 from setwise.service.stores.database import new_id
 from setwise.service.stores.tables import annotations, outcomes, predictions, review_tasks
 from setwise.service.stores.upkeep import migrate
@@ -48,6 +49,11 @@ PAGES: dict[str, str] = {
     "/cockpit": "lead",
     "/cockpit?days=91&pace=week": "lead",
     "/cockpit?threshold=0.8": "lead",
+    "/documents": "lead",
+    "/documents?text=A00.1+B11.2": "lead",
+    "/documents?label=A00.1": "lead",
+    "/documents?state=contradicted&confidence_from=0.9&created_from=2026-01-01T00:00": "lead",
+    "/documents?order=least-confident&audited=contradicted": "lead",
     "/board": "admin",
     "/board/policy": "admin",
     "/board/people": "admin",
@@ -222,10 +228,12 @@ class _Documents:
             {"label": label, "probability": 0.9 / (place + 1)}
             for place, label in enumerate(draw.sample(LABELS, 25))
         ]
+        row = new_id(), self._client
+        metadata = {"site": f"site {number % 6}", "kind": f"kind {number % 4}"}
         return {
-            "id": new_id(), "client_id": self._client, "document_id": f"note-{number}",
-            "text": " ".join(draw.choices(LABELS, k=90)), "features": None,
-            "metadata": {"site": f"site {number % 6}", "kind": f"kind {number % 4}"},
+            "id": row[0], "client_id": self._client, "document_id": f"note-{number}",
+            "text": InRow(" ".join(draw.choices(LABELS, k=90)), row), "features": None,
+            "metadata": InRow(metadata, row),
             "candidates": candidates, "marginals": marginals, "confidence": confidence,
             "out_of_domain": False, "threshold": THRESHOLD, "model_version": "sha256:bench",
             "calibrator_version": "sha256:bench", "policy_version": self._policy,

@@ -1,0 +1,1 @@
+"""The tests; a package, so that no distribution that installs a folder of this name hides it."""
