@@ -170,7 +170,7 @@ def _answer_faults(answer: GivenAnswer, pointer: str) -> Iterator[FieldFault]:
 
 def _score_faults(scores: Mapping[str, float], pointer: str) -> Iterator[FieldFault]:
     if not scores:
-        yield FieldFault(pointer, "is empty; send at least one label with its probability")
+        yield FieldFault(pointer, "is empty; send at least the likeliest label")
     if len(scores) > MOST_LABELS:
         yield FieldFault(pointer, f"has {len(scores)} labels; send the {MOST_LABELS} likeliest")
         return

@@ -1,5 +1,6 @@
 """Calibrators learnt from reviews: options, rows to learn from, and results."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,8 @@ LEAST_ROWS = 200
 LEAST_ROWS_WITHOUT_HISTORY = 50
 """The same for a model that was started without any, whose confidences say next to nothing."""
 
-LEAST_OF_EACH = 10
-"""Right predictions, and wrong ones, needed for a fit."""
+LEAST_OF_EACH = 0.05
+"""Right predictions, and wrong ones, needed for a fit, as a share of the rows needed."""
 
 
 class Noise(StrEnum):
@@ -458,12 +459,12 @@ def shortage(lessons: Lessons, least: int) -> str | None:
             f"{len(rows)} reviewed predictions can be learnt from{also}; it takes {least}. "
             f"Complete {least - len(rows)} more reviews, or raise audit.training_rate."
         )
-    right = sum(row.answer.agreed for row in rows)
+    right, of_each = sum(row.answer.agreed for row in rows), math.ceil(least * LEAST_OF_EACH)
     for count, what in ((right, "right"), (len(rows) - right, "wrong")):
-        if count < LEAST_OF_EACH:
+        if count < of_each:
             return (
                 f"Of {len(rows)} reviewed predictions {count} are called {what}; it takes "
-                f"{LEAST_OF_EACH} to tell them apart. Wait for more reviews; should reviewers "
+                f"{of_each} to tell them apart. Wait for more reviews; should reviewers "
                 "agree with whatever they are shown, have some documents read blind: overlap_rate "
                 "and audit.training_rate in the policy."
             )

@@ -10,8 +10,8 @@ from setwise.service.domain.policy import ThresholdMode, first_policy
 from setwise.service.domain.predictions import Decision, Document, Prediction
 from setwise.service.domain.recalibration import (
     EXACT,
-    LEAST_OF_EACH,
     LEAST_ROWS,
+    LEAST_ROWS_WITHOUT_HISTORY,
     NO_RATES,
     NOT_ANSWERED,
     SAME_DOCUMENT,
@@ -195,7 +195,7 @@ def lessons(right: int, wrong: int) -> Lessons:
     [
         (0, 0, "training_rate in the policy"),
         (LEAST_ROWS - 5, 2, "Complete 3 more reviews"),
-        (LEAST_ROWS, LEAST_OF_EACH - 1, "9 are called wrong"),
+        (LEAST_ROWS, 9, "9 are called wrong; it takes 10"),
         (3, LEAST_ROWS, "3 are called right"),
     ],
 )
@@ -210,4 +210,5 @@ def test_a_shortage_says_how_much_is_missing_and_what_to_do(
 
 
 def test_enough_is_enough() -> None:
-    assert shortage(lessons(LEAST_ROWS - LEAST_OF_EACH, LEAST_OF_EACH), LEAST_ROWS) is None
+    assert shortage(lessons(LEAST_ROWS - 10, 10), LEAST_ROWS) is None
+    assert shortage(lessons(47, 3), LEAST_ROWS_WITHOUT_HISTORY) is None

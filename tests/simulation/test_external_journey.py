@@ -1,0 +1,72 @@
+"""From an LLM's bare label sets, without any history, to certified sending."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from setwise.models.storage.artifacts import save
+from setwise.models.training_external import start_external
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.predictions import Document
+from setwise.service.simulation.loop import Week, simulate
+from setwise.service.simulation.plan import Group, Plan
+from setwise.service.simulation.streams import Item, Labels
+
+LABELS = ("court", "finance", "harvest", "music")
+WRONG = {"court": 0.03, "finance": 0.03, "harvest": 0.6, "music": 0.7}
+"""How often the other model misses a document about it."""
+
+PLAN = Plan(
+    weeks=3,
+    documents=160,
+    target=0.8,
+    risk=0.2,
+    groups=(Group(0.0, 2),),
+    miss_rate=0.0,
+    audits=AuditPlan(certification_rate=0.2, ramp_up_rate=0.6, gold_reread_rate=0.5),
+    recertify_every=0,
+    recalibrate_every=1,
+)
+
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Documents without text, with one bare label set each."""
+
+    artifact: Path
+    labels: Sequence[str] = LABELS
+    predictor: None = None
+
+    def item(self, number: int) -> Item:
+        draw = Random(f"document {number}")
+        truth: Labels = (draw.choice(LABELS),)
+        answer = [] if draw.random() < WRONG[truth[0]] else list(truth)
+        answer = answer or [draw.choice(["harvest", "music"])]
+        return Item(Document(id=f"note-{number}", answer={"labels": answer}), truth)
+
+
+@pytest.fixture(scope="module")
+def weeks(tmp_path_factory: pytest.TempPathFactory) -> list[Week]:
+    folder = tmp_path_factory.mktemp("started")
+    save(start_external(LABELS), folder / "model")
+    return simulate(PLAN, Answered(folder / "model"))
+
+
+def test_nothing_is_sent_until_reviews_have_taught_and_audits_proved(weeks: list[Week]) -> None:
+    first = next(place for place, week in enumerate(weeks) if week.certified)
+    assert first >= 1
+    assert any(week.recalibrated for week in weeks[:first])
+    assert [week.sent for week in weeks[:first]] == [0] * first
+
+
+def test_then_what_the_model_is_good_at_is_sent_and_right(weeks: list[Week]) -> None:
+    sent, right = sum(week.sent for week in weeks), sum(week.right for week in weeks)
+    assert sent > 50
+    assert right / sent >= PLAN.target
+    assert sent < 0.8 * PLAN.documents * (PLAN.weeks - 1)
