@@ -15,6 +15,7 @@ from setwise.models.guarantees.audit_tests import count_above
 from setwise.models.guarantees.binomial import rejection_power
 from setwise.models.guarantees.noise import NoiseRates
 from setwise.models.guarantees.sequence import checked_confidences, plan_sequence
+from setwise.models.research.rival_thresholds import last_passed
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -72,12 +73,10 @@ def certify_noisy(
     usual = mean_rate(rates, np.bincount(groups, minlength=len(rates)))
     expected = np.floor(len(values) * sequence.share).astype(np.int64)
     power = rejection_power(expected, usual.at(target), usual.at(sequence.confidence), risk)
-    proved = None
-    for step in range(int(power.argmax()), len(sequence.thresholds)):
-        if not test.p_value(step, target) <= risk:
-            break
-        proved = float(sequence.thresholds[step])
-    return proved
+    steps = range(int(power.argmax()), len(sequence.thresholds))
+    return last_passed(
+        sequence.thresholds[steps.start :], (test.p_value(step, target) <= risk for step in steps)
+    )
 
 
 class Rate(NamedTuple):

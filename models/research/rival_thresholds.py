@@ -1,5 +1,8 @@
 """Thresholds chosen in other ways, to compare with the certified ones."""
 
+from collections.abc import Iterable
+from itertools import takewhile
+from operator import itemgetter
 from typing import Literal
 
 import numpy as np
@@ -153,7 +156,7 @@ def strict_threshold(
     thresholds = plan_sequence(predicted).thresholds
     above, n_good = count_above(thresholds, values), count_above(thresholds, values[good])
     first = int(np.argmax(target**above <= risk))
-    return _last_passed(thresholds[first:], upper_tail(n_good, above, target)[first:] <= risk)
+    return last_passed(thresholds[first:], upper_tail(n_good, above, target)[first:] <= risk)
 
 
 def pooled_threshold(  # noqa: PLR0917 -- what the audits found
@@ -188,10 +191,14 @@ def pooled_threshold(  # noqa: PLR0917 -- what the audits found
     likely = 1.0 - detected * (1.0 - sequence.confidence)
     first = int(rejection_power(expected, null, likely, 0.9 * risk).argmax())
     passed = upper_tail(n_good, above, null)[first:] <= 0.9 * risk
-    return _last_passed(thresholds[first:], passed)
+    return last_passed(thresholds[first:], passed)
 
 
-def _last_passed(thresholds: NDArray[np.float64], passed: NDArray[np.bool_]) -> float | None:
-    """Return the last threshold before one fails."""
-    n = len(passed) if passed.all() else int(passed.argmin())
-    return float(thresholds[n - 1]) if n else None
+def last_passed(thresholds: NDArray[np.float64], passed: Iterable[bool]) -> float | None:
+    """Return the last threshold before one fails.
+
+    >>> last_passed(np.array([0.9, 0.8, 0.7]), (one > 0.75 for one in (0.9, 0.8, 0.7)))
+    0.8
+    """
+    kept = [float(one) for one, _ in takewhile(itemgetter(1), zip(thresholds, passed, strict=True))]
+    return kept[-1] if kept else None

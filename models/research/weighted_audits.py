@@ -24,6 +24,7 @@ from scipy import special
 
 from setwise.models.guarantees.binomial import rejection_power
 from setwise.models.guarantees.sequence import checked_confidences, plan_sequence
+from setwise.models.research.rival_thresholds import last_passed
 
 Floats = NDArray[np.float64]
 
@@ -72,18 +73,19 @@ def weighted_threshold(
     sequence = plan_sequence(predicted)
     expected = np.floor(len(values) * sequence.share).astype(np.int64)
     start = int(rejection_power(expected, target, sequence.confidence, risk).argmax())
-    proved = None
-    for threshold, mean in zip(
-        sequence.thresholds[start:].tolist(), sequence.confidence[start:].tolist(), strict=True
-    ):
+    largest = float(weights.max(initial=0.0))
+
+    def p_value(threshold: float, mean: float) -> float:
         above = values >= threshold
         gains = weights[above] * ((good[above] - target) - foretold * (values[above] - mean))
-        least = float(weights.max(initial=0.0)) * (target + foretold * (1.0 - mean))
-        p_value = _by_bets(gains, least) if test == "bets" else _by_normal(gains)
-        if not p_value <= risk:
-            break
-        proved = threshold
-    return proved
+        if test == "normal":
+            return _by_normal(gains)
+        return _by_bets(gains, largest * (target + foretold * (1.0 - mean)))
+
+    thresholds, means = sequence.thresholds[start:], sequence.confidence[start:]
+    return last_passed(
+        thresholds, (p_value(*one) <= risk for one in zip(thresholds, means, strict=True))
+    )
 
 
 def _by_bets(gains: Floats, least: float) -> float:
