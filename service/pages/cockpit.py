@@ -1,7 +1,9 @@
 """The cockpit: what leads look at to decide whether to trust the machine."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -31,7 +33,7 @@ from setwise.service.pages.figures.numerals import (
     span,
     working_time,
 )
-from setwise.service.pages.figures.table import Figure
+from setwise.service.pages.figures.table import Figure, Value
 from setwise.service.pages.rendering import page, taken_away
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import who_may
@@ -137,9 +139,37 @@ def _read(services: Services, caller: Caller, asked: Asked) -> tuple[Cockpit, di
         what_if=WhatIf(asked.threshold, asked.target),
     )
     figures = [make(seen) for make in FIGURES]
+    behind = _documents(seen)
+    figures = [replace(one, documents=behind.get(one.name)) for one in figures]
     figures.append(cockpit_errors.breaker(services.breaker.get(caller)))
     figures.append(cockpit_errors.noise(services.annotators.groups(caller)))
     return seen, {figure.name: figure for figure in figures}
+
+
+def _documents(seen: Cockpit) -> Mapping[str, Callable[[Sequence[Value]], str]]:
+    """Return the addresses of the documents behind the rows of figures, by name."""
+    since = f"{seen.since:%Y-%m-%dT%H:%M}"
+
+    def between(days: int, row: Sequence[Value], **more: object) -> str:
+        first = datetime.fromisoformat(str(row[0]))
+        last = first + timedelta(days=days)
+        span = {"created_from": first, "created_before": last}
+        return documents.address(
+            **{name: f"{at:%Y-%m-%dT%H:%M}" for name, at in span.items()}, **more
+        )
+
+    def confident(row: Sequence[Value]) -> str:
+        top = None if row[1] == 1 else row[1]  # the end is excluded, and a confidence may be 1
+        return documents.address(confidence_from=row[0], confidence_to=top, created_from=since)
+
+    return {
+        "volume": partial(between, 7 if seen.pace is Pace.WEEK else 1),
+        "accuracy": partial(between, 7, audited=Audited.DRAWN),
+        "confidence": confident,
+        "labels": lambda row: documents.address(
+            label=row[0], state=State.CONTRADICTED, created_from=since
+        ),
+    }
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """A list leads to documents, and a document's page tells all that happened to it."""
 
+import html
 import re
 
 import httpx
@@ -132,3 +133,22 @@ def test_who_tries_a_text_is_given_no_audit_that_is_open(service: Service) -> No
     claimed = service.services.reviews.claim(caller)
     assert claimed is not None
     assert tried(browser, "0.6").status_code == 422
+
+
+@pytest.mark.parametrize("figure", ["volume", "confidence"])
+def test_a_row_of_a_figure_leads_to_as_many_documents_as_it_counts(
+    service: Service, browser: Browser, figure: str
+) -> None:
+    service.fix_threshold(0.8)
+    for confidence in ("0.3", "0.35", "0.9", "1.0"):
+        service.predict(confidence)
+    page = browser.get("/cockpit").text
+    section = page[page.index(f'id="{figure}"') :].partition("</section>")[0]
+    links = [html.unescape(one) for one in re.findall(r'href="(/documents\?[^"]*)"', section)]
+    rows = browser.get(f"/cockpit/{figure}.json").json()
+    assert len(links) == len(rows)
+    counted = [row["sent"] + row["audited"] + row["reviewed"] for row in rows]
+    assert sum(counted) == 4
+    for link, expected in zip(links, counted, strict=True):
+        shown = browser.get(link).text
+        assert shown.count('<th scope="row">') == expected, link

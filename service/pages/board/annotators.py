@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
+from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, State
 from setwise.service.pages.figures import numerals
@@ -264,6 +265,11 @@ _GROUPS: Sequence[ui.Column[_Member]] = (
 )
 
 
+def _answers(one: AnnotatorReport) -> object:
+    address = documents.address(reviewer=one.annotator.id)
+    return ui.link(address, f"{one.answers.answered:,}") if one.answers.answered else 0
+
+
 def _groups(call: Call) -> ui.View:
     groups = call.services.annotators.groups(call.caller)
     annotators = call.services.annotators.page(call.caller)
@@ -279,7 +285,7 @@ def _groups(call: Call) -> ui.View:
             ),
             "head",
         ),
-        ui.Column("Answers", lambda one: one.answers.answered, "count"),
+        ui.Column("Answers", _answers, "count"),
         ui.Column("Blind", lambda one: one.answers.blind, "count"),
         ui.Column("Last", lambda one: ui.instant(one.answers.last_at)),
         ui.Column("Group", lambda one: _placing(call, one, groups)),

@@ -87,6 +87,8 @@ class Figure:
     """Classes and words."""
     whole: bool = False
     """It takes the whole width."""
+    documents: Callable[[Sequence[Value]], str] | None = None
+    """Returns the address of the documents behind a row."""
     end_first: bool = False
     """Where the chart has too little room, its end is shown first: the newest days, or what is
     surest.
