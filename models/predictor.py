@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import SetCalibrator
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import AnswerError, Answers
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
@@ -306,6 +306,45 @@ class SetPredictor:
         """
         return self._predict(self.text_rows(texts))
 
+    def read_answers(self, documents: Sequence[Mapping[str, Any]]) -> Answers:
+        """Return what documents say, as `predict_answers` reads it.
+
+        Parameters
+        ----------
+        documents : sequence of mapping
+            As for `Answers.of`.
+
+        Raises
+        ------
+        AnswerError
+            If a document has no answer, one in another form, or not what the model learnt from.
+        """
+        answers = Answers.of(self.label_names, documents, numbers=self.numbers)
+        self.check_answers(answers)
+        return answers
+
+    def check_answers(self, answers: Answers) -> None:
+        """Raise `AnswerError` if a document has nothing that the model learnt from.
+
+        Raises
+        ------
+        ValueError
+            If the model is not external, or has other labels.
+        """
+        if self.kind != "external" or isinstance(self.base, BinaryRelevance):
+            raise ValueError(f"this model was trained on {self.kind}: send no answers of another")
+        if answers.n_labels != len(self.label_names):
+            raise ValueError(
+                f"the answers count {answers.n_labels} labels; this model knows "
+                f"{len(self.label_names)}"
+            )
+        unread = self.base.unread(answers)
+        if len(unread):
+            kinds = {"scores": self.base.reads_scores_, "label sets": self.base.reads_sets_}
+            learnt = " and ".join(name for name, is_read in kinds.items() if is_read)
+            fault = f"it has no answer of the kind that the model learnt from: {learnt}"
+            raise AnswerError(int(unread[0]), "", fault, "give the same again, or train anew")
+
     def predict_answers(
         self,
         answers: Answers,
@@ -317,7 +356,7 @@ class SetPredictor:
         Parameters
         ----------
         answers : Answers
-            Read with this model's `label_names` and `numbers`.
+            Such as `read_answers` returns.
         texts : sequence of str, optional
             The documents, which a model with a `vectorizer` needs; others ignore them.
         X : array-like or sparse array of shape (n_documents, n_features), optional
@@ -328,13 +367,7 @@ class SetPredictor:
         ValueError
             If the model is not external, or the answers or documents do not suit it.
         """
-        if self.kind != "external":
-            raise ValueError(f"this model was trained on {self.kind}: send no answers of another")
-        if answers.n_labels != len(self.label_names):
-            raise ValueError(
-                f"the answers count {answers.n_labels} labels; this model knows "
-                f"{len(self.label_names)}"
-            )
+        self.check_answers(answers)
         if self.vectorizer is not None:
             if texts is None:
                 raise ValueError("this model was trained on texts and answers: send the texts too")

@@ -43,13 +43,15 @@ def start_external(label_names: Sequence[str]) -> SetPredictor:
     names = checked_names("label_names", list(label_names))
     n_labels = len(names)
     nothing, unlabelled = no_features(1), csr_array(np.zeros((1, n_labels), dtype=np.uint8))
+    base = GivenScores().fit(Answers.none(1, n_labels), csr_array(eye_array(n_labels)))
+    base.reads_scores_ = base.reads_sets_ = True
     predictor = SetPredictor(
         kind="external",
         label_names=tuple(names),
         feature_names=(),
         vectorizer=None,
         seen=np.zeros(0, dtype=bool),
-        base=GivenScores().fit(Answers.none(1, n_labels), csr_array(eye_array(n_labels))),
+        base=base,
         label_calibrator=_unchanged(n_labels),
         source=GivenCandidates(N_CANDIDATES).fit(nothing, unlabelled),
         reranker=SetReranker(

@@ -46,8 +46,8 @@ class AnswerError(ValueError):
         self.path = path
         self.fault = fault
         self.cure = cure
-        place = f"document {document + 1}"
-        super().__init__(f"{place}, {path}: {fault}; {cure}" if path else f"{place}: {fault}")
+        place = f"document {document + 1}" + (f", {path}" if path else "")
+        super().__init__(f"{place}: {fault}; {cure}")
 
 
 class UnknownLabels(AnswerError):
@@ -126,6 +126,12 @@ class Answers:
     def n_answers(self) -> NDArray[np.float64]:
         """Number of label sets that came with each document, shape (n,)."""
         return _sums(self.counts, self.doc_indptr)
+
+    def scored(self) -> NDArray[np.bool_]:
+        """Return which documents have scores, shape (n,)."""
+        if self.scores is None:
+            return np.zeros(len(self), dtype=bool)
+        return np.asarray(np.diff(self.scores.indptr) > 0)
 
     def statements(self) -> NDArray[np.int32]:
         """Return the number of scores and sets of each document, shape (n,)."""
@@ -394,7 +400,7 @@ def parse_answer(document: Mapping[str, Any], place: int = 0) -> Answer:
         If there is no answer, or one of another form.
     """
     if not any(key in document for key in ("scores", "candidates", "labels")):
-        raise AnswerError(place, "", "it has no answer: " + _WANTED, _WANTED)
+        raise AnswerError(place, "", "it has no answer", _WANTED)
     if "candidates" in document and "labels" in document:
         raise AnswerError(
             place, "/labels", "there are candidates too", "give the set as one of the candidates"

@@ -31,7 +31,7 @@ class GivenScores(StoredPart, BaseEstimator):
     .. math:: \frac{k_l + m d}{n + m}
 
     for a label in :math:`k_l` of its :math:`n` sets, where :math:`d` is the mean frequency of a
-    label and :math:`m` = 1/4.
+    label and :math:`m` = 1/4. What no training document gave is not read: its worth is unknown.
 
     Examples
     --------
@@ -43,10 +43,15 @@ class GivenScores(StoredPart, BaseEstimator):
 
     floor_: float  # smallest probability given in training
     density_: float  # mean frequency of a label in training
+    # Whether logits of training documents came from scores, and from sets.
+    reads_scores_: bool
+    reads_sets_: bool
     n_labels_: int
     stored = (
         StoredSetting("n_labels", "n_labels_", int, low=1, length="labels"),
         StoredSetting("floor", "floor_", float, low=_EDGE, high=1.0),
+        StoredSetting("reads_scores", "reads_scores_", bool),
+        StoredSetting("reads_sets", "reads_sets_", bool),
         StoredSetting("density", "density_", float, low=_EDGE, high=1.0 - _EDGE),
     )
 
@@ -61,7 +66,19 @@ class GivenScores(StoredPart, BaseEstimator):
         share = np.average(np.diff(Y.indptr), weights=sample_weight) / Y.shape[1]
         self.density_ = float(np.clip(share, _EDGE, 1.0 - _EDGE))
         self.n_labels_ = int(Y.shape[1])
+        scored = answers.scored()
+        self.reads_scores_ = bool(scored.any())
+        self.reads_sets_ = bool((answers.n_answers > 0)[~scored].any())
         return self
+
+    def unread(self, answers: Answers) -> NDArray[np.int64]:
+        """Return the documents of which nothing is said that the training documents had."""
+        read = np.zeros(len(answers), dtype=bool)
+        if self.reads_scores_:
+            read |= answers.scored()
+        if self.reads_sets_:
+            read |= answers.n_answers > 0
+        return np.flatnonzero(~read)
 
     def decision_function(self, answers: Answers) -> NDArray[np.float64]:
         """Return the logits (n_documents, n_labels), finite."""
@@ -74,7 +91,7 @@ class GivenScores(StoredPart, BaseEstimator):
         share = _shares(
             answers.doc_indptr, answers.sets, answers.counts, self.density_, self.n_labels_
         )
-        if answers.scores is not None:
+        if answers.scores is not None and self.reads_scores_:
             given = answers.scores
             _fill(given.indptr, given.indices, given.data, self.floor_, share)
         return np.log(share / (1.0 - share))

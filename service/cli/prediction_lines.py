@@ -99,6 +99,7 @@ class LinePredictor:
         given = [document.answer or Answer({}, (), {}) for document in documents]
         try:
             answers = Answers.of_parsed(predictor.label_names, given, numbers=predictor.numbers)
+            predictor.check_answers(answers)
         except AnswerError as error:
             number = numbered[error.document][0]
             raise DataError(self._name, number, answer_fault(error), error.cure) from error

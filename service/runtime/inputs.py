@@ -57,7 +57,7 @@ def read_answered(
 
 
 def _answers(predictor: "SetPredictor", documents: Sequence[Document]) -> "Answers":
-    from setwise.models.data.answers import AnswerError, Answers
+    from setwise.models.data.answers import AnswerError
 
     for document in documents:
         if document.answer is None:
@@ -68,7 +68,7 @@ def _answers(predictor: "SetPredictor", documents: Sequence[Document]) -> "Answe
             )
     given = [{**(one.answer or {}), "metadata": one.metadata} for one in documents]
     try:
-        return Answers.of(predictor.label_names, given, numbers=predictor.numbers)
+        return predictor.read_answers(given)
     except AnswerError as error:
         raise errors.InvalidRequest(
             f"The other model's answer cannot be read: {error.fault}; {error.cure}.",

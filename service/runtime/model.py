@@ -168,7 +168,9 @@ class LoadedPredictor:
             else Document(features=dict.fromkeys(known, 1.0))
         )
         if self.external:
-            document = document._replace(answer={"labels": self.labels[:1]})
+            scores = getattr(self._predictor.base, "reads_scores_", False)
+            answer = {"scores": {self.labels[0]: 0.5}} if scores else {"labels": self.labels[:1]}
+            document = document._replace(answer=answer)
         self.score([document])
 
 

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from setwise.models.calibration.calibrators import MOST_UNPROVEN
 from setwise.models.calibration.recalibration import AnnouncedSets, Recalibration
 from setwise.models.calibration.recalibration import Answers as Reviews
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import AnswerError, Answers
 from setwise.models.data.datasets import concatenate_datasets
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.labels.given_scores import GivenScores
@@ -139,7 +139,7 @@ def test_artifacts_predict_bit_for_bit_as_before(tmp_path, kind):
 
 def test_answers_that_do_not_suit_the_model_are_refused(of_sets):
     data, predictor = of_sets
-    few = Answers.none(1, len(data.label_names))
+    few = Answers.of_sets([[1, 0, 0, 0, 0, 0]])
     with pytest.raises(ValueError, match="answers count 2 labels; this model knows 6"):
         predictor.predict_answers(Answers.none(1, 2))
     with pytest.raises(ValueError, match="need the numbers length"):
@@ -156,6 +156,17 @@ def test_answers_that_do_not_suit_the_model_are_refused(of_sets):
         both.predict_answers(data.answers)
     with pytest.raises(ValueError, match="1 documents and 240 answers"):
         both.predict_answers(data.answers, ["fever"])
+
+
+@pytest.mark.parametrize(("kind", "learnt"), [("scores", "scores"), ("labels", "label sets")])
+def test_what_the_model_has_not_learnt_from_is_refused(kind, learnt):
+    predictor = train(alone(corpora.answered(corpora.texts(60), kind)), QUICK)
+    documents = [{"scores": {"label 0": 0.5}}, {"labels": ["label 0"]}]
+    with pytest.raises(AnswerError, match=f"the model learnt from: {learnt};") as caught:
+        predictor.read_answers(documents)
+    assert caught.value.document == (1 if kind == "scores" else 0)
+    both = {**documents[0], **documents[1]}
+    assert len(predictor.predict_answers(predictor.read_answers([both]))) == 1
 
 
 def test_training_data_that_do_not_fit_are_refused():

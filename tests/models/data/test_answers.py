@@ -81,7 +81,7 @@ def test_a_matrix_of_scores_that_are_no_probabilities_is_refused(wrong):
 @pytest.mark.parametrize(
     ("document", "path", "message"),
     [
-        ({"text": "oak"}, "", 'no answer: give "scores", "candidates" or "labels"'),
+        ({"text": "oak"}, "", 'no answer; give "scores", "candidates" or "labels"'),
         ({"labels": [], "candidates": []}, "/labels", "candidates too"),
         ({"scores": [0.5]}, "/scores", "no object"),
         ({"scores": {}}, "/scores", "there are none"),
