@@ -66,11 +66,12 @@ def read_arff(
             rows.append(row)
             label_sets.append(label_set)
     except arff.ArffException as error:
-        fault = str(error).partition(", at line")[0].rstrip(".")
+        # Its own text fails where the line holds a percent sign.
+        fault = (error.message or "not ARFF").replace(" in line %d", "").partition(", at line")[0]
         raise DataError(path, lines.number or None, fault, "correct the ARFF") from error
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
+    except DataError:
+        raise
+    except (ValueError, IndexError) as error:
         raise DataError(path, lines.number, f"not ARFF ({error})", "correct the line") from error
     if not rows:
         raise DataError(path, None, "the file holds no documents", "add rows below @data")

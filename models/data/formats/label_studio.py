@@ -119,15 +119,22 @@ def predicted_tasks(
             raise DataError(path, number, fault, "give predictions as Setwise writes them")
         if review and prediction.get("decision") != "review":
             continue
+        labels = prediction["labels"]
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            cure = "give predictions as Setwise writes them"
+            raise DataError(path, number, "'labels' is no list of names", cure)
         id_ = str(prediction.get("document_id") or prediction["id"])
         text = prediction.get("text") or texts.get(id_)
         if not isinstance(text, str):
             cure = "export with content=true, or name the documents (--texts)"
             raise DataError(path, number, f"no text of the document {id_!r}", cure)
-        labels = {one["label"] for one in prediction.get("marginals", ())}
-        labels.update(prediction["labels"])
-        labels.update(*(one["labels"] for one in prediction.get("candidates", ())))
-        yield task_of(prediction, text), labels
+        yield task_of(prediction, text), _labels_in(prediction)
+
+
+def _labels_in(prediction: Mapping[str, Any]) -> set[str]:
+    likely = (one["label"] for one in prediction.get("marginals", ()))
+    others = (one["labels"] for one in prediction.get("candidates", ()))
+    return set(prediction["labels"]).union(likely, *others)
 
 
 def labeling_config(label_names: Iterable[str]) -> str:
@@ -177,13 +184,18 @@ def _answers(
     path: str | Path, number: int, task: Mapping[str, Any], control: str | None
 ) -> list[_Answer]:
     """Return the answers about a task, the latest last."""
-    given = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
-    return [
-        _Answer(
-            _choices(path, number, one, control), _annotator(one), bool(one.get("ground_truth"))
-        )
-        for one in sorted(given, key=_instant)
-    ]
+    try:
+        given = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
+        return [
+            _Answer(
+                _choices(path, number, one, control), _annotator(one), bool(one.get("ground_truth"))
+            )
+            for one in sorted(given, key=_instant)
+        ]
+    except (AttributeError, TypeError) as error:
+        raise DataError(
+            path, number, f"the annotations are not Label Studio's ({error})", _EXPORT
+        ) from error
 
 
 def _decided(answers: list[_Answer]) -> list[_Answer]:

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,10 @@ from setwise.models.data.formats.vectors import Vectors
 from setwise.models.data.lines import ContentHash, DataError, names_beside, read_whole
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
+_BROKEN = (
+    AttributeError, EOFError, KeyError, NotImplementedError, OSError, TypeError, ValueError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 _LAYOUT = (
     "save numpy.savez(file, X=…, Y=…, label_names=…); a sparse X as X_data, X_indices, X_indptr "
     "and X_shape"
@@ -48,9 +53,9 @@ def read_npz(path: Path, *, labelled: bool = True, content: ContentHash | None =
                 for key in ("label_names", "feature_names")
                 if key in arrays
             }
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        if isinstance(error, DataError):
-            raise
+    except DataError:
+        raise
+    except _BROKEN as error:
         raise DataError(path, None, f"not an archive of arrays ({error})", _LAYOUT) from error
     _check(path, X, Y)
     labels = names.get("label_names")

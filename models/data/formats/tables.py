@@ -170,7 +170,7 @@ class _Labels:
                 f"{self._column!r} holds numbers, and there is no labels.txt beside the file",
                 "name one label a line there, label 0 first",
             )
-        if not all(isinstance(each, int | float) and int(each) == each for each in value):
+        if not all(isinstance(each, int) or _is_whole(each) for each in value):
             raise self._error(
                 number,
                 f"{self._column!r} mixes kinds",
@@ -209,6 +209,10 @@ class _Labels:
         return DataError(self._path, number, fault, cure)
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, float) and value.is_integer()
+
+
 def _no_column(
     path: str | Path, number: int | None, name: str, option: str, columns: Iterable[str]
 ) -> DataError:
@@ -225,10 +229,10 @@ def _csv_rows(path: str | Path, layout: FileLayout, progress: Progress | None) -
     if head is None:
         raise DataError(path, None, "the file is empty", "begin with a line of column names")
     csv.field_size_limit(_LONGEST_CELL)
-    reader = csv.reader(chain([head], texts), delimiter=_delimiter(head, layout), strict=True)
     columns: list[str] = []
     begins_on = 1
     try:
+        reader = csv.reader(chain([head], texts), delimiter=_delimiter(head, layout), strict=True)
         for cells in reader:
             if not columns:
                 columns = _header(path, cells)
@@ -243,9 +247,10 @@ def _csv_rows(path: str | Path, layout: FileLayout, progress: Progress | None) -
                 yield begins_on, dict(zip(columns, cells, strict=True))
             begins_on = reader.line_num + 1
     except csv.Error as error:
-        fault = "a quoted cell that never ends" if "end of data" in str(error) else str(error)
+        fault = str(error).partition(" - ")[0]
+        fault = "a quoted cell that never ends" if "end of data" in fault else fault
         raise DataError(
-            path, begins_on, fault, 'quote a cell as "…", and a quote in it as ""'
+            path, begins_on, fault, 'quote such a cell as "…", and a quote in it as ""'
         ) from error
 
 
@@ -294,7 +299,7 @@ def _parquet_rows(
                 yield number, row
             if progress is not None:
                 progress(number / max(file.metadata.num_rows, 1))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(
             path, None, f"not a Parquet file that can be read ({error})", "write it again"
         ) from error

@@ -290,6 +290,7 @@ def refusal(path, content, **layout):
         ('text,labels\n"a"b,x\n', ", line 2: ',' expected after '\"'"),
         ("text,labels,text\na,x,b\n", ", line 1: there are two columns 'text'"),
         ("text,,labels\na,x,b\n", ", line 1: column 2 has no name"),
+        ("text,labels\ra,x\r", ", line 1: new-line character seen in unquoted field"),
         ("body,labels\na,x\n", ", line 2: there is no column 'text'; name it (--text-column)"),
         ("id,text\n1,a\n", ": there is no column 'labels'; name it (--labels-column)"),
         ("text,x,y\na,1,\n", ", line 2: the column 'y' is empty; write 0 or 1"),
@@ -332,6 +333,8 @@ def test_a_cell_may_be_longer_than_csv_allows_by_default(tmp_path):
         ([[0], [0.5]], ", line 2: 'labels' mixes kinds"),
         ([["x"], [0, "x"]], ", line 2: 'labels' mixes kinds"),
         ([["x"], 3], ", line 2: 'labels' is 3; give a list"),
+        ([[0], [10**400]], ", line 2: label 1000000000"),
+        ([[0], [float("inf")]], ", line 2: 'labels' mixes kinds"),
     ],
 )
 def test_bad_numbers_of_labels_are_named(tmp_path, labels, fault):
@@ -376,6 +379,13 @@ def test_the_extreme_repository_numbers_labels_and_features_from_0(tmp_path):
     assert dataset.X.toarray().tolist() == [[0, 0.5], [1, 0]]
 
 
+def test_what_is_no_arff_is_refused(tmp_path):
+    (tmp_path / "a.xml").write_text('<labels><label name="x"/></labels>')
+    head, column, *rest = ARFF.splitlines(keepends=True)
+    repeated = "".join([head, column, column, *rest])
+    assert refusal(tmp_path / "a.arff", repeated + "1,1,red,1\n").startswith(", line 3: ")
+
+
 ARFF = "@relation r\n@attribute f numeric\n@attribute c {red,green}\n@attribute x {0,1}\n@data\n"
 
 
@@ -387,6 +397,9 @@ ARFF = "@relation r\n@attribute f numeric\n@attribute c {red,green}\n@attribute 
         ("1,red\n", ", line 6: Bad @DATA instance format"),
         ("1,blue,1\n", ", line 6: "),
         ("1e39,red,1\n", ", line 6: the attribute 'f' is not finite in 32 bits"),
+        ("1,%n\n", ", line 6: Bad @DATA instance format: 1,%n; correct"),
+        ("{5 1}\n", ", line 6: "),
+        ("{1 red,}\n", ", line 6: "),
         ("", ": the file holds no documents"),
     ],
 )
@@ -413,6 +426,7 @@ def test_arff_turns_nominal_values_into_features_and_needs_the_names_of_labels(t
         ({"X": [[1], [2]], "Y": [[1], [2]]}, ", row 2: a label is neither 0 nor 1"),
         ({"X": [[1], [np.nan]], "Y": [[1], [1]]}, ", row 2: a feature is not finite in 32 bits"),
         ({"X": [["a"]], "Y": [[1]]}, ": X holds <U1"),
+        ({"X_data": [1], "Y": [[1]]}, ": not an archive of arrays"),
         ({"X": [[1]], "Y": [[1]]}, ": the labels have no names"),
         ({"X": [[1]], "Y": [[1]], "label_names": ["a", "b"]}, ": 2 label names for 1 columns"),
         ({"X": np.array([[{}]], object), "Y": [[1]]}, ": not an archive of arrays"),

@@ -51,6 +51,9 @@ def test_a_task_that_holds_no_document_is_named(tmp_path):
     ):
         with pytest.raises(DataError, match=rf"a\.json, {fault}"):
             labels_of(tmp_path, *tasks)
+    for wrong in ([3], 3, [{"result": [3]}], [{"result": [{"value": {"choices": 3}}]}]):
+        with pytest.raises(DataError, match=r"entry 1: the annotations are not Label Studio's"):
+            labels_of(tmp_path, {"data": {"text": "a"}, "annotations": wrong})
     both = annotation("x")
     both["result"] += annotation("u", control="urgency")["result"]
     with pytest.raises(DataError, match="choices of several controls: labels, urgency"):
@@ -116,6 +119,9 @@ def test_tasks_with_predictions_are_what_label_studio_takes(tmp_path, sdk):
     assert len(list(predicted_tasks(path, {}, review=True))) == 1
     with pytest.raises(DataError, match="line 1: no text of the document 'a'; export with"):
         list(predicted_tasks(path, {}))
+    path.write_text(json.dumps({"id": "a", "labels": 3, "confidence": 1, "model_version": "m"}))
+    with pytest.raises(DataError, match="line 1: 'labels' is no list of names"):
+        list(predicted_tasks(path, {"a": "a?"}))
 
 
 def test_what_people_accept_comes_back_as_it_went_out(tmp_path):
