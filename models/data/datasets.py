@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from setwise.models.data.answers import AnswerError, Answers, concatenate_answers
-from setwise.models.data.documents import WORD, PredictionInput, answer_fault, read_documents
+from setwise.models.data.documents import (
+    WORD,
+    LabelledDocuments,
+    PredictionInput,
+    answer_fault,
+    read_documents,
+)
 from setwise.models.data.formats.layout import SUFFIXES, VECTOR_FORMATS, FileLayout
 from setwise.models.data.formats.reading import document_lines, read_vectors
 from setwise.models.data.lines import ContentHash, DataError, DataWarning, Progress, count_of
@@ -285,10 +291,10 @@ def read_dataset(
     layout : FileLayout, optional
         The file's format and the columns of a table; by default the file's name says the format.
     external : bool, default False
-        Whether the lines, of a ``.jsonl`` file, have another model's answers; see
-        `setwise.models.data.documents.read_documents`.
+        Whether texts have another model's answers, or are left out for them; see
+        `setwise.models.data.documents.read_documents`. In tables they are columns.
     numbers : sequence of str, default ()
-        Keys of the metadata whose numbers an external model reads.
+        Keys of the metadata, or columns, whose numbers an external model reads.
     several : bool, default False
         Whether texts may repeat an id with the answer of another annotator; see
         `setwise.models.calibration.several_answers.settle`.
@@ -305,9 +311,15 @@ def read_dataset(
     file = _file_of(Path(path), part)
     content = ContentHash()
     if external:
-        if layout.format_of(file) != "jsonl":
-            raise DataError(file, None, "only JSON Lines have answers", "give a .jsonl file")
-        return _read_answers(file, label_names, tuple(numbers), progress, content)
+        if layout.format_of(file) in VECTOR_FORMATS:
+            raise DataError(
+                file, None, "files of vectors hold no answers", "give JSON Lines or a table"
+            )
+        lines = document_lines(
+            file, layout, labelled=True, numbers=numbers, progress=progress, content=content
+        )
+        documents = read_documents(file, lines, external=True)
+        return _of_answers(file, documents, label_names, tuple(numbers), content.hexdigest())
     read = _read_vectors if layout.format_of(file) in VECTOR_FORMATS else _read_texts
     return read(file, layout, _Wanted(label_names, feature_names, several), progress, content)
 
@@ -372,14 +384,13 @@ def _read_texts(
     )
 
 
-def _read_answers(
+def _of_answers(
     file: Path,
+    documents: LabelledDocuments,
     label_names: Sequence[str] | None,
     numbers: tuple[str, ...],
-    progress: Progress | None,
-    content: ContentHash,
+    fingerprint: str,
 ) -> Dataset:
-    documents = read_documents(file, external=True, progress=progress, content=content)
     found = set(chain.from_iterable(documents.labels))
     if label_names is None:
         found = found.union(*(answer.labels() for answer in documents.answers))
@@ -402,7 +413,7 @@ def _read_answers(
         texts=tuple(documents.texts) if documents.has_texts else None,
         X=None,
         feature_names=None,
-        fingerprint=content.hexdigest(),
+        fingerprint=fingerprint,
         annotators=tuple(documents.annotators) if annotated else None,
         answers=answers,
     )

@@ -122,16 +122,16 @@ def train(
         bool,
         typer.Option(
             "--external",
-            help="Learn from another model's answers: each line of a .jsonl file also has scores, "
-            "candidates or answer, of documents that the other model was not trained on; text may "
-            "be left out.",
+            help="Learn from another model's answers: each line or row also has scores, candidates "
+            "or answer, of documents that the other model was not trained on; text may be left "
+            "out.",
         ),
     ] = False,
     number: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --external: a number in the metadata that may tell how sure to be; give it "
-            "once for each."
+            help="With --external: a number in the metadata, or a column, that may tell how sure "
+            "to be; give it once for each."
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing model.")] = False,
@@ -392,13 +392,14 @@ def predict(
 
     layout = layout_of(format_, text_column)
     predictor = load(artifact)
+    numbers = predictor.numbers if predictor.kind == "external" else None
     cores = jobs or int(cpu_count())
     if out is None:
-        lines = document_lines(documents, layout)
+        lines = document_lines(documents, layout, numbers=numbers)
         sys.stdout.writelines(predicted_lines(predictor, documents, lines, top, cores))
         return
     with progress("predict") as report, written_whole(out) as file:
-        lines = document_lines(documents, layout, progress=report)
+        lines = document_lines(documents, layout, numbers=numbers, progress=report)
         write_predictions(
             out, file.buffer, predicted_lines(predictor, documents, lines, top, cores)
         )

@@ -19,7 +19,12 @@ _EXPORT = "export the project as JSON"
 
 
 def task_lines(
-    path: str | Path, layout: FileLayout, *, labelled: bool, several: bool = False
+    path: str | Path,
+    layout: FileLayout,
+    *,
+    labelled: bool,
+    several: bool = False,
+    external: bool = False,
 ) -> Iterator[tuple[int, bytes]]:
     """Yield each task of an export as a numbered line of Setwise's own JSON Lines.
 
@@ -38,6 +43,8 @@ def task_lines(
         Whether labels are read.
     several : bool
         Whether each person's latest annotation is a line of its own; ground truth is by "gold".
+    external : bool
+        Whether the predictions of another model are the line's candidates, with their scores.
 
     Raises
     ------
@@ -46,6 +53,8 @@ def task_lines(
     """
     for number, task in enumerate(_tasks(path), 1):
         record = _document(path, number, task, layout.text_column)
+        if external:
+            record["candidates"] = _candidates(path, number, task, layout.labels_column)
         if not labelled:
             yield number, json.dumps(record).encode()
             continue
@@ -178,6 +187,22 @@ def _document(path: str | Path, number: int, task: Any, key: str) -> dict[str, o
         )
     ids = (data.get("id"), task.get("id"), number)
     return {"id": str(next(id_ for id_ in ids if id_ is not None)), "text": data[key]}
+
+
+def _candidates(
+    path: str | Path, number: int, task: Mapping[str, Any], control: str | None
+) -> list[dict[str, object]]:
+    """Return the label sets that predictions of a task chose."""
+    try:
+        return [
+            {"labels": sorted(_choices(path, number, one, control))}
+            | ({} if one.get("score") is None else {"score": one["score"]})
+            for one in task.get("predictions") or []
+        ]
+    except (AttributeError, TypeError) as error:
+        raise DataError(
+            path, number, f"the predictions are not Label Studio's ({error})", _EXPORT
+        ) from error
 
 
 def _answers(

@@ -1,7 +1,7 @@
 """Reads a file in any format, as lines of documents or as feature vectors."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -24,6 +24,7 @@ def document_lines(
     *,
     labelled: bool = False,
     several: bool = False,
+    numbers: Sequence[str] | None = None,
     progress: Progress | None = None,
     content: ContentHash | None = None,
 ) -> Iterator[tuple[int, bytes]]:
@@ -39,6 +40,8 @@ def document_lines(
         Whether the labels of texts are read, and must be there.
     several : bool
         Whether each answer about a document is a line, or one for all of them.
+    numbers : sequence of str, optional
+        Numbers beside another model's answers. None: answers are not read.
     progress : callable, optional
         Called with the share of the file read so far.
     content : ContentHash, optional
@@ -60,9 +63,12 @@ def document_lines(
         yield from lines
         return
     if format_ in TABLE_FORMATS:
-        lines = table_lines(path, format_, layout, labelled=labelled, progress=progress)
+        lines = table_lines(
+            path, format_, layout, labelled=labelled, numbers=numbers, progress=progress
+        )
     elif format_ == "label-studio":
-        lines = task_lines(path, layout, labelled=labelled, several=several)
+        external = numbers is not None
+        lines = task_lines(path, layout, labelled=labelled, several=several, external=external)
     else:
         lines = _vector_lines(read_vectors(Path(path), format_, labelled=False, progress=progress))
     for number, line in lines:

@@ -3,20 +3,18 @@
 import csv
 import io
 import json
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from setwise.models.data.documents import json_records
+from setwise.models.data.formats.columns import AnswerColumns, LabelColumns, no_column
 from setwise.models.data.formats.layout import FileLayout, Format
 from setwise.models.data.lines import (
     DataError,
-    DataWarning,
     Progress,
     decode,
-    names_beside,
     read_lines,
     read_whole,
 )
@@ -26,8 +24,6 @@ Row = tuple[int, Mapping[str, Any]]
 _DELIMITERS = ",;\t"
 _LONGEST_CELL = 2**31 - 1  # csv's own limit of 128 kB is below the length of some documents
 _ROWS_AT_ONCE = 1024
-_BESIDE = ("id", "annotator", "metadata", "__index_level_0__")  # columns that are never labels
-_TRUTH = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 
 
 def table_lines(
@@ -36,6 +32,7 @@ def table_lines(
     layout: FileLayout,
     *,
     labelled: bool,
+    numbers: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[tuple[int, bytes]]:
     """Yield each row as a numbered line of Setwise's own JSON Lines.
@@ -52,6 +49,9 @@ def table_lines(
         Which columns hold what.
     labelled : bool
         Whether labels are read, and must be there.
+    numbers : sequence of str, optional
+        Columns of numbers beside another model's answer, which is in ``scores``, ``candidates`` or
+        ``answer``. None: answers are not read, and texts must be there.
     progress : callable, optional
         Called with the share of the file read so far.
 
@@ -64,15 +64,21 @@ def table_lines(
     first = next(rows, None)
     if first is None:
         raise DataError(path, None, "the file holds no documents", "give one document a row")
-    labels = _Labels(path, layout, tuple(first[1])) if labelled else None
-    if layout.text_column not in first[1]:
-        raise _no_column(path, first[0], layout.text_column, "--text-column", first[1])
+    answers = None if numbers is None else AnswerColumns(path, layout, first[1], numbers)
+    others = () if answers is None else answers.columns
+    labels = LabelColumns(path, layout, first[1], others) if labelled else None
+    has_text = layout.text_column in first[1]
+    if not has_text and answers is None:
+        raise no_column(path, first[0], layout.text_column, "--text-column", first[1])
     position = 0
     for position, (number, row) in enumerate(chain([first], rows), 1):
-        record = {
-            "id": str(position) if row.get("id") is None else str(row["id"]),
-            "text": row.get(layout.text_column),
+        record: dict[str, object] = {
+            "id": str(position) if row.get("id") is None else str(row["id"])
         }
+        if has_text:
+            record["text"] = row.get(layout.text_column)
+        if answers is not None:
+            record |= answers.of(number, row)
         if labels is not None:
             record["labels"] = labels.of(number, row)
         if row.get("annotator") not in (None, ""):
@@ -81,145 +87,10 @@ def table_lines(
             yield number, json.dumps(record).encode()
         except TypeError as error:
             raise DataError(
-                path, number, f"the text is no string ({error})", "give texts as strings"
+                path, number, f"a cell is no JSON ({error})", "give strings, numbers and lists"
             ) from error
     if labels is not None:
         labels.warn_if_never_separated(position)
-
-
-class _Labels:
-    """Reads the labels of a row, however the columns hold them."""
-
-    def __init__(self, path: str | Path, layout: FileLayout, columns: Sequence[str]) -> None:
-        self._path = path
-        self._separator = layout.label_separator
-        self._column = layout.labels_column or "labels"
-        self._columns: tuple[str, ...] = layout.label_columns
-        self._names: list[str] | None = None
-        self._is_0_1: bool | None = None
-        self._strings = self._separated = 0
-        for name in self._columns:
-            if name not in columns:
-                raise _no_column(path, None, name, "--label-column", columns)
-        if self._columns or self._column in columns:
-            return
-        others = [name for name in columns if name not in (*_BESIDE, layout.text_column)]
-        if layout.labels_column is not None or not others:
-            raise _no_column(path, None, self._column, "--labels-column", columns)
-        self._columns = tuple(others)
-
-    def of(self, number: int, row: Mapping[str, Any]) -> list[str]:
-        """Return the names of the row's labels."""
-        if self._columns:
-            return [name for name in self._columns if self._is_set(number, name, row.get(name))]
-        value = row.get(self._column)
-        if value is None:
-            return []
-        if isinstance(value, str):
-            return self._split(number, value)
-        return self._listed(number, value)
-
-    def _listed(self, number: int, value: object) -> list[str]:
-        if not isinstance(value, list):
-            raise self._error(
-                number, f"{self._column!r} is {value!r}", "give a list, or a string of labels"
-            )
-        if all(isinstance(label, str) for label in value):
-            return value
-        return self._named(number, value)
-
-    def _is_set(self, number: int, name: str, value: object) -> bool:
-        found = _TRUTH.get(str(value).strip().lower())
-        if found is None:
-            held = "is empty" if value in (None, "") else f"holds {str(value)[:60]!r}"
-            raise self._error(
-                number,
-                f"the column {name!r} {held}",
-                "write 0 or 1 in the column of a label; if it is none, name the columns of labels "
-                "(--labels-column or --label-column)",
-            )
-        return found
-
-    def _split(self, number: int, cell: str) -> list[str]:
-        if not cell.strip():
-            return []
-        if cell.startswith("["):
-            try:
-                return self._listed(number, json.loads(cell))
-            except json.JSONDecodeError:
-                pass  # a label may begin with a bracket
-        labels = [label.strip() for label in cell.split(self._separator)]
-        if "" in labels:
-            raise self._error(
-                number,
-                f"an empty label in {cell[:60]!r}",
-                f"separate labels by one {self._separator!r}",
-            )
-        self._strings += 1
-        self._separated += len(labels) > 1
-        return labels
-
-    def _named(self, number: int, value: list[Any]) -> list[str]:
-        """Return the names of labels given as a 0/1 list or as numbers from 0."""
-        if self._names is None:
-            self._names = names_beside(self._path, "label")
-        names = self._names
-        if names is None:
-            raise self._error(
-                number,
-                f"{self._column!r} holds numbers, and there is no labels.txt beside the file",
-                "name one label a line there, label 0 first",
-            )
-        if not all(isinstance(each, int) or _is_whole(each) for each in value):
-            raise self._error(
-                number,
-                f"{self._column!r} mixes kinds",
-                "give a list of names, of 0 and 1, or of label numbers",
-            )
-        if self._is_0_1 is None:  # the first row decides, so that a later one cannot differ
-            self._is_0_1 = len(value) == len(names) and set(value) <= {0, 1}
-        if self._is_0_1:
-            if len(value) != len(names) or not set(value) <= {0, 1}:
-                raise self._error(
-                    number,
-                    f"{self._column!r} is no list of {len(names)} times 0 or 1, as it was before",
-                    "give 0 or 1 for each line of labels.txt",
-                )
-            return [name for name, is_set in zip(names, value, strict=True) if is_set]
-        for each in value:
-            if not 0 <= each < len(names):
-                raise self._error(
-                    number,
-                    f"label {each}, but labels.txt ends at label {len(names) - 1}",
-                    "count labels from 0, in the order of labels.txt",
-                )
-        return [names[int(each)] for each in value]
-
-    def warn_if_never_separated(self, n: int) -> None:
-        """Warn if no cell holds the separator: another one may be in use."""
-        if self._strings and not self._separated and n > 1:
-            warnings.warn(
-                f"{self._path}: no cell of {self._column!r} holds {self._separator!r}, so each is "
-                "read as one label; if that is wrong, give the --label-separator",
-                DataWarning,
-                stacklevel=2,
-            )
-
-    def _error(self, number: int, fault: str, cure: str) -> DataError:
-        return DataError(self._path, number, fault, cure)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, float) and value.is_integer()
-
-
-def _no_column(
-    path: str | Path, number: int | None, name: str, option: str, columns: Iterable[str]
-) -> DataError:
-    there = ", ".join(islice(columns, 8))
-    return DataError(
-        path, number, f"there is no column {name!r}", f"name it ({option}); there are {there}"
-    )
 
 
 def _csv_rows(path: str | Path, layout: FileLayout, progress: Progress | None) -> Iterator[Row]:

@@ -90,10 +90,10 @@ def test_a_file_with_answers_says_how_to_train_on_it(tmp_path):
         read_dataset(write(tmp_path / "a.jsonl", LINES))
 
 
-def test_answers_come_in_json_lines_only(tmp_path):
-    (tmp_path / "a.csv").write_text("id,text,labels\n")
-    with pytest.raises(DataError, match="only JSON Lines have answers"):
-        read_dataset(tmp_path / "a.csv", external=True)
+def test_files_of_vectors_hold_no_answers(tmp_path):
+    (tmp_path / "a.svm").write_text("id,text,labels\n")
+    with pytest.raises(DataError, match="files of vectors hold no answers"):
+        read_dataset(tmp_path / "a.svm", external=True)
 
 
 def test_labels_are_the_answer_of_a_line_that_has_no_other():

@@ -131,3 +131,13 @@ def test_what_people_accept_comes_back_as_it_went_out(tmp_path):
     dataset, found = labels_of(tmp_path, *tasks)
     assert dataset.ids == ("a", "b")
     assert found == [["x", "y & z"], []]
+
+
+def test_predictions_of_tasks_are_answers_of_another_model(tmp_path):
+    given = task(annotation("x"), id="a")
+    given["predictions"] = [annotation("x", score=0.8), annotation("x", "y")]
+    (tmp_path / "a.json").write_text(json.dumps([given]))
+    layout = FileLayout(format="label-studio")
+    answers = read_dataset(tmp_path / "a.json", layout=layout, external=True).answers
+    assert answers.n_answers.tolist() == [2]
+    assert answers.set_scores.tolist() == pytest.approx([0.8, np.nan], nan_ok=True)

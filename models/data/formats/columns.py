@@ -1,0 +1,219 @@
+"""What the columns of a table hold: labels, and another model's answers."""
+
+import json
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from setwise.models.data.formats.layout import FileLayout
+from setwise.models.data.lines import DataError, DataWarning, names_beside
+
+_BESIDE = ("id", "annotator", "metadata", "__index_level_0__")  # columns that are never labels
+_TRUTH = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
+
+
+class LabelColumns:
+    """Reads the labels of a row, however the columns hold them."""
+
+    def __init__(
+        self, path: str | Path, layout: FileLayout, columns: Collection[str], others: Sequence[str]
+    ) -> None:
+        self._path = path
+        self._separator = layout.label_separator
+        self._column = layout.labels_column or "labels"
+        self._columns: tuple[str, ...] = layout.label_columns
+        self._names: list[str] | None = None
+        self._is_0_1: bool | None = None
+        self._strings = self._separated = 0
+        for name in self._columns:
+            if name not in columns:
+                raise no_column(path, None, name, "--label-column", columns)
+        if self._columns or self._column in columns:
+            return
+        left = [name for name in columns if name not in (*_BESIDE, layout.text_column, *others)]
+        if layout.labels_column is not None or not left:
+            raise no_column(path, None, self._column, "--labels-column", columns)
+        self._columns = tuple(left)
+
+    def of(self, number: int, row: Mapping[str, Any]) -> list[str]:
+        """Return the names of the row's labels."""
+        if self._columns:
+            return [name for name in self._columns if self._is_set(number, name, row.get(name))]
+        value = row.get(self._column)
+        if value is None:
+            return []
+        if isinstance(value, str):
+            return self._split(number, value)
+        return self._listed(number, value)
+
+    def _listed(self, number: int, value: object) -> list[str]:
+        if not isinstance(value, list):
+            raise self._error(
+                number, f"{self._column!r} is {value!r}", "give a list, or a string of labels"
+            )
+        if all(isinstance(label, str) for label in value):
+            return value
+        return self._named(number, value)
+
+    def _is_set(self, number: int, name: str, value: object) -> bool:
+        found = _TRUTH.get(str(value).strip().lower())
+        if found is None:
+            held = "is empty" if value in (None, "") else f"holds {str(value)[:60]!r}"
+            raise self._error(
+                number,
+                f"the column {name!r} {held}",
+                "write 0 or 1 in the column of a label; if it is none, name the columns of labels "
+                "(--labels-column or --label-column)",
+            )
+        return found
+
+    def _split(self, number: int, cell: str) -> list[str]:
+        if not cell.strip():
+            return []
+        if cell.startswith("["):
+            try:
+                return self._listed(number, json.loads(cell))
+            except json.JSONDecodeError:
+                pass  # a label may begin with a bracket
+        labels = [label.strip() for label in cell.split(self._separator)]
+        if "" in labels:
+            raise self._error(
+                number,
+                f"an empty label in {cell[:60]!r}",
+                f"separate labels by one {self._separator!r}",
+            )
+        self._strings += 1
+        self._separated += len(labels) > 1
+        return labels
+
+    def _named(self, number: int, value: list[Any]) -> list[str]:
+        """Return the names of labels given as a 0/1 list or as numbers from 0."""
+        if self._names is None:
+            self._names = names_beside(self._path, "label")
+        names = self._names
+        if names is None:
+            raise self._error(
+                number,
+                f"{self._column!r} holds numbers, and there is no labels.txt beside the file",
+                "name one label a line there, label 0 first",
+            )
+        if not all(isinstance(each, int) or _is_whole(each) for each in value):
+            raise self._error(
+                number,
+                f"{self._column!r} mixes kinds",
+                "give a list of names, of 0 and 1, or of label numbers",
+            )
+        if self._is_0_1 is None:  # the first row decides, so that a later one cannot differ
+            self._is_0_1 = len(value) == len(names) and set(value) <= {0, 1}
+        if self._is_0_1:
+            if len(value) != len(names) or not set(value) <= {0, 1}:
+                raise self._error(
+                    number,
+                    f"{self._column!r} is no list of {len(names)} times 0 or 1, as it was before",
+                    "give 0 or 1 for each line of labels.txt",
+                )
+            return [name for name, is_set in zip(names, value, strict=True) if is_set]
+        for each in value:
+            if not 0 <= each < len(names):
+                raise self._error(
+                    number,
+                    f"label {each}, but labels.txt ends at label {len(names) - 1}",
+                    "count labels from 0, in the order of labels.txt",
+                )
+        return [names[int(each)] for each in value]
+
+    def warn_if_never_separated(self, n: int) -> None:
+        """Warn if no cell holds the separator: another one may be in use."""
+        if self._strings and not self._separated and n > 1:
+            warnings.warn(
+                f"{self._path}: no cell of {self._column!r} holds {self._separator!r}, so each is "
+                "read as one label; if that is wrong, give the --label-separator",
+                DataWarning,
+                stacklevel=2,
+            )
+
+    def _error(self, number: int, fault: str, cure: str) -> DataError:
+        return DataError(self._path, number, fault, cure)
+
+
+class AnswerColumns:
+    """Reads another model's answer, however the columns hold it."""
+
+    def __init__(
+        self, path: str | Path, layout: FileLayout, columns: Collection[str], numbers: Sequence[str]
+    ) -> None:
+        self._path = path
+        self._numbers = numbers
+        for name in numbers:
+            if name not in columns and "metadata" not in columns:
+                raise no_column(path, None, name, "--number", columns)
+        self._bare = None
+        if "answer" in columns:
+            own = replace(layout, labels_column="answer", label_columns=())
+            self._bare = LabelColumns(path, own, columns, ())
+        self._members = [name for name in ("scores", "candidates") if name in columns]
+        if self._bare is None and not self._members:
+            raise DataError(
+                path,
+                None,
+                "there is no column scores, candidates or answer",
+                "give what the other model says in one of them",
+            )
+        self.columns = ("answer", "scores", "candidates", *numbers)
+
+    def of(self, number: int, row: Mapping[str, Any]) -> dict[str, object]:
+        """Return the answer's members of a line."""
+        found: dict[str, object] = {}
+        if self._bare is not None:
+            found["answer"] = self._bare.of(number, row)
+        for name in self._members:
+            value = row.get(name)
+            if value is not None and value != "":
+                found[name] = _without_nulls(self._parsed(number, name, value))
+        own = {
+            name: _as_number(row[name]) for name in self._numbers if row.get(name) not in (None, "")
+        }
+        metadata = self._parsed(number, "metadata", row.get("metadata") or {})
+        found["metadata"] = metadata | own if isinstance(metadata, dict) else metadata
+        return found
+
+    def _parsed(self, number: int, name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError as error:
+            fault = f"{name!r} is no JSON (column {error.colno}: {error.msg})"
+            cure = 'write scores as {"label": 0.9}, candidates as [{"labels": ["label"]}]'
+            raise DataError(self._path, number, fault, cure) from error
+
+
+def _without_nulls(value: object) -> object:
+    """Return a value of Parquet, where each row has every member of any, without those not set."""
+    if isinstance(value, dict):
+        return {name: each for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def _as_number(cell: object) -> object:
+    try:
+        return float(cell) if isinstance(cell, str) else cell
+    except ValueError:
+        return cell  # named as a fault with the answer
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, float) and value.is_integer()
+
+
+def no_column(
+    path: str | Path, number: int | None, name: str, option: str, columns: Iterable[str]
+) -> DataError:
+    """Return the error that a column is missing, with the option that names another."""
+    there = ", ".join(islice(columns, 8))
+    return DataError(
+        path, number, f"there is no column {name!r}", f"name it ({option}); there are {there}"
+    )
