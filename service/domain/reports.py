@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import NamedTuple
 
-from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.rules import Rule, first_broken
@@ -40,11 +39,6 @@ def deciding(annotations: Iterable[Annotation]) -> Annotation | None:
 
 def _counts(one: Annotation) -> bool:
     return one.settles or one.kind is ReviewKind.AUDIT
-
-
-def last_told(outcomes: Iterable[Outcome]) -> Outcome | None:
-    """Return the last outcome, which is the one that counts."""
-    return max(outcomes, key=lambda one: one.number, default=None)
 
 
 class Cell(NamedTuple):

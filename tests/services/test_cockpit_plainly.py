@@ -17,7 +17,7 @@ from setwise.service.domain.predictions import (
     PredictionFilter,
     Reason,
 )
-from setwise.service.domain.reports import Share, deciding, last_told
+from setwise.service.domain.reports import Share, deciding
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.services.analysis.over_time import Pace
 from setwise.service.services.policy import Policies
@@ -137,7 +137,7 @@ def stored(begin: Transactions, since: date) -> list[Known]:
             page = transaction.predictions.page(PredictionFilter(), after=after, limit=100)
             for one in page.items:
                 given = transaction.reviews.annotations_of(one.id)
-                said, told = deciding(given), last_told(transaction.outcomes.of(one.id))
+                said, told = deciding(given), next(reversed(transaction.outcomes.of(one.id)), None)
                 agreed = told is None and any(
                     each.kind is ReviewKind.AUDIT and each.agreed for each in given
                 )
