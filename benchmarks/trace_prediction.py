@@ -29,7 +29,7 @@ from bench_service import trained_artifact
 from starlette.types import ASGIApp, Message
 
 from setwise.service import build
-from setwise.service.api.gather import PredictionQueue
+from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.app import serving
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode

@@ -15,9 +15,9 @@ from typing import Any
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 
-from setwise.service.api.gather import PredictionQueue, untraced
 from setwise.service.api.http.cursors import Cursors
 from setwise.service.api.http.dependencies import Callers, Edge
+from setwise.service.api.http.gather import PredictionQueue, untraced
 from setwise.service.api.http.limits import KeyLimits
 from setwise.service.domain.accounts import KeyDigest, SessionRule
 from setwise.service.domain.audits import Lottery

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from setwise.service import telemetry, tracing
-from setwise.service.api.gather import PredictionQueue
+from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.app import create_app
 from setwise.service.settings import BadSetting, Settings
 from setwise.service.telemetry import Metrics

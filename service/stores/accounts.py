@@ -17,7 +17,7 @@ from setwise.service.domain.accounts import ApiKey, Attempts, Person, Session
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import LoginTaken
 from setwise.service.domain.text import is_id
-from setwise.service.stores.store import Store, of_row, row_of
+from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.tables import api_keys, people, sessions, sign_in_attempts
 
 _KNOWN_PERMISSIONS = frozenset(Permission)

@@ -32,7 +32,7 @@ from setwise.service.domain.annotators import (
 )
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.stores.store import Store
+from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.tables import (
     UNUSUAL,
     annotations,

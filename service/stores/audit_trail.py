@@ -17,7 +17,7 @@ from setwise.service.domain.audit_trail import (
     prediction_created,
 )
 from setwise.service.domain.text import Page, is_id
-from setwise.service.stores.store import Store, page_of, row_of
+from setwise.service.stores.columns.rows import Store, page_of, row_of
 from setwise.service.stores.tables import audit_events, predictions
 
 _EVENT = audit_events.c

@@ -30,7 +30,7 @@ from setwise.service.domain.reports import CONFIDENT
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.segments import Scope
 from setwise.service.domain.text import is_id
-from setwise.service.stores.store import Store, in_scope, of_row, row_of
+from setwise.service.stores.columns.rows import Store, in_scope, of_row, row_of
 from setwise.service.stores.tables import (
     AUDITED,
     OPEN,

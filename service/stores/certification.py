@@ -19,12 +19,12 @@ from setwise.service.domain.predictions import Prediction, Reason
 from setwise.service.domain.recalibration import calibrator_version
 from setwise.service.domain.segments import Scope
 from setwise.service.domain.text import Page, is_id
+from setwise.service.stores.columns.rows import Store, in_scope, of_row, page_of, row_of
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.models import ModelStore
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.recalibration import CalibrationStore, made_by, made_by_model
 from setwise.service.stores.reviews import to_annotation
-from setwise.service.stores.store import Store, in_scope, of_row, page_of, row_of
 from setwise.service.stores.tables import (
     AUDITED,
     annotations,

@@ -32,11 +32,11 @@ from setwise.service.domain.documents import (
 from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.text import Page, is_id
+from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.columns.types import cipher_of
 from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import ReviewStore, to_annotation
-from setwise.service.stores.store import Store
 from setwise.service.stores.tables import (
     LEASED,
     OPEN,

@@ -9,7 +9,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import RequestUnfinished
-from setwise.service.stores.store import Store
+from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.tables import idempotent_requests
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from setwise.service.domain.errors import JobUnfinished
 from setwise.service.domain.jobs import Job, JobFilter, JobState
 from setwise.service.domain.text import Page, is_id
-from setwise.service.stores.store import Store, page_of
+from setwise.service.stores.columns.rows import Store, page_of
 from setwise.service.stores.tables import QUEUED, REQUESTED, RUNNING, UNFINISHED, jobs
 
 

@@ -10,8 +10,8 @@ from setwise.service.domain.errors import DuplicateModel, ShadowTaken
 from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally
 from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.text import Page, is_id
+from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.predictions import to_prediction
-from setwise.service.stores.store import Store, of_row, row_of
 from setwise.service.stores.tables import (
     SHADOWING,
     model_activations,

@@ -4,7 +4,7 @@ from sqlalchemy import RowMapping, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.outcomes import Outcome
-from setwise.service.stores.store import Store, of_row, row_of
+from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.tables import outcomes
 
 

@@ -13,8 +13,8 @@ from setwise.service.domain.errors import StaleVersion, StorageUnavailable
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.rules import read_rules
 from setwise.service.domain.segments import Fallback, Segmentation, SegmentRule
+from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.database import as_sqlalchemy_raises
-from setwise.service.stores.store import Store, of_row, row_of
 from setwise.service.stores.tables import policy_segments, routing_policies
 
 _NEWEST = select(routing_policies).order_by(routing_policies.c.ordinal.desc()).limit(1)

@@ -32,8 +32,8 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.text import Page, first_id_at, is_id
+from setwise.service.stores.columns.rows import Store, page_of
 from setwise.service.stores.columns.types import InRow, opened
-from setwise.service.stores.store import Store, page_of
 from setwise.service.stores.tables import (
     annotations,
     deliveries,

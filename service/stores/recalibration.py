@@ -23,10 +23,10 @@ from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import Calibration, Noise, ReviewedPrediction, Serving
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import Page, id_earlier, is_id
+from setwise.service.stores.columns.rows import Store, of_row, page_of, row_of
 from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import to_annotation
-from setwise.service.stores.store import Store, of_row, page_of, row_of
 from setwise.service.stores.tables import (
     annotations,
     calibration_activations,

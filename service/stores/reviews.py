@@ -32,9 +32,9 @@ from setwise.service.domain.reviews import (
     rival_answers,
 )
 from setwise.service.domain.text import Page, is_id
+from setwise.service.stores.columns.rows import Store, of_row, page_of, row_of
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
-from setwise.service.stores.store import Store, of_row, page_of, row_of
 from setwise.service.stores.tables import (
     DECIDED,
     LEASED,

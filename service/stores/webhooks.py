@@ -29,8 +29,8 @@ from setwise.service.domain.webhooks import (
     MessageType,
     SigningSecret,
 )
+from setwise.service.stores.columns.rows import Store, of_row, page_of, row_of
 from setwise.service.stores.columns.types import InRow, opened
-from setwise.service.stores.store import Store, of_row, page_of, row_of
 from setwise.service.stores.tables import (
     DEAD,
     FAILED_ONCE,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from setwise.service.api.gather import PredictionQueue
+from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.domain.errors import StorageUnavailable
 
 PATIENCE_S = 60.0

@@ -17,8 +17,8 @@ from fastapi.security.utils import get_authorization_scheme_param
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from setwise.service.api.gather import PredictionQueue
 from setwise.service.api.http.cursors import Cursors
+from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.api.http.headers import RATE_HEADERS
 from setwise.service.api.http.limits import KeyLimitReached, KeyLimits
 from setwise.service.api.schemas import Paged

@@ -1,1 +1,1 @@
-"""Types of columns, and the keys that encrypt them."""
+"""Types of columns, the keys that encrypt them, and rows as values."""

@@ -28,9 +28,9 @@ from setwise.service.domain.accounts import (
 )
 from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Permission, Role
 from setwise.service.domain.text import is_id, text_faults
+from setwise.service.services.accounts.throttle import Counted, Throttle
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import Passwords
-from setwise.service.services.throttle import Counted, Throttle
 from setwise.service.stores.transaction import Transaction
 
 Digest = Callable[[str], bytes]
