@@ -11,7 +11,7 @@ from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
-from setwise.service.domain.predictions import Document
+from setwise.service.domain.predictions import Document, Submission
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
 from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Faults, assert_accessible
@@ -111,6 +111,31 @@ def until(fact: Callable[[], object]) -> None:
     while not fact():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.05)
+
+
+def test_a_document_without_its_text_shows_what_another_model_answered(
+    site: Site, sign_in: Callable[..., Page], arrived: list[str]
+) -> None:
+    reviews, caller = site.services.reviews, site.caller("reviewer")
+    for _ in arrived:
+        task = reviews.claim(caller)
+        assert task is not None
+        reviews.complete(caller, task.id, [], None, task.version)
+    answer = {"scores": {"music": 0.125, "<b>storm": 0.75}, "labels": []}
+    known = task.prediction
+    bare = known._replace(id=reviews.new_id(), document=Document("note 9", answer=answer))
+    waiting = ReviewTask(
+        reviews.new_id(), bare, ReviewKind.REVIEW, ReviewState.WAITING, 1, bare.created_at
+    )
+    with reviews.begin() as transaction:
+        transaction.predictions.add_all([(bare, Submission(CLIENT, bare.document))])
+        transaction.reviews.add(waiting)
+    page = sign_in("reviewer", "/desk")
+    expect(page.locator("#work")).to_have_attribute("data-task", waiting.id)
+    expect(page.locator("#text")).to_contain_text("came without its text")
+    expect(page.locator("#text tbody tr").first).to_have_text("<b>storm0.75")
+    expect(page.locator("#text table")).to_have_count(2)
+    assert_accessible(page)
 
 
 def test_a_day_by_keyboard_alone(desk: Page, site: Site) -> None:

@@ -96,16 +96,13 @@ function withoutText(answer) {
   const note = document.createElement("p");
   note.className = "empty";
   note.append("This document came without its text. Read it where it is kept.");
-  if (!answer) return [note];
-  const { scores, candidates, labels } = answer;
-  const sets = (candidates ?? [{ labels }]).map((one) => [
-    one.labels.join(", ") || "No labels",
-    one.score ?? "",
-  ]);
-  const given = scores
-    ? table("Label", "Probability by the other model", Object.entries(scores))
-    : table("Labels by the other model", "Score", sets);
-  return [note, given];
+  const shown = [note];
+  const { scores, candidates, labels } = answer ?? {};
+  const sets = candidates ?? (labels ? [{ labels }] : []);
+  if (scores) shown.push(table("Label", "Probability by the other model", Object.entries(scores)));
+  const rows = sets.map((one) => [one.labels.join(", ") || "No labels", one.score ?? ""]);
+  if (rows.length) shown.push(table("Labels by the other model", "Score", rows));
+  return shown;
 }
 
 function table(name, value, rows, size = Number) {
