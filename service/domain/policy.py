@@ -213,6 +213,18 @@ class RoutingPolicy:
             return None
         return self.of_unit(self.segmentation.key(POOL))
 
+    def known(self, segment: str | None, metadata: Metadata | None) -> str | None:
+        """Return the listed value, or `OTHER`, of a document by what is stored of it.
+
+        None if nothing tells, or documents are not divided.
+        """
+        key = None
+        if self.segmentation is not None:
+            key = self.segmentation.known(segment, metadata)
+        if key is None:
+            return None
+        return Segment.of_key(key).value if key in self._listed else OTHER
+
     def key_of(self, value: str) -> str | None:
         """Return the key of the segment with this value; None without a segmentation."""
         return None if self.segmentation is None else self.segmentation.key(value)
@@ -227,6 +239,11 @@ class RoutingPolicy:
         if POOL not in self._rules:
             return ()
         return self._rules[POOL].members if self._certified else (OTHER,)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Values of the listed segments, in the order of appearance."""
+        return tuple(rule.value for rule in self.segments if rule.value != POOL)
 
     @property
     def _listed(self) -> tuple[str, ...]:

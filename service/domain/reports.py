@@ -155,6 +155,8 @@ class Evidence:
     documents: int = 1
     reread: bool | None = None
     reread_rate: float | None = None
+    segment: str | None = None
+    """Key of its segment; None if the policy had no segments."""
 
     @property
     def least(self) -> float:

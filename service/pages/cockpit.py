@@ -259,6 +259,11 @@ def _certificate_tile(seen: Cockpit) -> Tile:
     state = seen.certificate
     target = exactly(seen.policy.target_accuracy)
     name, term = "Certificate", "certified"
+    if seen.policy.segmentation is not None:
+        parts = seen.policy.units
+        number = f"{sum(part.sends for part in parts)} of {len(parts)}"
+        detail = "segments send; the policy page says how many audits the others need"
+        return Tile(name, number, f"{plural(state.audits, 'audit')} completed", detail, "", term)
     if state.certified and state.since is not None and state.threshold is not None:
         return Tile(
             name,

@@ -111,6 +111,12 @@ def _rule(policy: RoutingPolicy) -> str:
     """Say in a sentence how documents are routed now."""
     if not policy.auto_send:
         return "Automatic sending is switched off: every document is reviewed."
+    if policy.segmentation is not None:
+        sending = sum(part.sends for part in policy.units)
+        return (
+            "A label set is sent when its confidence reaches the threshold of its segment "
+            f"({sending} of {len(policy.units)} have one)."
+        )
     if policy.threshold is None:
         return "No threshold is set yet: every document is reviewed."
     if policy.trip_id is not None:
@@ -162,7 +168,7 @@ def missing(
             yield Step(
                 "No documents yet; an administrator creates a key for the program that sends them."
             )
-    if policy.threshold is None:
+    if policy.threshold is None and policy.segmentation is None:
         if administers:
             yield Step("Set a threshold; you see its effect first.", address="/board/policy")
         else:

@@ -15,9 +15,9 @@ from setwise.service.domain.policy import (
 )
 from setwise.service.domain.reports import Evidence
 from setwise.service.domain.rules import Rule, read_rules
-from setwise.service.domain.segments import POOL
+from setwise.service.domain.segments import OTHER
 from setwise.service.services.analysis.advice import Advice, advise, misses, warning
-from setwise.service.services.analysis.forecast import PREVIEWED, Forecast, in_force, over
+from setwise.service.services.analysis.forecast import PREVIEWED, Forecast, over, under
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -133,6 +133,7 @@ class Policies(Recorded):
         threshold: float | None = None,
         target_accuracy: float | None = None,
         rules: Sequence[object] | None = None,
+        segment: str | None = None,
     ) -> Preview:
         """Return forecasts for recent documents with another threshold, target or rules.
 
@@ -141,6 +142,8 @@ class Policies(Recorded):
         ``threshold``, ``target_accuracy``: At most one of them; without either, only the rules
         change. A target uses the threshold that `advise` gives, if there is one.
         ``rules``: Declared rules; None keeps those in force.
+        ``segment``: Only for this segment's documents; required for a threshold or target of a
+        policy with segments.
         """
         caller.require(Permission.REPORT)
         faults = list(_preview_faults(threshold, target_accuracy))
@@ -148,7 +151,8 @@ class Policies(Recorded):
         if faults or wrong:
             raise InvalidRequest("This policy cannot be previewed.", [*faults, *wrong])
         with self.begin(read_only=True) as transaction:
-            policy = transaction.policies.current()
+            whole = transaction.policies.current()
+            policy = _part(whole, segment, needed=not (threshold is None and not target_accuracy))
             then_rules = policy.rules if rules is None else read
             changed = replace(
                 policy,
@@ -160,6 +164,8 @@ class Policies(Recorded):
             )
             after = certified(transaction, changed, transaction.certifications.serving())
             found = transaction.history.evidence(PREVIEWED, with_labels=True)
+        if segment is not None:
+            found = [one for one in found if whole.known(one.segment, one.metadata) == segment]
         advice = None
         if target_accuracy is not None:
             steps = sorted({one.confidence for one in found})
@@ -167,11 +173,13 @@ class Policies(Recorded):
             advice = advise(made, target_accuracy, policy.risk)
             wanted = advice.threshold
         else:
-            wanted = threshold if threshold is not None else policy.least_confidence
-        (now,) = over(found, [in_force(policy)], policy.rules, policy.risk)
-        (then,) = over(found, [wanted], then_rules, policy.risk)
+            wanted = threshold
+        if wanted is None and target_accuracy is None:
+            then = under(found, replace(policy, rules=then_rules, auto_send=True), tripped=True)
+        else:
+            (then,) = over(found, [wanted], then_rules, policy.risk)
         return Preview(
-            now=now,
+            now=under(found, policy),
             then=then,
             certificate_ends=why_certificate_ends(policy, after),
             warning=warning(then, policy.target_accuracy),
@@ -352,8 +360,7 @@ def take_up(transaction: Transaction, policy: RoutingPolicy) -> tuple[RoutingPol
 def _segments_in_trail(policy: RoutingPolicy) -> dict[str, object]:
     if policy.segmentation is None:
         return {}
-    listed = [rule.value for rule in policy.segments if rule.value != POOL]
-    return {"segmentation": asdict(policy.segmentation), "segments": listed}
+    return {"segmentation": asdict(policy.segmentation), "segments": [*policy.values]}
 
 
 def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> None:
@@ -366,6 +373,23 @@ def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> Non
         raise InvalidRequest(said, [FieldFault("/reason", detail)])
 
 
+def _part(policy: RoutingPolicy, segment: str | None, *, needed: bool) -> RoutingPolicy:
+    """Return the policy of a segment's documents; the whole one without a segment.
+
+    Raises `InvalidRequest` if there is no such segment, or one is needed.
+    """
+    if policy.segmentation is None and segment is None:
+        return policy
+    if segment is None and not needed:
+        return policy
+    if segment is None or (segment != OTHER and segment not in policy.values):
+        detail = "is no segment that the policy lists" if segment else "is missing; name a segment"
+        raise InvalidRequest(
+            "This cannot be previewed without a segment.", [FieldFault("/segment", detail)]
+        )
+    return policy.within_value(segment)
+
+
 def _check(change: PolicyChange) -> None:
     faults = list(change.faults())
     if faults:
@@ -373,9 +397,7 @@ def _check(change: PolicyChange) -> None:
 
 
 def _forecast(found: Sequence[Evidence], policy: RoutingPolicy) -> Forecast:
-    threshold = policy.least_confidence if policy.auto_send else None
-    (made,) = over(found, [threshold], policy.rules, policy.risk)
-    return made
+    return under(found, policy, tripped=True)
 
 
 def _preview_faults(threshold: float | None, target: float | None) -> list[FieldFault]:

@@ -16,10 +16,12 @@ from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.analysis.advice import Advice, advise, warning
 from setwise.service.services.analysis.forecast import (
     MOST_DOCUMENTS,
+    PREVIEWED,
     Forecast,
     forecasts,
     in_force,
     over,
+    under,
 )
 from setwise.service.services.analysis.mistakes import Mistakes, mistakes
 from setwise.service.services.analysis.over_time import Pace, Queue, Row, over_time, queue
@@ -209,10 +211,10 @@ class Reports:
         _check_documents(documents)
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
-            found = transaction.history.evidence(documents, with_labels=bool(policy.rules))
+            with_labels = bool(policy.rules) or policy.segmentation is not None
+            found = transaction.history.evidence(documents, with_labels=with_labels)
         steps = [step / AUTOMATION_STEPS for step in range(AUTOMATION_STEPS + 1)]
-        now, *curve = over(found, [in_force(policy), *steps], policy.rules, policy.risk)
-        return now, curve
+        return under(found, policy), over(found, steps, policy.rules, policy.risk)
 
     def cockpit(
         self,
@@ -246,6 +248,11 @@ class Reports:
             certificate = _certificate(transaction, policy)
             newest = transaction.calibrations.page(after=None, limit=1).items
             clients = {key.id: key.name for key in transaction.keys.all()}
+            recent = (
+                None
+                if policy.segmentation is None
+                else transaction.history.evidence(PREVIEWED, with_labels=True)
+            )
         cells = tally.by_day
         known = standing(cells)
         waiting = sum(line.count for line in lines.values())
@@ -257,6 +264,8 @@ class Reports:
         curve, at_present, then, advice = _what_if(
             tally.by_step, policy, what_if, (today - first).days + 1
         )
+        if recent is not None:
+            at_present = under(recent, policy)
 
         def over(pace: Pace) -> list[Row]:
             return over_time(
@@ -323,6 +332,17 @@ def _certificate(transaction: Transaction, policy: RoutingPolicy) -> Certificate
     serving = transaction.certifications.serving()
     newest = transaction.certifications.newest(serving) if serving else None
     audits = transaction.reports.certification_audits(serving) if serving else 0
+    if policy.segmentation is not None:
+        # The page of the policy has the state of each segment.
+        return CertificateState(
+            certified=False,
+            threshold=None,
+            since=None,
+            newest=None,
+            audits=audits,
+            next_attempt_in=None,
+            audits_needed=None,
+        )
     proof = policy.certificate_id and transaction.certifications.get(policy.certificate_id)
     certified = (
         policy.threshold_mode is ThresholdMode.CERTIFIED

@@ -66,6 +66,7 @@ class HistoryStore:
             column.reason,
             column.created_at,
             column.inclusion_probability,
+            column.segment,
             said_of(column.id).label("said"),
             told_of(column.id).label("told"),
             reread_of(column.id).label("reread"),
@@ -92,6 +93,7 @@ class HistoryStore:
                 told=flag(row["told"]),
                 reread=reread_flag(row["reread"]),
                 reread_rate=row["reread_rate"],
+                segment=row["segment"],
                 labels=tuple(row["first"]["labels"]) if with_labels else (),
                 metadata=opened(row["metadata"], row["id"], row["client_id"])
                 if with_labels

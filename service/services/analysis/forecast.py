@@ -107,12 +107,37 @@ def over(
     risk: float,
 ) -> list[Forecast]:
     """Return a forecast for each threshold under these rules."""
+    sendable = [one.passes(rules) for one in found]
+    return forecasts(found, thresholds, sendable=sendable, risk=risk, days=_days(found))
+
+
+def under(found: Sequence[Evidence], policy: RoutingPolicy, *, tripped: bool = False) -> Forecast:
+    """Return the forecast of a policy, for each document with the threshold of its segment.
+
+    ``tripped``: Ignore a tripped breaker.
+    """
+
+    def least(part: RoutingPolicy) -> float | None:
+        return part.least_confidence if part.auto_send and (tripped or part.sends) else None
+
+    if policy.segmentation is None:
+        return over(found, [least(policy)], policy.rules, policy.risk)[0]
+    limits = [
+        None
+        if (value := policy.known(one.segment, one.metadata)) is None
+        # What nobody knows the segment of is not sent.
+        else least(policy.within_value(value))
+        for one in found
+    ]
+    sendable = [
+        at is not None and one.confidence >= at and one.passes(policy.rules)
+        for one, at in zip(found, limits, strict=True)
+    ]
+    (made,) = forecasts(found, [0.0], sendable=sendable, risk=policy.risk, days=_days(found))
+    return replace(made, threshold=None)
+
+
+def _days(found: Sequence[Evidence]) -> float:
     instants = [one.created_at for one in found]
     span_s = (max(instants) - min(instants)).total_seconds() if instants else 0.0
-    return forecasts(
-        found,
-        thresholds,
-        sendable=[one.passes(rules) for one in found],
-        risk=risk,
-        days=max(span_s / SECONDS_A_DAY, 1.0),
-    )
+    return max(span_s / SECONDS_A_DAY, 1.0)
