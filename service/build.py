@@ -59,6 +59,7 @@ from setwise.service.services.predictions import Predictions, Stage, no_shadow, 
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.reviews import Reviews
+from setwise.service.services.segments import Segments
 from setwise.service.services.texts import Texts
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.settings import PREFIX, BadSetting, Settings, shown
@@ -310,6 +311,7 @@ def assemble(
             **desk,
         ),
         policy=Policies(**office),
+        segments=Segments(**office),
         certification=certifications,
         breaker=breaker,
         annotators=Annotators(**office),

@@ -1,8 +1,9 @@
 """Routes for the routing policy."""
 
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Header, Response
+from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import version_in
@@ -13,9 +14,13 @@ from setwise.service.api.http.dependencies import (
 )
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import Policy, PolicyRequest
+from setwise.service.api.reports import SHARE, Share
+from setwise.service.api.schemas import AnswerBody, Policy, PolicyRequest, Probability
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import StaleVersion, VersionRequired
+from setwise.service.services import segments
+
+_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
 
@@ -25,6 +30,83 @@ def get_policy(caller: CallerOf, services: ServicesOf) -> Response:
     """Read the policy that routes every prediction."""
     policy = services.policy.get(caller)
     return answer(Policy.of(policy), etag=policy.version)
+
+
+class SegmentState(AnswerBody):
+    """A segment, `other` or `(pool)`: what is in force, how it fares, what it lacks."""
+
+    examples = (
+        {
+            "value": "north",
+            "basis": "pool",
+            "threshold": 0.91,
+            "certificate_id": _ID,
+            "tripped": False,
+            "documents": 1200,
+            "sent": 540,
+            "accuracy": SHARE,
+            "audits": 61,
+            "next_attempt_in": 143,
+            "further_audits": None,
+            "most_wrong": 0.4,
+        },
+    )
+
+    value: str
+    basis: Literal["own", "pool", "none"]
+    threshold: Probability | None
+    certificate_id: str | None
+    tripped: bool
+    documents: int = Field(ge=0, description="Among the 5,000 newest.")
+    sent: int = Field(ge=0, description="That the policy in force would send of them.")
+    accuracy: Share = Field(description="Of these, as far as they were checked.")
+    audits: int = Field(ge=0, description="Drawn to prove a threshold.")
+    next_attempt_in: int | None = Field(
+        description="Audits until the next attempt of its own; null if none will follow."
+    )
+    further_audits: int | None = Field(
+        description="How many more the last attempt of its own found lacking."
+    )
+    most_wrong: Probability | None = Field(
+        description="Share of what the pool sends of this segment that may be wrong although the "
+        "pool's segments together reach the target; null unless the pool sends it."
+    )
+
+    @classmethod
+    def of(cls, state: segments.SegmentState) -> Self:
+        """Return the body for a segment."""
+        part, newest = state.part, state.newest
+        return cls(
+            value=state.value,
+            basis=state.basis,
+            threshold=part.least_confidence,
+            certificate_id=part.certificate_id,
+            tripped=part.trip_id is not None,
+            documents=state.forecast.documents,
+            sent=state.forecast.sent,
+            accuracy=Share.of(state.forecast.accuracy),
+            audits=state.audits,
+            next_attempt_in=state.missing,
+            further_audits=None if newest is None else newest.further_audits,
+            most_wrong=state.most_wrong,
+        )
+
+
+class SegmentStates(AnswerBody):
+    """All segments, and values that are not listed."""
+
+    items: list[SegmentState]
+    unlisted: dict[str, int] = Field(
+        description="Recent documents by value, for values that found no place in the policy."
+    )
+
+
+@router.get("/policy/segments", response_model=SegmentStates)
+def list_segments(caller: CallerOf, services: ServicesOf) -> Response:
+    """List the segments of the policy: what is in force, how they fare, what they lack."""
+    states, unlisted = services.segments.states(caller)
+    items = [SegmentState.of(one) for one in states]
+    return answer(SegmentStates(items=items, unlisted=unlisted))
 
 
 @router.put(

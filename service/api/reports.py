@@ -20,6 +20,7 @@ from setwise.service.api.schemas import (
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reports import UNDECIDED
+from setwise.service.domain.segments import LONGEST_VALUE
 from setwise.service.services.analysis import forecast
 from setwise.service.services.analysis import reliability as reliability_reports
 from setwise.service.services.analysis.forecast import MOST_DOCUMENTS
@@ -294,6 +295,12 @@ class PreviewRequest(RequestBody):
     )
     target_accuracy: float | None = Field(None, allow_inf_nan=False)
     rules: list[Rule] | None = None
+    segment: str | None = Field(
+        None,
+        max_length=LONGEST_VALUE,
+        description="Only its documents; required with a threshold or target if the policy has "
+        "segments.",
+    )
 
 
 class Advice(AnswerBody):
@@ -388,6 +395,7 @@ def preview_policy(caller: CallerOf, body: PreviewRequest, services: ServicesOf)
         threshold=threshold.value if isinstance(threshold, Threshold) else threshold,
         target_accuracy=body.target_accuracy,
         rules=None if rules is None else [rule.model_dump(exclude_none=True) for rule in rules],
+        segment=body.segment,
     )
     advice = None if made.advice is None else Advice(**made.advice._asdict())
     return answer(

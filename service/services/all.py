@@ -18,6 +18,7 @@ from setwise.service.services.predictions import Predictions
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.reviews import Reviews
+from setwise.service.services.segments import Segments
 from setwise.service.services.texts import Texts
 from setwise.service.services.webhooks import Webhooks
 
@@ -33,6 +34,7 @@ class Services:
     jobs: Jobs
     files: Files
     policy: Policies
+    segments: Segments
     annotators: Annotators
     breaker: Breaker
     certification: Certifications

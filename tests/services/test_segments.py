@@ -15,6 +15,7 @@ from setwise.service.domain.policy import Derivation, RoutingPolicy
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, Submission
 from setwise.service.domain.segments import POOL, Fallback, Segmentation, SegmentRule
 from setwise.service.services.analysis.proofs import Schedule
+from setwise.service.services.segments import Segments
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import LOTTERY
@@ -263,6 +264,37 @@ def test_another_calibrator_is_certified_for_each_segment_before_it_serves(quick
     with quick.begin() as transaction:
         policy = quick.certifications.activated(transaction, scorer, made, ADMIN.id)
     assert [(part.threshold, part.certified_for) for part in policy.units] == [(0.8, scorer)] * 2
+
+
+def test_each_segment_shows_what_it_sends_and_how_many_audits_it_lacks(quick: Sites) -> None:
+    quick.divide(replace(POOLED, most=3))
+    quick.send(*["north"] * 30, *["south"] * 4, *[""] * 30, *["west"] * 8)
+    quick.check()
+    quick.certify_if_due()
+    quick.send("east", "east")
+    states, unlisted = Segments(quick.begin, quick.now, quick.new_id).states(LEAD)
+    assert unlisted == {"east": 2}
+    found = {one.value: one for one in states}
+    assert [*found] == ["north", "south", "west", "other", POOL]
+    bases = {value: one.basis for value, one in found.items()}
+    assert bases == {"north": "own", **dict.fromkeys(("south", "west", "other", POOL), "pool")}
+    north, south = found["north"], found["south"]
+    assert (north.missing, north.most_wrong) == (None, None)
+    assert north.forecast.sent == north.forecast.documents == 30
+    assert south.missing is not None
+    assert south.missing > 100 > south.audits
+    assert south.most_wrong == 1.0, "it is a tenth of the pool"
+    assert found[POOL].audits == sum(found[one].audits for one in ("south", "west", "other"))
+
+
+def test_what_if_speaks_of_one_segment(quick: Sites) -> None:
+    quick.divide(replace(BY_SITE, most=3))
+    quick.send(*["north"] * 3, *["south"] * 2)
+    made = quick.policies.preview(LEAD, threshold=0.5, segment="south")
+    assert (made.now.sent, made.then.sent, made.then.documents) == (0, 2, 2)
+    with pytest.raises(InvalidRequest, match="without a segment"):
+        quick.policies.preview(LEAD, threshold=0.5)
+    assert quick.policies.preview(LEAD).then.documents == 5
 
 
 def test_a_segment_has_its_own_audit_rates(quick: Sites) -> None:

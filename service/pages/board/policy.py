@@ -181,8 +181,15 @@ def _view(
             "instant": ui.instant,
             "threshold_in_words": threshold_in_words,
             "retested": retested(call.services, policy, call.caller),
+            **_segments(call),
         },
     )
+
+
+def _segments(call: Call) -> dict[str, object]:
+    """Return the state of each segment for the template."""
+    states, unlisted = call.services.segments.states(call.caller)
+    return {"segments": states, "unlisted": unlisted, "number": _number}
 
 
 def _state(call: Call) -> State:

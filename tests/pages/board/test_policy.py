@@ -10,6 +10,7 @@ import pytest
 from setwise.service.domain.audits import AuditMode, AuditPlan
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode, first_policy
+from setwise.service.domain.segments import Fallback, Segmentation
 from setwise.service.pages.board.policy import HERE, retested, typed, wanted
 from tests.browsing import Browser
 from tests.edge import Service
@@ -65,6 +66,26 @@ def test_a_policy_survives_its_form(service: Service, admin: Browser) -> None:
     answer = admin.submit(f"{HERE}/preview", sent)
     assert answer.status_code == 200
     assert "this is the current policy" in answer.text
+
+
+def test_segments_are_typed_and_shown(service: Service, admin: Browser) -> None:
+    service.predict("0.9", metadata={"site": "north"})
+    sent = fields(admin.get(HERE).text) | {
+        "segment_by": ["site"],
+        "segment_fallback": ["pool"],
+        "most_segments": ["3"],
+    }
+    shown = admin.submit(f"{HERE}/preview", sent).text
+    assert "by site, at most 3, others in the pool" in shown
+    assert admin.submit(HERE, fields(shown, 0)).status_code == 303
+    division = service.services.policy.get(SYSTEM).segmentation
+    assert division == Segmentation("site", fallback=Fallback.POOL, most=3)
+    page = admin.get(HERE).text
+    assert "Segments by site" in page
+    assert ">north</th>" in page
+    assert fields(page)["segment_by"] == ["site"]
+    items = service.get("/v1/admin/policy/segments", by="lead").json()["items"]
+    assert [one["value"] for one in items] == ["north", "other", "(pool)"]
 
 
 def test_a_change_is_previewed_and_then_put_into_force(service: Service, admin: Browser) -> None:
