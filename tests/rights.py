@@ -103,6 +103,7 @@ RIGHTS = (
         GET /v1/admin/certifications
         GET /v1/admin/certifications/{certification_id}
         GET /v1/admin/breaker
+        GET /v1/admin/policy/segments
         GET /v1/admin/annotators
         GET /v1/admin/annotators/{annotator_id}
         GET /v1/admin/groups

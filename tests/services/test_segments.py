@@ -290,6 +290,7 @@ def test_each_segment_shows_what_it_sends_and_how_many_audits_it_lacks(quick: Si
 def test_what_if_speaks_of_one_segment(quick: Sites) -> None:
     quick.divide(replace(BY_SITE, most=3))
     quick.send(*["north"] * 3, *["south"] * 2)
+    quick.certifications.list_segments()
     made = quick.policies.preview(LEAD, threshold=0.5, segment="south")
     assert (made.now.sent, made.then.sent, made.then.documents) == (0, 2, 2)
     with pytest.raises(InvalidRequest, match="without a segment"):

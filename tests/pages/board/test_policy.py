@@ -69,7 +69,8 @@ def test_a_policy_survives_its_form(service: Service, admin: Browser) -> None:
 
 
 def test_segments_are_typed_and_shown(service: Service, admin: Browser) -> None:
-    service.predict("0.9", metadata={"site": "north"})
+    body = {"document": {"text": "0.9"}, "metadata": {"site": "north"}}
+    service.post("/v1/predictions", by="client", json=body)
     sent = fields(admin.get(HERE).text) | {
         "segment_by": ["site"],
         "segment_fallback": ["pool"],
