@@ -43,6 +43,8 @@ _KEY: Example = {
     "created_at": "2026-11-21T09:00:00Z",
     "expires_at": "2027-11-21T09:00:00Z",
     "revoked_at": None,
+    "last_used_at": "2026-11-23T09:00:00Z",
+    "old_expires_at": None,
 }
 
 
@@ -115,6 +117,10 @@ class Key(Mirror):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    last_used_at: datetime | None = Field(description="To within an hour; null if never.")
+    old_expires_at: datetime | None = Field(
+        description="When the secret that the last rotation replaced stops working."
+    )
 
 
 class IssuedKey(AnswerBody):
@@ -254,6 +260,16 @@ def create_key(caller: CallerOf, body: KeyRequest, services: ServicesOf) -> Resp
         per_minute=body.per_minute,
     )
     return answer(IssuedKey(details=Key.of(key), key=secret), status=201)
+
+
+@router.post("/keys/{key_id}/rotate", response_model=IssuedKey, responses=documented(KeyNotFound))
+def rotate_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
+    """Replace the secret of an API key; the old one works for a day longer.
+
+    The new secret is shown only in this response.
+    """
+    key, secret = services.accounts.rotate_key(caller, key_id)
+    return answer(IssuedKey(details=Key.of(key), key=secret))
 
 
 @router.post(

@@ -1,4 +1,4 @@
-"""Commands for API keys: ``key create|list|revoke``."""
+"""Commands for API keys: ``key create|list|rotate|revoke``."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -31,9 +31,11 @@ _MEMBERS = (
     "scopes",
     "expires_at",
     "per_minute",
+    "last_used_at",
+    "old_expires_at",
 )
 
-commands = typer.Typer(help="Create, list and revoke API keys.")
+commands = typer.Typer(help="Create, list, rotate and revoke API keys.")
 
 
 @commands.command()
@@ -84,9 +86,22 @@ def list_keys(as_json: AsJson = False) -> None:
         "begins with": lambda key: f"{key.prefix}…",
         "created": "created_at",
         "expires": "expires_at",
+        "last used": "last_used_at",
         "revoked": "revoked_at",
     }
     print_items(keys, _MEMBERS, columns, as_json=as_json)
+
+
+@commands.command()
+def rotate(
+    key_id: Annotated[str, typer.Argument(help="Id that `setwise key list` shows.")],
+) -> None:
+    """Replace a secret and print it; the old one works a day."""
+    with application() as built:
+        key, secret = built.services.accounts.rotate_key(SYSTEM, key_id)
+    say(secret)
+    until = f"{key.old_expires_at:%-d %B, %H:%M} UTC"
+    note(f"New secret of {key.name}. The old one works until {until}.")
 
 
 @commands.command()

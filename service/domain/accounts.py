@@ -297,6 +297,13 @@ def network_of(address: str | None) -> str:
     return str(ipaddress.IPv6Network((int(parsed), 48), strict=False))
 
 
+ROTATION = timedelta(days=1)
+"""How long a replaced secret goes on working."""
+
+USE_RESOLUTION = timedelta(hours=1)
+"""Uses of a key are stored at most this often, so that most requests only read."""
+
+
 @dataclass(frozen=True)
 class ApiKey:
     """An API key, without its secret, which only the holder knows."""
@@ -316,6 +323,26 @@ class ApiKey:
     """When it stops working."""
     per_minute: int | None = None
     """Requests a minute that it may send, 0 for any number; None for the usual limit."""
+    last_used_at: datetime | None = None
+    """To within an hour; None before its first use."""
+    old_digest: bytes | None = None
+    """Keyed hash of the secret that a rotation replaced."""
+    old_expires_at: datetime | None = None
+    """When the replaced secret stops working."""
+
+    def rotated(self, secret: str, digest: bytes, now: datetime) -> "ApiKey":
+        """Return the key with a new secret; the present one works for `ROTATION` longer."""
+        return replace(
+            self,
+            prefix=secret[:PREFIX_LENGTH],
+            digest=digest,
+            old_digest=self.digest,
+            old_expires_at=now + ROTATION,
+        )
+
+    def unused_since(self, now: datetime) -> bool:
+        """Return whether a use now is worth storing."""
+        return self.last_used_at is None or now - self.last_used_at >= USE_RESOLUTION
 
     @property
     def revoked(self) -> bool:

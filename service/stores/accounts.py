@@ -155,7 +155,21 @@ class KeyStore(Store):
         return self._one(api_keys.c.id == key_id) if is_id(key_id) else None
 
     def by_digest(self, digest: bytes) -> ApiKey | None:
-        return self._one(api_keys.c.digest == digest)
+        """Return the key with this secret, or with this secret before its rotation."""
+        return self._one(or_(api_keys.c.digest == digest, api_keys.c.old_digest == digest))
+
+    def rotate(self, key: ApiKey) -> None:
+        """Store the secrets of a key."""
+        column = api_keys.c
+        secrets = (column.prefix, column.digest, column.old_digest, column.old_expires_at)
+        values = {one.name: getattr(key, one.name) for one in secrets}
+        self._connection.execute(update(api_keys).where(column.id == key.id).values(values))
+
+    def use(self, key_id: str, now: datetime) -> None:
+        """Store the time of the key's latest use."""
+        self._connection.execute(
+            update(api_keys).where(api_keys.c.id == key_id).values(last_used_at=now)
+        )
 
     def all(self, *, for_update: bool = False) -> list[ApiKey]:
         """Return all keys, newest first; ``for_update`` locks them."""

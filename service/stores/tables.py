@@ -140,6 +140,9 @@ api_keys = Table(
     Column("scopes", Json),
     Column("expires_at", Instant),
     Column("per_minute", Integer),
+    Column("last_used_at", Instant),
+    Column("old_digest", LargeBinary),
+    Column("old_expires_at", Instant),
     _check("digest_is_sha256", "length(digest) = 32"),
     UniqueConstraint("digest"),
 )

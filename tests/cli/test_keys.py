@@ -58,6 +58,15 @@ def test_for_people_the_secret_alone_is_on_stdout(capsys: pytest.CaptureFixture[
     assert "Ada" in printed.err
 
 
+def test_a_new_secret_alone_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    key = created(capsys, "client", "billing")
+    assert run("rotate", key["id"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("sw_client_")
+    assert printed.out.strip() != key["key"]
+    assert "The old one works until" in printed.err
+
+
 def test_a_revoked_key_says_when(capsys: pytest.CaptureFixture[str]) -> None:
     key = created(capsys, "client", "billing")
     assert run("revoke", key["id"]) == 0

@@ -326,6 +326,44 @@ def test_a_revoked_key_opens_nothing_and_stays_on_record(house: House) -> None:
     assert [action for action, _, _ in house.events()] == ["key.created", "key.revoked"]
 
 
+def test_a_replaced_secret_works_for_a_day_and_an_older_one_stops(house: House) -> None:
+    made, first = house.accounts.create_key(SYSTEM, "billing", Role.CLIENT)
+    _, second = house.accounts.rotate_key(SYSTEM, made.id)
+    assert {house.accounts.authenticate(one).id for one in (first, second)} == {made.id}
+    house.now.advance(days=1)
+    with pytest.raises(errors.Unauthenticated, match="was replaced"):
+        house.accounts.authenticate(first)
+    rotated, third = house.accounts.rotate_key(SYSTEM, made.id)
+    assert third.startswith(rotated.prefix)
+    _, fourth = house.accounts.rotate_key(SYSTEM, made.id)
+    with pytest.raises(errors.Unauthenticated):
+        house.accounts.authenticate(second)
+    assert {house.accounts.authenticate(one).id for one in (third, fourth)} == {made.id}
+
+
+def test_a_key_that_no_longer_works_gets_no_new_secret(house: House) -> None:
+    made, secret = house.accounts.create_key(SYSTEM, "billing", Role.CLIENT)
+    _, other = house.accounts.rotate_key(SYSTEM, made.id)
+    house.accounts.revoke_key(SYSTEM, made.id)
+    with pytest.raises(errors.KeyNotFound):
+        house.accounts.rotate_key(SYSTEM, made.id)
+    for one in (secret, other):
+        with pytest.raises(errors.Unauthenticated, match="revoked"):
+            house.accounts.authenticate(one)
+
+
+def test_the_last_use_of_a_key_is_known_to_within_an_hour(house: House) -> None:
+    _, secret = house.accounts.create_key(SYSTEM, "billing", Role.CLIENT)
+    seen = [house.accounts.keys(SYSTEM)[0].last_used_at]
+    for minutes in (0, 59, 1):
+        house.now.advance(minutes=minutes)
+        house.accounts.authenticate(secret)
+        seen.append(house.accounts.keys(SYSTEM)[0].last_used_at)
+    start = seen[1]
+    assert start is not None
+    assert seen == [None, start, start, start + timedelta(hours=1)]
+
+
 def test_the_last_admin_key_cannot_be_revoked(house: House) -> None:
     first, _ = house.accounts.create_key(SYSTEM, "first", Role.ADMIN)
     second, _ = house.accounts.create_key(SYSTEM, "second", Role.ADMIN)

@@ -110,10 +110,42 @@ def _create_key(call: Call, form: NewKey) -> ui.View:
     return ui.View("", (shown,), title="Key created", status=HTTPStatus.CREATED)
 
 
-def _revoke_question(call: Call) -> ui.Question:
+def _key(call: Call) -> ApiKey:
     key = next((key for key in call.services.accounts.keys(call.caller) if key.id == call.id), None)
     if key is None:
         raise errors.KeyNotFound(f"No key has the id {call.id!r}.")
+    return key
+
+
+def _rotate_question(call: Call) -> ui.Question:
+    key = _key(call)
+    return ui.Question(
+        f"Replace the secret of the key “{key.name}”?",
+        (
+            "A new secret is shown once. Its rights, its limits and its history stay.",
+            f"The old secret, {key.prefix}…, works for a day longer; change the program by then.",
+            "A secret that was replaced before stops working now.",
+        ),
+        "Replace the secret",
+        KEYS,
+        danger=False,
+    )
+
+
+def _rotate_key(call: Call, _: Nothing) -> ui.View:
+    key, secret = call.services.accounts.rotate_key(call.caller, call.id)
+    shown = ui.Secret(
+        f"New secret of the key “{key.name}”",
+        "Copy it now. It is not stored and is never shown again.",
+        secret,
+        ui.joined("The old secret works until ", ui.instant(key.old_expires_at, zone=True), "."),
+        KEYS,
+    )
+    return ui.View("", (shown,), title="New secret")
+
+
+def _revoke_question(call: Call) -> ui.Question:
+    key = _key(call)
     return ui.Question(
         f"Revoke the key “{key.name}”?",
         (
@@ -127,6 +159,7 @@ def _revoke_question(call: Call) -> ui.Question:
 
 
 CREATE_KEY = Action(KEYS, _create_key, NewKey, heading="Create a key", label="Create")
+ROTATE_KEY = Action(f"{KEYS}/{{key_id}}/rotate", _rotate_key, ask=_rotate_question)
 REVOKE_KEY = Action(
     f"{KEYS}/{{key_id}}/revoke",
     lambda call, _: call.services.accounts.revoke_key(call.caller, call.id),
@@ -150,8 +183,15 @@ _IN_USE: Sequence[ui.Column[ApiKey]] = (
     ui.Column("Begins with", lambda key: ui.code(f"{key.prefix}…")),
     ui.Column("Created", lambda key: key.created_at),
     ui.Column("Expires", lambda key: ui.instant(key.expires_at)),
+    ui.Column("Last used", lambda key: ui.instant(key.last_used_at)),
     ui.Column(
-        "Change", lambda key: ui.row_link(f"{KEYS}/{key.id}/revoke", "Revoke", key.name), "acts"
+        "Change",
+        lambda key: ui.joined(
+            ui.row_link(f"{KEYS}/{key.id}/rotate", "Rotate", key.name),
+            " ",
+            ui.row_link(f"{KEYS}/{key.id}/revoke", "Revoke", key.name),
+        ),
+        "acts",
     ),
 )
 _FORMER: Sequence[ui.Column[ApiKey]] = (
@@ -398,7 +438,7 @@ PAGES = (
     BoardPage(
         KEYS,
         _keys,
-        (CREATE_KEY, REVOKE_KEY),
+        (CREATE_KEY, ROTATE_KEY, REVOKE_KEY),
         name="Keys",
         meaning="What programs may call, and until when.",
         state=_keys_state,

@@ -1,6 +1,7 @@
 """People, API keys, sessions and signing in."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -137,6 +138,26 @@ class Accounts(Recorded):
             self._note(transaction, caller, "key.revoked", key.id, name=key.name)
         return replace(key, revoked_at=now)
 
+    def rotate_key(self, caller: Caller, key_id: str) -> tuple[ApiKey, str]:
+        """Replace a key's secret; return the key with the new secret, which is not stored.
+
+        The old secret works for `ROTATION` longer; one that was replaced before stops at once.
+
+        Raises `KeyNotFound` if there is no such key, or it no longer works.
+        """
+        caller.require(Permission.ADMINISTER)
+        now = self.now()
+        with self.begin() as transaction:
+            keys = {key.id: key for key in transaction.keys.all(for_update=True)}
+            key = keys.get(key_id)
+            if key is None or key.revoked or key.expired(now):
+                raise errors.KeyNotFound(f"No working key has the id {key_id!r}.")
+            secret = secret_for(key.role, self.new_secret())
+            key = key.rotated(secret, self.key_digest(secret), now)
+            transaction.keys.rotate(key)
+            self._note(transaction, caller, "key.rotated", key.id, name=key.name)
+        return key, secret
+
     def authenticate(self, secret: str) -> Caller:
         """Return the caller of a key; raises `Unauthenticated`.
 
@@ -147,13 +168,19 @@ class Accounts(Recorded):
             key = transaction.keys.by_digest(digest)
         if key is None:
             raise errors.Unauthenticated("No key has this secret; ask an administrator for one.")
+        now = self.now()
         if key.revoked:
             raise errors.Unauthenticated("This key is revoked; ask an administrator for a new one.")
-        if key.expired(self.now()):
+        if digest == key.old_digest and (key.old_expires_at is None or key.old_expires_at <= now):
+            raise errors.Unauthenticated("This secret was replaced; use the key's new one.")
+        if key.expired(now):
             raise errors.KeyExpired(
                 f"This key expired at {key.expires_at:%Y-%m-%d %H:%M} UTC; ask an administrator "
                 "for a new one."
             )
+        if key.unused_since(now):
+            with suppress(errors.StorageUnavailable), self.begin() as transaction:
+                transaction.keys.use(key.id, now)
         return key.calling()
 
     # People
