@@ -97,7 +97,7 @@ class FakePredictor:
 
     def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
         """Say that the first word speaks for every label and the last one against it."""
-        words = (document.text or "").split()
+        words = (document.text or "nothing").split()
         return [(TermWeight(words[0], 1.5), TermWeight(words[-1], -0.5)) for _ in labels]
 
     @staticmethod

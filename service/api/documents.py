@@ -11,6 +11,7 @@ from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, 
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import (
     AnswerBody,
+    Answered,
     Example,
     Instant,
     Listed,
@@ -153,7 +154,7 @@ class LifeEvent(AnswerBody):
     comment: str | None
 
 
-class Document(AnswerBody):
+class Document(Answered):
     """A document, its prediction, and all that happened to it."""
 
     examples = (
@@ -178,7 +179,7 @@ class Document(AnswerBody):
     )
 
     prediction: Prediction
-    text: str | None = Field(description="Null for features, and once the text was purged.")
+    text: str | None = Field(description="Null if it was not sent, and once it was purged.")
     features: dict[str, float] | None
     metadata: dict[str, JsonValue]
     events: list[LifeEvent] = Field(description="In the order in which they happened.")
@@ -216,6 +217,7 @@ def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> 
             "text": document.text,
             "features": document.features,
             "metadata": document.metadata,
+            **(document.answer or {}),
             "events": [
                 one._asdict() | {"name": life.names.get(one.by or "")} for one in life.events()
             ],

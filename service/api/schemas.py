@@ -324,18 +324,23 @@ def _absent_if_none(description: str) -> Any:  # noqa: ANN401 -- as `pydantic.Fi
     return Field(None, description=description, exclude_if=lambda value: value is None)
 
 
-class ReviewDocument(AnswerBody):
+class Answered(AnswerBody):
+    """Base of documents that may have another model's answer."""
+
+    scores: dict[str, float] | None = _absent_if_none(
+        "What another model answered, as it was sent; absent where it must not be known."
+    )
+    candidates: list[GivenSet] | None = _absent_if_none("The same as label sets.")
+    labels: list[str] | None = _absent_if_none("The same as one label set.")
+
+
+class ReviewDocument(Answered):
     """The document that a reviewer reads."""
 
     id: str | None
     text: str | None = Field(description="null if it was not sent, or has been deleted.")
     features: dict[str, float] | None = None
     metadata: dict[str, JsonValue]
-    scores: dict[str, float] | None = _absent_if_none(
-        "What another model answered, as it was sent; absent where it must not be known."
-    )
-    candidates: list[GivenSet] | None = _absent_if_none("The same as label sets.")
-    labels: list[str] | None = _absent_if_none("The same as one label set.")
 
 
 class ReviewCandidate(AnswerBody):

@@ -258,6 +258,8 @@ def _why(task: ReviewTask) -> str | None:
         return "Two reviewers passed on it."
     if task.prediction.rule is not None:
         return f"The rule “{task.prediction.rule}” requires a review."
+    if task.prediction.scored.uncalibrated:
+        return "Nothing has taught the model yet how sure to be, so every document is reviewed."
     return _WHY.get(task.prediction.reason)
 
 

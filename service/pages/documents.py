@@ -44,6 +44,8 @@ HERE = "/documents"
 PAGE = 50
 MOST_WORDS = 3
 """Words marked for each label, the most important ones."""
+MOST_SHOWN = 20
+"""Labels or label sets of another model that are shown."""
 MOST_SETS = 5
 """Label sets shown at once; the others unfold."""
 
@@ -255,6 +257,7 @@ def tell(services: ServicesOf, prediction_id: str, visit: Reads) -> Response:
         [
             ui.text(why(made), "lead"),
             ui.Card("Text", [_content(document, weights)]),
+            *_answered(made, weights),
             ui.Card("Label sets", _candidates(made)),
             ui.Card("What happened", [ui.Table("All events", _events(life), life.events())]),
             ui.Card("Details", [_details(made)]),
@@ -312,7 +315,9 @@ def why(made: Prediction) -> str:
         Reason.BELOW_THRESHOLD: f"Sent to review: its confidence, {at}, is below the threshold"
         + (f" of {confidence(least)}." if least is not None else "."),
         Reason.AUDIT: f"Drawn for an audit before it is sent; its confidence is {at}.",
-        Reason.NO_THRESHOLD: "Sent to review, because no threshold was in force.",
+        Reason.NO_THRESHOLD: "Sent to review, because nothing had taught the model how sure to be."
+        if made.scored.uncalibrated
+        else "Sent to review, because no threshold was in force.",
         Reason.OUT_OF_DOMAIN: "Sent to review, because the model knows no word or feature of it.",
         Reason.BREAKER: "Sent to review, because the breaker had stopped automatic sending.",
         Reason.RULE: f"Sent to review by the rule “{made.rule}”.",
@@ -333,15 +338,41 @@ def _content(document: Document, weights: Sequence[Sequence[TermWeight]]) -> Mar
                 ),
                 "hint",
             )
-            if any(weights)
+            if "<mark" in shown
             else Markup(""),
         )
     if document.features is None:
-        return ui.text("The text was erased.", "empty")
+        erased = document.answer is None
+        missing = "The text was erased." if erased else "This document came without its text."
+        return ui.text(missing, "empty")
     named = sorted(document.features.items(), key=lambda one: -abs(one[1]))
     return Markup("<dl>{}</dl>").format(
         ui.joined(*(Markup("<dt>{}</dt><dd>{}</dd>").format(*one) for one in named))
     )
+
+
+def _answered(made: Prediction, weights: Sequence[Sequence[TermWeight]]) -> list[ui.Piece]:
+    """Return a card with what another model answered, and what that says of the labels."""
+    answer = made.document.answer
+    if answer is None:
+        return []
+    sets = [one["labels"] for one in answer.get("candidates", ())]
+    sets += [answer["labels"]] if "labels" in answer else []
+    given = [
+        ("Probabilities", _listed([f"{x} {p:.3g}" for x, p in answer.get("scores", {}).items()])),
+        ("Label sets", _listed([", ".join(labels) or "no labels" for labels in sets])),
+    ]
+    evidence = [
+        (f"For {label}", ", ".join(f"{one.term} {one.weight:+.1f}" for one in terms))
+        for label, terms in zip(made.scored.labels, weights, strict=False)
+    ]
+    facts = [(name, said) for name, said in [*given, *evidence] if said]
+    return [ui.Card("Another model's answer", [ui.Facts(facts)])]
+
+
+def _listed(parts: Sequence[str]) -> str:
+    more = len(parts) - MOST_SHOWN
+    return "; ".join(parts[:MOST_SHOWN]) + (f"; {more} more" if more > 0 else "")
 
 
 def marked(text: str, terms: Sequence[TermWeight]) -> Markup:

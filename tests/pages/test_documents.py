@@ -11,6 +11,7 @@ from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from tests.browsing import Browser
 from tests.edge import Service
+from tests.fakes import FakePredictor
 
 
 @pytest.fixture
@@ -42,6 +43,29 @@ def test_an_empty_list_says_so(browser: Browser) -> None:
     shown = browser.get("/documents?text=fever").text
     assert "No document matches." in shown
     assert 'value="fever"' in shown
+
+
+def test_another_models_answer_is_shown_beside_the_text_or_without_one(
+    service: Service, browser: Browser
+) -> None:
+    service.predictors.predictor = FakePredictor(external=True)
+    answer = {
+        "scores": {"<a>": 0.25, "b": 1},
+        "candidates": [{"labels": ["a", "b"]}, {"labels": []}],
+    }
+    for document in ({"text": "so it <is> fine", **answer}, {"labels": ["c"]}):
+        body = {"document": document}
+        made = service.post("/v1/predictions", by="client", json=body).json()
+        shown = browser.get(f"/documents/{made['id']}").text
+        told = service.get(f"/v1/documents/{made['id']}", by="lead").json()
+        if "text" in document:
+            assert "it &lt;is&gt;" in shown
+            assert "&lt;a&gt; 0.25; b 1" in shown
+            assert told["scores"] == answer["scores"]
+        else:
+            assert "came without its text" in shown
+            assert told["labels"] == ["c"]
+            assert "scores" not in told
 
 
 def test_a_document_tells_who_said_what_about_it(service: Service, browser: Browser) -> None:
