@@ -124,6 +124,7 @@ def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Transac
     with begin(read_only=True) as transaction:
         blind = transaction.annotators.blind(99)
         assert Counter(one.annotator for one in blind) == {ANN.id: 4, BEN.id: 1}
+        assert {one.decided for one in blind if not one.agreed} == {True, False}
         assert [one.id for one in transaction.annotators.blind(2)] == [one.id for one in blind][-2:]
         gold = transaction.annotators.gold()
         assert {one.id for one in gold} <= {one.id for one in blind}
@@ -146,8 +147,8 @@ def test_blind_answers_and_second_readings_are_found_by_group(begin: Transaction
         store = transaction.annotators
         answered_at = START + timedelta(minutes=4)
         assert [one[1:] for one in store.blind(99)] == [
-            (answered_at, BEN.id, "coders", False, 0.5),
-            (answered_at, BEN.id, DEFAULT_GROUP, False, 0.6),
+            (answered_at, BEN.id, "coders", False, 0.5, None),
+            (answered_at, BEN.id, DEFAULT_GROUP, False, 0.6, None),
         ]
         assert store.pairs() == [AnswerPair("coders", True, False, 0.5)]
         assert store.answers() == {
