@@ -364,7 +364,7 @@ def predict(
     documents: Annotated[
         str,
         typer.Argument(
-            metavar="INPUT", help="A file as for train, labelled or not; - for JSON Lines on stdin."
+            metavar="INPUT", help="A file as for train, labelled or not; - for stdin (JSON Lines)."
         ),
     ],
     *,

@@ -126,12 +126,14 @@ def _csv_rows(path: str | Path, layout: FileLayout, progress: Progress | None) -
 
 
 def _delimiter(head: str, layout: FileLayout) -> str:
-    """Return the delimiter that makes the text's column one of the header's."""
-    for delimiter in _DELIMITERS:
-        names = next(csv.reader([head], delimiter=delimiter), [])
+    """Return the delimiter that gives the text's column, or the most columns."""
+    columns = {
+        delimiter: next(csv.reader([head], delimiter=delimiter), []) for delimiter in _DELIMITERS
+    }
+    for delimiter, names in columns.items():
         if layout.text_column in map(str.strip, names):
             return delimiter
-    return _DELIMITERS[0]
+    return max(columns, key=lambda delimiter: len(columns[delimiter]))
 
 
 def _header(path: str | Path, cells: list[str]) -> list[str]:

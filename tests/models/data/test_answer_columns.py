@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from setwise.models.data.datasets import DataError, DataWarning, read_dataset
+from setwise.models.data.datasets import DataError, DataWarning, FileLayout, read_dataset
 from setwise.models.data.formats.reading import document_lines
 
 ANSWERED = [
@@ -71,9 +71,11 @@ def test_answers_in_tables_are_those_of_json_lines(tmp_path, name, write):
 
 
 def test_bare_answers_need_no_text(tmp_path):
-    (tmp_path / "a.csv").write_text("id,labels,answer\n1,x;y,x\n2,,\n")
+    (tmp_path / "a.csv").write_text("id;labels;answer\n1;x|y;x\n2;;\n")
     with warnings.catch_warnings(action="ignore", category=DataWarning):
-        dataset = read_dataset(tmp_path / "a.csv", external=True)
+        layout = FileLayout(label_separator="|")
+        dataset = read_dataset(tmp_path / "a.csv", layout=layout, external=True)
+    assert dataset.label_names == ("x", "y")
     assert dataset.texts is None
     assert dataset.answers.n_answers.tolist() == [1, 1]
     lines = [json.loads(line) for _, line in document_lines(tmp_path / "a.csv", numbers=())]

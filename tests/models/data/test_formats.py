@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import sys
 import warnings
 
 import arff
@@ -436,3 +437,14 @@ def test_bad_arrays_are_refused(tmp_path, arrays, fault):
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(DataError, match=rf"a\.npz{fault}"):
         read_dataset(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "extra"),
+    [("a.parquet", "pyarrow", "parquet"), ("a.arff", "arff", "arff")],
+)
+def test_a_missing_extra_is_named(tmp_path, monkeypatch, name, module, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(DataError, match=rf"install setwise\[{extra}\]"):
+        read_dataset(tmp_path / name)
