@@ -58,6 +58,7 @@ from setwise.service.services.ports import (
 from setwise.service.services.predictions import Predictions, Stage, no_shadow, unwatched
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
+from setwise.service.services.retraining import Retraining
 from setwise.service.services.reviews import Reviews
 from setwise.service.services.segments import Segments
 from setwise.service.services.texts import Texts
@@ -288,6 +289,7 @@ def assemble(
         stage=stage,
         **office,
     )
+    models = Models(loader=loader, store=store, lease_clock=lease_clock, **office)
     return Services(
         predictions=predictions,
         documents=Documents(begin, lease_clock, predictors),
@@ -325,7 +327,14 @@ def assemble(
             **office,
         ),
         reports=Reports(begin, clock, lease_clock),
-        models=Models(loader=loader, store=store, lease_clock=lease_clock, **office),
+        models=models,
+        retraining=Retraining(
+            models=models,
+            certifications=certifications,
+            lease_clock=lease_clock,
+            training_data=settings.training_data,
+            **office,
+        ),
         accounts=Accounts(
             passwords=passwords or Argon2Passwords(),
             key_digest=KeyDigest(pepper),

@@ -76,6 +76,8 @@ class Settings(BaseSettings):
     """Folder, or any fsspec URL, for model artifacts."""
     files_url: str = ""
     """Folder, or any fsspec URL, for the uploads and results of jobs."""
+    training_data: Path | None = None
+    """Folder of training documents that retraining may read; none without it."""
     pepper: SecretStr | None = None
     """Secret mixed into the stored hashes of API keys; by default, a file in ``data_dir`` holds it.
     Servers that share a database must share it.

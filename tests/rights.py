@@ -142,6 +142,7 @@ RIGHTS = (
         /board/policy
         /board/models
         /board/models/{model_id}
+        /board/models/retrain
         /board/keys
         /board/people
         /board/people/{person_id}
@@ -189,6 +190,7 @@ RIGHTS = (
         PUT /v1/admin/policy
         POST /v1/admin/models
         POST /v1/admin/models/{model_id}/activate
+        POST /v1/admin/models/retrain
         POST /v1/admin/models/rollback
         POST /v1/admin/models/{model_id}/verify
         POST /v1/admin/models/{model_id}/shadow

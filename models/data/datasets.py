@@ -36,6 +36,7 @@ __all__ = [
     "fold_ids",
     "read_dataset",
     "split_rows",
+    "text_dataset",
 ]
 
 Kind = Literal["text", "vectors", "external"]
@@ -366,8 +367,28 @@ def _read_texts(
         content=content,
     )
     documents = read_documents(file, lines, several=wanted.several)
+    return text_dataset(documents, content.hexdigest(), file, wanted.label_names)
+
+
+def text_dataset(
+    documents: LabelledDocuments,
+    fingerprint: str,
+    file: str | Path = "the data",
+    label_names: Sequence[str] | None = None,
+) -> Dataset:
+    """Return labelled texts as a data set.
+
+    Parameters
+    ----------
+    documents : LabelledDocuments
+    fingerprint : str
+    file : str or Path
+        Their source, for messages.
+    label_names : sequence of str, optional
+        As for `read_dataset`.
+    """
     found = sorted(set(chain.from_iterable(documents.labels)))
-    names = _with_unknown(file, found, wanted.label_names)
+    names = _with_unknown(file, found, label_names)
     column = {name: index for index, name in enumerate(names)}
     rows = [[column[label] for label in labels] for labels in documents.labels]
     annotated = any(annotator is not None for annotator in documents.annotators)
@@ -379,7 +400,7 @@ def _read_texts(
         texts=tuple(documents.texts),
         X=None,
         feature_names=None,
-        fingerprint=content.hexdigest(),
+        fingerprint=fingerprint,
         annotators=tuple(documents.annotators) if annotated else None,
     )
 

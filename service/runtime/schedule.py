@@ -15,6 +15,7 @@ from setwise.service.services.certification import CERTIFICATION
 from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.services.models import COMPARE
 from setwise.service.services.recalibration import CALIBRATION
+from setwise.service.services.retraining import RETRAINING
 from setwise.service.services.texts import ERASE_TRACES
 
 EXPIRE_LEASES_EVERY = timedelta(seconds=30)
@@ -87,6 +88,7 @@ def tasks(services: Services) -> dict[str, Task]:
         CERTIFICATION: Task(partial(_certify, services), long=True),
         "certify_if_due": Task(certify_if_due, every=CERTIFY_EVERY),
         CALIBRATION: Task(recalibrate, long=True),
+        RETRAINING: Task(services.retraining.run, long=True),
         SCORING: Task(services.files.score, long=True),
         EXPORT: Task(services.files.run_export, long=True),
         COMPARE: Task(services.models.compare_recent, long=True),

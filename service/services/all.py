@@ -17,6 +17,7 @@ from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
+from setwise.service.services.retraining import Retraining
 from setwise.service.services.reviews import Reviews
 from setwise.service.services.segments import Segments
 from setwise.service.services.texts import Texts
@@ -39,6 +40,7 @@ class Services:
     breaker: Breaker
     certification: Certifications
     recalibration: Recalibration
+    retraining: Retraining
     models: Models
     reports: Reports
     accounts: Accounts

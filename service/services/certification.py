@@ -1,6 +1,6 @@
 """Find the threshold that audits prove, store evidence, and activate it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from setwise.service.domain.errors import (
     StaleVersion,
 )
 from setwise.service.domain.jobs import Job
-from setwise.service.domain.models import Candidate
+from setwise.service.domain.models import Candidate, ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.segments import POOL, Scope
 from setwise.service.domain.text import Page, check_page
@@ -204,7 +204,35 @@ class Certifications(Recorded):
         report(0.0, "loading the model")
         with self.begin(read_only=True) as transaction:
             model = known_model(transaction, candidate.model_id)
-        since, loaded = candidate.since(model), self.loader.load(model)
+        since = candidate.since(model)
+        scorer = self.score_audits(model, report, since=since)
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            # An earlier statement let documents count that still do.
+            stated = transaction.certifications.stated_untrained(scorer)
+        said: dict[str, object] = {"trained_on_audits": False}
+        if since is not None and not stated:
+            said = {"documents_since": since.isoformat()}
+        always = policy.segmentation is None
+        made = self._try(scorer, _wanted(policy, None), requested_by, always=always, said=said)
+        if made is None:
+            raise InvalidRequest("No segment has enough audits for an attempt.")
+        return made
+
+    def score_audits(
+        self,
+        model: ModelVersion,
+        report: Callable[[float, str], None],
+        *,
+        since: datetime | None = None,
+    ) -> Scorer:
+        """Have a model score kept documents that prove something about others; return its name.
+
+        Raises `ModelDamaged` if it does not load.
+
+        ``since``: Earlier documents are left out.
+        """
+        loaded = self.loader.load(model)
         scorer = Scorer(model.version, loaded.calibrator_version)
         with self.begin(read_only=True) as transaction:
             waiting = _to_score(transaction, scorer, since)
@@ -219,18 +247,7 @@ class Certifications(Recorded):
             ]
             with self.begin() as transaction:
                 transaction.certifications.add_scores(scores)
-        with self.begin(read_only=True) as transaction:
-            policy = transaction.policies.current()
-            # An earlier statement let documents count that still do.
-            stated = transaction.certifications.stated_untrained(scorer)
-        said: dict[str, object] = {"trained_on_audits": False}
-        if since is not None and not stated:
-            said = {"documents_since": since.isoformat()}
-        always = policy.segmentation is None
-        made = self._try(scorer, _wanted(policy, None), requested_by, always=always, said=said)
-        if made is None:
-            raise InvalidRequest("No segment has enough audits for an attempt.")
-        return made
+        return scorer
 
     def certify_if_due(self) -> Certification | None:
         """Certify where the policy needs a certificate and enough audits are new.

@@ -154,6 +154,7 @@ EVERY: dict[str, Callable[[World], Request]] = {
     ),
     "activate_model": _with_model("models/{}/activate"),
     "roll_back_model": _leaving_a_model,
+    "retrain_model": _with_model("models/retrain", json={}),
     "verify_model": _with_model("models/{}/verify"),
     "begin_shadow": _with_model("models/{}/shadow"),
     "compare_model": _with_model("models/{}/compare", json={}),

@@ -44,7 +44,11 @@ class _Answered:
 
 
 def reviewed_lines(
-    path: str | Path, lines: Iterable[tuple[int, bytes]], *, several: bool = False
+    path: str | Path,
+    lines: Iterable[tuple[int, bytes]],
+    *,
+    several: bool = False,
+    left_out: Counter[str] | None = None,
 ) -> Iterator[tuple[int, bytes]]:
     """Yield each document of an export as numbered lines of Setwise's own JSON Lines.
 
@@ -57,6 +61,8 @@ def reviewed_lines(
     several : bool, default False
         Whether to yield every blind or shown answer, to learn from how people err. Otherwise a
         lead's decision counts, or else the last answer that settled the document.
+    left_out : Counter, optional
+        Filled with the documents left out by reason, in place of warnings.
 
     Raises
     ------
@@ -69,20 +75,20 @@ def reviewed_lines(
         If documents are left out.
     """
     documents, proving = _documents(path, lines)
-    left_out: Counter[str] = Counter()
+    counts = Counter[str]() if left_out is None else left_out
     for name, found in documents.items():
         text = found.rows[-1].get("text")
         if name in proving or text in proving:
-            left_out[_CERTIFIES] += 1
+            counts[_CERTIFIES] += 1
         elif not isinstance(text, str):
-            left_out[_TEXTLESS] += 1
+            counts[_TEXTLESS] += 1
         else:
             for annotator, row in _answers(found.rows, several=several):
                 record = {"id": name, "text": text, "labels": row["labels"], "annotator": annotator}
                 yield found.line, json.dumps(record).encode()
-    if left_out[_TEXTLESS] == len(documents):
+    if counts[_TEXTLESS] == len(documents):
         raise DataError(path, None, "no document has a text", "export with content=true")
-    for why, n in left_out.items():
+    for why, n in counts.items() if left_out is None else ():
         warning = f"{path}: {count_of(n, 'document')} left out: {why}"
         warnings.warn(warning, DataWarning, stacklevel=2)
 

@@ -29,6 +29,7 @@ KINDS = {
     "compare": "Compare a model",
     "certification": "Certify a threshold",
     "calibration": "Retrain the calibrator",
+    "retraining": "Retrain the model",
     **RECURRING,
 }
 RESULTS = {
@@ -36,6 +37,9 @@ RESULTS = {
     "calibration_id": "Report",
     "calibrator_version": "Calibrator",
     "certification_id": "Report",
+    "model_version": "Version",
+    "on_audits": "On the same audits",
+    "shadow": "Shadow run",
     "reason": "Reason",
 }
 """Labels for members of a job's result whose names are hard to read."""
@@ -148,6 +152,13 @@ def _result(name: str, value: object) -> tuple[str, object]:
         return title, ui.link(f"/board/calibrators/{value}", "the calibrator and its report")
     if name == "certification_id":
         return title, ui.link(f"/board/certifications/{value}", "the certification")
+    if name == "model_id":
+        return title, ui.link(f"/board/models/{value}", "the model")
+    if isinstance(value, Mapping):
+        pairs = (
+            (key.replace("_", " "), one) for key, one in value.items() if one not in ({}, None)
+        )
+        return title, ", ".join(f"{key} {one}" for key, one in pairs)
     return title, "–" if value is None else value  # noqa: RUF001 -- the dash for nothing
 
 

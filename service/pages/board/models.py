@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from setwise.service.domain.errors import ModelNotFound
 from setwise.service.domain.models import Candidate, Comparison, ModelVersion, Tally
 from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.retraining import PRESETS, Retrain
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, State
 from setwise.service.pages.board.jobs import JOBS
@@ -53,6 +54,28 @@ class Certified(BaseModel):
     ] = False
 
 
+class Retrained(BaseModel):
+    """The form that trains the model again."""
+
+    training_data: Annotated[
+        str | None,
+        Input(
+            "File of earlier training documents",
+            "Its name in the folder of training data. Without one, the model learns from reviewed "
+            "documents alone.",
+            pointers=("/training_data",),
+        ),
+    ] = None
+    preset: Annotated[
+        str | None,
+        Input(
+            "Preset",
+            f"{', '.join(PRESETS)}; without one, that of the model that serves.",
+            pointers=("/preset",),
+        ),
+    ] = None
+
+
 class Shadow(BaseModel):
     """The form that starts or stops a shadow run."""
 
@@ -68,6 +91,11 @@ def _certify(call: Call, form: Certified) -> str:
     candidate = Candidate(call.id, trained_on_audits=not form.untrained)
     job = call.services.certification.request(call.caller, candidate)
     return f"{JOBS}/{job.id}"
+
+
+def _retrain(call: Call, form: Retrained) -> str:
+    wanted = Retrain(form.training_data or None, form.preset or None)
+    return f"{JOBS}/{call.services.retraining.request(call.caller, wanted).id}"
 
 
 def _shadow(call: Call, form: Shadow) -> str:
@@ -165,6 +193,14 @@ CERTIFY = Action(
     heading="Certify on the audits of other models",
     label="Certify",
 )
+RETRAIN = Action(
+    f"{MODELS}/retrain",
+    _retrain,
+    Retrained,
+    heading="Train a new version",
+    label="Retrain",
+    hint="Runs in the background, for minutes or hours.",
+)
 SHADOW = Action(
     f"{_ONE}/shadow",
     _shadow,
@@ -195,6 +231,21 @@ def metrics(model: ModelVersion) -> list[tuple[str, str]]:
     ]
 
 
+def _retrain_page(call: Call) -> ui.View:
+    return ui.View(
+        "Retrain the model?",
+        (
+            ui.text(
+                "It learns from reviewed documents whose texts are kept; those drawn to certify "
+                "teach nothing. The new version is registered, scores live documents in the shadow "
+                "if no other one does, and is compared with the active one on the same audits."
+            ),
+            ui.text("What serves does not change: you activate the new version yourself."),
+            call.form(RETRAIN),
+        ),
+    )
+
+
 _COLUMNS: Sequence[ui.Column[ModelVersion]] = (
     ui.Column(
         "Version", lambda one: ui.link(f"{MODELS}/{one.id}", ui.code(short(one.version))), "head"
@@ -218,10 +269,17 @@ def _models(call: Call) -> ui.View:
         "Models",
         (ui.Table("Models", _COLUMNS, models, empty),),
         buttons=(
-            ui.Go("Roll back", f"{ROLL_BACK.address}?{urlencode({'leaving': active.version})}"),
-        )
-        if active and len(models) > 1
-        else (),
+            ui.Go("Retrain", RETRAIN.address, ""),
+            *(
+                (
+                    ui.Go(
+                        "Roll back", f"{ROLL_BACK.address}?{urlencode({'leaving': active.version})}"
+                    ),
+                )
+                if active and len(models) > 1
+                else ()
+            ),
+        ),
         lead="One is active; verify and compare others before you activate them.",
         terms=("shadow run", "calibrated"),
     )
@@ -362,5 +420,6 @@ PAGES = (
         meaning="Which model is active, and how others compare.",
         state=_state,
     ),
+    BoardPage(RETRAIN.address, _retrain_page, (RETRAIN,), section=MODELS),
     BoardPage(_ONE, _model, (ACTIVATE, VERIFY, COMPARE, CERTIFY, SHADOW), section=MODELS),
 )

@@ -205,6 +205,21 @@ def test_a_model_that_does_not_serve_is_certified_from_its_page(
     assert (queued.kind, queued.payload["trained_on_audits"]) == ("certification", False)
 
 
+def test_a_new_version_is_trained_from_a_page_that_says_what_happens(
+    service: Service, admin: Browser
+) -> None:
+    here = "/board/models/retrain"
+    assert here in admin.get("/board/models").text
+    assert "What serves does not change" in admin.get(here).text
+    refused = send(admin, here, training_data="../secret")
+    assert refused.status_code == 422
+    assert "must name a file in the folder" in refused.text
+    asked = send(admin, here, preset="fast")
+    assert asked.status_code == 303
+    queued = service.services.jobs.get(SYSTEM, asked.headers["location"].rpartition("/")[2])
+    assert (queued.kind, queued.payload["preset"]) == ("retraining", "fast")
+
+
 # Calibrators
 
 

@@ -1,0 +1,183 @@
+"""Fit the model again, on its history and on what people decided, beside the one that serves."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from setwise.service.domain import errors
+from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.files import annotation_row, content_row
+from setwise.service.domain.jobs import Job
+from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.reports import Span
+from setwise.service.domain.retraining import OnAudits, Retrain, compare_on_audits
+from setwise.service.services.audit_trail import Recorded
+from setwise.service.services.certification import Certifications
+from setwise.service.services.models import Models, known_model
+from setwise.service.services.ports import Progress
+from setwise.service.stores.database import Clock
+from setwise.service.stores.transaction import Transaction
+
+RETRAINING = "retraining"
+"""The kind of job; one runs at a time."""
+
+PAGE = 500
+
+
+@dataclass(frozen=True)
+class Retraining(Recorded):
+    """New versions of the model, fitted on what people decided; a person activates them."""
+
+    models: Models
+    """Registers a new model and lets it score live traffic."""
+    certifications: Certifications
+    """Has a new model score the audits of the one that serves."""
+    lease_clock: Clock
+    """The clock that all servers share; it determines when jobs are due."""
+    training_data: Path | None = None
+    """Folder of files that a request may name; None allows none."""
+
+    def request(self, caller: Caller, wanted: Retrain) -> Job:
+        """Queue a job that fits a model; return the unfinished one if there is one.
+
+        Raises `InvalidRequest` if an option is out of range, or there is no such training data.
+        """
+        caller.require(Permission.ADMINISTER)
+        wanted.check()
+        self._history(wanted)
+        now = self.lease_clock()
+        job = Job(
+            id=self.new_id(),
+            kind=RETRAINING,
+            key=RETRAINING,
+            due_at=now,
+            created_at=now,
+            owner_id=caller.id,
+            payload={**wanted.to_json(), "requested_by": caller.id},
+        )
+        with self.begin() as transaction:
+            _check_kind(transaction.models.active())
+            if not transaction.jobs.enqueue(job):
+                running = transaction.jobs.unfinished(RETRAINING)
+                if running is None:
+                    raise errors.InvalidRequest("The previous job has just ended; try again.")
+                return running
+            self._note(
+                transaction, caller, "job.requested", job.id, kind=RETRAINING, **wanted.to_json()
+            )
+        return job
+
+    def run(self, job: Job, progress: Progress) -> Mapping[str, object]:
+        """Fit, register, shadow and compare a model; return what was found.
+
+        What serves does not change. After a crash another worker begins again, with the registered
+        model if there is one.
+
+        Raises `InvalidRequest` if the training data cannot be used; `NotEnoughReviews` if there is
+        too little of it.
+        """
+        known = job.checkpoint or {}
+        if "model_id" in known:
+            with self.begin(read_only=True) as transaction:
+                model = known_model(transaction, str(known["model_id"]))
+        else:
+            model, known = self._fitted(job, progress)
+            progress.checkpoint(known)
+        shadow = self._shadow(model)
+        progress(0.85, "scoring the audited documents")
+        on_audits = self._compared(model, progress)
+        return {
+            "model_id": model.id,
+            "model_version": model.version,
+            "learnt_from": known["learnt_from"],
+            "shadow": shadow,
+            "on_audits": on_audits.to_json(),
+            "reason": f"{on_audits.sentence()}; activate it by hand",
+        }
+
+    def _fitted(self, job: Job, progress: Progress) -> tuple[ModelVersion, dict[str, object]]:
+        """Fit and register a model; return it with the state of the job."""
+        from setwise.service.services.analysis.retraining import fit_again  # noqa: PLC0415 -- scikit-learn loads slowly
+
+        wanted = Retrain.from_json(job.payload)
+        wanted.check()
+        history = self._history(wanted)
+        progress(0.0, "reading the reviews")
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            serving = transaction.models.active()
+            rows = list(_reviewed(transaction))
+        _check_kind(serving)
+        with TemporaryDirectory(prefix="setwise-") as folder:
+            target = Path(folder) / "model"
+            learnt_from = fit_again(
+                rows, history, serving, preset=wanted.preset, target=target, report=progress
+            )
+            progress(0.8, "registering the model")
+            model = replace(self.models.store.add(str(target)), active=False)
+        with self.begin() as transaction:
+            same = [one for one in transaction.models.all() if one.version == model.version]
+            if same:  # the same documents as before, or a worker died after registering it
+                model = same[0]
+            else:
+                transaction.models.add(model)
+                self._note(
+                    transaction,
+                    SYSTEM,
+                    "model.added",
+                    model.id,
+                    version=model.version,
+                    requested_by=str(job.payload.get("requested_by", SYSTEM.id)),
+                )
+        return model, {"model_id": model.id, "learnt_from": learnt_from}
+
+    def _history(self, wanted: Retrain) -> Path | None:
+        """Return the file that a request names; raises `InvalidRequest` outside the folder."""
+        if wanted.training_data is None:
+            return None
+        fault = "no folder of training data is configured (SETWISE_TRAINING_DATA)"
+        if self.training_data is not None:
+            folder = self.training_data.resolve()
+            file = (folder / wanted.training_data).resolve()  # follows links
+            if file.is_relative_to(folder) and file.is_file():
+                return file
+            fault = "is no file in the folder of training data"
+        raise errors.InvalidRequest(
+            "There is no such training data.", [errors.FieldFault("/training_data", fault)]
+        )
+
+    def _shadow(self, model: ModelVersion) -> str:
+        """Let the model score live traffic, unless another one does; return which."""
+        try:
+            self.models.begin_shadow(SYSTEM, model.id)
+        except errors.ShadowTaken as error:
+            return error.detail
+        return "It scores live documents and decides nothing."
+
+    def _compared(self, model: ModelVersion, progress: Progress) -> OnAudits:
+        def report(share: float, message: str = "") -> None:
+            progress(0.85 + 0.15 * share, message)
+
+        candidate = self.certifications.score_audits(model, report)
+        with self.begin(read_only=True) as transaction:
+            serving = transaction.certifications.serving()
+            if serving is None or serving == candidate:
+                return OnAudits()
+            audited = transaction.certifications.audited
+            return compare_on_audits(audited(serving), audited(candidate))
+
+
+def _check_kind(serving: ModelVersion | None) -> None:
+    if serving is not None and serving.summary.get("kind", "text") != "text":
+        raise errors.InvalidRequest(
+            "Only models of texts are trained here; use setwise train for others."
+        )
+
+
+def _reviewed(transaction: Transaction) -> Iterator[Mapping[str, object]]:
+    """Yield every annotation with its document, as the export has them."""
+    after = None
+    while found := transaction.history.annotations(Span(), after=after, limit=PAGE):
+        for annotation, of in found:
+            yield {**annotation_row(annotation, of), **content_row(of)}
+        after = found[-1][0].id
