@@ -349,6 +349,11 @@ def fit_base(
     report(0.0, "features")
     vectorizer, scaler, X = _features(dataset, options)
     report(0.05, "binary relevance on all documents")
+    if dataset.answers is not None:
+        # Truth may name labels that the answers do not know.
+        known = dataset.label_names[: dataset.answers.n_labels]
+        answers = dataset.answers.in_columns_of(known, dataset.label_names)
+        dataset = replace(dataset, answers=answers)
     base, penalised, read = _base(dataset, X, options, sample_weight)
     if folds is None:
         folds = fold_ids(dataset.Y, min(options.n_folds, dataset.n), options.seed)

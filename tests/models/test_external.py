@@ -169,6 +169,14 @@ def test_what_the_model_has_not_learnt_from_is_refused(kind, learnt):
     assert len(predictor.predict_answers(predictor.read_answers([both]))) == 1
 
 
+def test_truth_may_name_labels_that_no_answer_knows():
+    data = alone(corpora.answered(corpora.texts(60), "labels"))
+    truth = csr_array(np.pad(data.Y.toarray(), ((0, 0), (0, 1)), constant_values=1))
+    predictor = train(replace(data, Y=truth, label_names=(*data.label_names, "new")), QUICK)
+    found = predictor.predict_answers(predictor.read_answers([{"labels": ["label 0"]}]))
+    assert found.ranked(0)[0].labels[-1] == "new"
+
+
 def test_training_data_that_do_not_fit_are_refused():
     data = corpora.answered(corpora.texts(60))
     with pytest.raises(ValueError, match="'cbm' has its own label scores"):
