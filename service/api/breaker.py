@@ -46,6 +46,7 @@ _TRIP: Example = {
 }
 _STATE: Example = {
     "segment": None,
+    "segments": [],
     "state": "tripped",
     "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f11",
     "model_version": "sha256:3f9c0b7a1d2e",
@@ -160,6 +161,7 @@ class Breaker(AnswerBody):
 
     state: Position = Field(description="`idle`: the policy sends nothing, so nothing is watched.")
     segment: str | None = Field(description="What the rest is about; null: all documents.")
+    segments: list[str] = Field(description="What can be asked for; empty without segments.")
     policy_version: str
     model_version: str | None
     calibrator_version: str | None
@@ -215,6 +217,7 @@ class Breaker(AnswerBody):
         return cls(
             state=seen.position,
             segment=value_of(seen.policy.unit),
+            segments=[*state.segments],
             policy_version=seen.policy.version,
             model_version=seen.scorer.model_version if seen.scorer else None,
             calibrator_version=seen.scorer.calibrator_version if seen.scorer else None,

@@ -294,12 +294,15 @@ def _encryption(engine: "Engine") -> Finding:
 
 def _breaker(begin: "Transactions") -> Finding:
     with begin(read_only=True) as transaction:
-        policy = transaction.policies.current()
-        trip = None if policy.trip_id is None else transaction.breakers.trip(policy.trip_id)
+        tripped = [one.trip_id for one in transaction.policies.current().units if one.trip_id]
+        trips = [transaction.breakers.trip(trip_id) for trip_id in tripped]
+    trip = next((one for one in trips if one is not None), None)
     if trip is not None:
+        where = "" if trip.segment is None else f" of {trip.segment}"
+        at = f"{trip.created_at:%Y-%m-%d %H:%M}"
         return _warning(
             "breaker",
-            f"tripped on {trip.created_at:%Y-%m-%d %H:%M} UTC ({trip.cause}): nothing is sent",
+            f"tripped on {at} UTC ({trip.cause}): nothing{where} is sent",
             "see GET /v1/admin/breaker, and reset it once a new certificate allows",
         )
     return _ok("breaker", "not tripped")

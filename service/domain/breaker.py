@@ -351,6 +351,8 @@ class BreakerState:
     """The newest trips, newest first, each with its reset."""
     further_audits: int | None
     """How many audits the last certification since the trip lacked."""
+    segments: tuple[str, ...] = ()
+    """Values of all units of the policy; empty if documents are not divided."""
 
     @property
     def false_alarm_bound(self) -> float:

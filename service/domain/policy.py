@@ -329,10 +329,13 @@ class RoutingPolicy:
         return max(self.threshold, self.confidence_floor)
 
     def least_of(self, scorer: Scorer) -> float | None:
-        """Return the least confidence that is sent for a scorer.
+        """Return the least confidence that is sent for a scorer, of any segment.
 
         None if nothing is.
         """
+        if self.segmentation is not None:
+            least = (part.least_of(scorer) for part in self.units)
+            return min((one for one in least if one is not None), default=None)
         refused = self._certified and self.certified_for != scorer
         return None if refused else self.least_confidence
 

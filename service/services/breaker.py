@@ -34,7 +34,7 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
-from setwise.service.domain.segments import Scope
+from setwise.service.domain.segments import Scope, value_of
 from setwise.service.domain.webhooks import policy_tripped
 from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.audit_trail import Recorded
@@ -64,7 +64,8 @@ class Breaker(Recorded):
         """
         caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
-            unit = _chosen(transaction.policies.current(), segment)
+            whole = transaction.policies.current()
+            unit = _chosen(whole, segment)
             seen = _look(transaction, self.rule, self.now(), unit)
             trips = transaction.breakers.history(MOST_TRIPS)
             trip_id = seen.policy.trip_id
@@ -77,6 +78,7 @@ class Breaker(Recorded):
             trip=trip,
             trips=tuple(trips),
             further_audits=None if tried is None else tried.further_audits,
+            segments=tuple(value for part in whole.units if (value := value_of(part.unit))),
         )
 
     def delays(self, caller: Caller) -> tuple[Delay, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
@@ -17,6 +18,7 @@ from setwise.service.domain.callers import Permission
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.reports import Share
+from setwise.service.domain.segments import value_of
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
 from setwise.service.pages.board.jobs import JOBS
@@ -103,6 +105,11 @@ def _request(call: Call, _: Nothing) -> str:
 CERTIFY = Action(CERTIFICATIONS, _request)
 
 
+def _named(text: str, unit: str | None) -> str:
+    """Return a text with the segment that it is about."""
+    return text if unit is None else f"{text}, {value_of(unit)}"
+
+
 def _outcome(made: Certification) -> Markup:
     if made.threshold is not None:
         return ui.joined(ui.badge("proved", "good"), f" from {confidence(made.threshold)}")
@@ -119,7 +126,7 @@ _COLUMNS: Sequence[ui.Column[Certification]] = (
         "When",
         lambda made: ui.joined(
             ui.link(f"{CERTIFICATIONS}/{made.id}", ui.instant(made.created_at)),
-            ui.sub(f"attempt {made.attempt}"),
+            ui.sub(_named(f"attempt {made.attempt}", made.segment)),
         ),
         "head",
     ),
@@ -198,6 +205,7 @@ def _certification(call: Call) -> ui.View:
         ("Model", ui.code(made.scorer.model_version)),
         ("Calibrator", ui.code(made.scorer.calibrator_version)),
         ("Policy", ui.code(made.policy_version)),
+        *([] if made.segment is None else [("Segment", _segment(made))]),
         *_stated(made),
     )
     return ui.View(
@@ -208,6 +216,13 @@ def _certification(call: Call) -> ui.View:
         lead=lead,
         terms=("certified", "confidence", "risk"),
     )
+
+
+def _segment(made: Certification) -> str:
+    """Say whose documents an attempt is about."""
+    if not made.members:
+        return value_of(made.segment) or ""
+    return f"the mix of {', '.join(made.members)}; it says nothing of each of them"
 
 
 def _certifications_state(call: Call) -> State:
@@ -274,6 +289,7 @@ def _end(reset: Reset | None) -> Markup:
 
 _TRIPS: Sequence[ui.Column[tuple[Trip, Reset | None]]] = (
     ui.Column("When", lambda each: each[0].created_at, "head"),
+    ui.Column("What", lambda each: value_of(each[0].segment) or "everything"),
     ui.Column("Cause", lambda each: CAUSES[each[0].cause]),
     ui.Column("Target", lambda each: exactly(each[0].target_accuracy)),
     ui.Column("Reset", lambda each: _end(each[1])),
@@ -287,8 +303,9 @@ def _tripped(state: BreakerState, trip: Trip) -> Markup:
         else ""
     )
     since = ui.instant(trip.created_at, zone=True)
+    what = "Nothing" if trip.segment is None else f"Nothing of {value_of(trip.segment)}"
     return ui.text(
-        ui.joined("Nothing is sent since ", since, f": {CAUSES[trip.cause]}.{more}"), "alert"
+        ui.joined(f"{what} is sent since ", since, f": {CAUSES[trip.cause]}.{more}"), "alert"
     )
 
 
@@ -334,11 +351,12 @@ def _delay(one: Delay) -> str:
 
 
 def _breaker(call: Call) -> ui.View:
-    state = call.services.breaker.get(call.caller)
+    state = call.services.breaker.get(call.caller, call.query.get("segment"))
     watch, found = state.watch, state.watch.counts()
     most = state.rule.freshness.most_documents
     sent = f"{watch.unvouched.documents:,}" + (f" of at most {most:,}" if most else "")
     facts = (
+        *_units(state),
         (
             "Audits since the last reset",
             (
@@ -376,6 +394,20 @@ def _breaker(call: Call) -> ui.View:
         "when there are too few of them.",
         terms=("breaker", "audit", "target"),
     )
+
+
+def _units(state: BreakerState) -> Sequence[tuple[str, object]]:
+    """Return the segment that the page is about, and links to the others."""
+    if not state.segments:
+        return ()
+    mine = value_of(state.watch.policy.unit)
+    links = [
+        ui.link(f"{BREAKER}?{urlencode({'segment': one})}", one)
+        for one in state.segments
+        if one != mine
+    ]
+    others = Markup(", ").join(links)
+    return (("Segment", mine), *([("Others", others)] if links else []))
 
 
 def _breaker_state(call: Call) -> State:

@@ -85,6 +85,9 @@ def test_segments_are_typed_and_shown(service: Service, admin: Browser) -> None:
     assert "Segments by site" in page
     assert ">north</th>" in page
     assert fields(page)["segment_by"] == ["site"]
+    breaker = admin.get("/board/breaker?segment=(pool)").text
+    assert "/board/breaker?segment=north" in breaker
+    assert service.get("/v1/admin/breaker", by="lead").json()["segments"] == ["north", "(pool)"]
     items = service.get("/v1/admin/policy/segments", by="lead").json()["items"]
     assert [one["value"] for one in items] == ["north", "other", "(pool)"]
 
