@@ -276,17 +276,27 @@ class RoutingPolicy:
         pool = [one for one in self.segments if one.value == POOL]
         return (replace(self, segments=(*listed, *rules, *pool)) if new else self), new
 
-    def keeping(self, old: "RoutingPolicy") -> "RoutingPolicy":
+    def keeping(
+        self, old: "RoutingPolicy", tried: Collection[str] = frozenset()
+    ) -> "RoutingPolicy":
         """Return the policy with the trips of another one, whose segments are divided alike.
 
-        If it lists no segments, it has those of the other one; tripped ones stay listed.
+        If it lists no segments, it has those of the other one. Those that have tripped stay
+        listed, as do those with attempts.
+
+        ``tried``: Keys of units with attempts.
         """
         rules = {rule.value: rule for rule in self.segments}
         for before in old.segments:
             value = before.value
             if value in rules:
                 rules[value] = replace(rules[value], trip_id=before.trip_id)
-            elif not self.segments or before.trip_id is not None or value == POOL:
+            elif (
+                not self.segments
+                or before.trip_id is not None
+                or value == POOL
+                or old.key_of(value) in tried
+            ):
                 fixed = ThresholdMode.FIXED is self.threshold_mode is old.threshold_mode
                 rules[value] = SegmentRule(
                     value,
@@ -520,7 +530,8 @@ def why_certificate_ends(before: RoutingPolicy, after: RoutingPolicy) -> str | N
     if after.threshold_mode is ThresholdMode.FIXED:
         return "The certificate ends: a threshold that is set by hand is not proved."
     divided, divides = before.segmentation, after.segmentation
-    if (divided and divided.by) != (divides and divides.by):
+    alike = divided is divides if not (divided and divides) else divides.divides_like(divided)
+    if not alike:
         why = "it was proved for other segments of the documents"
     elif held_back_alike(before.rules) != held_back_alike(after.rules):
         why = "it was proved for the documents that the present rules let through"

@@ -39,7 +39,7 @@ from setwise.service.services.analysis.proofs import (
 )
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.models import known_model, scored_again
-from setwise.service.services.policy import adopt, pooled, take_up
+from setwise.service.services.policy import adopt, certified, pooled, take_up
 from setwise.service.services.ports import ModelLoader, Progress
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
@@ -296,6 +296,8 @@ class Certifications(Recorded):
             found, new = take_up(transaction, policy)
             if not new:
                 return []
+            # The pool's proof covers them if it covered what was not listed.
+            found = certified(transaction, found, transaction.certifications.serving())
             changed = replace(
                 found, version=self.new_id(), created_at=self.now(), created_by=SYSTEM.id
             )

@@ -241,7 +241,7 @@ def certified(
                 certificate_id=proof.id,
                 certified_for=scorer,
             )
-            policy = policy.put(found, proof.members)
+            policy = policy.put(found, _covered(transaction, policy, proof))
         elif part.unit is not None and not _stands(transaction, policy, part, scorer):
             lost = replace(part, threshold=None, certificate_id=None, certified_for=None)
             policy = policy.put(lost, ())
@@ -278,7 +278,18 @@ def _stands(
 
 def pool_stands(transaction: Transaction, policy: RoutingPolicy, proof: Certification) -> bool:
     """Return whether no segment of a pool's proof has left the pool; true for other units."""
-    return set(proof.members) <= {*pooled(transaction, policy, proof.scorer)}
+    covered = _covered(transaction, policy, proof)
+    return set(covered) <= {*pooled(transaction, policy, proof.scorer)}
+
+
+def _covered(
+    transaction: Transaction, policy: RoutingPolicy, proof: Certification
+) -> tuple[str, ...]:
+    """Return the segments of a pool's proof: what was not listed then may be listed now."""
+    if OTHER not in proof.members:
+        return proof.members
+    then = transaction.policies.get(proof.policy_version).values
+    return (*proof.members, *(value for value in policy.values if value not in then))
 
 
 def pooled(transaction: Transaction, policy: RoutingPolicy, scorer: Scorer) -> tuple[str, ...]:
@@ -332,14 +343,24 @@ def _with_segments(
     Changing the policy does not reset the breaker.
     """
     divided, divides = old.segmentation, wanted.segmentation
-    if (divided and divided.by) != (divides and divides.by):
+    if divides is None and divided is None:
+        return replace(wanted, trip_id=old.trip_id)
+    if divided is None or divides is None or not divides.divides_like(divided):
         if any(part.trip_id is not None for part in old.units):
             fault = FieldFault("/segment_by", "cannot change while the breaker has tripped")
             raise InvalidRequest("Reset the breaker before you change the segments.", [fault])
         return take_up(transaction, wanted)[0]
-    if divides is None:
-        return replace(wanted, trip_id=old.trip_id)
-    return take_up(transaction, wanted.keeping(old))[0]
+    # A segment that failed alone must not come back as one that is not listed, with the pool.
+    scorer = transaction.certifications.serving()
+    tried = transaction.certifications.units_tried(scorer.model_version) if scorer else set()
+    kept = wanted.keeping(old, tried)
+    if len(kept.values) > divides.most:
+        detail = f"is {divides.most}; {len(kept.values)} segments are listed"
+        raise InvalidRequest(
+            "Segments that have been tried stay listed, and the risk is shared among all.",
+            [FieldFault("/most_segments", detail)],
+        )
+    return take_up(transaction, kept)[0]
 
 
 def take_up(transaction: Transaction, policy: RoutingPolicy) -> tuple[RoutingPolicy, list[str]]:

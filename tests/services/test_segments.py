@@ -187,6 +187,40 @@ def test_a_segment_that_failed_alone_is_not_sent_with_the_pool(quick: Sites) -> 
     assert reasons(quick.send(*["x"] * 8)) == {Reason.ABOVE_THRESHOLD}
 
 
+def test_a_segment_that_was_tried_stays_listed_and_counts(quick: Sites) -> None:
+    quick.divide(POOLED)
+    quick.send(*["north"] * 28, *["south"] * 28)
+    quick.check("south")
+    quick.certify_if_due()
+    with pytest.raises(InvalidRequest, match="stay listed"):
+        quick.divide(POOLED, segments=(SegmentRule("west"),))
+    with pytest.raises(InvalidRequest, match="shared among all"):
+        quick.divide(replace(POOLED, most=1))
+    more = quick.divide(replace(POOLED, most=3), segments=(SegmentRule("west"),))
+    assert more.values == ("west", "north", "south")
+    assert reasons(quick.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
+
+
+def test_a_value_stays_in_the_pool_when_it_is_listed_until_its_own_attempt(quick: Sites) -> None:
+    quick.divide(POOLED)
+    quick.send(*[""] * 28)
+    quick.check()
+    quick.certify_if_due()
+    assert reasons(quick.send(*["east"] * 8)) == {Reason.ABOVE_THRESHOLD}, "as other"
+    assert quick.certifications.list_segments() == ["east"]
+    assert quick.policy.pooled == ("other", "east")
+    assert reasons(quick.send(*["east"] * 8)) == {Reason.ABOVE_THRESHOLD}
+    quick.check()
+    quick.certify(segment="east")
+    assert quick.policy.pooled == ()
+    assert reasons(quick.send(*[""] * 8)) == {Reason.NO_THRESHOLD}, "the mix is another one"
+
+
+def test_other_bands_are_other_segments(quick: Sites) -> None:
+    quick.divide(Segmentation("text_length", (8,), most=3))
+    assert quick.divide(Segmentation("text_length", (4, 9), most=3)).values == ("0-3", "4-8", "9-")
+
+
 def test_the_risk_is_shared_whatever_order_segments_come_in(quick: Sites) -> None:
     quick.divide(replace(POOLED, most=9))
     quick.send("north", "south")
