@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from scipy.special import logit
 
 from setwise.models.data.answers import Answers
-from setwise.models.evaluation.explanation import Term
+from setwise.models.evaluation.explanation import Term, WhySet, by_candidates
 from setwise.models.labels.scaling import no_features
 from setwise.models.predictor import SetPredictor
 
@@ -61,6 +61,30 @@ def weigh_answer(
         told = [term for term in terms if abs(term.weight) >= _LEAST_WEIGHT]
         weighed.append(tuple(sorted(told, key=lambda term: -abs(term.weight))))
     return weighed
+
+
+def explain_answer(
+    predictor: SetPredictor,
+    answers: Answers,
+    text: str | None = None,
+    X: csr_array | None = None,
+    *,
+    n_terms: int = 5,
+) -> WhySet:
+    """Return an explanation of one document's label set.
+
+    ``text`` or ``X`` is the document, for models that read it beside the answers. The other
+    parameters are those of `setwise.models.evaluation.explanation.explain_rows`.
+    """
+    predictions = predictor.predict_answers(answers, None if text is None else [text], X)
+    row = X
+    if predictor.vectorizer is not None and text is not None:
+        row = predictor.text_rows([text]).to_matrix()
+    ranked = predictions.ranked(0)
+    labels = ranked[0].labels
+    chosen = [predictor.label_names.index(label) for label in labels]
+    terms = [told[:n_terms] for told in weigh_answer(predictor, answers, row, labels)]
+    return by_candidates(predictions, 0, ranked, chosen, terms)
 
 
 def _answered(answers: Answers, label: int) -> str:

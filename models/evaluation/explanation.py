@@ -171,7 +171,7 @@ def explain_rows(
             mixture = predictor.source.mixture_
             yield _by_mixture(mixture, X[i : i + 1], ranked, chosen, terms, component_labels=names)
         else:
-            yield _by_candidates(predictions, i, ranked, chosen, terms)
+            yield by_candidates(predictions, i, ranked, chosen, terms)
 
 
 def weigh_terms(
@@ -364,13 +364,14 @@ def _brought(
     return f"`{name}` was added because {listed} {verb} likely"
 
 
-def _by_candidates(
+def by_candidates(
     predictions: SetPredictions,
     row: int,
     ranked: Sequence[RankedSet],
     chosen: Sequence[int],
     terms: Sequence[tuple[Term, ...]],
 ) -> WhySet:
+    """Return why a set was chosen among candidates, without a mixture."""
     reasons = []
     for place, label in enumerate(ranked[0].labels):
         probability = float(predictions.label_probability[row, chosen[place]])

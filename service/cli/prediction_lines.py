@@ -16,6 +16,9 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from setwise.models.data.answers import Answers
     from setwise.models.data.datasets import PredictionInput
     from setwise.models.predictor import SetPredictions, SetPredictor
 
@@ -90,24 +93,35 @@ class LinePredictor:
                 found.append((number, document))
         return found
 
-    def _predict_answers(self, numbered: "list[tuple[int, PredictionInput]]") -> "SetPredictions":
+    def answers(self, numbered: "Sequence[tuple[int, PredictionInput]]") -> "Answers":
+        """Return another model's answers in documents; raises `DataError` with the line."""
         from setwise.models.data.answers import Answer, AnswerError, Answers
         from setwise.models.data.datasets import DataError
         from setwise.models.data.documents import answer_fault
 
-        predictor, documents = self._predictor, [document for _, document in numbered]
-        given = [document.answer or Answer({}, (), {}) for document in documents]
+        predictor = self._predictor
+        given = [document.answer or Answer({}, (), {}) for _, document in numbered]
         try:
             answers = Answers.of_parsed(predictor.label_names, given, numbers=predictor.numbers)
             predictor.check_answers(answers)
         except AnswerError as error:
             number = numbered[error.document][0]
             raise DataError(self._name, number, answer_fault(error), error.cure) from error
-        X = None
-        if self._reads == "features":
-            rows = predictor.feature_rows([document.features or {} for document in documents])
-            X = rows.to_matrix()
-        return predictor.predict_answers(answers, [each.text or "" for each in documents], X)
+        return answers
+
+    def vectors(self, documents: "Sequence[PredictionInput]") -> "csr_array | None":
+        """Return the features that an external model reads; None if it reads none."""
+        if self._reads != "features":
+            return None
+        given = [document.features or {} for document in documents]
+        return self._predictor.feature_rows(given).to_matrix()
+
+    def _predict_answers(self, numbered: "list[tuple[int, PredictionInput]]") -> "SetPredictions":
+        documents = [document for _, document in numbered]
+        texts = [each.text or "" for each in documents]
+        return self._predictor.predict_answers(
+            self.answers(numbered), texts, self.vectors(documents)
+        )
 
     def _check(self, number: int, document: "PredictionInput") -> None:
         """Raise `DataError` for a document that does not fit the model."""

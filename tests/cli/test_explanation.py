@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from setwise.models.storage.artifacts import save
+from setwise.models.training_external import start_external
 from setwise.service.cli import main
 from tests.made_once import made_once
 from tests.trained import LABELS, documents
@@ -103,6 +105,19 @@ def test_documents_of_features_are_explained(artifacts, tmp_path, capsys):
     story = explained(capsys, artifacts.vectors, "--document", file)
     assert story.startswith("document: `music`")
     assert "about music +" in story
+
+
+def test_another_models_answer_is_the_evidence(tmp_path, capsys):
+    save(start_external(["grain", "trade"]), tmp_path / "started")
+    file = tmp_path / "answers.jsonl"
+    file.write_text('\n{"answer": ["no"]}\n')
+    assert "line 2" in refusal(capsys, tmp_path / "started", "--document", file)
+    sets = [["grain"], ["grain", "trade"], ["grain"], ["grain"]]
+    answer = {"candidates": [{"labels": labels} for labels in sets]}
+    file.write_text(json.dumps(answer | {"id": "note-1"}) + "\n")
+    story = explained(capsys, tmp_path / "started", "--document", file)
+    assert story.startswith("note-1: `grain`")
+    assert "in 4 of 4 answers" in story
 
 
 def test_what_cannot_be_explained_is_one_line(artifacts, mixture, tmp_path, capsys):
