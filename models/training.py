@@ -113,6 +113,15 @@ CalibratorName = Literal[
     "robust-trees",
 ]
 
+# Those of the thesis, section 4.6; "GB" there is ``boosted-squared``.
+PUBLISHED_CALIBRATORS: tuple[CalibratorName, ...] = (
+    "uncalibrated",
+    "isotonic",
+    "cardinality-isotonic",
+    "tree",
+    "boosted-squared",
+)
+
 # With fewer documents, refining label probabilities overfits.
 MIN_DOCUMENTS_REFINED = 1000
 # Document-label pairs for which votes may be summed in memory.
@@ -136,12 +145,13 @@ class TrainingOptions:
     Attributes
     ----------
     preset : {"paper", "fast", "best"}
-        What describes the candidates when reranking: the features of the paper, these and the
-        votes of `PRESETS`, or these and more votes. Votes refine label probabilities only if
-        there are neither too few nor too many documents; see `affordable_extras`. If the method
-        has a mixture, ``"fast"`` and ``"best"`` use label scores when these do better on rows set
-        aside, and ``"best"`` averages several mixtures; otherwise ``"best"`` also uses word
-        prefixes as features of texts.
+        ``"paper"`` is the published method: labels calibrated by isotonic regression, mixtures with
+        separate experts linear in the features, and the papers' features and set calibrators.
+        ``"fast"`` and ``"best"`` add the votes of `PRESETS` when reranking. Votes refine label
+        probabilities only if there are neither too few nor too many documents; see
+        `affordable_extras`. If the method has a mixture, ``"fast"`` and ``"best"`` use label scores
+        when these do better on rows set aside, and ``"best"`` averages several mixtures; otherwise
+        ``"best"`` also uses word prefixes as features of texts.
     method : {"br-rerank", "br", "cbm", "cbm-rerank"}
         ``"br"`` chooses the most probable set under independent labels, ``"cbm"`` under a
         conditional Bernoulli mixture. ``"-rerank"`` chooses the most confident candidate; the
@@ -391,6 +401,7 @@ def fit_base(
             n_jobs=options.n_jobs,
             seed=options.seed,
             n_fits=extras.n_fits,
+            experts="separate" if options.preset == "paper" else "shared",
             scores=_label_scores(base, options) if extras.scored else None,
             voters=extras.voters,
             stacked=extras.stacked,
@@ -411,7 +422,7 @@ def fit_base(
             dataset.Y,
             folds,
             logits,
-            label_calibrator=LabelCalibrator(),
+            label_calibrator=_label_calibrator(options),
             source=proposal.for_folds,
             features=proposal.features,
             voters=proposal.voters,
@@ -438,6 +449,10 @@ def _base(
         random_state=options.seed,
     ).fit(X, dataset.Y, sample_weight)
     return base, clone(base).set_params(alpha=base.alpha_), X
+
+
+def _label_calibrator(options: TrainingOptions) -> LabelCalibrator:
+    return LabelCalibrator(1.0) if options.preset == "paper" else LabelCalibrator()
 
 
 def _label_scores(base: BinaryRelevance, options: TrainingOptions) -> LabelScores:
@@ -473,7 +488,7 @@ def assemble(
         scaler=scaler,
         seen=seen_features(X if dataset.X is None else dataset.X),
         base=base,
-        label_calibrator=LabelCalibrator().fit(rows.logits, Y),
+        label_calibrator=_label_calibrator(options).fit(rows.logits, Y),
         voters=proposal.voters,
         stack=proposal.stack,
         decider=decider,
@@ -527,6 +542,8 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
         n_documents = int(effective_rows(*rows.rates))
     right = int(rows.correct.sum())
     known = _contenders(options)
+    if options.preset == "paper" and options.noise is None and options.calibrator == "auto":
+        known = {name: known[name] for name in PUBLISHED_CALIBRATORS}
     names = _affordable(known, n_documents, right, len(rows.correct) - right, options.calibrator)
     contenders = {name: known[name] for name in names}
     confidences = cross_validate(contenders, rows, options.n_jobs)

@@ -26,8 +26,9 @@ class LabelCalibrator(StoredPart, BaseEstimator):
 
     Parameters
     ----------
-    isotonic_share : float in [0, 1), default 0.5
-        Weight of the isotonic logit; the raw logit gets the rest.
+    isotonic_share : float in [0, 1], default 0.5
+        Weight of the isotonic logit; the raw logit gets the rest. 1 is the isotonic regression of
+        the thesis (section 2.3.6), kept off 0 and 1; it has ties.
 
     Examples
     --------
@@ -98,8 +99,8 @@ class LabelCalibrator(StoredPart, BaseEstimator):
         ValueError
             If shapes differ, a value is not finite, or the share is out of range.
         """
-        if not 0.0 <= self.isotonic_share < 1.0:
-            raise ValueError(f"isotonic_share must lie in [0, 1); it is {self.isotonic_share}")
+        if not 0.0 <= self.isotonic_share <= 1.0:
+            raise ValueError(f"isotonic_share must lie in [0, 1]; it is {self.isotonic_share}")
         logits = np.asarray(logits)
         truth = csc_array(Y if isinstance(Y, sparray | spmatrix) else np.asarray(Y))
         if logits.ndim != 2 or truth.shape != logits.shape:

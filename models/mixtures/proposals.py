@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,9 @@ _LEAST_GAIN = 0.02
 
 # Share of the documents set aside to compare mixtures.
 _SHARE_ASIDE = 0.2
+
+
+Experts = Literal["shared", "separate"]
 
 
 class Proposal(NamedTuple):
@@ -115,6 +118,7 @@ def propose_mixture(
     n_jobs: int | None,
     seed: int,
     n_fits: int = 1,
+    experts: Experts = "shared",
     scores: LabelScores | None = None,
     voters: tuple[str, ...] = (),
     stacked: bool = False,
@@ -122,12 +126,18 @@ def propose_mixture(
     """Return candidates of a conditional Bernoulli mixture, alone or with others.
 
     With ``union``, candidates of independent labels and of voters are added, and votes are features
-    of all. Several fits are averaged. The mixture on all rows chooses the penalties and the number
-    of steps, and the number of components if ``n_components`` is None; the folds' mixtures reuse
-    them. With ``scores``, the mixture uses these instead of the features if rows set aside favour
-    them (`scores_pay`) and there are neither too few nor too many documents.
+    of all. Several fits are averaged. With ``experts="separate"`` each component has classifiers of
+    its own, linear in the features, as in the papers. The mixture on all rows chooses the penalties
+    and the number of steps, and the number of components if ``n_components`` is None; the folds'
+    mixtures reuse them. With ``scores``, the mixture uses these instead of the features if rows set
+    aside favour them (`scores_pay`) and there are neither too few nor too many documents.
     """
-    template = ConditionalBernoulliMixture(n_jobs=n_jobs, random_state=seed)
+    template = ConditionalBernoulliMixture(
+        experts=experts,
+        features="auto" if experts == "shared" else "linear",
+        n_jobs=n_jobs,
+        random_state=seed,
+    )
     may_score = scores is not None and _can_be_scored(*Y.shape)
     size, over_scores = n_components or _SIZES[0], False
     if may_score or not n_components:
@@ -153,6 +163,7 @@ def propose_mixture(
     per_fold: SomeMixture
     per_fold = alike = ConditionalBernoulliMixture(
         first.n_components_,
+        experts=experts,
         alpha=first.alpha_,
         gate_alpha=first.gate_alpha_,
         l1_ratio=first.l1_ratio_,

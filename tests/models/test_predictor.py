@@ -73,7 +73,8 @@ def test_equals_the_plain_path_through_scipy_and_xgboost(of_vectors):
         isotonic = np.interp(
             logits[:, label], calibrator.knot_logits_[knots], calibrator.knot_values_[knots]
         )
-        marginals[:, label] = expit(0.5 * logits[:, label] + 0.5 * isotonic)
+        share = calibrator.isotonic_share
+        marginals[:, label] = expit((1.0 - share) * logits[:, label] + share * isotonic)
     candidates = k_best_sets(marginals, 10, allow_empty=False)
     rows = candidates.to_matrix().toarray()
     by_set = marginals[candidates.document]

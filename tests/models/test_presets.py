@@ -7,12 +7,15 @@ import pytest
 
 from setwise.models import training
 from setwise.models.data.datasets import Dataset
+from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from setwise.models.mixtures.mixture_candidates import MixtureCandidates
 from setwise.models.predictor import SetPredictor
 from setwise.models.storage.artifacts import load, save
 from setwise.models.training import (
     MAX_REFINED,
     MIN_DOCUMENTS_REFINED,
     PRESETS,
+    PUBLISHED_CALIBRATORS,
     RERANKING_METHODS,
     Extras,
     TrainingOptions,
@@ -88,3 +91,18 @@ def test_only_the_best_mixture_is_a_mean_of_several() -> None:
         scored = preset != "paper"
         assert affordable_extras(options, 1000, 10) == Extras(n_fits=n_fits, scored=scored)
     assert PRESETS["best"].n_fits > 1
+
+
+def test_the_papers_preset_is_the_published_method() -> None:
+    data = corpora.vectors(300)
+    options = TrainingOptions(
+        method="cbm-rerank", preset="paper", n_components=2, n_folds=2, alpha=1e-3, n_jobs=1
+    )
+    model = train(data, options)
+    assert model.label_calibrator.isotonic_share == 1.0
+    assert set(model.manifest["training"]["calibrator_brier"]) == set(PUBLISHED_CALIBRATORS)
+    assert isinstance(model.source, MixtureCandidates)
+    mixture = model.source.mixture_
+    assert isinstance(mixture, ConditionalBernoulliMixture)
+    assert mixture.experts == "separate"
+    assert mixture.kernel_ is None

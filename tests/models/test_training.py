@@ -155,8 +155,9 @@ def test_progress_rises_from_nothing_to_all():
 
 def test_br_keeps_the_most_probable_set_and_br_rerank_the_most_confident():
     data, new = vectors(), vectors(seed=1)
-    plain = train(data, dataclasses.replace(QUICK, method="br")).predict(new.X)
-    reranked = train(data, QUICK).predict(new.X)
+    boosted = dataclasses.replace(QUICK, calibrator="boosted-squared")
+    plain = train(data, dataclasses.replace(boosted, method="br")).predict(new.X)
+    reranked = train(data, boosted).predict(new.X)
     first = plain.candidates.doc_indptr[:-1]
     best = np.maximum.reduceat(plain.candidates.log_score, first)
     assert (plain.candidates.log_score[first] == best).all()

@@ -134,9 +134,16 @@ def test_rows_that_do_not_fit_are_refused(logits, Y, fault):
         LabelCalibrator().fit(logits, np.atleast_2d(Y))
 
 
-def test_a_share_of_one_is_refused_because_order_would_be_lost():
+def test_a_share_of_one_is_isotonic_regression_kept_off_0_and_1() -> None:
+    rng = np.random.default_rng(3)
+    logits = rng.normal(size=(200, 1))
+    Y = (rng.random((200, 1)) < 1 / (1 + np.exp(-3 * logits))).astype(np.uint8)
+    found = LabelCalibrator(1.0).fit(logits, Y).transform(logits)
+    expected = IsotonicRegression().fit(logits[:, 0], Y[:, 0]).predict(logits[:, 0])
+    margin = 0.5 / 201
+    np.testing.assert_allclose(found[:, 0], np.clip(expected, margin, 1 - margin), atol=1e-12)
     with pytest.raises(ValueError, match="isotonic_share"):
-        LabelCalibrator(1.0).fit([[0.0]], [[1]])
+        LabelCalibrator(1.1).fit([[0.0]], [[1]])
 
 
 def test_other_numbers_of_labels_and_unfitted_use_are_refused():
