@@ -347,6 +347,9 @@ class ReportQuery(Parameters):
     """How much to report on."""
 
     documents: int = Field(10_000, ge=1, le=MOST_DOCUMENTS, description="The most recent ones.")
+    segment: str | None = Field(
+        None, max_length=LONGEST_VALUE, description="Only those of a segment that the policy lists."
+    )
 
 
 @router.get("/reports/summary", response_model=Summary)
@@ -360,7 +363,9 @@ def reliability(
     caller: CallerOf, wanted: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
     """Compare confidence with correctness, as known from reviews and outcomes."""
-    return answer(Reliability.of(services.reports.reliability(caller, wanted.documents)))
+    return answer(
+        Reliability.of(services.reports.reliability(caller, wanted.documents, wanted.segment))
+    )
 
 
 @router.get("/reports/automation", response_model=Automation)
@@ -373,7 +378,7 @@ def automation(
     documents: on audits, each of which stands for all documents that could have been drawn. If
     nothing is known about the documents that would be sent, the accuracy is null.
     """
-    now, curve = services.reports.automation(caller, wanted.documents)
+    now, curve = services.reports.automation(caller, wanted.documents, wanted.segment)
     items = [Forecast.of(one) for one in curve]
     return answer(Automation(now=Forecast.of(now), items=items))
 

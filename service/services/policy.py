@@ -17,7 +17,14 @@ from setwise.service.domain.reports import Evidence
 from setwise.service.domain.rules import Rule, read_rules
 from setwise.service.domain.segments import OTHER
 from setwise.service.services.analysis.advice import Advice, advise, misses, warning
-from setwise.service.services.analysis.forecast import PREVIEWED, Forecast, over, under
+from setwise.service.services.analysis.forecast import (
+    PREVIEWED,
+    Forecast,
+    of_segment,
+    over,
+    part_of,
+    under,
+)
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
 
@@ -152,7 +159,8 @@ class Policies(Recorded):
             raise InvalidRequest("This policy cannot be previewed.", [*faults, *wrong])
         with self.begin(read_only=True) as transaction:
             whole = transaction.policies.current()
-            policy = _part(whole, segment, needed=not (threshold is None and not target_accuracy))
+            needed = threshold is not None or target_accuracy is not None
+            policy = part_of(whole, segment, needed=needed)
             then_rules = policy.rules if rules is None else read
             changed = replace(
                 policy,
@@ -164,8 +172,7 @@ class Policies(Recorded):
             )
             after = certified(transaction, changed, transaction.certifications.serving())
             found = transaction.history.evidence(PREVIEWED, with_labels=True)
-        if segment is not None:
-            found = [one for one in found if whole.known(one.segment, one.metadata) == segment]
+        found = of_segment(found, whole, segment)
         advice = None
         if target_accuracy is not None:
             steps = sorted({one.confidence for one in found})
@@ -392,23 +399,6 @@ def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> Non
         detail = "is missing; the audit trail keeps why the policy takes effect nevertheless"
         said = warning(then, policy.target_accuracy) or ""
         raise InvalidRequest(said, [FieldFault("/reason", detail)])
-
-
-def _part(policy: RoutingPolicy, segment: str | None, *, needed: bool) -> RoutingPolicy:
-    """Return the policy of a segment's documents; the whole one without a segment.
-
-    Raises `InvalidRequest` if there is no such segment, or one is needed.
-    """
-    if policy.segmentation is None and segment is None:
-        return policy
-    if segment is None and not needed:
-        return policy
-    if segment is None or (segment != OTHER and segment not in policy.values):
-        detail = "is no segment that the policy lists" if segment else "is missing; name a segment"
-        raise InvalidRequest(
-            "This cannot be previewed without a segment.", [FieldFault("/segment", detail)]
-        )
-    return policy.within_value(segment)
 
 
 def _check(change: PolicyChange) -> None:

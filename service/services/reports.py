@@ -20,7 +20,9 @@ from setwise.service.services.analysis.forecast import (
     Forecast,
     forecasts,
     in_force,
+    of_segment,
     over,
+    part_of,
     under,
 )
 from setwise.service.services.analysis.mistakes import Mistakes, mistakes
@@ -193,19 +195,26 @@ class Reports:
         with self.begin(read_only=True) as transaction:
             return transaction.backlog.read(), self.lease_clock()
 
-    def reliability(self, caller: Caller, documents: int) -> Reliability:
-        """Return the reliability of confidence on the most recent documents."""
+    def reliability(
+        self, caller: Caller, documents: int, segment: str | None = None
+    ) -> Reliability:
+        """Return the reliability of confidence on the most recent documents, or a segment's."""
         caller.require(Permission.REPORT)
         _check_documents(documents)
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
-            found = transaction.history.evidence(documents, with_labels=False)
-        return measure(found, policy.risk)
+            found = transaction.history.evidence(documents, with_labels=segment is not None)
+        part = part_of(policy, segment)
+        return measure(of_segment(found, policy, segment), part.risk)
 
-    def automation(self, caller: Caller, documents: int) -> tuple[Forecast, list[Forecast]]:
+    def automation(
+        self, caller: Caller, documents: int, segment: str | None = None
+    ) -> tuple[Forecast, list[Forecast]]:
         """Return forecasts of the current policy and of thresholds 0 to 1.
 
         The rules in force apply to every threshold.
+
+        ``segment``: Only for this segment's documents.
         """
         caller.require(Permission.REPORT)
         _check_documents(documents)
@@ -214,7 +223,8 @@ class Reports:
             with_labels = bool(policy.rules) or policy.segmentation is not None
             found = transaction.history.evidence(documents, with_labels=with_labels)
         steps = [step / AUTOMATION_STEPS for step in range(AUTOMATION_STEPS + 1)]
-        return under(found, policy), over(found, steps, policy.rules, policy.risk)
+        part, found = part_of(policy, segment), of_segment(found, policy, segment)
+        return under(found, part), over(found, steps, part.rules, part.risk)
 
     def cockpit(
         self,

@@ -332,6 +332,18 @@ def test_what_if_speaks_of_one_segment(quick: Sites) -> None:
     assert quick.policies.preview(LEAD).then.documents == 5
 
 
+def test_reports_speak_of_one_segment(quick: Sites) -> None:
+    quick.divide(replace(BY_SITE, most=3))
+    quick.send(*["north"] * 3, *["south"] * 2, "")
+    quick.certifications.list_segments()
+    reports = building.reports(quick.begin, quick.now)
+    for segment, n in (("north", 3), ("south", 2), ("other", 1), (None, 6)):
+        now, curve = reports.automation(LEAD, 100, segment)
+        assert (now.documents, curve[0].sent) == (n, n)
+    with pytest.raises(InvalidRequest, match="without a segment"):
+        reports.reliability(LEAD, 100, "west")
+
+
 def test_a_segment_has_its_own_audit_rates(quick: Sites) -> None:
     rare = SegmentRule("north", audits=AuditPlan(certification_rate=0.0))
     quick.divide(segments=(rare,))

@@ -6,9 +6,11 @@ Only a certificate proves a threshold, not these numbers.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.reports import Cell, Evidence, Share, standing
 from setwise.service.domain.rules import Rule
+from setwise.service.domain.segments import OTHER
 from setwise.service.services.analysis.accuracy import Largest, Sums, columns, estimated
 
 MOST_DOCUMENTS = 50_000
@@ -135,6 +137,31 @@ def under(found: Sequence[Evidence], policy: RoutingPolicy, *, tripped: bool = F
     ]
     (made,) = forecasts(found, [0.0], sendable=sendable, risk=policy.risk, days=_days(found))
     return replace(made, threshold=None)
+
+
+def part_of(policy: RoutingPolicy, segment: str | None, *, needed: bool = False) -> RoutingPolicy:
+    """Return the policy of a segment's documents; the whole one without a segment.
+
+    Raises `InvalidRequest` if the policy does not list it, or one is ``needed``.
+    """
+    if segment is None and not (needed and policy.segmentation):
+        return policy
+    if segment is None or segment not in {
+        *policy.values,
+        *([OTHER] if policy.segmentation else []),
+    }:
+        detail = "is no segment that the policy lists" if segment else "is missing; name a segment"
+        raise InvalidRequest(
+            "This cannot be reported without a segment.", [FieldFault("/segment", detail)]
+        )
+    return policy.within_value(segment)
+
+
+def of_segment(found: list[Evidence], policy: RoutingPolicy, segment: str | None) -> list[Evidence]:
+    """Return the evidence on a segment's documents; all without a segment."""
+    if segment is None:
+        return found
+    return [one for one in found if policy.known(one.segment, one.metadata) == segment]
 
 
 def _days(found: Sequence[Evidence]) -> float:
