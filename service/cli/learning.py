@@ -258,6 +258,10 @@ def _training_table(summary: dict[str, object]) -> "Table":
     for name, value in metrics.items() if isinstance(metrics, dict) else ():
         if isinstance(value, int | float):
             table.add_row(f"cross-fitted {name}", _number(value))
+    corrected = metrics.get("corrected") if isinstance(metrics, dict) else None
+    for name, value in corrected.items() if isinstance(corrected, dict) else ():
+        if isinstance(value, int | float):
+            table.add_row(f"corrected for noise: {name}", _number(value))
     return table
 
 

@@ -192,9 +192,10 @@ def test_numbers_need_answers(folder, tmp_path, capsys):
 def test_noise_rates_are_read_from_a_file(folder, tmp_path, capsys):
     rates = tmp_path / "rates.json"
     rates.write_text('{"*": {"alpha": 0.2, "beta": 0.01}}')
-    chosen = ("--out", tmp_path / "m", "--preset", "fast", "--noise", rates, "--json")
+    chosen = ("--out", tmp_path / "m", "--preset", "fast", "--noise", rates)
     assert status_of("train", folder / "texts", *chosen) == 0
-    assert "corrected" in json.loads(capsys.readouterr().out)["metrics"]
+    assert "corrected for noise: brier" in capsys.readouterr().out
+    assert "corrected" in load(tmp_path / "m").manifest["metrics"]
     assert load(tmp_path / "m").calibration_rows.beta.tolist() == [0.01] * 80
 
 
