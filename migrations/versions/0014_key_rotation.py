@@ -23,9 +23,11 @@ def upgrade() -> None:
     """Add the columns."""
     for name, kind in COLUMNS:
         op.add_column("api_keys", sa.Column(name, kind))
+    op.create_index(op.f("ix_api_keys_old_digest"), "api_keys", ["old_digest"])
 
 
 def downgrade() -> None:
     """Drop the columns."""
+    op.drop_index(op.f("ix_api_keys_old_digest"), "api_keys")
     for name, _ in COLUMNS:
         op.drop_column("api_keys", name)

@@ -145,6 +145,7 @@ api_keys = Table(
     Column("old_expires_at", Instant),
     _check("digest_is_sha256", "length(digest) = 32"),
     UniqueConstraint("digest"),
+    Index(None, "old_digest"),
 )
 
 people = Table(
