@@ -84,13 +84,18 @@ class Retraining(Recorded):
         else:
             model, known = self._fitted(job, progress)
             progress.checkpoint(known)
+        found = {
+            "model_id": model.id,
+            "model_version": model.version,
+            "learnt_from": known["learnt_from"],
+        }
+        if model.active:
+            return {**found, "reason": "it serves already: nothing new has been decided"}
         shadow = self._shadow(model)
         progress(0.85, "scoring the audited documents")
         on_audits = self._compared(model, progress)
         return {
-            "model_id": model.id,
-            "model_version": model.version,
-            "learnt_from": known["learnt_from"],
+            **found,
             "shadow": shadow,
             "on_audits": on_audits.to_json(),
             "reason": f"{on_audits.sentence()}; activate it by hand",

@@ -116,6 +116,18 @@ def test_a_worker_that_takes_over_does_not_fit_again(fits: Fits) -> None:
     assert (from_the_start["model_id"], fits.times) == (one["model_id"], 2)
 
 
+def test_a_fit_that_teaches_nothing_new_leaves_everything_as_it_is(
+    fits: Fits,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(FakeStore, "add", lambda self, source: replace(OLD, id=self._new_id()))
+    office = Office(Database())
+    result = office.retraining.run(office.retraining.request(ADMIN, Retrain()), Worker())
+    assert result["model_id"] == OLD.id
+    assert "serves already" in str(result["reason"])
+    assert office.models.page(ADMIN)[0].active
+
+
 def test_another_shadow_goes_on(fits: Fits) -> None:
     office = Office(Database())
     other = model("sha256:other")
