@@ -24,6 +24,9 @@ from setwise.models.storage.fields import StoredPiece, StoredSetting
 from setwise.models.storage.state import StoredPart
 from setwise.models.voters.votes import SetVotes, find_strongest
 
+# Mass of each candidate of a document whose candidates have none.
+_LEAST_MASS = 1e-9
+
 # A voter's sets in a document's posterior; the weights of further sets are negligible.
 _VOTED_SETS = 64
 
@@ -143,10 +146,15 @@ def announced_order(
 
 
 def normalise(candidates: CandidateSets, confidence: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return confidences, divided by their document's sum if above one."""
+    """Return confidences, divided by their document's sum if above one.
+
+    Where a calibrator has no confidence in any candidate, all of them get `_LEAST_MASS`, since a
+    rule needs a distribution.
+    """
     document = candidates.document
     total = np.bincount(document, confidence, minlength=candidates.n_documents)
-    return confidence / np.maximum(total, 1.0)[document]
+    shares = confidence / np.maximum(total, 1.0)[document]
+    return np.where(total[document] > 0.0, shares, _LEAST_MASS)
 
 
 def voted_sets(votes: SetVotes, voter: str) -> tuple[CandidateSets, NDArray[np.float64]]:

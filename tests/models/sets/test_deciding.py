@@ -200,3 +200,13 @@ def test_each_rule_is_best_at_its_own_metric_on_bibtex(third, data_dir):
         assert gained[objective] > least, (objective, gained)
     for metrics in found.values():
         assert metrics.alignment_error < 0.003
+
+
+def test_documents_without_any_confidence_get_a_set_nonetheless():
+    data = vectors()
+    options = TrainingOptions(preset="paper", alpha=1e-3, calibrator="isotonic", n_jobs=1)
+    rows = fit_base(data, options).rows
+    confidence = np.full(len(rows.correct), 0.5)
+    confidence[rows.candidates.document == 3] = 0.0
+    decided = fit_decider(rows, data.Y, confidence, "f1")
+    assert decided.rows.candidates.n_documents == data.n
