@@ -20,18 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.models.calibration.calibrators import SetCalibrator
+from setwise.models.calibration.choice import choose_calibrator, set_calibrators
 from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
 from setwise.models.evaluation.metrics import evaluate_predictions
 from setwise.models.evaluation.scoring import score_calibration
+from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.sets.reranker import SetReranker
-from setwise.models.training import (
-    TrainingOptions,
-    assemble,
-    choose_calibrator,
-    fit_base,
-    set_calibrators,
-)
+from setwise.models.training import assemble, fit_base
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -49,8 +49,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from setwise.models.data.datasets import read_dataset
 from setwise.models.demo_notes import generate_notes
+from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 from setwise.service import build
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.settings import Settings

@@ -35,7 +35,8 @@ from setwise.models.data.answers import Answers
 from setwise.models.data.datasets import Dataset, DataWarning, fold_ids, read_dataset
 from setwise.models.evaluation.automation import automation_at
 from setwise.models.evaluation.evaluation import predict_in_blocks
-from setwise.models.training import TrainingOptions, train
+from setwise.models.options import TrainingOptions
+from setwise.models.training import train
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("reuters21578", "bibtex", "scene")

@@ -26,8 +26,9 @@ import numpy as np
 
 from setwise.models.data.datasets import read_dataset
 from setwise.models.evaluation.evaluation import evaluate
+from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.simulation.loop import Week, simulate
 from setwise.service.simulation.plan import Drift, Plan

@@ -24,18 +24,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from setwise.models.calibration.calibrators import UncalibratedSets
+from setwise.models.calibration.choice import ChosenCalibrator, set_calibrators
 from setwise.models.data.datasets import read_dataset
 from setwise.models.evaluation.metrics import Metrics, evaluate_predictions
 from setwise.models.mixtures.mixture_mode import SOURCE_MIXTURE
+from setwise.models.options import TrainingOptions
 from setwise.models.sets.candidates import SOURCE_MARGINALS, CandidateSets
 from setwise.models.sets.features import SetFeatureTable
-from setwise.models.training import (
-    ChosenCalibrator,
-    TrainingOptions,
-    assemble,
-    fit_base,
-    set_calibrators,
-)
+from setwise.models.training import assemble, fit_base
 
 BY_MIXTURE = ("score", "log_score", "cardinality", "log_prior")
 BY_LABELS = ("log_independent", "cardinality", "log_prior")

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.models.calibration.calibrators import IsotonicSets
+from setwise.models.calibration.choice import choose_calibrator
 from setwise.models.calibration.losses import shifted_target
 from setwise.models.calibration.robust_calibrators import (
     RobustBoostedSets,
@@ -32,10 +33,11 @@ from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
 from setwise.models.evaluation.reliability import ReliabilityCurve
 from setwise.models.evaluation.reports import CalibrationReport, report_calibration
 from setwise.models.evaluation.scoring import score_calibration
+from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictor
 from setwise.models.research.robust_choice import choose_robust
 from setwise.models.sets.features import SetFeatureTable, concatenate_tables
-from setwise.models.training import TrainingOptions, assemble, choose_calibrator, fit_base
+from setwise.models.training import assemble, fit_base
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("reuters21578", "ohsumed")

@@ -19,7 +19,8 @@ from scipy.sparse import csr_array
 
 from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
 from setwise.models.evaluation.evaluation import evaluate
-from setwise.models.training import TrainingOptions, train
+from setwise.models.options import TrainingOptions
+from setwise.models.training import train
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("scene", "bibtex", "reuters21578")

@@ -39,11 +39,12 @@ from setwise.models.calibration.calibrators import BoostedSets
 from setwise.models.data.datasets import Dataset, read_dataset
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.text import repeat_first_line
+from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictor
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import k_best_sets
 from setwise.models.storage.artifacts import load, save
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 from setwise.service.cli.prediction_lines import LinePredictor
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -23,22 +23,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from setwise.models.calibration.choice import choose_calibrator, refit_calibrator
 from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import Metrics
 from setwise.models.evaluation.runs import judge_majority, random_split
+from setwise.models.options import METHODS, PRESETS, Method, Preset, TrainingOptions
 from setwise.models.sets.deciding import fit_decider
-from setwise.models.training import (
-    METHODS,
-    PRESETS,
-    Method,
-    Preset,
-    TrainingOptions,
-    assemble,
-    choose_calibrator,
-    fit_base,
-    refit_calibrator,
-)
+from setwise.models.training import assemble, fit_base
 
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = {

@@ -30,8 +30,9 @@ from setwise.models.calibration.robust_calibrators import RobustBoostedSets
 from setwise.models.calibration.sampling import inclusion_weights
 from setwise.models.data.datasets import read_dataset
 from setwise.models.labels.isotonic import IsotonicCurve
+from setwise.models.options import TrainingOptions
 from setwise.models.sets.features import SetFeatureTable
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 
 ROOT = Path(__file__).resolve().parents[1]
 POCKET = "earn"

@@ -25,7 +25,8 @@ from scipy.sparse import csr_array
 
 from setwise.models.data.datasets import Dataset
 from setwise.models.evaluation.evaluation import evaluate
-from setwise.models.training import PRESETS, Preset, TrainingOptions, train
+from setwise.models.options import PRESETS, Preset, TrainingOptions
+from setwise.models.training import train
 
 DEFAULT = {"documents": 10_000, "labels": 50, "vocabulary": 20_000}
 SIZES = {

@@ -22,17 +22,18 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from setwise.models.calibration.calibrators import BoostedSets
+from setwise.models.calibration.choice import cross_validate
 from setwise.models.calibration.crossfit import cross_fit, out_of_fold_logits
 from setwise.models.data.datasets import fold_ids, read_dataset
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.options import PRESETS
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.reranker import rank_by
 from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
-from setwise.models.training import PRESETS, cross_validate
 from setwise.models.voters.block_ridge import Rows
 from setwise.models.voters.label_stack import LabelStack
 from setwise.models.voters.voters import SetVoters

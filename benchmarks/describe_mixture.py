@@ -15,8 +15,9 @@ from pathlib import Path
 
 from setwise.models.data.datasets import read_dataset
 from setwise.models.demo_notes import Note, generate_notes, write_jsonl
+from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 
 N_TRAINING, TRAINING_SEED = 3000, 1
 N_NEW, NEW_SEED = 200, 9

@@ -27,10 +27,11 @@ from setwise.models.data.splits import fold_ids
 from setwise.models.labels.foreign_classifier import ForeignClassifier
 from setwise.models.labels.scaling import check_sample_weight
 from setwise.models.labels.targets import SetClassifierMixin, Targets, label_lists, read_targets
+from setwise.models.options import CalibratorName, Method, Preset, TrainingOptions
 from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.sets.decisions import Objective
 from setwise.models.storage.artifacts import save
-from setwise.models.training import CalibratorName, Method, Preset, TrainingOptions, train
+from setwise.models.training import train
 
 Documents = Any  # texts, array-like, data frame or sparse matrix
 Scores = ArrayLike | sp.csr_array

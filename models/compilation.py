@@ -56,8 +56,9 @@ def compile_ahead(*, mixtures: bool = False) -> None:
     """
     from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- after the folder is set
     from setwise.models.demo_notes import generate_notes, write_jsonl  # noqa: PLC0415
+    from setwise.models.options import TrainingOptions  # noqa: PLC0415
     from setwise.models.storage.artifacts import load, save  # noqa: PLC0415
-    from setwise.models.training import TrainingOptions, train  # noqa: PLC0415
+    from setwise.models.training import train  # noqa: PLC0415
 
     rounds = [TrainingOptions(preset="fast")]
     if mixtures:

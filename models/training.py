@@ -8,12 +8,11 @@ so that out-of-fold scores and final scores are on the same scale.
 
 import time
 import warnings
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,24 +20,10 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from setwise.models.calibration.calibration_rows import CalibrationRows
-from setwise.models.calibration.calibrators import (
-    BoostedSets,
-    CardinalityIsotonicSets,
-    IsotonicSets,
-    SetCalibrator,
-    TreeSets,
-    UncalibratedSets,
-)
+from setwise.models.calibration.choice import ChosenCalibrator, choose_calibrator, refit_calibrator
 from setwise.models.calibration.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
-from setwise.models.calibration.group_softmax import SoftmaxSets
 from setwise.models.calibration.losses import shifted_target
-from setwise.models.calibration.noisy_history import Noise, RowRates, checked_noise
-from setwise.models.calibration.robust_calibrators import (
-    LossName,
-    RobustBoostedSets,
-    RobustLogisticSets,
-)
-from setwise.models.calibration.sampling import effective_rows
+from setwise.models.calibration.noisy_history import RowRates
 from setwise.models.data.answers import Answers
 from setwise.models.data.capacity import check_room
 from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
@@ -49,7 +34,6 @@ from setwise.models.evaluation.metrics import evaluate_predictions
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
-from setwise.models.labels.linear import thread_count
 from setwise.models.labels.scaling import as_rows, no_features
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.label_scores import LabelScores
@@ -60,201 +44,19 @@ from setwise.models.mixtures.proposals import (
     propose_mixture,
     propose_voted,
 )
+from setwise.models.options import (
+    MIXTURE_METHODS,
+    PRESETS,
+    RERANKING_METHODS,
+    TrainingOptions,
+    affordable_extras,
+)
 from setwise.models.predictor import SetPredictor, seen_features
 from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
 from setwise.models.sets.decider import Decider, announced_order
 from setwise.models.sets.deciding import fit_decider
-from setwise.models.sets.decisions import OBJECTIVES, Objective
 from setwise.models.sets.reranker import SetReranker
 from setwise.models.storage.artifacts import content_versions
-
-Method = Literal["br", "br-rerank", "cbm", "cbm-rerank"]
-METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank")
-MIXTURE_METHODS: tuple[Method, ...] = ("cbm", "cbm-rerank")
-RERANKING_METHODS: tuple[Method, ...] = ("br-rerank", "cbm-rerank")
-
-Preset = Literal["paper", "fast", "best"]
-
-
-class Extras(NamedTuple):
-    """What a preset adds to the features of the paper."""
-
-    voters: tuple[str, ...] = ()  # keys of `setwise.models.voters.voters.VOTERS`
-    stacked: bool = False  # whether votes refine label probabilities
-    n_fits: int = 1  # mixtures to average, where the method has one
-    beginnings: int = 0  # length of the word prefixes that are features too; 0: none
-    scored: bool = False  # whether mixtures may use label scores instead of features
-
-
-PRESETS: dict[Preset, Extras] = {
-    "paper": Extras(),
-    "fast": Extras(("neighbours", "linear"), scored=True),
-    "best": Extras(
-        ("neighbours", "nearest", "linear", "smooth"),
-        stacked=True,
-        n_fits=2,
-        beginnings=4,
-        scored=True,
-    ),
-}
-
-
-CalibratorName = Literal[
-    "auto",
-    "uncalibrated",
-    "isotonic",
-    "cardinality-isotonic",
-    "tree",
-    "boosted-squared",
-    "boosted-logistic",
-    "group-softmax",
-    "robust-logistic",
-    "robust-boosted",
-    "robust-trees",
-]
-
-# Those of the thesis, section 4.6; "GB" there is ``boosted-squared``.
-PUBLISHED_CALIBRATORS: tuple[CalibratorName, ...] = (
-    "uncalibrated",
-    "isotonic",
-    "cardinality-isotonic",
-    "tree",
-    "boosted-squared",
-)
-
-# With fewer documents, refining label probabilities overfits.
-MIN_DOCUMENTS_REFINED = 1000
-# Document-label pairs for which votes may be summed in memory.
-MAX_REFINED = 100_000_000
-
-# With fewer documents a flexible calibrator overfits. Trees also need enough right and enough
-# wrong candidates to separate.
-MIN_DOCUMENTS_ISOTONIC = 50
-MIN_DOCUMENTS_TREES = 200
-MIN_OUTCOMES_TREES = 20
-
-
-class TrainingWarning(UserWarning):
-    """The model was fitted, but with less than the options asked for."""
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """Options of `train`.
-
-    Attributes
-    ----------
-    preset : {"paper", "fast", "best"}
-        ``"paper"`` is the published method: labels calibrated by isotonic regression, mixtures with
-        separate experts linear in the features, and the papers' features and set calibrators.
-        ``"fast"`` and ``"best"`` add the votes of `PRESETS` when reranking. Votes refine label
-        probabilities only if there are neither too few nor too many documents; see
-        `affordable_extras`. If the method has a mixture, ``"fast"`` and ``"best"`` use label scores
-        when these do better on rows set aside, and ``"best"`` averages several mixtures; otherwise
-        ``"best"`` also uses word prefixes as features of texts.
-    method : {"br-rerank", "br", "cbm", "cbm-rerank"}
-        ``"br"`` chooses the most probable set under independent labels, ``"cbm"`` under a
-        conditional Bernoulli mixture. ``"-rerank"`` chooses the most confident candidate; the
-        candidates of ``"cbm-rerank"`` come from the mixture, independent labels and voters.
-    optimize : {"set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"}
-        Objective that the announced sets maximise; see `sets.decisions`. The confidence is
-        always the probability that the whole announced set is right.
-    n_candidates : int
-        Candidate sets per document, 1 to 64.
-    n_folds : int
-        Folds of the cross-fitting, at least 2.
-    calibrator : str
-        ``"auto"`` takes the set calibrator with the lowest cross-validated Brier score.
-    alpha : "auto" or float
-        Penalty of binary relevance; ``"auto"`` chooses by log-loss on rows set aside.
-    l1_ratio : float
-        Share of the L1 norm in the penalty.
-    n_components : int or None
-        Components of the mixture, at least 1; None takes 25 or 100, whichever gives rows set aside
-        the higher likelihood, and 50 over label scores.
-    bigrams : bool
-        Whether pairs of neighbouring words are features of texts too.
-    seed : int
-        Equal seeds give equal models.
-    n_jobs : int or None
-        Threads; None means every usable core. The model does not depend on it.
-    noise : mapping or None
-        Error rates of those who labelled the documents, as `checked_noise` takes them; None takes
-        all labels as true. With rates, set calibrators learn to see through the noise.
-    """
-
-    preset: Preset = "best"
-    method: Method = "br-rerank"
-    optimize: Objective = "set-accuracy"
-    n_candidates: int = 10
-    n_folds: int = 5
-    calibrator: CalibratorName = "auto"
-    alpha: Literal["auto"] | float = "auto"
-    l1_ratio: float = 0.5
-    n_components: int | None = None
-    bigrams: bool = False
-    seed: int = 0
-    n_jobs: int | None = None
-    noise: Noise | None = None
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
-        if self.preset not in PRESETS:
-            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {self.preset!r}")
-        if self.optimize not in OBJECTIVES:
-            known = ", ".join(OBJECTIVES)
-            raise ValueError(f"optimize must be one of {known}, not {self.optimize!r}")
-        if self.noise is not None:
-            checked_noise(self.noise)
-        known_calibrators = ("auto", *_contenders(self))
-        if self.calibrator not in known_calibrators:
-            names = ", ".join(known_calibrators)
-            raise ValueError(f"calibrator must be one of {names}, not {self.calibrator!r}")
-        if self.n_components is not None and self.n_components < 1:
-            raise ValueError(f"n_components must be at least 1; it is {self.n_components}")
-        if self.n_folds < 2:
-            raise ValueError(f"n_folds must be at least 2; it is {self.n_folds}")
-
-
-def affordable_extras(options: TrainingOptions, n_documents: int, n_labels: int) -> Extras:
-    """Return what a preset adds for this much data.
-
-    Voters bound their own memory: beyond a few thousand documents or label sets they use samples.
-    Refining label probabilities needs at least `MIN_DOCUMENTS_REFINED` documents and at most
-    `MAX_REFINED` pairs of document and label; otherwise it is left out.
-
-    Warns
-    -----
-    TrainingWarning
-        If it is left out because there are too many documents and labels.
-    """
-    extras = PRESETS[options.preset]
-    if options.method not in RERANKING_METHODS:
-        mixture = options.method in MIXTURE_METHODS
-        return Extras(n_fits=extras.n_fits, scored=extras.scored) if mixture else Extras()
-    if not extras.stacked or n_documents < MIN_DOCUMENTS_REFINED:
-        return extras._replace(stacked=False)
-    if n_documents * n_labels > MAX_REFINED:
-        warnings.warn(
-            f"{n_documents} documents by {n_labels} labels are too many to refine label "
-            f"probabilities by votes in memory; votes describe label sets only (more than "
-            f"{MAX_REFINED:,} pairs)",
-            TrainingWarning,
-            stacklevel=4,
-        )
-        return extras._replace(stacked=False)
-    return extras
-
-
-class ChosenCalibrator(NamedTuple):
-    """A set calibrator fitted on all cross-fitted rows, with its cross-validated scores."""
-
-    name: str
-    calibrator: SetCalibrator
-    confidence: NDArray[np.float64]  # cross-validated, one per candidate
-    # Cross-validated Brier score of every calibrator tried, corrected for noise.
-    brier: dict[str, float]
 
 
 def train(
@@ -529,153 +331,6 @@ def assemble(
     )
     version, calibrator_version = content_versions(predictor)
     return replace(predictor, version=version, calibrator_version=calibrator_version)
-
-
-def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCalibrator:
-    """Compare set calibrators by cross-validation and fit the best on all rows.
-
-    The comparison uses the rows that the method shows: every candidate when reranking, each
-    document's most probable set otherwise.
-    """
-    n_documents = rows.candidates.n_documents
-    if rows.rates is not None:
-        n_documents = int(effective_rows(*rows.rates))
-    right = int(rows.correct.sum())
-    known = _contenders(options)
-    if options.preset == "paper" and options.noise is None and options.calibrator == "auto":
-        known = {name: known[name] for name in PUBLISHED_CALIBRATORS}
-    names = _affordable(known, n_documents, right, len(rows.correct) - right, options.calibrator)
-    contenders = {name: known[name] for name in names}
-    confidences = cross_validate(contenders, rows, options.n_jobs)
-    seen = np.arange(len(rows.correct))
-    if options.method not in RERANKING_METHODS:
-        seen = rows.candidates.doc_indptr[:-1]
-    brier = {name: _brier(rows, confidence, seen) for name, confidence in confidences.items()}
-    best = min(names, key=lambda name: (brier[name], names.index(name)))
-    calibrator = _fit(contenders[best], rows)
-    return ChosenCalibrator(best, calibrator, confidences[best], brier)
-
-
-def refit_calibrator(
-    chosen: ChosenCalibrator, rows: CrossFitted, options: TrainingOptions
-) -> ChosenCalibrator:
-    """Refit the chosen kind of calibrator on rows that include announced sets."""
-    unfitted = _contenders(options)[chosen.name]
-    confidence = cross_validate({chosen.name: unfitted}, rows, options.n_jobs)[chosen.name]
-    return ChosenCalibrator(chosen.name, _fit(unfitted, rows), confidence, chosen.brier)
-
-
-def cross_validate(
-    contenders: dict[str, SetCalibrator], rows: CrossFitted, n_jobs: int | None = None
-) -> dict[str, NDArray[np.float64]]:
-    """Return the cross-validated confidences of each calibrator."""
-    folds = rows.set_folds
-    names = np.unique(folds)
-    parts = {fold: (np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)) for fold in names}
-
-    def confidence(job: tuple[str, int]) -> NDArray[np.float64]:
-        name, fold = job
-        inside, outside = parts[fold]
-        # Copy tables job by job: copies for all folds at once would take too much memory.
-        fitted = _fit(clone(contenders[name]), rows, outside)
-        return np.asarray(fitted.predict(rows.table.take(inside)))
-
-    jobs = [(name, fold) for name in contenders for fold in names]
-    out = {name: np.empty(len(folds)) for name in contenders}
-    # Threads suffice: XGBoost and compiled code release the interpreter's lock.
-    with ThreadPoolExecutor(thread_count(n_jobs)) as pool:
-        for (name, fold), values in zip(jobs, pool.map(confidence, jobs), strict=True):
-            out[name][parts[fold][0]] = values
-    return out
-
-
-def _fit(
-    calibrator: SetCalibrator, rows: CrossFitted, some: NDArray[np.int64] | None = None
-) -> SetCalibrator:
-    """Fit a calibrator to all or some candidates, as their noise asks for."""
-    table, given, rates = rows.table, rows.correct, rows.set_rates
-    if some is not None:
-        table, given = table.take(some), given[some]
-        rates = None if rates is None else rates.take(some)
-    if rates is None:
-        return calibrator.fit(table, given)
-    if isinstance(calibrator, RobustLogisticSets | RobustBoostedSets):
-        return calibrator.fit(table, given, alpha=rates.alpha, beta=rates.beta)
-    return calibrator.fit(table, shifted_target(given, *rates))  # they minimise a square loss
-
-
-def _brier(rows: CrossFitted, confidence: NDArray[np.float64], seen: NDArray[np.int64]) -> float:
-    """Return the mean of (4.3) of the thesis, the Brier score without noise."""
-    rates = rows.set_rates
-    given = rows.correct.astype(np.float64)
-    target = given if rates is None else shifted_target(given, *rates)
-    return float(np.mean(((confidence - target) ** 2 + target - target**2)[seen]))
-
-
-def set_calibrators(seed: int) -> dict[str, SetCalibrator]:
-    """Return every set calibrator by name, simplest first."""
-    return {
-        "uncalibrated": UncalibratedSets(),
-        "isotonic": IsotonicSets(),
-        "cardinality-isotonic": CardinalityIsotonicSets(),
-        "tree": TreeSets(random_state=seed),
-        "boosted-squared": BoostedSets("squared", random_state=seed),
-        "boosted-logistic": BoostedSets("logistic", random_state=seed),
-        "group-softmax": SoftmaxSets(random_state=seed),
-    }
-
-
-def robust_set_calibrators(seed: int, *, uniform: bool) -> dict[str, SetCalibrator]:
-    """Return the set calibrators for noisy labels by name, simplest first.
-
-    Parameters
-    ----------
-    seed : int
-    uniform : bool
-        Whether all labels are equally noisy.
-    """
-    algorithm: LossName = "uniform" if uniform else "annotator"  # 4.3 and 4.4 of the thesis
-    return {
-        "uncalibrated": UncalibratedSets(),
-        "isotonic": IsotonicSets(),
-        "cardinality-isotonic": CardinalityIsotonicSets(),
-        "robust-logistic": RobustLogisticSets(),
-        "boosted-squared": BoostedSets("squared", random_state=seed),
-        "robust-boosted": RobustBoostedSets(random_state=seed),
-        # A leaf is a mean, a fourth of a Newton step; so they learn four times as fast.
-        "robust-trees": RobustBoostedSets(algorithm, learning_rate=0.2, random_state=seed),
-    }
-
-
-def _contenders(options: TrainingOptions) -> dict[str, SetCalibrator]:
-    if options.noise is None:
-        return set_calibrators(options.seed)
-    uniform = len(set(checked_noise(options.noise).values())) == 1
-    return robust_set_calibrators(options.seed, uniform=uniform)
-
-
-def _affordable(
-    known: Iterable[str], n_documents: int, right: int, wrong: int, asked: CalibratorName
-) -> list[str]:
-    """Return the names of the calibrators that this many documents support."""
-    names = ["uncalibrated"]
-    if n_documents >= MIN_DOCUMENTS_ISOTONIC:
-        names += ["isotonic", "cardinality-isotonic"]
-    if n_documents >= MIN_DOCUMENTS_TREES and min(right, wrong) >= MIN_OUTCOMES_TREES:
-        names += [name for name in known if name not in names]
-    if asked in names:
-        return [asked]
-    if asked != "auto" or "boosted-squared" not in names:
-        warnings.warn(
-            f"{n_documents} documents with {right} right and {wrong} wrong candidate sets are too "
-            f"few for a {'boosted' if asked == 'auto' else asked} calibrator: using the best of "
-            f"{', '.join(names)}; trees need {MIN_DOCUMENTS_TREES} documents and "
-            f"{MIN_OUTCOMES_TREES} candidates of either outcome, isotonic curves "
-            f"{MIN_DOCUMENTS_ISOTONIC} documents",
-            TrainingWarning,
-            stacklevel=4,
-        )
-    return names
 
 
 def _check(dataset: Dataset, options: TrainingOptions) -> None:

@@ -8,6 +8,8 @@ from setwise.models.data.datasets import FileLayout as FileLayout
 from setwise.models.data.datasets import read_dataset as read_dataset
 from setwise.models.evaluation.evaluation import evaluate as evaluate
 from setwise.models.evaluation.metrics import Metrics as Metrics
+from setwise.models.options import TrainingOptions as TrainingOptions
+from setwise.models.options import TrainingWarning as TrainingWarning
 from setwise.models.predictor import RankedSet as RankedSet
 from setwise.models.predictor import SetPredictions as SetPredictions
 from setwise.models.predictor import SetPredictor as SetPredictor
@@ -15,6 +17,4 @@ from setwise.models.predictor import UnknownFeatures as UnknownFeatures
 from setwise.models.storage.artifacts import load as load
 from setwise.models.storage.artifacts import save as save
 from setwise.models.storage.sealed_folder import ArtifactError as ArtifactError
-from setwise.models.training import TrainingOptions as TrainingOptions
-from setwise.models.training import TrainingWarning as TrainingWarning
 from setwise.models.training import train as train

@@ -99,8 +99,9 @@ def reuters(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _train(folder: Path) -> None:
     from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- as above
+    from setwise.models.options import TrainingOptions  # noqa: PLC0415 -- as above
     from setwise.models.storage.artifacts import save  # noqa: PLC0415 -- as above
-    from setwise.models.training import TrainingOptions, train  # noqa: PLC0415 -- as above
+    from setwise.models.training import train  # noqa: PLC0415 -- as above
 
     options = TrainingOptions(
         preset="paper", calibrator="isotonic", n_folds=2, n_candidates=5, alpha=1e-3

@@ -12,9 +12,10 @@ from scipy.special import expit
 from setwise.models.data.datasets import Dataset, concatenate_datasets, split_rows
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import Metrics, RunningMetrics
+from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictor
 from setwise.models.sets.candidates import SOURCE_MARGINALS, CandidateSets, merge
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 
 Progress = Callable[[float, str], None]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from setwise.models.data.datasets import Dataset
     from setwise.models.evaluation.published import PublishedResult
     from setwise.models.evaluation.runs import Progress, Run
-    from setwise.models.training import TrainingOptions
+    from setwise.models.options import TrainingOptions
     from setwise.service.cli.console import Report
 
 commands = typer.Typer()
@@ -111,8 +111,8 @@ def benchmark(
     ] = None,
 ) -> None:
     """Compare methods beside published results."""
+    from setwise.models.options import METHODS, PRESETS, TrainingOptions
     from setwise.models.sets.decisions import OBJECTIVES
-    from setwise.models.training import METHODS, PRESETS, TrainingOptions
 
     folders = _chosen_folders(data, datasets)
     presets = _chosen(preset, tuple(PRESETS), "preset")

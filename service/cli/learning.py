@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from setwise.models.data.formats.layout import FileLayout
     from setwise.models.evaluation.metrics import Metrics
-    from setwise.models.training import TrainingOptions
+    from setwise.models.options import TrainingOptions
 
 commands = typer.Typer()
 
@@ -193,8 +193,8 @@ def train(
 def _options(
     method: str, preset: str, optimize: str, *, seed: int, jobs: int | None
 ) -> "TrainingOptions":
+    from setwise.models.options import METHODS, PRESETS, TrainingOptions
     from setwise.models.sets.decisions import OBJECTIVES
-    from setwise.models.training import METHODS, PRESETS, TrainingOptions
 
     return TrainingOptions(
         method=_one_of(METHODS, method, "method"),

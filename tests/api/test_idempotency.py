@@ -186,6 +186,7 @@ EVERY: dict[str, Callable[[World], Request]] = {
     )[1],
     "create_person": lambda _: _to(f"{ADMIN_}/people", json=_PERSON),
     "create_key": lambda _: _to(f"{ADMIN_}/keys", json={"name": "new", "role": "client"}),
+    "rotate_key": lambda world: _to(f"{ADMIN_}/keys/{world.key('old', CLIENT.role)}/rotate"),
     "revoke_key": _key_to_revoke,
 }
 """A request that succeeds, for each POST operation of the document."""

@@ -10,7 +10,7 @@ import pytest
 
 from setwise.models.evaluation.published import published_results
 from setwise.models.evaluation.runs import NON_EMPTY_BR, PLAIN_BR
-from setwise.models.training import METHODS
+from setwise.models.options import METHODS
 from setwise.service.cli import main
 
 WORDS = {"heart": ["chest", "pain"], "lung": ["cough", "wheeze"], "skin": ["rash", "itch"]}

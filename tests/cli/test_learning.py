@@ -14,8 +14,8 @@ import pytest
 from pyarrow import parquet
 
 from setwise.models.data import datasets
+from setwise.models.options import METHODS
 from setwise.models.storage.artifacts import load
-from setwise.models.training import METHODS
 from setwise.service.cli import main
 from tests.made_once import made_once
 

@@ -7,8 +7,9 @@ import multiprocessing
 import pytest
 
 from setwise.models.data.datasets import DataError
+from setwise.models.options import TrainingOptions
 from setwise.models.predictor import most_likely
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 from setwise.service.cli import prediction_lines
 from setwise.service.cli.prediction_lines import LIKELY_LABELS, LinePredictor, predicted_lines
 from tests.models import corpora

@@ -8,8 +8,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from setwise.models.data.datasets import Dataset
+from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictions, SetPredictor
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 from tests.models.corpora import dataset, texts, vectors
 
 WAYS = {

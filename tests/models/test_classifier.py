@@ -21,7 +21,7 @@ import setwise
 from setwise.models.classifier import SetClassifier, group_folds
 from setwise.models.data.answers import Answers
 from setwise.models.labels.foreign_classifier import ForeignClassifier
-from setwise.models.training import TrainingWarning
+from setwise.models.options import TrainingWarning
 from tests.trained import documents, write_documents
 
 MADE = documents(160, seed=5)

@@ -13,9 +13,10 @@ from setwise.models.data.answers import AnswerError, Answers
 from setwise.models.data.datasets import concatenate_datasets
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.labels.given_scores import GivenScores
+from setwise.models.options import TrainingOptions
 from setwise.models.sets.candidates import SOURCE_GIVEN
 from setwise.models.storage.artifacts import content_versions, load, save
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 from setwise.models.training_external import start_external
 from tests.models import corpora
 

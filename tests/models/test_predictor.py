@@ -14,9 +14,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 from scipy.special import expit
 
+from setwise.models.options import TrainingOptions, TrainingWarning
 from setwise.models.predictor import UnknownFeatures, likely_columns, most_likely
 from setwise.models.sets.search import k_best_sets
-from setwise.models.training import TrainingOptions, TrainingWarning, train
+from setwise.models.training import train
 from tests.models.corpora import texts, vectors
 
 QUICK = TrainingOptions(preset="paper", alpha=1e-3)

@@ -5,13 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from setwise.models import training
+from setwise.models import options
 from setwise.models.data.datasets import Dataset
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
-from setwise.models.predictor import SetPredictor
-from setwise.models.storage.artifacts import load, save
-from setwise.models.training import (
+from setwise.models.options import (
     MAX_REFINED,
     MIN_DOCUMENTS_REFINED,
     PRESETS,
@@ -21,8 +19,10 @@ from setwise.models.training import (
     TrainingOptions,
     TrainingWarning,
     affordable_extras,
-    train,
 )
+from setwise.models.predictor import SetPredictor
+from setwise.models.storage.artifacts import load, save
+from setwise.models.training import train
 from tests.models import corpora
 
 Voted = tuple[SetPredictor, Dataset]
@@ -32,7 +32,7 @@ Voted = tuple[SetPredictor, Dataset]
 def voted(request: pytest.FixtureRequest) -> Voted:
     data = corpora.vectors(400)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "MIN_DOCUMENTS_REFINED", data.n)
+        patch.setattr(options, "MIN_DOCUMENTS_REFINED", data.n)
         return train(data, TrainingOptions(preset=request.param, n_jobs=1)), data
 
 
@@ -59,7 +59,7 @@ def test_a_document_alone_is_judged_as_in_a_batch(voted: Voted) -> None:
 @pytest.mark.slow
 def test_a_seed_gives_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpora.vectors(250)
-    monkeypatch.setattr(training, "MIN_DOCUMENTS_REFINED", data.n)
+    monkeypatch.setattr(options, "MIN_DOCUMENTS_REFINED", data.n)
     first, second = (train(data, TrainingOptions(preset="best", n_jobs=n)) for n in (1, 2))
     assert first.version == second.version
 

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from setwise.models.calibration.choice import MIN_DOCUMENTS_TREES
 from setwise.models.data.datasets import read_dataset
 from setwise.models.evaluation.metrics import evaluate_predictions
+from setwise.models.options import TrainingOptions, TrainingWarning
 from setwise.models.storage.artifacts import load, save
-from setwise.models.training import MIN_DOCUMENTS_TREES, TrainingOptions, TrainingWarning, train
+from setwise.models.training import train
 from tests.models.corpora import texts, vectors
 
 QUICK = TrainingOptions(preset="paper", alpha=1e-3)

@@ -11,8 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from setwise.models.data.datasets import read_dataset
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.evaluation.evaluation import evaluate
+from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import load, save
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 from tests.models.corpora import dataset, vectors
 
 WAYS = {

@@ -22,8 +22,9 @@ from pydantic import SecretStr
 from sqlalchemy import func, select
 
 from setwise.models.data.datasets import read_dataset
+from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 from setwise.service import build
 from setwise.service.cli import main
 from setwise.service.domain.annotators import GroupChange, Rates

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from setwise.models.data.answers import Answers
+from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictor
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 from setwise.models.training_external import start_external
 from setwise.service.domain import errors
 from setwise.service.domain.predictions import LARGEST_SCORE, MOST_ANSWERS, Document

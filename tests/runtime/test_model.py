@@ -14,12 +14,13 @@ import pytest
 import structlog
 
 from setwise.models.calibration.recalibration import COLUMNS, Recalibration
+from setwise.models.options import Method, Preset, TrainingOptions
 from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.sets.decider import SetDecider
 from setwise.models.sets.decisions import SharedThreshold
 from setwise.models.storage.artifacts import load, save
 from setwise.models.storage.recalibrations import KeptRecalibration
-from setwise.models.training import Method, Preset, TrainingOptions, train
+from setwise.models.training import train
 from setwise.service.domain import errors
 from setwise.service.domain.models import ModelVersion, Shadow
 from setwise.service.domain.predictions import Document

@@ -14,8 +14,9 @@ import httpx
 import pytest
 
 from setwise.models.data.datasets import read_dataset
+from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 from setwise.service.domain.callers import SYSTEM, Role
 from tests.system.conftest import ON_POSTGRES, PATIENCE_S, Installation, Server, pages
 from tests.trained import LABELS, documents, write_documents

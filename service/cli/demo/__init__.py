@@ -169,7 +169,8 @@ def _trained(folder: Path, report: Report) -> Path:
 def _fit(notes: Path, report: Report) -> "SetPredictor":
     from setwise.models.data.datasets import read_dataset
     from setwise.models.demo_notes import generate_notes, write_jsonl
-    from setwise.models.training import TrainingOptions, train
+    from setwise.models.options import TrainingOptions
+    from setwise.models.training import train
 
     notes.mkdir(exist_ok=True)
     write_jsonl(generate_notes(TRAINING_NOTES, seed=TRAINING_SEED), notes / "train.jsonl")

@@ -19,8 +19,9 @@ from setwise.models.data.datasets import (
 )
 from setwise.models.data.documents import read_documents
 from setwise.models.data.formats.reviews import reviewed_lines
+from setwise.models.options import METHODS, Preset, TrainingOptions
 from setwise.models.storage.artifacts import save
-from setwise.models.training import METHODS, Preset, TrainingOptions, train
+from setwise.models.training import train
 from setwise.service.domain.errors import InvalidRequest, NotEnoughReviews
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.recalibration import Progress

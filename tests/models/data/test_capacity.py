@@ -7,7 +7,8 @@ import pytest
 from setwise.models import training
 from setwise.models.data import capacity
 from setwise.models.data.capacity import BYTES_PER_SCORE, available_memory, check_room
-from setwise.models.training import TrainingOptions, train
+from setwise.models.options import TrainingOptions
+from setwise.models.training import train
 from tests.models.corpora import vectors
 
 

@@ -9,7 +9,8 @@ from setwise.models.data.datasets import DataWarning
 from setwise.models.evaluation import evaluation
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import evaluate_predictions
-from setwise.models.training import TrainingOptions, train
+from setwise.models.options import TrainingOptions
+from setwise.models.training import train
 from tests.models import corpora
 
 

@@ -15,8 +15,9 @@ from setwise.models.evaluation.explanation import (
     weigh_terms,
 )
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
+from setwise.models.options import METHODS, TrainingOptions, TrainingWarning
 from setwise.models.predictor import RankedSet, UnknownFeatures
-from setwise.models.training import METHODS, TrainingOptions, TrainingWarning, train
+from setwise.models.training import train
 from tests.models.corpora import dataset, texts
 
 # Documents of two kinds; `reflection` mostly comes with `lake` and `water`, and has no feature.

@@ -19,9 +19,10 @@ from setwise.models.mixtures.proposals import (
     set_aside,
 )
 from setwise.models.mixtures.stacked_mixture import StackedMixture
+from setwise.models.options import PRESETS, Preset, TrainingOptions, TrainingWarning
 from setwise.models.predictor import SetPredictor
 from setwise.models.storage.artifacts import load, save
-from setwise.models.training import PRESETS, Preset, TrainingOptions, TrainingWarning, train
+from setwise.models.training import train
 from tests.models.corpora import dataset, vectors
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.models.calibration.recalibration import Recalibration
+from setwise.models.options import TrainingOptions, TrainingWarning
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
-from setwise.models.training import TrainingOptions, TrainingWarning, train
+from setwise.models.training import train
 from tests.models.corpora import vectors
 
 ROUNDING = 1e-9

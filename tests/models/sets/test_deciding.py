@@ -7,21 +7,15 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from setwise.models.calibration.choice import choose_calibrator, refit_calibrator
 from setwise.models.data.datasets import read_dataset
 from setwise.models.evaluation.evaluation import evaluate
+from setwise.models.options import TrainingOptions, TrainingWarning
 from setwise.models.sets.candidates import SOURCE_RULE
 from setwise.models.sets.deciding import fit_decider
 from setwise.models.sets.decisions import OBJECTIVES
 from setwise.models.storage.artifacts import load, save
-from setwise.models.training import (
-    TrainingOptions,
-    TrainingWarning,
-    assemble,
-    choose_calibrator,
-    fit_base,
-    refit_calibrator,
-    train,
-)
+from setwise.models.training import assemble, fit_base, train
 from tests.models.corpora import dataset, vectors
 
 pytestmark = pytest.mark.slow

@@ -14,6 +14,7 @@ import pytest
 import safetensors.numpy
 import xgboost
 
+from setwise.models.options import TrainingOptions, TrainingWarning
 from setwise.models.storage import sealed_folder
 from setwise.models.storage.artifacts import (
     _versions,
@@ -24,7 +25,7 @@ from setwise.models.storage.artifacts import (
     verify_artifact,
 )
 from setwise.models.storage.sealed_folder import MANIFEST, ArtifactError, sealed
-from setwise.models.training import TrainingOptions, TrainingWarning, train
+from setwise.models.training import train
 from tests.models.corpora import texts, vectors
 
 CALIBRATORS = [

@@ -10,10 +10,11 @@ import pytest
 import safetensors.numpy
 
 from setwise.models import training
+from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.storage.artifacts import load, read_calibration_rows, save
 from setwise.models.storage.sealed_folder import ArtifactError
-from setwise.models.training import TrainingOptions, train
+from setwise.models.training import train
 from setwise.models.training_external import start_external
 from setwise.models.voters.voters import VOTERS
 from tests.models import corpora

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from setwise.models.calibration.choice import choose_calibrator, refit_calibrator
 from setwise.models.evaluation.metrics import count_agreement
 from setwise.models.mixtures.support.sized_calibration import SizedMarginalCalibrator
 from setwise.models.mixtures.support.support_decider import (
@@ -13,6 +14,7 @@ from setwise.models.mixtures.support.support_decider import (
     sized_marginals,
     support_pairs,
 )
+from setwise.models.options import TrainingOptions
 from setwise.models.sets.candidates import SOURCE_RULE
 from setwise.models.sets.decider import SetDecider
 from setwise.models.sets.deciding import _fit_support, fit_decider
@@ -21,13 +23,7 @@ from setwise.models.sets.f_measure import maximise_from_sized_marginals
 from setwise.models.sets.sources import MarginalCandidates
 from setwise.models.storage.artifacts import load, save
 from setwise.models.storage.sealed_folder import ArtifactError
-from setwise.models.training import (
-    TrainingOptions,
-    assemble,
-    choose_calibrator,
-    fit_base,
-    refit_calibrator,
-)
+from setwise.models.training import assemble, fit_base
 from tests.models.corpora import vectors
 
 DATA, NEW = vectors(n=300), vectors(n=60, seed=1)

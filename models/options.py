@@ -1,0 +1,200 @@
+"""Options of training: methods, presets, and what they afford for the data at hand."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from setwise.models.calibration.noisy_history import Noise, checked_noise
+from setwise.models.sets.decisions import OBJECTIVES, Objective
+
+Method = Literal["br", "br-rerank", "cbm", "cbm-rerank"]
+METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank")
+MIXTURE_METHODS: tuple[Method, ...] = ("cbm", "cbm-rerank")
+RERANKING_METHODS: tuple[Method, ...] = ("br-rerank", "cbm-rerank")
+
+Preset = Literal["paper", "fast", "best"]
+
+
+class Extras(NamedTuple):
+    """What a preset adds to the features of the paper."""
+
+    voters: tuple[str, ...] = ()  # keys of `setwise.models.voters.voters.VOTERS`
+    stacked: bool = False  # whether votes refine label probabilities
+    n_fits: int = 1  # mixtures to average, where the method has one
+    beginnings: int = 0  # length of the word prefixes that are features too; 0: none
+    scored: bool = False  # whether mixtures may use label scores instead of features
+
+
+PRESETS: dict[Preset, Extras] = {
+    "paper": Extras(),
+    "fast": Extras(("neighbours", "linear"), scored=True),
+    "best": Extras(
+        ("neighbours", "nearest", "linear", "smooth"),
+        stacked=True,
+        n_fits=2,
+        beginnings=4,
+        scored=True,
+    ),
+}
+
+
+CalibratorName = Literal[
+    "auto",
+    "uncalibrated",
+    "isotonic",
+    "cardinality-isotonic",
+    "tree",
+    "boosted-squared",
+    "boosted-logistic",
+    "group-softmax",
+    "robust-logistic",
+    "robust-boosted",
+    "robust-trees",
+]
+
+# In the order of `setwise.models.calibration.choice`, simplest first.
+CALIBRATORS: tuple[CalibratorName, ...] = (
+    "uncalibrated",
+    "isotonic",
+    "cardinality-isotonic",
+    "tree",
+    "boosted-squared",
+    "boosted-logistic",
+    "group-softmax",
+)
+# For labels whose annotators err.
+ROBUST_CALIBRATORS: tuple[CalibratorName, ...] = (
+    "uncalibrated",
+    "isotonic",
+    "cardinality-isotonic",
+    "robust-logistic",
+    "boosted-squared",
+    "robust-boosted",
+    "robust-trees",
+)
+# Those of the thesis, section 4.6; "GB" there is ``boosted-squared``.
+PUBLISHED_CALIBRATORS: tuple[CalibratorName, ...] = (
+    "uncalibrated",
+    "isotonic",
+    "cardinality-isotonic",
+    "tree",
+    "boosted-squared",
+)
+
+# With fewer documents, refining label probabilities overfits.
+MIN_DOCUMENTS_REFINED = 1000
+# Document-label pairs for which votes may be summed in memory.
+MAX_REFINED = 100_000_000
+
+
+class TrainingWarning(UserWarning):
+    """The model was fitted, but with less than the options asked for."""
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Options of `train`.
+
+    Attributes
+    ----------
+    preset : {"paper", "fast", "best"}
+        ``"paper"`` is the published method: labels calibrated by isotonic regression, mixtures with
+        separate experts linear in the features, and the papers' features and set calibrators.
+        ``"fast"`` and ``"best"`` add the votes of `PRESETS` when reranking. Votes refine label
+        probabilities only if there are neither too few nor too many documents; see
+        `affordable_extras`. If the method has a mixture, ``"fast"`` and ``"best"`` use label scores
+        when these do better on rows set aside, and ``"best"`` averages several mixtures; otherwise
+        ``"best"`` also uses word prefixes as features of texts.
+    method : {"br-rerank", "br", "cbm", "cbm-rerank"}
+        ``"br"`` chooses the most probable set under independent labels, ``"cbm"`` under a
+        conditional Bernoulli mixture. ``"-rerank"`` chooses the most confident candidate; the
+        candidates of ``"cbm-rerank"`` come from the mixture, independent labels and voters.
+    optimize : {"set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"}
+        Objective that the announced sets maximise; see `sets.decisions`. The confidence is
+        always the probability that the whole announced set is right.
+    n_candidates : int
+        Candidate sets per document, 1 to 64.
+    n_folds : int
+        Folds of the cross-fitting, at least 2.
+    calibrator : str
+        ``"auto"`` takes the set calibrator with the lowest cross-validated Brier score.
+    alpha : "auto" or float
+        Penalty of binary relevance; ``"auto"`` chooses by log-loss on rows set aside.
+    l1_ratio : float
+        Share of the L1 norm in the penalty.
+    n_components : int or None
+        Components of the mixture, at least 1; None takes 25 or 100, whichever gives rows set aside
+        the higher likelihood, and 50 over label scores.
+    bigrams : bool
+        Whether pairs of neighbouring words are features of texts too.
+    seed : int
+        Equal seeds give equal models.
+    n_jobs : int or None
+        Threads; None means every usable core. The model does not depend on it.
+    noise : mapping or None
+        Error rates of those who labelled the documents, as `checked_noise` takes them; None takes
+        all labels as true. With rates, set calibrators learn to see through the noise.
+    """
+
+    preset: Preset = "best"
+    method: Method = "br-rerank"
+    optimize: Objective = "set-accuracy"
+    n_candidates: int = 10
+    n_folds: int = 5
+    calibrator: CalibratorName = "auto"
+    alpha: Literal["auto"] | float = "auto"
+    l1_ratio: float = 0.5
+    n_components: int | None = None
+    bigrams: bool = False
+    seed: int = 0
+    n_jobs: int | None = None
+    noise: Noise | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
+        if self.preset not in PRESETS:
+            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {self.preset!r}")
+        if self.optimize not in OBJECTIVES:
+            known = ", ".join(OBJECTIVES)
+            raise ValueError(f"optimize must be one of {known}, not {self.optimize!r}")
+        if self.noise is not None:
+            checked_noise(self.noise)
+        known_calibrators = ("auto", *(CALIBRATORS if self.noise is None else ROBUST_CALIBRATORS))
+        if self.calibrator not in known_calibrators:
+            names = ", ".join(known_calibrators)
+            raise ValueError(f"calibrator must be one of {names}, not {self.calibrator!r}")
+        if self.n_components is not None and self.n_components < 1:
+            raise ValueError(f"n_components must be at least 1; it is {self.n_components}")
+        if self.n_folds < 2:
+            raise ValueError(f"n_folds must be at least 2; it is {self.n_folds}")
+
+
+def affordable_extras(options: TrainingOptions, n_documents: int, n_labels: int) -> Extras:
+    """Return what a preset adds for this much data.
+
+    Voters bound their own memory: beyond a few thousand documents or label sets they use samples.
+    Refining label probabilities needs at least `MIN_DOCUMENTS_REFINED` documents and at most
+    `MAX_REFINED` pairs of document and label; otherwise it is left out.
+
+    Warns
+    -----
+    TrainingWarning
+        If it is left out because there are too many documents and labels.
+    """
+    extras = PRESETS[options.preset]
+    if options.method not in RERANKING_METHODS:
+        mixture = options.method in MIXTURE_METHODS
+        return Extras(n_fits=extras.n_fits, scored=extras.scored) if mixture else Extras()
+    if not extras.stacked or n_documents < MIN_DOCUMENTS_REFINED:
+        return extras._replace(stacked=False)
+    if n_documents * n_labels > MAX_REFINED:
+        warnings.warn(
+            f"{n_documents} documents by {n_labels} labels are too many to refine label "
+            f"probabilities by votes in memory; votes describe label sets only (more than "
+            f"{MAX_REFINED:,} pairs)",
+            TrainingWarning,
+            stacklevel=4,
+        )
+        return extras._replace(stacked=False)
+    return extras
