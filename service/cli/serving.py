@@ -123,8 +123,8 @@ def worker(
         signal.signal(signal.SIGINT, stop)
         if port is not None:
             listener = _listen(host, port)
+            note(f"Setwise's worker answers on {url_of(listener)}")  # before the server's own lines
             open_port.enter_context(serving_health(built, listener))
-            note(f"Setwise's worker answers on {url_of(listener)}")
         built.registry.start()
         built.shadow.start()
         built.courier.start()
