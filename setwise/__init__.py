@@ -8,7 +8,7 @@ Train a model on labelled documents, test it on others, and rank the label sets 
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     n_notes = write_jsonl(generate_notes(300, seed=1), Path(folder, "notes.jsonl"))
 ...     notes = setwise.read_dataset(Path(folder, "notes.jsonl"))
->>> options = setwise.TrainingOptions(method="br", preset="paper", n_folds=2, alpha=1e-3)
+>>> options = setwise.TrainingOptions(method="br", preset="fast", n_folds=2, alpha=1e-3)
 >>> model = setwise.train(notes.take(range(250)), options)
 >>> metrics = setwise.evaluate(model, notes.take(range(250, 300)))
 >>> metrics.n, 0.1 < metrics.set_accuracy < 0.9

@@ -165,7 +165,7 @@ def estimate_noise_rates(cases: Sequence[Case]) -> Noise:
     >>> cases = [Case({"ann": true}, true)] * 80 + [Case({"ann": wrong}, true)] * 20
     >>> rates = estimate_noise_rates(cases)
     >>> round(rates["ann"]["alpha"], 2)
-    0.17
+    0.18
     """
     telling = [case for case in cases if case.telling]
     if len(telling) < MIN_GOLD_RIGHT:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import zlib
 from contextlib import closing
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -184,6 +185,8 @@ def _manifest(archive: ZipFile, file: Path) -> dict[str, Any]:  # Any: JSON
         damaged = archive.testzip()
     except (KeyError, ValueError, BadZipFile) as error:
         raise CommandError(f"{file}: is no backup ({error})") from error
+    except zlib.error as error:
+        raise CommandError(f"{file}: is damaged ({error}); use another backup") from error
     if damaged is not None:
         raise CommandError(f"{file}: is damaged in {damaged}; use another backup")
     if manifest.get("format") != FORMAT:

@@ -181,9 +181,13 @@ _IN_USE: Sequence[ui.Column[ApiKey]] = (
     ui.Column("Name", _limits, "head"),
     ui.Column("Role", lambda key: key.role),
     ui.Column("Begins with", lambda key: ui.code(f"{key.prefix}…")),
-    ui.Column("Created", lambda key: key.created_at),
-    ui.Column("Expires", lambda key: ui.instant(key.expires_at)),
     ui.Column("Last used", lambda key: ui.instant(key.last_used_at)),
+    ui.Column(
+        "Expires",
+        lambda key: ui.joined(
+            ui.instant(key.expires_at), ui.sub(f"created {key.created_at:%-d %b %Y}")
+        ),
+    ),
     ui.Column(
         "Change",
         lambda key: ui.joined(

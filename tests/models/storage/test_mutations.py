@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from setwise.models import training
+from setwise.models import options as training_options
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.storage.artifacts import load, read_calibration_rows, save
@@ -54,7 +54,7 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("artifacts")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(training, "MIN_DOCUMENTS_REFINED", 100)
+        patch.setattr(training_options, "MIN_DOCUMENTS_REFINED", 100)
         for name, (data, options) in MODELS.items():
             TRAINED[name] = train(data, options)
             save(TRAINED[name], folder / name)
