@@ -179,8 +179,7 @@ def _limits(key: ApiKey) -> Markup:
 
 _IN_USE: Sequence[ui.Column[ApiKey]] = (
     ui.Column("Name", _limits, "head"),
-    ui.Column("Role", lambda key: key.role),
-    ui.Column("Begins with", lambda key: ui.code(f"{key.prefix}…")),
+    ui.Column("Role", lambda key: ui.joined(key.role, ui.sub(ui.code(f"{key.prefix}…")))),
     ui.Column("Last used", lambda key: ui.instant(key.last_used_at)),
     ui.Column(
         "Expires",
