@@ -11,7 +11,7 @@ contradict 10 % of the right sets. The *rival* counts audits as if nothing had h
 - plain: nothing else happens. The rival is the exact test of error-free audits.
 - resent documents: clients send a document 5 times on average if its set is right, else twice. The
   rival counts each time.
-- unread audits: nobody finishes 30 % of the audits of wrong sets and 2 % of the others. The rival
+- unread audits: 30 % of the audits of wrong sets and 2 % of the others stay unfinished. The rival
   leaves them out.
 - changed rules: half of the audits are from before a rule was lifted that held back a label, with
   three in ten documents, a fifth of which are wrong whatever the confidence. The rival counts all.
@@ -199,7 +199,7 @@ def _lifted(chance: Chance, rng: np.random.Generator) -> list[Case]:
     for one in _cases(chance, rng, round(N / 0.85)):
         labelled, old = bool(rng.random() < 0.3), one.week < WEEKS / 2
         if labelled and old:
-            continue  # the rule held it back, so nobody audited it
+            continue  # the rule held it back, so it was not audited
         right = one.right and not (labelled and rng.random() < 0.2)
         cases.append(one._replace(labelled=labelled, old_rules=old, right=right))
     return cases

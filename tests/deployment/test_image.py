@@ -62,9 +62,9 @@ def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
         pytest.skip("SETWISE_TEST_IMAGE is not set: building the image takes ten minutes")
     lacking = [name for name in ("buildah", "debootstrap") if shutil.which(name) is None]
     if lacking:
-        pytest.skip(f"{' and '.join(lacking)} is missing: apt-get install buildah debootstrap")
+        pytest.fail(f"{' and '.join(lacking)} is missing: apt-get install buildah debootstrap")
     if os.geteuid() != 0:
-        pytest.skip("debootstrap needs root")
+        pytest.fail("debootstrap needs root")
     folder = tmp_path_factory.mktemp("buildah")
     made = Buildah(folder)
     base = folder / "base"
