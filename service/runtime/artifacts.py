@@ -4,11 +4,8 @@
 # the service load no model
 
 import errno
-import lzma
 import shutil
-import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -17,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from fsspec.implementations.local import LocalFileSystem
 
+from setwise.models.data.archives import UNREADABLE
 from setwise.service.domain import errors
 from setwise.service.domain.models import ModelVersion
 from setwise.service.runtime.object_stores import open_store
@@ -204,16 +202,8 @@ class FolderOrObjectStore:
             self._keep(incoming, location, check)
 
 
-_UNREADABLE = (
-    zipfile.BadZipFile,  # detected damage
-    ValueError,  # a directory that points before the file's start
-    RuntimeError,  # encryption, or a compression method that Python lacks (NotImplementedError)
-    EOFError,  # truncation
-    struct.error,  # a field that ends too early
-    OverflowError,  # a size or an offset beyond any file
-    IndexError,  # an empty name
-    zlib.error,  # damaged DEFLATE data
-    lzma.LZMAError,  # damaged LZMA data; bzip2 raises an OSError without a number
+_UNREADABLE: tuple[type[Exception], ...] = (
+    *UNREADABLE,
     FileExistsError,  # the same name for a file and a folder
     NotADirectoryError,
     IsADirectoryError,

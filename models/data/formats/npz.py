@@ -1,22 +1,23 @@
 """NumPy archives: ``X`` and ``Y``, dense or sparse, with names if there are any."""
 
 import io
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 from scipy.sparse import csr_array
 
+from setwise.models.data.archives import UNREADABLE
 from setwise.models.data.formats.vectors import Vectors
 from setwise.models.data.lines import ContentHash, DataError, names_beside, read_whole
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
-_BROKEN = (
-    AttributeError, EOFError, KeyError, NotImplementedError, OSError, TypeError, ValueError,
-    zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
+_BROKEN: tuple[type[Exception], ...] = (
+    *UNREADABLE,
+    KeyError,  # a part of a sparse matrix is missing
+    OSError,  # damaged bzip2 data
+    TypeError,  # one array alone, or a shape that is no list
+)
 _LAYOUT = (
     "save numpy.savez(file, X=…, Y=…, label_names=…); a sparse X as X_data, X_indices, X_indptr "
     "and X_shape"

@@ -448,3 +448,12 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, name, module, extra):
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(DataError, match=rf"install setwise\[{extra}\]"):
         read_dataset(tmp_path / name)
+
+
+def test_an_encrypted_npz_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.eye(2), Y=np.eye(2), label_names=["a", "b"])
+    archive = bytearray((tmp_path / "a.npz").read_bytes())
+    archive[archive.index(b"PK\x01\x02") + 8] |= 1  # the flag in the directory
+    (tmp_path / "a.npz").write_bytes(archive)
+    with pytest.raises(DataError, match=r"a\.npz.* is encrypted"):
+        read_dataset(tmp_path / "a.npz")
