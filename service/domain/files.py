@@ -16,7 +16,7 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import ANSWERS, Document, Prediction
 from setwise.service.domain.reviews import Annotation
-from setwise.service.domain.text import is_id
+from setwise.service.domain.text import RepeatedName, each_once, is_id
 
 # Files of documents
 
@@ -54,11 +54,13 @@ def document_in(line: bytes, *, answered: bool = False) -> Document | BadLine:
     'The line holds no document that could be predicted.'
     """
     try:
-        content = json.loads(line.decode())
+        content = json.loads(line.decode(), object_pairs_hook=each_once)
     except UnicodeDecodeError as error:
         return BadLine(f"The line is not UTF-8: byte {error.start + 1} is wrong.")
     except json.JSONDecodeError as error:
         return BadLine(f"The line is not JSON: {error.msg} at character {error.colno}.")
+    except RepeatedName as error:
+        return BadLine(f"The line is not valid: {error}.")
     except (ValueError, RecursionError):  # numbers of thousands of digits, deep nesting
         return BadLine(
             "The line is JSON that cannot be read: nested too deeply, or with too long a number."

@@ -93,6 +93,27 @@ def escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
+class RepeatedName(ValueError):
+    """A JSON object gives a name twice."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name[:100]!r} is given twice in one object")
+
+
+def each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return a JSON object as a `dict`, for `json.loads`; raises `RepeatedName`.
+
+    >>> each_once([("J45", 0.81), ("J18.9", 0.07)])
+    {'J45': 0.81, 'J18.9': 0.07}
+    """
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise RepeatedName(name)
+        found[name] = value
+    return found
+
+
 _CANONICAL = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

@@ -52,6 +52,17 @@ def test_malformed_json_is_refused(service: Service, content: bytes) -> None:
     assert_problem(_post(service, content), 422, "malformed-json")
 
 
+@pytest.mark.parametrize("path", ["/v1/predictions", "/v1/predictions/batch"])
+def test_a_label_that_is_scored_twice_is_named(service: Service, path: str) -> None:
+    document = '{"scores": {"a": 0.1, "J45 \u00c4": 0.9, "b": 0.2, "J45 \\u00c4": 0.3}}'
+    one = path == "/v1/predictions"
+    body = f'{{"document": {document}}}' if one else f'{{"documents": [{document}]}}'
+    response = service.post(path, by="client", content=body.encode(), headers=JSON)
+    assert_problem(response, 422, "malformed-json")
+    assert "'J45 \u00c4' is given twice" in response.json()["detail"]
+    assert not service.database.contents.predictions
+
+
 def test_an_escaped_nul_is_a_fault_of_its_field(service: Service) -> None:
     response = _post(service, '{"document": {"text": "a\\u0000b"}}')
     assert_problem(response, 422, "invalid-request", "/document/text")

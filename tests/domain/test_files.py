@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.domain.files import FORMULA_STARTS, Format, header, lines
+from setwise.service.domain.files import FORMULA_STARTS, BadLine, Format, document_in, header, lines
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 values = st.one_of(
@@ -65,3 +65,10 @@ def test_only_csv_has_a_header() -> None:
 def test_what_no_file_can_hold_is_refused() -> None:
     with pytest.raises(TypeError, match="object cannot be written"):
         lines(Format.JSON_LINES, [{"a": object()}])
+
+
+def test_a_label_that_is_scored_twice_is_named() -> None:
+    line = b'{"text": "x", "scores": {"J45": 0.9, "a": 0.2, "J45": 0.3}}'
+    assert document_in(line) == BadLine(
+        "The line is not valid: 'J45' is given twice in one object."
+    )

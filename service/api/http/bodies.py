@@ -21,15 +21,19 @@ from setwise.service.api.http.problem_kinds import (
     UNSUPPORTED_MEDIA_TYPE,
 )
 from setwise.service.api.http.problems import HttpFault, problem_response
+from setwise.service.domain.text import each_once
 
 
 class _StrictRequest(Request):
     async def json(self) -> object:
-        """Parse the body, refusing NaN, Infinity and surrogates."""
+        """Parse the body, refusing NaN, Infinity, surrogates and repeated names."""
+        body = await self.body()
         try:
-            return from_json(await self.body(), allow_inf_nan=False)
+            parsed: object = from_json(body, allow_inf_nan=False)
+            json.loads(body.decode(), object_pairs_hook=each_once)  # the first keeps the last
         except ValueError as error:
             raise HttpFault(MALFORMED_JSON, f"The body is not JSON: {error}.") from error
+        return parsed
 
 
 def digest_of(body: BaseModel) -> str:
