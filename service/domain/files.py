@@ -55,16 +55,8 @@ def document_in(line: bytes, *, answered: bool = False) -> Document | BadLine:
     """
     try:
         content = json.loads(line.decode(), object_pairs_hook=each_once)
-    except UnicodeDecodeError as error:
-        return BadLine(f"The line is not UTF-8: byte {error.start + 1} is wrong.")
-    except json.JSONDecodeError as error:
-        return BadLine(f"The line is not JSON: {error.msg} at character {error.colno}.")
-    except RepeatedName as error:
-        return BadLine(f"The line is not valid: {error}.")
-    except (ValueError, RecursionError):  # numbers of thousands of digits, deep nesting
-        return BadLine(
-            "The line is JSON that cannot be read: nested too deeply, or with too long a number."
-        )
+    except (ValueError, RecursionError) as error:
+        return BadLine(f"The line is {_unread(error)}.")
     if not isinstance(content, dict):
         return BadLine('The line is not a JSON object; write {"id": …, "text": …}.')
     bare = "answer"
@@ -84,6 +76,16 @@ def document_in(line: bytes, *, answered: bool = False) -> Document | BadLine:
         metadata=content.get("metadata") or {},
         answer=answer or None,
     )
+
+
+def _unread(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8: byte {error.start + 1} is wrong"
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON: {error.msg} at character {error.colno}"
+    if isinstance(error, RepeatedName):
+        return f"not valid: {error}"
+    return "JSON that cannot be read: nested too deeply, or with too long a number"
 
 
 def _form_faults(content: dict[str, object], bare: str) -> Iterator[FieldFault]:
