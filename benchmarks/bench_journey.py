@@ -35,8 +35,8 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from setwise.models.storage.artifacts import save
 from setwise.models.training_external import start_external
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.predictions import Document
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.simulation.loop import Week, simulate
 from setwise.service.simulation.plan import Group, Plan
 from setwise.service.simulation.streams import Item, Labels

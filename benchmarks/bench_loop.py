@@ -29,7 +29,7 @@ from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train
-from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.simulation.loop import Week, simulate
 from setwise.service.simulation.plan import Drift, Plan
 from setwise.service.simulation.streams import HeldOutStream

@@ -33,9 +33,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from setwise.service import app as service_main
 from setwise.service.build import Application, build
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.settings import Settings
 from setwise.service.stores.columns.types import InRow
 from setwise.service.stores.database import new_id

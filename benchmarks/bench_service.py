@@ -192,7 +192,7 @@ async def _caller(  # noqa: PLR0917 -- one after the other, called once
             raise RuntimeError(f"{server.name} answered {head!r}")
         length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
         answered = await reader.readexactly(length)
-        if b'"status":' in answered:
+        if b'"type":"/problems/' in answered:
             raise RuntimeError(f"{server.name} answered with a problem")
         latencies.append(time.perf_counter() - sent_at)
         if pause_s:
@@ -242,7 +242,9 @@ def _setwise(
     batch = _request("/v1/predictions/batch", {"documents": several}, key)
     with _running(command, port, environment) as process_id:
         server = Server("setwise", process_id, port, requests, [batch])
-        yield server, _first_answer(server)
+        while b"model-unavailable" in (answer := _first_answer(server)):  # it is being loaded
+            time.sleep(0.1)
+        yield server, answer
 
 
 @contextmanager

@@ -39,11 +39,11 @@ from bench_trust import (
 )
 
 from setwise.models.guarantees.thresholds import certify
-from setwise.service.domain.audits import plausible_threshold, reread_rate
 from setwise.service.domain.certification import AuditedPrediction, Scorer, gather
 from setwise.service.domain.policy import first_policy
 from setwise.service.domain.reviews import Annotation, ReviewKind
-from setwise.service.domain.rules import LabelRule, Rule
+from setwise.service.domain.routing.audits import plausible_threshold, reread_rate
+from setwise.service.domain.routing.rules import LabelRule, Rule
 from setwise.service.services.analysis.proofs import Question, answer
 
 N, REREAD, MISSED, FALSE_ALARMS = 1000, 0.5, 0.02, 0.1

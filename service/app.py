@@ -45,9 +45,6 @@ from setwise.service.api import (
 from setwise.service.api import (
     recalibration as calibrations,
 )
-from setwise.service.api import (
-    retraining as fits,
-)
 from setwise.service.api.http import problems, reference
 from setwise.service.api.http.bodies import BodyLimit
 from setwise.service.api.http.conditions import Conditions
@@ -128,7 +125,6 @@ def _routes() -> list[BaseRoute]:
         breaker,
         annotators,
         calibrations,
-        fits,
         jobs,
         reports,
         access,

@@ -20,10 +20,10 @@ from setwise.service.api.http.dependencies import Callers, Edge
 from setwise.service.api.http.gather import PredictionQueue, untraced
 from setwise.service.api.http.limits import KeyLimits
 from setwise.service.domain.accounts import KeyDigest, SessionRule
-from setwise.service.domain.audits import Lottery
 from setwise.service.domain.breaker import BreakerRule, Freshness
 from setwise.service.domain.errors import ModelUnavailable, ServiceError
 from setwise.service.domain.predictions import Prediction, ScoredSet
+from setwise.service.domain.routing.audits import Lottery
 from setwise.service.runtime.artifacts import FolderOrObjectStore
 from setwise.service.runtime.courier import Courier
 from setwise.service.runtime.files import FolderOrObjectFiles, SealedFiles
@@ -40,6 +40,7 @@ from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
 from setwise.service.services.documents import Documents
+from setwise.service.services.documents.texts import Texts
 from setwise.service.services.files import Files
 from setwise.service.services.idempotency import Idempotency
 from setwise.service.services.jobs import Jobs
@@ -61,7 +62,6 @@ from setwise.service.services.reports import Reports
 from setwise.service.services.retraining import Retraining
 from setwise.service.services.reviews import Reviews
 from setwise.service.services.segments import Segments
-from setwise.service.services.texts import Texts
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.settings import PREFIX, BadSetting, Settings, shown
 from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles

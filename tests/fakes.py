@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from setwise.models.calibration.calibration_rows import CalibrationRows
     from setwise.models.storage.recalibrations import KeptRecalibration
 from setwise.service.domain import errors
-from setwise.service.domain.audits import Lottery
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import (
     Candidate,
@@ -23,6 +22,7 @@ from setwise.service.domain.predictions import (
     TermWeight,
 )
 from setwise.service.domain.recalibration import Calibration
+from setwise.service.domain.routing.audits import Lottery
 
 LOTTERY = Lottery(b"draws for tests")
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.breaker import BreakerRule
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Document, Prediction, Submission
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.analysis.proofs import Schedule
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions

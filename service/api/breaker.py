@@ -17,7 +17,7 @@ from setwise.service.domain.breaker import BreakerState, Position, TripCause
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import BreakerNotTripped, CertificateNeeded
 from setwise.service.domain.reports import UNDECIDED
-from setwise.service.domain.segments import LONGEST_VALUE, value_of
+from setwise.service.domain.routing.segments import LONGEST_VALUE, value_of
 from setwise.service.services.all import Services
 
 router = APIRouter(prefix="/v1/admin/breaker", tags=["administration"], route_class=StrictRoute)

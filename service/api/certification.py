@@ -22,7 +22,7 @@ from setwise.service.api.schemas import (
 from setwise.service.domain import certification
 from setwise.service.domain.errors import CertificationNotFound, ModelNotFound
 from setwise.service.domain.models import Candidate
-from setwise.service.domain.segments import LONGEST_VALUE, value_of
+from setwise.service.domain.routing.segments import LONGEST_VALUE, value_of
 from setwise.service.services.analysis.plans import MOST_BINS, MOST_RATES, Bin, PlanRequest
 
 router = APIRouter(

@@ -33,6 +33,7 @@ from setwise.service.api.schemas import (
 )
 from setwise.service.domain import errors, models
 from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.retraining import Retrain
 from setwise.service.services.models import ComparisonReport
 
 ARCHIVES = "/v1/admin/models"
@@ -76,6 +77,24 @@ class ModelVersion(Mirror):
         "kind `external` reads another model's answers; others read `text` or `vectors`."
     )
     created_at: datetime
+
+
+class RetrainRequest(RequestBody):
+    """What to train on, and how."""
+
+    examples = ({"preset": "fast"},)
+
+    training_data: str | None = Field(
+        None,
+        max_length=1_000,
+        description="Name of a file of earlier training documents in the folder that the setting "
+        "`TRAINING_DATA` names. Without one, the model learns from reviewed documents alone.",
+    )
+    preset: str | None = Field(
+        None,
+        max_length=20,
+        description="`fast`, `best` or `paper`; by default that of the model that serves.",
+    )
 
 
 class ModelPage(WhollyListed[ModelVersion]):
@@ -368,4 +387,23 @@ def compare_model(
     It scores only documents whose content is still stored.
     """
     job = services.models.submit_compare(caller, model_id, body.documents)
+    return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
+
+
+@router.post(
+    "/retrain",
+    status_code=202,
+    response_model=Job,
+    response_description="The job, or the unfinished one; `Location` is its address.",
+    responses=answering("Location", status=202),
+)
+def retrain_model(caller: CallerOf, body: RetrainRequest, services: ServicesOf) -> Response:
+    """Queue a job that fits a new version of the model.
+
+    It learns from reviewed documents whose texts are kept, and from earlier ones if you name a
+    file; documents drawn to certify teach nothing. The new version is registered, scores live
+    documents in the shadow if no other one does, and is compared with the model that serves on the
+    same audits. What serves does not change: activate the new version yourself.
+    """
+    job = services.retraining.request(caller, Retrain(**body.model_dump()))
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

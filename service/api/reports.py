@@ -20,7 +20,7 @@ from setwise.service.api.schemas import (
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reports import UNDECIDED
-from setwise.service.domain.segments import LONGEST_VALUE
+from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.services.analysis import forecast
 from setwise.service.services.analysis import reliability as reliability_reports
 from setwise.service.services.analysis.forecast import MOST_DOCUMENTS

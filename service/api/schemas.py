@@ -17,11 +17,11 @@ from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12
 
 from setwise.service.domain import policy as routing
 from setwise.service.domain import predictions, reviews
-from setwise.service.domain.audits import AuditMode, AuditPlan
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState
-from setwise.service.domain.segments import (
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan
+from setwise.service.domain.routing.segments import (
     MOST_SEGMENTS,
     POOL,
     Fallback,

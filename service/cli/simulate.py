@@ -187,8 +187,8 @@ def simulate(
             as_json=json_,
         )
         return
-    from setwise.service.domain.audits import AuditMode, AuditPlan
     from setwise.service.domain.recalibration import Noise
+    from setwise.service.domain.routing.audits import AuditMode, AuditPlan
     from setwise.service.simulation.loop import simulate as run
     from setwise.service.simulation.loop import summary
     from setwise.service.simulation.plan import Drift, Lapse, Plan, read_groups

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from setwise.service.domain.audits import READING_TIME, Identity, without_copies
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reports import Evidence, Share
 from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.routing.audits import READING_TIME, Identity, without_copies
 
 
 class TripCause(StrEnum):

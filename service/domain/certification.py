@@ -5,9 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from setwise.service.domain.audits import Identity, without_copies
 from setwise.service.domain.reviews import Annotation, ReviewKind
-from setwise.service.domain.rules import Metadata, MetadataRule, Rule, first_broken, held_back_alike
+from setwise.service.domain.routing.audits import Identity, without_copies
+from setwise.service.domain.routing.rules import (
+    Metadata,
+    MetadataRule,
+    Rule,
+    first_broken,
+    held_back_alike,
+)
 
 MOST_PROVING = 0.9
 """Audits with a draw from here on only set the thresholds to prove, like what is not audited."""

@@ -6,11 +6,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.outcomes import Outcome, sent_labels
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, ReviewTask
+from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.domain.webhooks import Delivery, DeliveryState, Message
 
 MOST_LABELS = 20

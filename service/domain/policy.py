@@ -8,7 +8,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
-from setwise.service.domain.audits import (
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
+from setwise.service.domain.routing.audits import (
     NO_AUDITS,
     AuditMode,
     AuditPlan,
@@ -17,17 +20,14 @@ from setwise.service.domain.audits import (
     Lottery,
     Selection,
 )
-from setwise.service.domain.certification import Scorer
-from setwise.service.domain.errors import FieldFault
-from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
-from setwise.service.domain.rules import (
+from setwise.service.domain.routing.rules import (
     Metadata,
     Rule,
     first_broken,
     held_back_alike,
     read_rules,
 )
-from setwise.service.domain.segments import (
+from setwise.service.domain.routing.segments import (
     OTHER,
     POOL,
     Fallback,

@@ -9,9 +9,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from setwise.service.domain.audits import NOT_DRAWN, Selection
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.routing.audits import NOT_DRAWN, Selection
 from setwise.service.domain.text import escaped, json_faults, text_faults, unstorable
 
 LONGEST_DOCUMENT_ID = 200

@@ -8,7 +8,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.models import ModelVersion
@@ -16,6 +15,7 @@ from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.routing.audits import AuditRole
 
 LEAST_ROWS = 200
 """Reviewed predictions needed for a fit; fewer cannot support a report."""

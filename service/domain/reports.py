@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import Annotation, ReviewKind
-from setwise.service.domain.rules import Rule, first_broken
+from setwise.service.domain.routing.rules import Rule, first_broken
 
 CONFIDENT = frozenset({Reason.ABOVE_THRESHOLD, Reason.AUDIT})
 """Reasons of documents that are sent unless an audit holds them."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from setwise.service.domain import errors
 from setwise.service.domain.annotators import DEFAULT_GROUP
 from setwise.service.domain.predictions import Document, Prediction
-from setwise.service.domain.rules import Rule
+from setwise.service.domain.routing.rules import Rule
 from setwise.service.domain.text import text_faults
 
 SKIPS_BEFORE_ESCALATION = 2

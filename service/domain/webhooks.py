@@ -20,7 +20,7 @@ from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
-from setwise.service.domain.segments import value_of
+from setwise.service.domain.routing.segments import value_of
 from setwise.service.domain.text import text_faults
 
 LONGEST_URL = 2_000

@@ -14,7 +14,7 @@ from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reviews import Oddity, ReviewKind, ReviewTask
-from setwise.service.domain.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
+from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import who_may, who_sends, whose_script_sends

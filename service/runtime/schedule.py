@@ -12,11 +12,11 @@ from setwise.service.domain.recalibration import Options
 from setwise.service.runtime.worker import Report, Task
 from setwise.service.services.all import Services
 from setwise.service.services.certification import CERTIFICATION
+from setwise.service.services.documents.texts import ERASE_TRACES
 from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.services.models import COMPARE
 from setwise.service.services.recalibration import CALIBRATION
 from setwise.service.services.retraining import RETRAINING
-from setwise.service.services.texts import ERASE_TRACES
 
 EXPIRE_LEASES_EVERY = timedelta(seconds=30)
 """Claims take over expired leases without this; it keeps the counts of the queue correct."""

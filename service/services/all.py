@@ -8,6 +8,7 @@ from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
 from setwise.service.services.documents import Documents
+from setwise.service.services.documents.texts import Texts
 from setwise.service.services.files import Files
 from setwise.service.services.idempotency import Idempotency
 from setwise.service.services.jobs import Jobs
@@ -20,7 +21,6 @@ from setwise.service.services.reports import Reports
 from setwise.service.services.retraining import Retraining
 from setwise.service.services.reviews import Reviews
 from setwise.service.services.segments import Segments
-from setwise.service.services.texts import Texts
 from setwise.service.services.webhooks import Webhooks
 
 

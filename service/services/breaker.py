@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from setwise.models.guarantees.drift import drift_statistic
-from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.breaker import (
     DROPS,
     NOTHING_SENT,
@@ -34,7 +33,8 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
-from setwise.service.domain.segments import Scope, value_of
+from setwise.service.domain.routing.audits import AuditRole
+from setwise.service.domain.routing.segments import Scope, value_of
 from setwise.service.domain.webhooks import policy_tripped
 from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.audit_trail import Recorded

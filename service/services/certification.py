@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from setwise.service.domain.audits import READING_TIME, Lottery
 from setwise.service.domain.breaker import RUN_LENGTH
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import (
@@ -26,7 +25,8 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import Candidate, ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
-from setwise.service.domain.segments import POOL, Scope
+from setwise.service.domain.routing.audits import READING_TIME, Lottery
+from setwise.service.domain.routing.segments import POOL, Scope
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.analysis.plans import Arrivals, Planned, PlanRequest, plan_audits
 from setwise.service.services.analysis.proofs import (

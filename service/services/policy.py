@@ -14,8 +14,8 @@ from setwise.service.domain.policy import (
     why_certificate_ends,
 )
 from setwise.service.domain.reports import Evidence
-from setwise.service.domain.rules import Rule, read_rules
-from setwise.service.domain.segments import OTHER
+from setwise.service.domain.routing.rules import Rule, read_rules
+from setwise.service.domain.routing.segments import OTHER
 from setwise.service.services.analysis.advice import Advice, advise, misses, warning
 from setwise.service.services.analysis.forecast import (
     PREVIEWED,

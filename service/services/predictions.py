@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from setwise.service.domain import errors
-from setwise.service.domain.audits import AuditRole, Lottery
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.policy import Derivation, RoutingPolicy
 from setwise.service.domain.predictions import (
@@ -18,6 +17,7 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
+from setwise.service.domain.routing.audits import AuditRole, Lottery
 from setwise.service.domain.text import Page, check_page, text_faults
 from setwise.service.domain.webhooks import Message, auto_sent
 from setwise.service.services.ports import PredictorSource

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from setwise.service.domain import errors
-from setwise.service.domain.audits import AuditRole, Lottery, plausible_threshold, reread_rate
 from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.outcomes import sent_labels
@@ -30,7 +29,13 @@ from setwise.service.domain.reviews import (
     matching_labels,
     skip_reason_faults,
 )
-from setwise.service.domain.rules import constraints_broken
+from setwise.service.domain.routing.audits import (
+    AuditRole,
+    Lottery,
+    plausible_threshold,
+    reread_rate,
+)
+from setwise.service.domain.routing.rules import constraints_broken
 from setwise.service.domain.text import Page, check_page
 from setwise.service.domain.webhooks import document_corrected, review_completed
 from setwise.service.services.audit_trail import Recorded

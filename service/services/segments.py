@@ -10,7 +10,7 @@ from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.certification import MOST_PROVING, Certification, Scorer
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.reports import Evidence
-from setwise.service.domain.segments import OTHER, POOL
+from setwise.service.domain.routing.segments import OTHER, POOL
 from setwise.service.services.analysis.forecast import PREVIEWED, Forecast, under
 from setwise.service.services.analysis.proofs import SCHEDULE, Schedule
 from setwise.service.services.audit_trail import Recorded

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from setwise.service.domain.audits import AuditMode, AuditPlan
 from setwise.service.domain.recalibration import Noise
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 
 MOST_WEEKS = 1_000
 MOST_DOCUMENTS = 100_000

@@ -21,14 +21,14 @@ from sqlalchemy import (
     true,
 )
 
-from setwise.service.domain.audits import AuditRole, Identity
 from setwise.service.domain.breaker import Reset, Trip, TripCause, Unvouched, WatchedAudit
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import CONFIDENT
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.domain.segments import Scope
+from setwise.service.domain.routing.audits import AuditRole, Identity
+from setwise.service.domain.routing.segments import Scope
 from setwise.service.domain.text import is_id
 from setwise.service.stores.columns.rows import Store, in_scope, of_row, row_of
 from setwise.service.stores.tables import (

@@ -6,7 +6,6 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, RowMapping, and_, func, insert, or_, select, true
 
-from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.certification import (
     MOST_PROVING,
     AuditedPrediction,
@@ -17,7 +16,8 @@ from setwise.service.domain.certification import (
 )
 from setwise.service.domain.predictions import Prediction, Reason
 from setwise.service.domain.recalibration import calibrator_version
-from setwise.service.domain.segments import Scope
+from setwise.service.domain.routing.audits import AuditRole
+from setwise.service.domain.routing.segments import Scope
 from setwise.service.domain.text import Page, is_id
 from setwise.service.stores.columns.rows import Store, in_scope, of_row, page_of, row_of
 from setwise.service.stores.columns.types import opened

@@ -7,12 +7,12 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Engine, RowMapping, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from setwise.service.domain.audits import AuditMode, AuditPlan
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import StaleVersion, StorageUnavailable
 from setwise.service.domain.policy import RoutingPolicy
-from setwise.service.domain.rules import read_rules
-from setwise.service.domain.segments import Fallback, Segmentation, SegmentRule
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan
+from setwise.service.domain.routing.rules import read_rules
+from setwise.service.domain.routing.segments import Fallback, Segmentation, SegmentRule
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.database import as_sqlalchemy_raises
 from setwise.service.stores.tables import policy_segments, routing_policies

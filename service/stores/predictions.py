@@ -18,7 +18,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from setwise.service.domain.audits import AuditRole, Selection
 from setwise.service.domain.predictions import (
     Candidate,
     Decision,
@@ -31,6 +30,7 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.domain.reviews import ReviewState
+from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.domain.text import Page, first_id_at, is_id
 from setwise.service.stores.columns.rows import Store, page_of
 from setwise.service.stores.columns.types import InRow, opened

@@ -33,7 +33,6 @@ from sqlalchemy import (
 )
 
 from setwise.service.domain.annotators import DEFAULT_GROUP
-from setwise.service.domain.audits import AuditMode, AuditRole
 from setwise.service.domain.breaker import TripCause
 from setwise.service.domain.callers import Role
 from setwise.service.domain.jobs import JobState
@@ -41,6 +40,7 @@ from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.reviews import ReviewKind, ReviewState
+from setwise.service.domain.routing.audits import AuditMode, AuditRole
 from setwise.service.domain.webhooks import DeliveryState, MessageType
 from setwise.service.stores.columns.types import Choice, Id, Instant, Json, Sealed, SealedJson
 

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.models import Comparison
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Candidate, Decision, Prediction, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.webhooks import auto_sent
 from setwise.service.pages.board.sections import PAGES
 from tests.browsing import Browser

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.routing.audits import AuditPlan
 from tests.edge import Service, assert_problem
 from tests.samples import ADMIN, CLIENT, change, model
 

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import func, select
 
 from setwise.service.api.http.limits import KeyLimits
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.stores import tables
 from tests.edge import Service, assert_problem, described
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, calibration, change, job, model

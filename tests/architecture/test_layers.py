@@ -26,3 +26,14 @@ def test_only_build_names_concrete_classes_of_the_edges() -> None:
         if f" {name}" in path.read_text() and f"class {name}" not in path.read_text()
     }
     assert found == {"service/build.py"}
+
+
+def test_no_folder_of_the_product_hides_another() -> None:
+    """At most twenty files stand beside each other."""
+    folders = {path.parent for part in ("models", "service") for path in (ROOT / part).rglob("*.py")}
+    crowded = {
+        folder.relative_to(ROOT).as_posix(): len(files)
+        for folder in folders
+        if len(files := [path for path in folder.glob("*.py") if path.stem != "__init__"]) > 20
+    }
+    assert crowded == {}

@@ -11,10 +11,10 @@ import uvicorn
 
 from setwise.service import app as main
 from setwise.service import build
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.webhooks import EndpointChange
 from setwise.service.services.all import Services
 from setwise.service.settings import Settings

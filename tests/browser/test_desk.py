@@ -7,12 +7,12 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, Submission
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
+from setwise.service.domain.routing.audits import AuditPlan
 from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Faults, assert_accessible
 from tests.building import predict_one

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from setwise.service.domain.audits import (
+from setwise.service.domain.routing.audits import (
     AuditPlan,
     Draws,
     Identity,

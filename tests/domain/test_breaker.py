@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from setwise.service.domain.audits import READING_TIME, Identity
 from setwise.service.domain.breaker import (
     Freshness,
     Unvouched,
@@ -16,6 +15,7 @@ from setwise.service.domain.breaker import (
 )
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.routing.audits import READING_TIME, Identity
 from tests.fakes import START
 from tests.samples import annotation, prediction, task
 

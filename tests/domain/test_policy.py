@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole, Draws
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import (
     FIRST_POLICY_VERSION,
@@ -17,6 +16,7 @@ from setwise.service.domain.policy import (
     first_policy,
 )
 from setwise.service.domain.predictions import Decision, Reason, ScoredSet
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole, Draws
 from tests.fakes import START, scored_set
 from tests.samples import change
 

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from setwise.service.domain.audits import AuditPlan, AuditRole, Selection
 from setwise.service.domain.policy import ThresholdMode, first_policy
 from setwise.service.domain.predictions import Decision, Document, Prediction
 from setwise.service.domain.recalibration import (
@@ -29,6 +28,7 @@ from setwise.service.domain.recalibration import (
     shortage,
 )
 from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
 from tests.fakes import START, scored_set
 from tests.samples import annotation, outcome, prediction, task
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.domain.rules import constraints_broken, first_broken, read_rules
+from setwise.service.domain.routing.rules import constraints_broken, first_broken, read_rules
 
 A_OR_B = {"kind": "exactly_one", "labels": ["A", "B"]}
 

@@ -3,11 +3,11 @@
 import pytest
 
 from setwise.models.guarantees.segments import risk_of_segment
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Document
-from setwise.service.domain.segments import (
+from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.domain.routing.segments import (
     OTHER,
     POOL,
     Fallback,

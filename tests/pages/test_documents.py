@@ -6,9 +6,9 @@ import re
 import httpx
 import pytest
 
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser
 from tests.edge import Service
 from tests.fakes import FakePredictor

@@ -28,13 +28,13 @@ from setwise.models.training import train
 from setwise.service import build
 from setwise.service.cli import main
 from setwise.service.domain.annotators import GroupChange, Rates
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Role
 from setwise.service.domain.errors import WrongPassword
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction, Submission
 from setwise.service.domain.recalibration import Options
 from setwise.service.domain.reviews import ReviewState
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.webhooks import Answer, EndpointChange
 from setwise.service.settings import Settings
 from setwise.service.stores import tables

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewTask
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole
 from setwise.service.domain.webhooks import Message, MessageType
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions

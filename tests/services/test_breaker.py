@@ -9,7 +9,6 @@ import pytest
 from setwise.models.guarantees.certificates import risk_of_attempt
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.service.domain.audit_trail import EventFilter
-from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole, Selection
 from setwise.service.domain.breaker import BreakerRule, Freshness, Position, TripCause
 from setwise.service.domain.errors import (
     BreakerNotTripped,
@@ -21,6 +20,7 @@ from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, Submission
 from setwise.service.domain.recalibration import Calibration
 from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole, Selection
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.stores.transaction import Transactions
 from tests import building

@@ -9,12 +9,12 @@ import pytest
 
 from setwise.models.calibration.recalibration import COLUMNS, Recalibration
 from setwise.models.storage.recalibrations import KeptRecalibration
-from setwise.service.domain.audits import AuditRole, Selection
 from setwise.service.domain.certification import AuditedPrediction, Score, Scorer
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.predictions import Decision, ScoredSet
 from setwise.service.domain.recalibration import Activate, Calibration, Options
 from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.services import recalibration
 from setwise.service.services.analysis import lessons
 from setwise.service.stores.transaction import Transactions

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole
 from setwise.service.domain.breaker import BreakerRule
 from setwise.service.domain.certification import Scorer, bets_since
 from setwise.service.domain.errors import (
@@ -14,6 +13,7 @@ from setwise.service.domain.errors import (
     StaleVersion,
 )
 from setwise.service.domain.predictions import Decision, Reason, ScoredSet
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole
 from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.transaction import Transactions
 from tests import building

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.errors import InvalidRequest, ModelNotFound
 from setwise.service.domain.models import Candidate
 from setwise.service.domain.predictions import Decision, Document, Prediction, ScoredSet
+from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building

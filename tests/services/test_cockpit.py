@@ -5,7 +5,6 @@ from datetime import date, timedelta
 
 import pytest
 
-from setwise.service.domain.audits import AuditPlan, AuditRole, Selection
 from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.predictions import (
     Decision,
@@ -16,6 +15,7 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reports import UNDECIDED, CheckedSet, ReviewDay, standing
 from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
 from setwise.service.pages.figures.work import accuracy, undecided
 from setwise.service.services.analysis.mistakes import mistakes
 from setwise.service.services.analysis.over_time import Pace, Queue, over_time, queue

@@ -9,7 +9,6 @@ from datetime import date, timedelta
 import pytest
 
 from setwise.models.guarantees.corrected import ErrorSums, bound_accuracies
-from setwise.service.domain.audits import AuditPlan, AuditRole, Selection
 from setwise.service.domain.predictions import (
     Decision,
     Document,
@@ -19,6 +18,7 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reports import Share, deciding
 from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
 from setwise.service.services.analysis.over_time import Pace
 from setwise.service.services.policy import Policies
 from setwise.service.services.reports import Cockpit, WhatIf

@@ -10,10 +10,10 @@ import pytest
 from setwise.models.guarantees.certificates import Certificate
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.models.guarantees.thresholds import certify_adjudicated
-from setwise.service.domain.audits import READING_TIME, Identity
 from setwise.service.domain.breaker import WatchedAudit, one_for_each_document
 from setwise.service.domain.certification import AuditedPrediction, gather
 from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.routing.audits import READING_TIME, Identity
 from tests.fakes import START
 from tests.samples import annotation, task
 

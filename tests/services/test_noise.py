@@ -9,11 +9,11 @@ import pytest
 from setwise.models.guarantees.noise import NoiseFault, NoiseRates
 from setwise.service.domain.annotators import Annotator, Group, Rates
 from setwise.service.domain.audit_trail import EventFilter
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.recalibration import LAPSED, NO_RATES, NO_RATES_WITH_SUGGESTION, Noise
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.analysis.noise import GroupReport, NoiseReport, report_noise
 from setwise.service.services.analysis.rates import ReportedRates
 from setwise.service.services.annotators import Annotators

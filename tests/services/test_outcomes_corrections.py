@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import Engine
 
-from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.predictions import Decision, Document, Prediction
 from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies

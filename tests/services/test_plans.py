@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.analysis.plans import Bin, PlanRequest
 from tests.edge import Service
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from setwise.service.domain import errors
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.policy import FIRST_POLICY_VERSION, ThresholdMode
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.policy import Policies
 from tests.fakes import FakeClock, FakeIds
 from tests.samples import ADMIN, change

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from setwise.service.domain import errors
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.predictions import Decision, Document, Prediction, ScoredSet, Submission
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.models import scored_again
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions

@@ -2,10 +2,10 @@
 
 import pytest
 
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.errors import Forbidden, PredictionNotFound
 from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
 from setwise.service.stores.transaction import Transactions

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain import errors
-from setwise.service.domain.audits import AuditMode, AuditPlan
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.predictions import (
     Document,
@@ -14,6 +13,7 @@ from setwise.service.domain.predictions import (
     Prediction,
     Submission,
 )
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.services.predictions import Predictions
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import (

@@ -12,7 +12,6 @@ from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.recalibration import AnnouncedSets
 from setwise.models.sets.candidates import RaggedSets
 from setwise.service.domain import annotators
-from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import (
     Forbidden,
@@ -42,6 +41,7 @@ from setwise.service.domain.recalibration import (
     Rates,
     verdict,
 )
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from setwise.service.domain.audit_trail import EventFilter
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.breaker import BreakerRule
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.certification import Certification, Score, Scorer
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.policy import Derivation, RoutingPolicy
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, Submission
-from setwise.service.domain.segments import POOL, Fallback, Segmentation, SegmentRule
+from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.domain.routing.segments import POOL, Fallback, Segmentation, SegmentRule
 from setwise.service.services.analysis.proofs import Schedule
 from setwise.service.services.segments import Segments
 from setwise.service.stores.transaction import Transactions

@@ -12,8 +12,8 @@ from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, HeldDecision, ReviewTask
 from setwise.service.domain.webhooks import Answer, Attempt, DeliveryState
-from setwise.service.services import texts as module
-from setwise.service.services.texts import Texts
+from setwise.service.services.documents import texts as module
+from setwise.service.services.documents.texts import Texts
 from setwise.service.stores.transaction import Transactions
 from tests.fake_files import FakeFiles
 from tests.fakes import FakeClock, FakeIds

@@ -18,8 +18,8 @@ from setwise.service.domain.predictions import Document, IdempotencyKey, Predict
 from setwise.service.domain.reviews import Annotation, HeldDecision
 from setwise.service.domain.webhooks import Answer, Attempt
 from setwise.service.runtime.files import FolderOrObjectFiles
+from setwise.service.services.documents.texts import ERASE_TRACES, Texts
 from setwise.service.services.files import EXPORT, SCORING
-from setwise.service.services.texts import ERASE_TRACES, Texts
 from setwise.service.stores.database import create, sqlite_path
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import FakeClock, FakeIds

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.breaker import Position
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.recalibration import Noise
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.analysis.plans import Arrivals, PlanRequest, plan_audits
 from setwise.service.simulation.loop import Week, simulate, summary
 from setwise.service.simulation.office import START

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.simulation.plan import BadPlan, Drift, Group, Lapse, Plan, read_groups
 
 PLAN = Plan()

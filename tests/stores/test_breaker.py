@@ -14,11 +14,11 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from setwise.models.guarantees.drift import drift_statistic
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.breaker import BreakerRule, TripCause
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.predictions import Document, Reason, Submission
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews

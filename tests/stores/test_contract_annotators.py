@@ -14,10 +14,10 @@ from setwise.service.domain.annotators import (
     Group,
     Rates,
 )
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
 from tests.samples import ANN, BEN, LEAD, add_predictions, annotation, change, prediction, task

@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.audit_trail import Event, EventFilter
-from setwise.service.domain.audits import AuditRole, Selection
 from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.predictions import (
     Decision,
@@ -17,6 +16,7 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.domain.reports import Span
+from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.domain.text import Page
 from setwise.service.services.predictions import Predictions
 from setwise.service.stores.predictions import IdempotencyKeyTaken

@@ -8,11 +8,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from setwise.service.domain.audits import AuditRole, Selection
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reports import STEPS, Cell, ReviewDay, deciding, verdict
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import add_predictions, annotation, outcome, prediction, task

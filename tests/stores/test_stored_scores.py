@@ -3,7 +3,6 @@
 import pytest
 from sqlalchemy import Engine
 
-from setwise.service.domain.audits import AuditRole, Selection
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import (
     Candidate,
@@ -12,6 +11,7 @@ from setwise.service.domain.predictions import (
     PredictionFilter,
     ScoredSet,
 )
+from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import add_predictions, outcome, prediction

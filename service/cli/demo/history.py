@@ -127,8 +127,8 @@ class History:
         """Set the policy and the annotators' groups before the first document."""
         from setwise.models.demo_notes import ANNOTATORS
         from setwise.service.domain.annotators import GroupChange
-        from setwise.service.domain.audits import AuditPlan
         from setwise.service.domain.policy import FIRST_POLICY_VERSION, PolicyChange, ThresholdMode
+        from setwise.service.domain.routing.audits import AuditPlan
 
         audits = AuditPlan(
             certification_rate=0.15, training_rate=0.03, overlap_rate=0.1, gold_reread_rate=1.0

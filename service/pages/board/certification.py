@@ -18,7 +18,7 @@ from setwise.service.domain.callers import Permission
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.reports import Share
-from setwise.service.domain.segments import value_of
+from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
 from setwise.service.pages.board.jobs import JOBS

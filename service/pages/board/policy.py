@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
-from setwise.service.domain.audits import AuditMode, AuditPlan
 from setwise.service.domain.callers import SYSTEM, Caller
 from setwise.service.domain.errors import InvalidRequest, StaleVersion
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
-from setwise.service.domain.rules import (
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan
+from setwise.service.domain.routing.rules import (
     AtMostRule,
     ExactlyOneRule,
     LabelRule,
@@ -21,7 +21,7 @@ from setwise.service.domain.rules import (
     Rule,
     read_rules,
 )
-from setwise.service.domain.segments import (
+from setwise.service.domain.routing.segments import (
     MOST_SEGMENTS,
     TEXT_LENGTH,
     Fallback,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.reports import Cell, Evidence, Share, standing
-from setwise.service.domain.rules import Rule
-from setwise.service.domain.segments import OTHER
+from setwise.service.domain.routing.rules import Rule
+from setwise.service.domain.routing.segments import OTHER
 from setwise.service.services.analysis.accuracy import Largest, Sums, columns, estimated
 
 MOST_DOCUMENTS = 50_000

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from setwise.service.domain.audits import plausible_threshold, reread_rate
 from setwise.service.domain.breaker import RUN_LENGTH
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.routing.audits import plausible_threshold, reread_rate
 from setwise.service.services.analysis.proofs import SCHEDULE, Schedule
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from setwise.models.guarantees.certificates import Certificate, risk_of_attempt
 from setwise.service.domain.certification import Bet, Certification, Gathered, Scorer
 from setwise.service.domain.policy import RoutingPolicy
-from setwise.service.domain.segments import Scope
+from setwise.service.domain.routing.segments import Scope
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from setwise.service.domain.segments import Scope
+from setwise.service.domain.routing.segments import Scope
 from setwise.service.domain.text import Page
 
 Value = TypeVar("Value")

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM, Permission, Role
 from setwise.service.domain.jobs import JobState
+from setwise.service.domain.routing.audits import AuditPlan
 from tests.browsing import Browser
 from tests.edge import PASSWORD, Service
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, calibration, change, job, model

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from setwise.service.domain.audits import AuditMode, AuditPlan
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode, first_policy
-from setwise.service.domain.segments import Fallback, Segmentation
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan
+from setwise.service.domain.routing.segments import Fallback, Segmentation
 from setwise.service.pages.board.policy import HERE, retested, typed, wanted
 from tests.browsing import Browser
 from tests.edge import Service

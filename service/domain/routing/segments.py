@@ -12,10 +12,10 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
 
-from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.predictions import Document
+from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.text import text_faults
 
 TEXT_LENGTH = "text_length"

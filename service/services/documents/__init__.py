@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from setwise.service.domain import errors
-from setwise.service.domain.audits import Draws
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.documents import DocumentFilter, Life, ListedDocument, Order
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.predictions import Document, Prediction, TermWeight
+from setwise.service.domain.routing.audits import Draws
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.ports import PredictorSource
 from setwise.service.services.predictions import disclose_all, disclose_one
