@@ -30,7 +30,9 @@ def test_only_build_names_concrete_classes_of_the_edges() -> None:
 
 def test_no_folder_of_the_product_hides_another() -> None:
     """At most twenty files stand beside each other."""
-    folders = {path.parent for part in ("models", "service") for path in (ROOT / part).rglob("*.py")}
+    folders = {
+        path.parent for part in ("models", "service") for path in (ROOT / part).rglob("*.py")
+    }
     crowded = {
         folder.relative_to(ROOT).as_posix(): len(files)
         for folder in folders
