@@ -83,6 +83,7 @@ SHADOWING: ColumnElement[bool] = literal_column("ended_at IS NULL")
 PENDING: ColumnElement[bool] = literal_column("state = 'pending'")
 DEAD: ColumnElement[bool] = literal_column("state = 'dead'")
 AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
+IN_SEGMENT: ColumnElement[bool] = literal_column("segment IS NOT NULL")
 UNUSUAL: ColumnElement[bool] = literal_column("kind <> 'review'")
 UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
 PLAIN_TEXT: ColumnElement[bool] = literal_column(
@@ -245,6 +246,7 @@ policy_segments = Table(
     Column("trip_id", Id),
     Column("audits", Json),  # NULL for the policy's
     Column("members", Json, nullable=False),
+    _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     UniqueConstraint("policy_version", "value"),
 )
 
@@ -339,7 +341,9 @@ predictions = Table(
         "reason",
         "confidence",
         "inclusion_probability",
+        "segment",
     ),
+    _partial("ix_predictions_segment_id", "segment", "id", where=IN_SEGMENT),
     _partial(
         "ix_predictions_audits",
         "audit_role",

@@ -9,6 +9,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.certification import Score
+from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.reviews import Annotation
 from setwise.service.stores import tables
 from setwise.service.stores.columns.types import InRow
@@ -39,6 +40,8 @@ MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 def filled(module_engine: Engine) -> Engine:
     """Return an engine on a database with rows in every table."""
     _fill(module_engine)
+    with module_engine.begin() as connection:
+        _insert(connection, "policy_segments", {"place": 1, "value": "south"})
     return module_engine
 
 
@@ -104,6 +107,7 @@ HISTORY = [
     "breaker_resets",
     "audit_events",
     "routing_policies",
+    "policy_segments",
     "model_activations",
     "calibrations",
     "calibration_activations",
@@ -163,12 +167,16 @@ ROWS: dict[str, dict[str, object]] = {
         "version": MISSING, "ordinal": 2, "target_accuracy": 0.9, "risk": 0.1, "auto_send": True,
         "threshold_mode": "fixed", "threshold": 0.5, "created_at": START, "created_by": "x",
     },
+    "policy_segments": {
+        "policy_version": FIRST_POLICY_VERSION, "place": 0, "value": "north", "threshold": 0.5,
+        "members": [],
+    },
     "predictions": {
         "id": MISSING, "client_id": "c", "text": InRow("x", ()), "metadata": InRow({}, ()),
         "candidates": [],
         "marginals": [], "confidence": 0.5, "out_of_domain": False, "decision": "auto",
         "reason": "above_threshold", "threshold": 0.4, "model_version": "m",
-        "calibrator_version": "c", "policy_version": "00000000-0000-7000-8000-000000000000",
+        "calibrator_version": "c", "policy_version": FIRST_POLICY_VERSION,
         "created_at": START,
     },
     "other_scores": {
@@ -208,7 +216,7 @@ ROWS: dict[str, dict[str, object]] = {
     },
     "certifications": {
         "id": MISSING, "model_version": "m", "calibrator_version": "c",
-        "policy_version": "00000000-0000-7000-8000-000000000000", "target_accuracy": 0.9,
+        "policy_version": FIRST_POLICY_VERSION, "target_accuracy": 0.9,
         "risk": 0.1, "attempt": 7,
         "threshold": 0.5, "evidence": {}, "requested_by": "x", "created_at": START,
     },
@@ -316,6 +324,8 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("routing_policies", {"threshold": 1.1}, "threshold_is_probability"),
         ("routing_policies", {"threshold": -0.1}, "threshold_is_probability"),
         ("routing_policies", {"threshold": None}, "fixed_has_threshold"),
+        ("policy_segments", {"threshold": 1.1}, "threshold_is_probability"),
+        ("policy_segments", {"threshold": -0.1}, "threshold_is_probability"),
         ("calibrations", {"noise": "loud"}, "noise"),
         ("predictions", {"decision": "maybe"}, "decision"),
         ("predictions", {"reason": "whim"}, "reason"),
