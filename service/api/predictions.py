@@ -97,6 +97,7 @@ class Batch(AnswerBody):
                     "decision": "auto",
                     "reason": "above_threshold",
                     "threshold": 0.9,
+                    "segment": "north",
                     "candidates": [{"labels": ["J18.9"], "confidence": 0.93, "score": 0.61}],
                     "marginals": [{"label": "J18.9", "probability": 0.98}],
                     "model_version": "3f9c0b7a1d2e",

@@ -276,6 +276,7 @@ class Prediction(AnswerBody):
             "decision": "auto",
             "reason": "above_threshold",
             "threshold": 0.9,
+            "segment": "north",
             "candidates": _CANDIDATES,
             "marginals": _MARGINALS,
             "model_version": "3f9c0b7a1d2e",
@@ -292,6 +293,10 @@ class Prediction(AnswerBody):
     decision: Decision = Field(description="`auto`: sent; `review`: waits for a person.")
     reason: Reason
     threshold: Probability | None = Field(description="What the confidence was compared with.")
+    segment: str | None = Field(
+        description="Its value of `segment_by`, whose threshold decided; one that the policy does "
+        "not list is decided as `other`. null without segments."
+    )
     candidates: list[Candidate] = Field(description="Likeliest first; the first is the prediction.")
     marginals: list[Marginal] = Field(description="Likeliest first, negligible ones left out.")
     model_version: str

@@ -16,6 +16,7 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import ANSWERS, Document, Prediction
 from setwise.service.domain.reviews import Annotation
+from setwise.service.domain.routing.segments import value_of
 from setwise.service.domain.text import RepeatedName, each_once, is_id
 
 # Files of documents
@@ -291,6 +292,7 @@ def prediction_row(prediction: Prediction) -> dict[str, object]:
         "decision": prediction.decision.value,
         "reason": prediction.reason.value,
         "threshold": prediction.threshold,
+        "segment": value_of(prediction.segment),
         "candidates": [
             {"labels": list(c.labels), "confidence": c.confidence, "score": c.score}
             for c in scored.candidates
@@ -365,6 +367,7 @@ def _predicted(of: Prediction) -> dict[str, object]:
         "confidence": of.scored.confidence,
         "decision": of.decision.value,
         "model_version": of.scored.model_version,
+        "segment": value_of(of.segment),
     }
 
 
@@ -379,13 +382,13 @@ class Exported(StrEnum):
 
 _PREDICTED = (
     "prediction_id", "document_id", "client_id", "predicted_labels", "confidence", "decision",
-    "model_version",
+    "model_version", "segment",
 )  # fmt: skip
 COLUMNS: dict[Exported, tuple[str, ...]] = {
     Exported.PREDICTIONS: (
         "id", "document_id", "labels", "confidence", "decision", "reason", "threshold",
-        "candidates", "marginals", "model_version", "calibrator_version", "policy_version",
-        "created_at", "client_id",
+        "segment", "candidates", "marginals", "model_version", "calibrator_version",
+        "policy_version", "created_at", "client_id",
     ),
     Exported.ANNOTATIONS: (
         "id", *_PREDICTED, "review_id", "reviewer", "labels", "comment", "agreed", "chosen_rank",

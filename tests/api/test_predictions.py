@@ -35,6 +35,7 @@ def test_a_prediction_is_created_with_its_address(service: Service) -> None:
         "decision": "auto",
         "reason": "above_threshold",
         "threshold": 0.9,
+        "segment": None,
         "candidates": [
             {"labels": ["a", "b"], "confidence": 0.93, "score": 0.465},
             {"labels": ["a"], "confidence": 0.11625, "score": 0.1},

@@ -10,8 +10,10 @@ from setwise.service.domain.breaker import BreakerRule
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.certification import Certification, Score, Scorer
 from setwise.service.domain.errors import InvalidRequest
+from setwise.service.domain.files import annotation_row, prediction_row
 from setwise.service.domain.policy import Derivation, RoutingPolicy
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, Submission
+from setwise.service.domain.reports import Span
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.segments import POOL, Fallback, Segmentation, SegmentRule
 from setwise.service.services.analysis.proofs import Schedule
@@ -342,6 +344,16 @@ def test_reports_speak_of_one_segment(quick: Sites) -> None:
         assert (now.documents, curve[0].sent) == (n, n)
     with pytest.raises(InvalidRequest, match="without a segment"):
         reports.reliability(LEAD, 100, "west")
+
+
+def test_responses_and_exports_name_the_segment(quick: Sites) -> None:
+    quick.divide()
+    made = quick.send("north", "west", "", *["south"] * 9)
+    assert [prediction_row(one)["segment"] for one in made[:3]] == ["north", "west", "other"]
+    quick.check()
+    with quick.begin(read_only=True) as transaction:
+        read = transaction.history.annotations(Span(), after=None, limit=99)
+    assert {annotation_row(*one)["segment"] for one in read} >= {"south"}
 
 
 def test_a_segment_has_its_own_audit_rates(quick: Sites) -> None:
