@@ -1,10 +1,12 @@
 """How long the server takes for each page with 100,000 predictions.
 
     python benchmarks/bench_pages.py [--documents 100000] [--database sqlite] [--page /cockpit …]
-        [--times 40] [--seed 0]
+        [--times 40] [--seed 0] [--folder FOLDER]
 
 Fills a fresh database by bulk insert with predictions over ten weeks. Half of them were sent, 6 %
-are audits, and the others were reviewed except for the newest; some have outcomes. Then it requests
+are audits, and the others were reviewed except for the newest; some have outcomes. Few words and
+labels are frequent and most are rare, by Zipf's law. ``--folder`` keeps the databases there, and
+uses those that an earlier call filled. Then it requests
 each page in this process, one after another, as an account that may see it. It reports the 50th and
 95th percentile in milliseconds, their ratio to ``/healthz``, and the compressed size of the page.
 Without ``--database`` it measures both databases.
@@ -23,11 +25,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 from fastapi import FastAPI
-from sqlalchemy import Connection, Engine, Table, func, insert, select, text
+from sqlalchemy import Connection, CursorResult, Engine, Table, func, insert, select, text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -50,10 +53,20 @@ PAGES: dict[str, str] = {
     "/cockpit?days=91&pace=week": "lead",
     "/cockpit?threshold=0.8": "lead",
     "/documents": "lead",
-    "/documents?text=A00.1+B11.2": "lead",
-    "/documents?label=A00.1": "lead",
+    "/documents?text=A00.0": "lead",  # in nearly every text
+    "/documents?text=A00.1+A00.9": "lead",
+    "/documents?text=E11.2": "lead",
+    "/documents?text=%22A00.1+A00.9%22": "lead",
+    "/documents?text=E11.2&order=least-confident&state=waiting": "lead",
+    "/documents?label=A00.0": "lead",
+    "/documents?label=J18.9&order=least-confident": "lead",
     "/documents?state=contradicted&confidence_from=0.9&created_from=2026-01-01T00:00": "lead",
+    "/documents?label=A00.1&state=contradicted&confidence_from=0.5": "lead",
+    "/documents?label=E11.2&without_label=A00.0&audited=contradicted": "lead",
+    "/documents?reviewer={reviewer}&audited=contradicted&confidence_to=0.95": "lead",
+    "/documents?state=waiting&confidence_to=0.8&order=least-confident": "lead",
     "/documents?order=least-confident&audited=contradicted": "lead",
+    "/documents/{document}": "lead",
     "/board": "admin",
     "/board/policy": "admin",
     "/board/people": "admin",
@@ -84,27 +97,31 @@ def main() -> None:
     options.add_argument("--page", action="append", help="only these addresses")
     options.add_argument("--times", type=int, default=40)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--folder", type=Path, help="keep the databases here")
     given = options.parse_args()
     pages = {each: PAGES.get(each, "admin") for each in given.page} if given.page else PAGES
     configure_logging("error", "console")
     print("database     page                          p50 ms   p95 ms  CPU ms  x health     KB")
     for kind in given.database or ["sqlite", "postgresql"]:
-        with _service(kind) as application:
+        with _service(kind, given.folder) as application:
             started = time.monotonic()
-            fill(application, given.documents, seed=given.seed)
-            print(f"{kind:12} filled in {time.monotonic() - started:.0f} s")
+            if not _count(application.engine, predictions):
+                fill(application, given.documents, seed=given.seed)
+            print(f"{kind:12} filled in {time.monotonic() - started:.0f} s", flush=True)
             for row in measure(application, pages, given.times):
                 print(f"{kind:12} {row}", flush=True)
 
 
 @contextmanager
-def _service(kind: str) -> Iterator[Application]:
+def _service(kind: str, kept: Path | None) -> Iterator[Application]:
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = kept or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.mkdir(exist_ok=True)
         url = f"sqlite:///{folder / 'bench.db'}"
         if kind == "postgresql":
-            server = stack.enter_context(database.run_server(database.find_binaries()))
-            url = server.make().render_as_string(hide_password=False)
+            server = database.run_server(database.find_binaries(), kept=folder)
+            admin = stack.enter_context(server).admin
+            url = admin.render_as_string(hide_password=False)
         settings = Settings(
             data_dir=folder, database_url=url, embedded_worker=False, log_level="error"
         )
@@ -129,7 +146,7 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, THRESHOLD, audits=audits)
     policy = services.policy.change(SYSTEM, change, None)
     made = _Documents(key.id, policy.version, reviewers, seed)
-    with application.engine.begin() as connection:
+    with application.engine.begin() as connection, _indexed_after(connection):
         for start in range(0, documents, 5000):
             end = min(start + 5000, documents)
             for table, rows in made.rows(range(start, end), of=documents).items():
@@ -142,15 +159,39 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
     _check(application.engine, documents)
 
 
-def _check(engine: Engine, documents: int) -> None:
-    def count(connection: Connection, table: Table) -> int:
-        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+@contextmanager
+def _indexed_after(connection: Connection) -> Iterator[None]:
+    """Let PostgreSQL index labels and words once all rows are there, which is faster."""
+    if connection.dialect.name != "postgresql":
+        yield
+        return
 
+    def run(statement: str) -> CursorResult[Any]:
+        return connection.execute(text(statement))
+
+    found = "SELECT indexdef FROM pg_indexes WHERE indexname = 'searched_words'"
+    words: str = run(found).scalar_one()
+    run("DROP INDEX searched_words")
+    run("SET LOCAL session_replication_role = replica")
+    yield
+    run(
+        "INSERT INTO prediction_labels (label, prediction_id) SELECT DISTINCT value, id"
+        " FROM predictions, json_array_elements_text(candidates->0->'labels')"
+    )
+    run("SET LOCAL maintenance_work_mem = '500MB'")
+    run(words)
+
+
+def _check(engine: Engine, documents: int) -> None:
+    if _count(engine, predictions) != documents:
+        raise RuntimeError("not every prediction was stored")
+    if not documents // 3 < _count(engine, annotations) < documents:
+        raise RuntimeError("reviews are missing")
+
+
+def _count(engine: Engine, table: Table) -> int:
     with engine.connect() as connection:
-        if count(connection, predictions) != documents:
-            raise RuntimeError("not every prediction was stored")
-        if not documents // 3 < count(connection, annotations) < documents:
-            raise RuntimeError("reviews are missing")
+        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
 
 class _Documents:
@@ -187,7 +228,7 @@ class _Documents:
         right, sure = draw.random() < confidence, confidence >= THRESHOLD
         drawn = draw.random()
         audited = drawn < DRAWN
-        labels = draw.sample(LABELS, draw.choice([1, 2, 2, 3, 4]))
+        labels = self._labels(draw.choice([1, 2, 2, 3, 4]))
         held = not sure or audited
         row = self._prediction(number, at, labels, confidence)
         role = "certification" if drawn < DRAWN - 0.02 else "training" if audited else "none"
@@ -203,7 +244,7 @@ class _Documents:
             "inclusion_probability": DRAWN if sure else 1.0,
         }
         found[predictions].append(row)
-        truth = labels if right else [*labels[1:], draw.choice(LABELS)]
+        truth = labels if right else [*labels[1:], *self._labels(1)]
         if held:
             self._review(found, row, truth, agreed=right, read=read)
         elif draw.random() < 0.1:
@@ -215,24 +256,30 @@ class _Documents:
                 }
             )  # fmt: skip
 
+    def _words(self, number: int) -> list[str]:
+        """Return words by Zipf's law: the chance of each is one over its rank."""
+        return [LABELS[int(len(LABELS) ** self._draw.random()) - 1] for _ in range(number)]
+
+    def _labels(self, number: int) -> list[str]:
+        return list(dict.fromkeys(self._words(number)))
+
     def _prediction(
         self, number: int, at: datetime, labels: Sequence[str], confidence: float
     ) -> dict[str, object]:
-        draw = self._draw
-        others = [draw.sample(LABELS, 3) for _ in range(9)]
+        others = [self._labels(3) for _ in range(9)]
         candidates = [
             {"labels": each, "confidence": confidence / (place + 1), "score": 0.5}
             for place, each in enumerate([labels, *others])
         ]
         marginals = [
             {"label": label, "probability": 0.9 / (place + 1)}
-            for place, label in enumerate(draw.sample(LABELS, 25))
+            for place, label in enumerate(self._labels(25))
         ]
         row = new_id(), self._client
         metadata = {"site": f"site {number % 6}", "kind": f"kind {number % 4}"}
         return {
             "id": row[0], "client_id": self._client, "document_id": f"note-{number}",
-            "text": InRow(" ".join(draw.choices(LABELS, k=90)), row), "features": None,
+            "text": InRow(" ".join(self._words(90)), row), "features": None,
             "metadata": InRow(metadata, row),
             "candidates": candidates, "marginals": marginals, "confidence": confidence,
             "out_of_domain": False, "threshold": THRESHOLD, "model_version": "sha256:bench",
@@ -275,12 +322,16 @@ def measure(application: Application, pages: dict[str, str], times: int) -> Iter
     app = service_main.serving(application)
     visitors = {role: _signed_in(app, role) for role in {*pages.values()}}
     health, _, _ = _timed(app, "/healthz", httpx.Cookies(), times * 5)
-    for address, role in pages.items():
+    with application.engine.connect() as connection:
+        query = select(annotations.c.prediction_id, annotations.c.reviewer).limit(1)
+        document, reviewer = connection.execute(query).one()
+    for pattern, role in pages.items():
+        address = pattern.format(document=document, reviewer=reviewer)
         wall, cpu, size = _timed(app, address, visitors[role], times)
         p50, p95 = np.percentile(wall, [50, 95])
         ratio = p50 / np.median(health)
         yield (
-            f"{address:28} {p50:8.1f} {p95:8.1f} {np.median(cpu):7.1f} {ratio:9.0f}"
+            f"{pattern:28} {p50:8.1f} {p95:8.1f} {np.median(cpu):7.1f} {ratio:9.0f}"
             f" {size / 1000:6.1f}"
         )
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import psycopg
@@ -198,16 +198,24 @@ def _memory() -> Path | None:
 
 
 @contextmanager
-def run_server(binaries: Path, place: Path | None = None) -> Iterator[LocalPostgres]:
-    """Start a server on a temporary folder in ``place``; stop it and remove that in the end."""
+def run_server(
+    binaries: Path, place: Path | None = None, *, kept: Path | None = None
+) -> Iterator[LocalPostgres]:
+    """Start a server on a temporary folder in ``place``; stop it and remove that in the end.
+
+    ``kept``: A folder to use instead; its databases stay.
+    """
     user = _server_user()
     # Not pytest's folder: only its owner may enter that, and a socket's path must be short.
-    folder = tempfile.TemporaryDirectory(prefix="setwise-pg-", dir=place)
+    folder = (
+        nullcontext(str(kept)) if kept else tempfile.TemporaryDirectory("", "setwise-pg-", place)
+    )
     with folder as name, held_port() as port:
         if user:
             os.chown(name, user["user"], user["group"])
         server = LocalPostgres(binaries, Path(name), user, port)
-        server.initialise()
+        if not (Path(name) / "data").exists():
+            server.initialise()
         try:
             server.start()
             yield server
