@@ -21,7 +21,14 @@ from setwise.service.api.schemas import (
 )
 from setwise.service.domain import documents as domain
 from setwise.service.domain import errors
-from setwise.service.domain.documents import Audited, DocumentFilter, EventKind, Order, State
+from setwise.service.domain.documents import (
+    LABEL_FIELDS,
+    Audited,
+    DocumentFilter,
+    EventKind,
+    Order,
+    State,
+)
 from setwise.service.domain.files import prediction_row
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.text import Page
@@ -37,6 +44,7 @@ _LISTED: Example = {
     "confidence": 0.93,
     "decision": "auto",
     "reason": "audit",
+    "segment": "site=north",
     "waiting": False,
     "answers": 1,
     "contradicted": True,
@@ -59,6 +67,7 @@ class ListedDocument(AnswerBody):
     confidence: Probability
     decision: Decision
     reason: Reason
+    segment: str | None = Field(description="Field and value; null without segments.")
     waiting: bool = Field(description="Whether a review of it is open.")
     answers: int = Field(description="How many people have answered.")
     contradicted: bool = Field(description="Whether a person or an outcome gave other labels.")
@@ -81,6 +90,7 @@ class ListedDocument(AnswerBody):
             confidence=made.scored.confidence,
             decision=made.decision,
             reason=made.reason,
+            segment=made.segment,
             waiting=found.waiting,
             answers=len(found.annotations),
             contradicted=found.contradicted,
@@ -112,6 +122,10 @@ class DocumentQuery(Paged):
     client_id: _Version = None
     label: _Labels = Field([], description="The predicted set has all of these.")
     without_label: _Labels = Field([], description="The predicted set has none of these.")
+    final_label: _Labels = Field([], description="The set that was sent last has all of these.")
+    without_final_label: _Labels = Field(
+        [], description="A set was sent, and the last one has none of these."
+    )
     state: State | None = Field(
         None,
         description="`sent` without a person, `waiting` for a review, `reviewed` by a person, or "
@@ -122,20 +136,27 @@ class DocumentQuery(Paged):
     )
     decision: Decision | None = None
     reason: Reason | None = None
+    segment: str | None = Field(
+        None, max_length=300, description="Field and value, such as `site=north`."
+    )
     confidence_from: Probability | None = Field(None, description="Included.")
     confidence_to: Probability | None = Field(None, description="Excluded.")
     model_version: _Version = None
     calibrator_version: _Version = None
-    reviewer: _Version = Field(None, description="Id of a person who has answered.")
-    assigned_to: _Version = Field(None, description="Id of the person who holds a review of it.")
+    reviewer: _Version = Field(
+        None, description="Id of a person who has answered, or `me` for yourself."
+    )
+    assigned_to: _Version = Field(
+        None, description="Id of the person who holds a review of it, or `me` for yourself."
+    )
     created_from: Instant | None = Field(None, description="RFC 3339, included.")
     created_before: Instant | None = Field(None, description="RFC 3339, excluded.")
     order: Order = Order.NEWEST
 
     def as_filter(self) -> DocumentFilter:
         """Return the filter for the service."""
-        given = self.model_dump(exclude={"cursor", "limit", "order", "label", "without_label"})
-        return DocumentFilter(**given, labels=self.label, without_labels=self.without_label)
+        given = self.model_dump(exclude={"cursor", "limit", "order"})
+        return DocumentFilter(**{LABEL_FIELDS.get(name, name): x for name, x in given.items()})
 
 
 class LifeEvent(AnswerBody):

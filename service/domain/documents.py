@@ -16,6 +16,14 @@ from setwise.service.domain.webhooks import Delivery, DeliveryState, Message
 MOST_LABELS = 20
 """Most labels that one search names."""
 
+LABEL_FIELDS = {
+    "label": "labels",
+    "without_label": "without_labels",
+    "final_label": "final_labels",
+    "without_final_label": "without_final_labels",
+}
+"""Fields of a filter that hold labels, by the names that addresses give them."""
+
 
 class State(StrEnum):
     """What became of a document; it may be in more than one state."""
@@ -59,10 +67,16 @@ class DocumentFilter:
     """The predicted set has all of these."""
     without_labels: Sequence[str] = ()
     """The predicted set has none of these."""
+    final_labels: Sequence[str] = ()
+    """The set that was sent last has all of these."""
+    without_final_labels: Sequence[str] = ()
+    """A set was sent, and the last one has none of these."""
     state: State | None = None
     audited: Audited | None = None
     decision: Decision | None = None
     reason: Reason | None = None
+    segment: str | None = None
+    """Field and value, as in ``site=north``."""
     confidence_from: float | None = None
     """Included."""
     confidence_to: float | None = None
@@ -89,7 +103,8 @@ class DocumentFilter:
         """
         if self.text is not None and not phrases(self.text):
             yield FieldFault("/text", "has no word; write at least one letter or digit")
-        for name, labels in (("label", self.labels), ("without_label", self.without_labels)):
+        for name, field in LABEL_FIELDS.items():
+            labels = getattr(self, field)
             if len(labels) > MOST_LABELS:
                 yield FieldFault(f"/{name}", f"names {len(labels)} labels; at most {MOST_LABELS}")
         low, high = self.confidence_from, self.confidence_to

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from setwise.service.api.documents import DocumentQuery
 from setwise.service.api.http.dependencies import ServicesOf
-from setwise.service.domain.callers import Permission
+from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.documents import (
+    LABEL_FIELDS,
     Audited,
     EventKind,
     Life,
@@ -37,7 +38,7 @@ from setwise.service.pages.forms import Filled, Input, select, utc
 from setwise.service.pages.rendering import page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import who_may, who_sends
-from setwise.service.services.documents import MOST_COUNTED, Found
+from setwise.service.services.documents import ME, MOST_COUNTED, Found
 from setwise.service.sign_in.sessions import Visit
 
 HERE = "/documents"
@@ -77,7 +78,6 @@ _INPUTS: Mapping[str, Input] = {
     "text": Input("Words in the text"),
     "label": Input("With label"),
     "without_label": Input("Without label"),
-    "document_id": Input("Document id"),
     "state": select("State", _STATES),
     "audited": select("Audit", _AUDITS),
     "confidence_from": Input("Confidence from"),
@@ -86,14 +86,19 @@ _INPUTS: Mapping[str, Input] = {
     "created_before": Input("Until (UTC)", widget="datetime-local"),
     "order": select("Order", _ORDERS),
 }
+_MORE: Mapping[str, Input] = {
+    "final_label": Input("Decided with label"),
+    "without_final_label": Input("Decided without label"),
+    "document_id": Input("Document id"),
+    "segment": Input("Segment"),
+    "model_version": Input("Model"),
+    "calibrator_version": Input("Calibrator"),
+}
+_PEOPLE: Mapping[str, str] = {"reviewer": "Answered by", "assigned_to": "Assigned to"}
 # Links set these; the form keeps them.
 _LINKED: Mapping[str, str] = {
-    "reviewer": "answered by one person",
-    "assigned_to": "assigned to one person",
     "reason": "routed for one reason",
     "decision": "with one decision",
-    "model_version": "of one model",
-    "calibrator_version": "of one calibrator",
     "client_id": "of one client",
 }
 _INSTANTS = ("created_from", "created_before")
@@ -117,7 +122,7 @@ def of_document(prediction_id: str) -> str:
 @router.get(HERE)
 def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
     """Show the documents that match the address."""
-    names = (*_INPUTS, *_LINKED)
+    names = (*_INPUTS, *_MORE, *_PEOPLE, *_LINKED)
     query = {name: text for name in names if (text := request.query_params.get(name, "").strip())}
     form = Filled.of(**query)
     wanted = _read(query, form)
@@ -132,10 +137,14 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
             for fault in refusal.faults:
                 form.blame(fault.pointer.removeprefix("/"), fault.detail)
     hidden = {name: Input(widget="hidden") for name in _LINKED if name in query}
-    parts = [ui.Filters(HERE, {**_INPUTS, **hidden}, form)]
+    more = {**_MORE, **_people(services.documents.reviewers(visit.caller), visit.caller, form)}
     view = ui.View(
         "Documents",
-        [*parts, *_kept(query), *(_list(found, query, started=after is None) if found else ())],
+        [
+            ui.Filters(HERE, {**_INPUTS, **hidden}, form, more=more),
+            *_kept(query),
+            *(_list(found, query, started=after is None) if found else ()),
+        ],
         lead="Every document with what became of it. The address keeps your filters.",
     )
     return page("documents.html", {"view": view}, visit=visit)
@@ -143,7 +152,7 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
 
 def _read(query: Mapping[str, str], form: Filled) -> DocumentQuery | None:
     given: dict[str, object] = dict(query)
-    for name in ("label", "without_label"):
+    for name in LABEL_FIELDS:
         if name in given:
             given[name] = [given[name]]
     for name in _INSTANTS:
@@ -158,6 +167,17 @@ def _read(query: Mapping[str, str], form: Filled) -> DocumentQuery | None:
             form.blame(str(fault["loc"][0]), fault["msg"])
         return None
     return None if form.faults else wanted
+
+
+def _people(names: Mapping[str, str], caller: Caller, form: Filled) -> Mapping[str, Input]:
+    """Return the lists to choose people from; a link may name somebody else."""
+    found = {}
+    for field, label in _PEOPLE.items():
+        given = form.text(field)
+        known = {ME: "me", **{one: name for one, name in names.items() if one != caller.id}}
+        others = [] if not given or given in known else [(given, given)]
+        found[field] = select(label, [("", "anybody"), *known.items(), *others])
+    return found
 
 
 def _kept(query: Mapping[str, str]) -> Sequence[Markup]:
@@ -467,6 +487,7 @@ def _details(made: Prediction) -> ui.Facts:
     return ui.Facts(
         [
             ("Received", ui.instant(made.created_at, zone=True)),
+            ("Segment", made.segment and ui.link(address(segment=made.segment), made.segment)),
             ("Model", ui.link(address(model_version=scored.model_version), scored.model_version)),
             (
                 "Calibrator",

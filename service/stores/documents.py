@@ -43,6 +43,7 @@ from setwise.service.stores.tables import (
     PLAIN_TEXT,
     annotations,
     api_keys,
+    final_labels,
     outbox_messages,
     outcomes,
     people,
@@ -153,8 +154,14 @@ class DocumentStore(Store):
             value = getattr(wanted, name)
             if value is not None:
                 yield condition(value)
-        yield from map(_labelled, wanted.labels)
-        yield from (~_labelled(label) for label in wanted.without_labels)
+        for table, having, lacking in (
+            (prediction_labels, wanted.labels, wanted.without_labels),
+            (final_labels, wanted.final_labels, wanted.without_final_labels),
+        ):
+            yield from (_labelled(table, label) for label in having)
+            yield from (~_labelled(table, label) for label in lacking)
+        if wanted.without_final_labels:
+            yield or_(_STATES[State.SENT], _answered(annotations.c.settles))
         if wanted.text is not None:
             yield self._with_words(phrases(wanted.text))
 
@@ -189,9 +196,8 @@ def _ordered(query: Select[Any], order: Order, after: str | None) -> Select[Any]
     return query.order_by(*(key if least else key.desc() for key in keys))
 
 
-def _labelled(label: str) -> ColumnElement[bool]:
-    named = prediction_labels.c
-    return exists().where(named.label == label, named.prediction_id == _column.id)
+def _labelled(table: Table, label: str) -> ColumnElement[bool]:
+    return exists().where(table.c.label == label, table.c.prediction_id == _column.id)
 
 
 def _answered(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -224,6 +230,7 @@ _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {  # Any: what
     "reason": lambda value: _column.reason == value,
     "model_version": lambda value: _column.model_version == value,
     "calibrator_version": lambda value: _column.calibrator_version == value,
+    "segment": lambda value: _column.segment == value,
     "confidence_from": lambda value: _column.confidence >= value,
     "confidence_to": lambda value: _column.confidence < value,
     "created_from": lambda value: _column.created_at >= value,

@@ -370,6 +370,15 @@ prediction_labels = Table(
     Column("prediction_id", Id, primary_key=True),
 )
 
+# The labels that were sent last, in the same way from predictions, annotations and outcomes.
+final_labels = Table(
+    "final_labels",
+    metadata,
+    Column("label", Text, primary_key=True),
+    Column("prediction_id", Id, primary_key=True),
+    Index(None, "prediction_id"),
+)
+
 # The index of words is in migrations alone, because Alembic compares neither virtual tables nor
 # indexes of expressions: on PostgreSQL an index, on SQLite a table and the places of its rows.
 WORDS = "searched_"

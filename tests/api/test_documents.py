@@ -42,3 +42,12 @@ def test_a_document_is_read_with_its_text_and_events(service: Service) -> None:
     assert found["text"] == "0.5"
     assert [one["kind"] for one in found["events"]] == ["predicted", "queued"]
     assert found["events"][0]["name"] == "client"
+
+
+def test_the_caller_is_found_as_me(service: Service) -> None:
+    service.predict("0.5")
+    service.post("/v1/reviews/claim", by="lead")
+    for name in ("assigned_to", "reviewer"):
+        items = service.get(f"/v1/documents?{name}=me", by="lead").json()["items"]
+        assert len(items) == (name == "assigned_to")
+    assert service.get("/v1/documents?assigned_to=me", by="admin").json()["items"] == []

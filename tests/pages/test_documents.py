@@ -110,10 +110,19 @@ def test_a_link_can_narrow_a_list_by_what_the_form_does_not_ask(
     service: Service, browser: Browser
 ) -> None:
     service.predict("0.5")
-    shown = browser.get("/documents?reviewer=nobody&state=waiting").text
-    assert "answered by one person" in shown
+    shown = browser.get("/documents?client_id=nobody&state=waiting").text
+    assert "of one client" in shown
     assert '<a href="/documents?state=waiting">Show all</a>' in shown
-    assert '<input type="hidden" name="reviewer" value="nobody">' in shown
+    assert '<input type="hidden" name="client_id" value="nobody">' in shown
+
+
+def test_people_are_chosen_by_name(service: Service, browser: Browser) -> None:
+    ann = service.person("ann", Role.REVIEWER)
+    shown = browser.get(f"/documents?reviewer={ann}&assigned_to=gone").text
+    assert f'<option value="{ann}" selected>Ann</option>' in shown
+    assert '<option value="gone" selected>gone</option>' in shown
+    assert '<details class="more" open>' in shown
+    assert "selected>me</option>" in browser.get("/documents?assigned_to=me").text
 
 
 def tried(browser: Browser, text: str) -> httpx.Response:

@@ -1,5 +1,6 @@
 """Documents are found by any of their properties, alike on both databases."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -8,8 +9,9 @@ from sqlalchemy import Engine
 from setwise.service.domain.documents import Audited, DocumentFilter, Order, State
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.upkeep import migrate
 from tests.fakes import START
-from tests.samples import add_predictions, prediction
+from tests.samples import add_predictions, annotation, outcome, prediction, task
 
 FEVER = prediction(
     document=Document(id="a", text="Fever and a dry cough; J18.9 suspected."), confidence=0.4
@@ -21,7 +23,9 @@ COUGH = prediction(
     reason=Reason.ABOVE_THRESHOLD,
     created_at=START + timedelta(days=1),
 )
-NUMBERS = prediction(document=Document(features={"bp": 1.0}), confidence=0.9)
+NUMBERS = prediction(document=Document(features={"bp": 1.0}), confidence=0.9)._replace(
+    segment="site=north"
+)
 ALL = (FEVER, COUGH, NUMBERS)
 
 
@@ -56,12 +60,41 @@ def found(begin: Transactions, order: Order = Order.OLDEST, **wanted: object) ->
         ({"created_from": START + timedelta(days=1)}, (COUGH,)),
         ({"created_before": START + timedelta(days=1)}, (FEVER, NUMBERS)),
         ({"model_version": "another"}, ()),
+        ({"segment": "site=north"}, (NUMBERS,)),
     ],
 )
 def test_filters(begin: Transactions, wanted: dict[str, object], expected: object) -> None:
     with begin() as transaction:
         add_predictions(transaction, *ALL)
     assert found(begin, **wanted) == list(expected)
+
+
+def test_the_labels_that_were_sent_last_are_found(begin: Transactions, engine: Engine) -> None:
+    """Triggers keep the index, and a migration makes the same one of existing rows."""
+    reviewed, mended, early = task(), task(), prediction()
+    sent, corrected = (COUGH._replace(id=prediction().id) for _ in range(2))
+    with begin() as transaction:
+        add_predictions(transaction, sent, corrected, early)
+        for one in (reviewed, mended):
+            add_predictions(transaction, one.prediction)
+            transaction.reviews.add(one)
+        transaction.reviews.annotate(replace(annotation(mended, "c"), settles=False))
+        transaction.outcomes.add(outcome(corrected, "a", "z"))
+        # Nothing was sent of it, so the outcome replaces nothing.
+        transaction.outcomes.add(outcome(early, "z"))
+        transaction.reviews.annotate(annotation(reviewed, "c", "d"))
+        transaction.outcomes.add(outcome(reviewed.prediction, "d"))
+
+    def check() -> None:
+        assert found(begin, final_labels=["z"]) == [corrected]
+        assert found(begin, final_labels=["d"], without_final_labels=["c"]) == [reviewed.prediction]
+        assert found(begin, final_labels=sent.scored.labels) == [sent]
+        assert found(begin, without_final_labels=["z"]) == [reviewed.prediction, sent]
+
+    check()
+    migrate.downgrade(engine, "0015")
+    migrate.upgrade(engine)
+    check()
 
 
 @pytest.mark.parametrize("order", Order)

@@ -196,6 +196,12 @@ class Filters(Part):
     inputs: Mapping[str, Input]
     filled: Filled
     label: str = "Filter"
+    more: Mapping[str, Input] = field(default_factory=dict)
+    """Inputs that unfold."""
+
+    def opened(self) -> bool:
+        """Whether one of the inputs that unfold is used."""
+        return any(self.filled.text(name) or name in self.filled.faults for name in self.more)
 
 
 @dataclass(frozen=True)

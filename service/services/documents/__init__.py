@@ -1,12 +1,12 @@
 """Find documents, and tell all that happened to one."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.documents import DocumentFilter, Life, ListedDocument, Order
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.predictions import Document, Prediction, TermWeight
@@ -19,6 +19,9 @@ from setwise.service.stores.transaction import Transaction, Transactions
 
 NO_AUDIT = Draws(*(math.nextafter(1, 0),) * 3)
 """The largest draws: only a rate of 1 draws such a document."""
+
+ME = "me"
+"""Stands for the caller among the people of a filter."""
 
 MOST_COUNTED = 10_000
 """Matches are counted up to here, which bounds what a search costs."""
@@ -58,7 +61,7 @@ class Documents:
         """
         caller.require(Permission.READ_ALL_PREDICTIONS)
         check_page(after, limit)
-        wanted = wanted or DocumentFilter()
+        wanted = _meant(wanted or DocumentFilter(), caller)
         with self.begin(read_only=True) as transaction:
             faults = list(wanted.faults())
             if wanted.text is not None and not transaction.documents.searchable:
@@ -70,6 +73,15 @@ class Documents:
             matches = transaction.documents.count(wanted, hidden, most=MOST_COUNTED)
         self._note_reader(caller, [one.prediction.id for one in page.items])
         return Found(page, matches)
+
+    def reviewers(self, caller: Caller) -> Mapping[str, str]:
+        """Return the names of the people and keys that may review, by id."""
+        caller.require(Permission.READ_ALL_PREDICTIONS)
+        with self.begin(read_only=True) as transaction:
+            everybody = [(one.name, one.id, one.role) for one in transaction.people.all()]
+            everybody += [(one.name, one.id, one.role) for one in transaction.keys.all()]
+        able = Permission.REVIEW
+        return {one: name for name, one, role in sorted(everybody) if able in PERMISSIONS[role]}
 
     def get(self, caller: Caller, prediction_id: str) -> Life:
         """Return all that happened to a document.
@@ -137,6 +149,15 @@ class Documents:
                 return
         with self.begin() as transaction:
             transaction.reviews.note_reader(caller.id, prediction_ids, self.now())
+
+
+def _meant(wanted: DocumentFilter, caller: Caller) -> DocumentFilter:
+    """Return a filter with the caller's id for `ME`."""
+    return replace(
+        wanted,
+        reviewer=caller.id if wanted.reviewer == ME else wanted.reviewer,
+        assigned_to=caller.id if wanted.assigned_to == ME else wanted.assigned_to,
+    )
 
 
 def _held(transaction: Transaction, caller: Caller) -> frozenset[str]:
