@@ -8,7 +8,7 @@ so that out-of-fold scores and final scores are on the same scale.
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -27,6 +27,7 @@ from setwise.models.calibration.noisy_history import RowRates
 from setwise.models.data.answers import Answers
 from setwise.models.data.capacity import check_room
 from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
+from setwise.models.data.formats.reviews import GOLD
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
 from setwise.models.evaluation.automation import AUTOMATION_TARGETS, automation_at
@@ -313,7 +314,7 @@ def assemble(
                     if isinstance(base, BinaryRelevance)
                     else None
                 ),
-                "noise": _noise_json(rows.rates),
+                "noise": _noise_json(rows.rates, dataset.annotators),
                 "calibrator_chosen": chosen.name,
                 "calibrator_brier": chosen.brier,
                 "decision_rule": None if decider is None else decider.get_state()[1],
@@ -377,11 +378,21 @@ def _feature_names(dataset: Dataset, vectorizer: TextVectorizer | None) -> tuple
     return dataset.feature_names or ()
 
 
-def _noise_json(rates: RowRates | None) -> dict[str, Any] | None:
+def _noise_json(
+    rates: RowRates | None, annotators: Sequence[str | None] | None
+) -> dict[str, Any] | None:
     """Return a summary of the rates; an artifact keeps nobody's name."""
     if rates is None:
         return None
-    return {"mean_alpha": float(rates.alpha.mean()), "mean_beta": float(rates.beta.mean())}
+    by = annotators or (None,) * len(rates.alpha)
+    unnamed = [name is None for name in by]
+    noisy = np.array(unnamed if any(unnamed) else [name != GOLD for name in by])
+    means = {name: float(one[noisy].mean()) for name, one in rates._asdict().items() if any(noisy)}
+    return {
+        "mean_alpha": float(rates.alpha.mean()),
+        "mean_beta": float(rates.beta.mean()),
+        "unnamed": means or None,
+    }
 
 
 def _calibration_rows(

@@ -331,6 +331,7 @@ def assemble(
         retraining=Retraining(
             models=models,
             certifications=certifications,
+            group_rates=ReportedRates(),
             lease_clock=lease_clock,
             training_data=settings.training_data,
             **office,

@@ -2,11 +2,11 @@
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,9 +34,9 @@ __all__ = [
     "check_trainable",
     "concatenate_datasets",
     "fold_ids",
+    "labelled_dataset",
     "read_dataset",
     "split_rows",
-    "text_dataset",
 ]
 
 Kind = Literal["text", "vectors", "external"]
@@ -188,7 +188,7 @@ def concatenate_datasets(first: Dataset, second: Dataset) -> Dataset:
     """Concatenate two parts of a data set.
 
     Columns that only the second part has follow those of the first. Documents are renumbered if the
-    parts share an id; annotators are kept only if both parts have them.
+    parts share an id.
 
     Parameters
     ----------
@@ -215,13 +215,14 @@ def concatenate_datasets(first: Dataset, second: Dataset) -> Dataset:
     if first.texts is not None and second.texts is not None:
         texts = first.texts + second.texts
     annotators = None
-    if first.annotators is not None and second.annotators is not None:
-        annotators = first.annotators + second.annotators
+    if first.annotators is not None or second.annotators is not None:
+        parts = first, second
+        annotators = tuple(chain(*(one.annotators or (None,) * one.n for one in parts)))
     answers = None
     if first.answers is not None and second.answers is not None:
-        parts = (first, first.answers), (second, second.answers)
+        both = (first, first.answers), (second, second.answers)
         answers = concatenate_answers(
-            [own.in_columns_of(part.label_names[: own.n_labels], labels) for part, own in parts]
+            [own.in_columns_of(part.label_names[: own.n_labels], labels) for part, own in both]
         )
     digest = hashlib.sha256((first.fingerprint + second.fingerprint).encode())
     return Dataset(
@@ -311,18 +312,30 @@ def read_dataset(
     layout = layout or FileLayout()
     file = _file_of(Path(path), part)
     content = ContentHash()
-    if external:
-        if layout.format_of(file) in VECTOR_FORMATS:
+    if layout.format_of(file) in VECTOR_FORMATS:
+        if external:
             raise DataError(
                 file, None, "files of vectors hold no answers", "give JSON Lines or a table"
             )
-        lines = document_lines(
-            file, layout, labelled=True, numbers=numbers, progress=progress, content=content
-        )
-        documents = read_documents(file, lines, external=True)
-        return _of_answers(file, documents, label_names, tuple(numbers), content.hexdigest())
-    read = _read_vectors if layout.format_of(file) in VECTOR_FORMATS else _read_texts
-    return read(file, layout, _Wanted(label_names, feature_names, several), progress, content)
+        return _read_vectors(file, layout, label_names, feature_names, progress, content)
+    lines = document_lines(
+        file,
+        layout,
+        labelled=True,
+        several=several,
+        numbers=numbers if external else None,
+        progress=progress,
+        content=content,
+    )
+    documents = read_documents(file, lines, external=external, several=several)
+    return labelled_dataset(
+        documents,
+        content.hexdigest(),
+        file,
+        label_names,
+        feature_names=feature_names,
+        numbers=numbers,
+    )
 
 
 def _file_of(path: Path, part: Part | None) -> Path:
@@ -343,40 +356,16 @@ def _file_of(path: Path, part: Part | None) -> Path:
     return found[0]
 
 
-class _Wanted(NamedTuple):
-    """The columns of a fitted model; None for those of the file."""
-
-    label_names: Sequence[str] | None
-    feature_names: Sequence[str] | None
-    several: bool  # whether an id may be repeated by another annotator
-
-
-def _read_texts(
-    file: Path,
-    layout: FileLayout,
-    wanted: _Wanted,
-    progress: Progress | None,
-    content: ContentHash,
-) -> Dataset:
-    lines = document_lines(
-        file,
-        layout,
-        labelled=True,
-        several=wanted.several,
-        progress=progress,
-        content=content,
-    )
-    documents = read_documents(file, lines, several=wanted.several)
-    return text_dataset(documents, content.hexdigest(), file, wanted.label_names)
-
-
-def text_dataset(
+def labelled_dataset(
     documents: LabelledDocuments,
     fingerprint: str,
     file: str | Path = "the data",
     label_names: Sequence[str] | None = None,
+    *,
+    feature_names: Sequence[str] | None = None,
+    numbers: Sequence[str] = (),
 ) -> Dataset:
-    """Return labelled texts as a data set.
+    """Return labelled documents as a data set.
 
     Parameters
     ----------
@@ -384,66 +373,68 @@ def text_dataset(
     fingerprint : str
     file : str or Path
         Their source, for messages.
-    label_names : sequence of str, optional
+    label_names, feature_names, numbers : sequence of str, optional
         As for `read_dataset`.
+
+    Raises
+    ------
+    DataError
+        If an answer names a label that is not wanted, or a number is none.
     """
-    found = sorted(set(chain.from_iterable(documents.labels)))
-    names = _with_unknown(file, found, label_names)
-    column = {name: index for index, name in enumerate(names)}
-    rows = [[column[label] for label in labels] for labels in documents.labels]
-    annotated = any(annotator is not None for annotator in documents.annotators)
-    return Dataset(
-        kind="text",
-        ids=tuple(documents.ids),
-        label_names=names,
-        Y=_label_matrix(rows, len(names)),
-        texts=tuple(documents.texts),
-        X=None,
-        feature_names=None,
-        fingerprint=fingerprint,
-        annotators=tuple(documents.annotators) if annotated else None,
-    )
-
-
-def _of_answers(
-    file: Path,
-    documents: LabelledDocuments,
-    label_names: Sequence[str] | None,
-    numbers: tuple[str, ...],
-    fingerprint: str,
-) -> Dataset:
     found = set(chain.from_iterable(documents.labels))
     if label_names is None:
         found = found.union(*(answer.labels() for answer in documents.answers))
     names = _with_unknown(file, sorted(found), label_names)
+    answers = None
     try:
-        answers = Answers.of_parsed(
-            names if label_names is None else label_names, documents.answers, numbers=numbers
-        )
+        if documents.answers:
+            known = names if label_names is None else label_names
+            answers = Answers.of_parsed(known, documents.answers, numbers=numbers)
     except AnswerError as error:
         line = documents.lines[error.document]
         raise DataError(file, line, answer_fault(error), error.cure) from error
     column = {name: index for index, name in enumerate(names)}
     rows = [[column[label] for label in labels] for labels in documents.labels]
     annotated = any(annotator is not None for annotator in documents.annotators)
+    X, features = None, None
+    if documents.features:
+        X, features = _feature_matrix(documents.features)
+        if feature_names is not None:
+            X, features = _in_columns_of(file, X, features, tuple(feature_names))
     return Dataset(
-        kind="external",
+        kind="external" if answers is not None else "text" if X is None else "vectors",
         ids=tuple(documents.ids),
         label_names=names,
         Y=_label_matrix(rows, len(names)),
-        texts=tuple(documents.texts) if documents.has_texts else None,
-        X=None,
-        feature_names=None,
+        texts=tuple(documents.texts) or None,
+        X=X,
+        feature_names=features,
         fingerprint=fingerprint,
         annotators=tuple(documents.annotators) if annotated else None,
         answers=answers,
     )
 
 
-def _read_vectors(
+def _feature_matrix(rows: Sequence[Mapping[str, float]]) -> tuple[csr_array, tuple[str, ...]]:
+    """Return named numbers as float64 rows, and the names of the columns."""
+    names = tuple(sorted(set().union(*rows)))
+    column = {name: index for index, name in enumerate(names)}
+    bounds = np.cumsum([0, *map(len, rows)], dtype=np.int32)
+    indices = [column[name] for row in rows for name in row]
+    values = np.array([value for row in rows for value in row.values()], dtype=np.float64)
+    X = csr_array(
+        (values, np.array(indices, dtype=np.int32), bounds), shape=(len(rows), len(names))
+    )
+    X.eliminate_zeros()
+    X.sort_indices()
+    return X, names
+
+
+def _read_vectors(  # noqa: PLR0917 -- the parameters of `read_dataset`
     file: Path,
     layout: FileLayout,
-    wanted: _Wanted,
+    label_names: Sequence[str] | None,
+    feature_names: Sequence[str] | None,
     progress: Progress | None,
     content: ContentHash,
 ) -> Dataset:
@@ -454,16 +445,16 @@ def _read_vectors(
     used = sorted({label for labels in set(label_sets) for label in labels})
     names = (
         own_labels
-        if wanted.label_names is None
-        else _with_unknown(file, [own_labels[label] for label in used], wanted.label_names)
+        if label_names is None
+        else _with_unknown(file, [own_labels[label] for label in used], label_names)
     )
     position = {name: index for index, name in enumerate(names)}
     # A label of labels.txt that neither the model nor this file uses gets no column.
     column = [position.get(name, -1) for name in own_labels]
     rows = [[column[label] for label in labels] for labels in label_sets]
     features = own_features or _numbered(X.shape[1])
-    if wanted.feature_names is not None:
-        X, features = _in_columns_of(file, X, features, tuple(wanted.feature_names))
+    if feature_names is not None:
+        X, features = _in_columns_of(file, X, features, tuple(feature_names))
     return Dataset(
         kind="vectors",
         ids=tuple(map(str, range(1, len(label_sets) + 1))),

@@ -21,7 +21,7 @@ from setwise.models.data.lines import (
 )
 from setwise.models.storage.checks import is_storable
 
-_LABELLED_KEYS = ("id", "text", "labels", "annotator", "metadata")
+_LABELLED_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
 _ANSWER_KEYS = ("scores", "candidates", "answer")
 _INPUT_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
 _INPUT_KEY_SET = frozenset(_INPUT_KEYS)
@@ -36,13 +36,14 @@ class LabelledDocuments:
     """A file of labelled documents, column by column."""
 
     ids: list[str] = field(default_factory=list)
+    # All documents have texts, or all features; with answers, there may be neither.
     texts: list[str] = field(default_factory=list)
+    features: list[dict[str, float]] = field(default_factory=list)
     labels: list[tuple[str, ...]] = field(default_factory=list)
     annotators: list[str | None] = field(default_factory=list)
     # answers and lines: only of files with another model's answers; lines count from 1.
     answers: list[Answer] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
-    has_texts: bool = True
 
 
 class PredictionInput(NamedTuple):
@@ -72,13 +73,14 @@ def read_documents(
     in messages.
 
     A line is ``{"id": str, "text": str, "labels": [str, …], "annotator": str?, "metadata":
-    {…}?}``. Blank lines are skipped. A label repeated within a document is merged and a document
-    without words is kept, each with one :class:`DataWarning` per file. With ``several``, an id may
-    be repeated with the same text by another annotator.
+    {…}?}``. In place of their texts, all may have ``"features": {name: number}``. Blank lines are
+    skipped. A label repeated within a document is merged and a document without words is kept, each
+    with one :class:`DataWarning` per file. With ``several``, an id may be repeated with the same
+    content by another annotator.
 
     If ``external``, a line also has what another model says: ``"scores": {label: probability}``,
     ``"candidates": [{"labels": [str, …], "score": number?}, …]`` or ``"answer": [str, …]``, one
-    label set. ``text`` is then on every line or on none.
+    label set. ``text``, or ``features``, is then on every line or on none.
 
     Raises
     ------
@@ -95,22 +97,23 @@ def read_documents(
         if external:
             documents.answers.append(line.answer())
             documents.lines.append(number)
-            documents.has_texts = line.has_text_as(documents)
+        key = line.content_key(documents, external=external)
         id_ = line.string("id", cure=_ID_CURE, empty=False)
-        text = ""
-        if documents.has_texts:
+        if key == "text":
             text = line.string("text", cure='give the document as "text"', empty=True)
+            documents.texts.append(text)
+            if WORD.search(text) is None:
+                wordless.add(number)
+        elif key == "features":
+            documents.features.append(line.features())
         annotator = line.annotator()
-        known.check(line, id_, text, annotator)
+        known.check(line, id_, record.get(key or ""), annotator)
         labels = line.labels()
         distinct = tuple(dict.fromkeys(labels))
         if len(distinct) < len(labels):
             repeated.add(number)
-        if documents.has_texts and WORD.search(text) is None:
-            wordless.add(number)
         line.check_metadata()
         documents.ids.append(id_)
-        documents.texts.append(text)
         documents.labels.append(distinct)
         documents.annotators.append(annotator)
     if not documents.ids:
@@ -286,17 +289,17 @@ class _Known:
 
     several: bool  # whether several people may answer about a document
     lines: dict[str, int] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
+    contents: dict[str, object] = field(default_factory=dict)
     answered: set[tuple[str, str | None]] = field(default_factory=set)
 
-    def check(self, line: "_Line", id_: str, text: str, annotator: str | None) -> None:
+    def check(self, line: "_Line", id_: str, content: object, annotator: str | None) -> None:
         """Raise an error if the line repeats another."""
         first = f"{part_of(line.path)} {self.lines.setdefault(id_, line.number)}"
         if not self.several:
             if self.lines[id_] != line.number:
                 raise line.error(f"id {id_!r} is on {first} already", "give each document its own")
             return
-        if self.texts.setdefault(id_, text) != text:
+        if self.contents.setdefault(id_, content) != content:
             raise line.error(f"id {id_!r} has another text on {first}", "give each text its own id")
         if (id_, annotator) in self.answered:
             who = "nobody" if annotator is None else repr(annotator)
@@ -380,13 +383,17 @@ class _Line:
         except AnswerError as error:
             raise self.error(answer_fault(error, bare), error.cure) from error
 
-    def has_text_as(self, documents: LabelledDocuments) -> bool:
-        """Return whether the line has a text, as those read before."""
-        has_text = "text" in self.record
-        if documents.ids and has_text is not documents.has_texts:
-            fault = "'text' is here, but not before" if has_text else "'text' is missing"
-            raise self.error(fault, "give every document its text, or none")
-        return has_text
+    def content_key(self, documents: LabelledDocuments, *, external: bool) -> str | None:
+        """Return the key of the content, the same as before; None for an answer alone."""
+        here = [key for key in ("text", "features") if key in self.record]
+        if len(here) > 1:
+            raise self.error("both 'text' and 'features'", "give the document as one of them")
+        key = here[0] if here else None if external else "text"
+        first = "text" if documents.texts else "features" if documents.features else None
+        if documents.ids and key != first:
+            fault = f"{key!r} is here, but not before" if first is None else f"{first!r} is missing"
+            raise self.error(fault, "give every document its text, or its features, or none")
+        return key
 
     def annotator(self) -> str | None:
         value = self.record.get("annotator")

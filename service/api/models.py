@@ -33,6 +33,7 @@ from setwise.service.api.schemas import (
 )
 from setwise.service.domain import errors, models
 from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.retraining import Retrain
 from setwise.service.services.models import ComparisonReport
 
@@ -94,6 +95,12 @@ class RetrainRequest(RequestBody):
         None,
         max_length=20,
         description="`fast`, `best` or `paper`; by default that of the model that serves.",
+    )
+    noise: Literal["none", "known", "estimated"] = Field(
+        "none",
+        description="Which error rates of reviewers to correct for, as in a recalibration. With "
+        "rates, answers of people without any teach nothing, a lead's decision is the truth, and "
+        "earlier training documents are as noisy as those of the model that serves.",
     )
 
 
@@ -400,10 +407,11 @@ def compare_model(
 def retrain_model(caller: CallerOf, body: RetrainRequest, services: ServicesOf) -> Response:
     """Queue a job that fits a new version of the model.
 
-    It learns from reviewed documents whose texts are kept, and from earlier ones if you name a
+    It learns from reviewed documents whose content is kept, and from earlier ones if you name a
     file; documents drawn to certify teach nothing. The new version is registered, scores live
     documents in the shadow if no other one does, and is compared with the model that serves on the
     same audits. What serves does not change: activate the new version yourself.
     """
-    job = services.retraining.request(caller, Retrain(**body.model_dump()))
+    wanted = Retrain(body.training_data, body.preset, Noise(body.noise))
+    job = services.retraining.request(caller, wanted)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

@@ -8,9 +8,10 @@ from typing import Self
 
 from setwise.service.domain.certification import AuditedPrediction
 from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.recalibration import Noise
 
 LEAST_DOCUMENTS = 200
-"""Documents with a text and labels needed for a fit."""
+"""Documents with labels needed for a fit."""
 
 PRESETS = ("fast", "best", "paper")
 
@@ -23,6 +24,8 @@ class Retrain:
     """Name of a file of earlier training documents in the configured folder."""
     preset: str | None = None
     """None is that of the model that serves."""
+    noise: Noise = Noise.NONE
+    """Which error rates of reviewers to correct for."""
 
     def check(self) -> None:
         """Raise `InvalidRequest` if a value is out of range."""
@@ -51,7 +54,8 @@ class Retrain:
             value = stored.get(name)
             return None if value is None else str(value)
 
-        return cls(text("training_data"), text("preset"))
+        noise = Noise(str(stored.get("noise", Noise.NONE.value)))
+        return cls(text("training_data"), text("preset"), noise)
 
 
 @dataclass(frozen=True)

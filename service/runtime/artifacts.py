@@ -277,5 +277,6 @@ def _summary(predictor: "SetPredictor") -> Mapping[str, object]:
         "n_labels": len(predictor.label_names),
         "n_features": len(predictor.feature_names),
         "calibrator_version": predictor.calibrator_version,
+        **({"numbers": list(predictor.numbers)} if predictor.kind == "external" else {}),
         **{key: predictor.manifest[key] for key in made if key in predictor.manifest},
     }

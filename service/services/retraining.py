@@ -10,8 +10,16 @@ from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.files import annotation_row, content_row
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.recalibration import (
+    Noise,
+    Rates,
+    RatesOf,
+    ReviewedPrediction,
+    answer_of,
+)
 from setwise.service.domain.reports import Span
 from setwise.service.domain.retraining import OnAudits, Retrain, compare_on_audits
+from setwise.service.services.analysis.rates import ReportedRates
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.certification import Certifications
 from setwise.service.services.models import Models, known_model
@@ -35,6 +43,8 @@ class Retraining(Recorded):
     """Has a new model score the audits of the one that serves."""
     lease_clock: Clock
     """The clock that all servers share; it determines when jobs are due."""
+    group_rates: ReportedRates
+    """Noise rates of annotator groups."""
     training_data: Path | None = None
     """Folder of files that a request may name; None allows none."""
 
@@ -57,7 +67,6 @@ class Retraining(Recorded):
             payload={**wanted.to_json(), "requested_by": caller.id},
         )
         with self.begin() as transaction:
-            _check_kind(transaction.models.active())
             if not transaction.jobs.enqueue(job):
                 running = transaction.jobs.unfinished(RETRAINING)
                 if running is None:
@@ -111,12 +120,21 @@ class Retraining(Recorded):
         progress(0.0, "reading the reviews")
         with self.begin(read_only=True, snapshot=True) as transaction:
             serving = transaction.models.active()
-            rows = list(_reviewed(transaction))
-        _check_kind(serving)
+            noisy = wanted.noise is not Noise.NONE
+            of = self.group_rates.rates(transaction, wanted.noise) if noisy else None
+            rows = list(_reviewed(transaction, of))
+        external = serving is not None and serving.summary.get("kind") == "external"
+        labels = self.models.loader.load(serving).labels if serving and external else ()
         with TemporaryDirectory(prefix="setwise-") as folder:
             target = Path(folder) / "model"
             learnt_from = fit_again(
-                rows, history, serving, preset=wanted.preset, target=target, report=progress
+                rows,
+                history,
+                serving,
+                labels=labels,
+                preset=wanted.preset,
+                target=target,
+                report=progress,
             )
             progress(0.8, "registering the model")
             model = replace(self.models.store.add(str(target)), active=False)
@@ -172,17 +190,17 @@ class Retraining(Recorded):
             return compare_on_audits(audited(serving), audited(candidate))
 
 
-def _check_kind(serving: ModelVersion | None) -> None:
-    if serving is not None and serving.summary.get("kind", "text") != "text":
-        raise errors.InvalidRequest(
-            "Only models of texts are trained here; use setwise train for others."
-        )
-
-
-def _reviewed(transaction: Transaction) -> Iterator[Mapping[str, object]]:
-    """Yield every annotation with its document, as the export has them."""
+def _reviewed(
+    transaction: Transaction, rates: RatesOf | None
+) -> Iterator[tuple[Mapping[str, object], Rates | str | None]]:
+    """Yield every annotation with its document, as the export has them, and its error rates."""
     after = None
     while found := transaction.history.annotations(Span(), after=after, limit=PAGE):
         for annotation, of in found:
-            yield {**annotation_row(annotation, of), **content_row(of)}
+            errors: Rates | str | None = None
+            if rates is not None:
+                answer = answer_of(ReviewedPrediction(of, (annotation,), None), Noise.KNOWN)
+                sure = of.scored.confidence
+                errors = answer if isinstance(answer, str) else answer.rates(rates, sure)
+            yield {**annotation_row(annotation, of), **content_row(of)}, errors
         after = found[-1][0].id

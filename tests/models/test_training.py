@@ -116,6 +116,7 @@ def test_rates_travel_with_the_rows_and_no_name_with_the_artifact(of_noisy, tmp_
     assert of_noisy.manifest["training"]["noise"] == {
         "mean_alpha": pytest.approx(0.4),
         "mean_beta": 0.0,
+        "unnamed": {"alpha": pytest.approx(0.4), "beta": 0.0},
     }
     save(of_noisy, tmp_path / "model")
     again = load(tmp_path / "model")

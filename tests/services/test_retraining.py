@@ -1,25 +1,39 @@
 """A new version learns from what people decided, and waits for a person beside the old one."""
 
+import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from setwise.models.data.datasets import DataWarning
 from setwise.models.storage.artifacts import load
-from setwise.service.domain.errors import Forbidden, InvalidRequest, NotEnoughReviews
+from setwise.service.domain.annotators import GroupChange
+from setwise.service.domain.annotators import Rates as AnnotatorRates
+from setwise.service.domain.errors import (
+    Forbidden,
+    InvalidRequest,
+    NotEnoughReviews,
+    RatesUnknown,
+)
+from setwise.service.domain.recalibration import NO_RATES, WAITS_FOR_A_LEAD, Rates
 from setwise.service.domain.retraining import OnAudits, Retrain
 from setwise.service.services.analysis import retraining as analysis
+from setwise.service.services.analysis.rates import ReportedRates
+from setwise.service.services.annotators import Annotators
 from setwise.service.services.retraining import Retraining
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import FakeLoader, FakeStore
 from tests.loop import Loop
-from tests.samples import ADMIN, CLIENT, LEAD, model
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, model
 from tests.services.test_certification_of_candidates import Better
 from tests.services.test_files import Worker
 from tests.sqlite import Database
-from tests.trained import documents, write_documents
+from tests.trained import LABELS, documents, write_documents
 
 OLD = replace(
     model("sha256:model"), summary={"kind": "text", "calibrator_version": "sha256:calibrator"}
@@ -37,6 +51,7 @@ class Office(Loop):
             *parts,
             models=self.models,
             certifications=building.certifications(*parts, loader=loader),
+            group_rates=ReportedRates(),
             lease_clock=self.now,
         )
         with self.begin() as transaction:
@@ -49,10 +64,12 @@ class Fits:
     """Stands for the fit; remembers the rows."""
 
     def __init__(self) -> None:
-        self.rows: list[Mapping[str, object]] = []
+        self.rows: list[tuple[Mapping[str, object], Rates | str | None]] = []
         self.times = 0
 
-    def __call__(self, rows: list[Mapping[str, object]], *_: object, **__: object) -> object:
+    def __call__(
+        self, rows: list[tuple[Mapping[str, object], Rates | str | None]], *_: object, **__: object
+    ) -> object:
         self.rows, self.times = rows, self.times + 1
         return {"documents": len(rows)}
 
@@ -160,15 +177,30 @@ def test_training_data_outside_the_folder_is_refused(tmp_path: Path, name: str) 
     assert inside.request(ADMIN, Retrain(training_data="train.jsonl")).payload["training_data"]
 
 
-def test_models_of_vectors_are_not_trained_here() -> None:
+def test_answers_have_the_error_rates_that_recalibration_knows(fits: Fits) -> None:
     office = Office(Database())
-    vectors = replace(model("sha256:v"), summary={"kind": "vectors"})
-    with office.begin() as transaction:
-        transaction.models.add(vectors)
-        transaction.models.activate(vectors.id, office.now(), office.new_id())
-        transaction.commit()
-    with pytest.raises(InvalidRequest, match="models of texts"):
-        office.retraining.request(ADMIN, Retrain())
+    office.plan()
+    office.predict(*["0.9"] * 12)
+    office.settle(ANN)
+    office.predict(*["0.2"] * 12)
+    office.settle(ANN, wrong_below=0.5)
+    trusting = office.retraining.request(ADMIN, Retrain())
+    office.retraining.run(trusting, Worker())
+    assert {rates for _, rates in fits.rows} == {None}
+    with pytest.raises(RatesUnknown):
+        office.retraining.run(replace(trusting, payload={"noise": "known"}), Worker())
+    rates = GroupChange("All", AnnotatorRates(0.2, 0.1), AnnotatorRates(0.05, 0.3))
+    Annotators(office.begin, office.now, office.new_id).change_group(ADMIN, "default", rates, None)
+    office.retraining.run(replace(trusting, payload={"noise": "known"}), Worker())
+    found = {
+        (row["kind"], row["agreed"], row["suggestion_shown"]): rates for row, rates in fits.rows
+    }
+    assert found == {
+        ("audit", True, False): Rates(0.0, 0.1),
+        ("audit", False, False): WAITS_FOR_A_LEAD,
+        ("review", True, True): Rates(0.05, 0.3),
+        ("review", False, True): Rates(0.05, 0.3),
+    }
 
 
 def decided(number: int, seed: int, **changes: object) -> dict[str, object]:
@@ -198,9 +230,11 @@ def test_a_fit_learns_from_the_history_and_the_reviews_but_not_from_what_certifi
 ) -> None:
     history = write_documents(tmp_path / "history.jsonl", 220, seed=5)
     known = documents(220, seed=5)
-    rows = [decided(place, 9) for place in range(30)]
-    rows.append(decided(30, 9, text=known[0]["text"], labels=[known[0]["labels"][0]]))
-    rows.append(decided(31, 9, text=known[1]["text"], audit_role="certification", kind="audit"))
+    rows = [(decided(place, 9), None) for place in range(30)]
+    rows.append((decided(30, 9, text=known[0]["text"], labels=[known[0]["labels"][0]]), None))
+    rows.append(
+        (decided(31, 9, text=known[1]["text"], audit_role="certification", kind="audit"), None)
+    )
     target = tmp_path / "model"
     found = analysis.fit_again(rows, history, OLD, preset="paper", target=target, report=no_report)
     assert found == {
@@ -212,8 +246,81 @@ def test_a_fit_learns_from_the_history_and_the_reviews_but_not_from_what_certifi
     assert load(target).manifest["training"]["preset"] == "paper"
 
 
+def noisy(rates: Rates | str, places: range, **changes: object) -> list[tuple[Any, Rates | str]]:
+    return [(decided(place, 9, **changes), rates) for place in places]
+
+
+@pytest.mark.filterwarnings("ignore:.*too few for a boosted")
+def test_noisy_answers_and_the_noisy_history_are_corrected_for(tmp_path: Path) -> None:
+    history = write_documents(tmp_path / "history.jsonl", 150, seed=5)
+    earlier = {"training": {"noise": {"unnamed": {"alpha": 0.3, "beta": 0.01}}}}
+    serving = replace(OLD, summary={**OLD.summary, **earlier})
+    rows = [
+        *noisy(Rates(0.2, 0.1), range(40)),
+        *noisy(Rates(0.1, 0.0), range(40, 60), suggestion_shown=True),
+        *noisy(NO_RATES, range(60, 70)),
+        *noisy(NO_RATES, range(70, 80), kind="adjudication"),
+    ]
+    target = tmp_path / "model"
+    options = {"preset": "paper", "target": target, "report": no_report}
+    found = analysis.fit_again(rows, history, serving, **options)
+    assert found["left_out"] == {NO_RATES: 10}
+    assert (found["earlier"], found["reviewed"]) == (150, 70)
+    noise = load(target).manifest["training"]["noise"]
+    assert noise["mean_alpha"] == pytest.approx((150 * 0.3 + 40 * 0.2 + 20 * 0.1) / 220)
+    assert noise["mean_beta"] == pytest.approx((150 * 0.01 + 40 * 0.1) / 220)
+    assert noise["unnamed"] == pytest.approx(earlier["training"]["noise"]["unnamed"])
+
+
+def test_a_model_of_vectors_learns_from_named_features(tmp_path: Path) -> None:
+    history = tmp_path / "history.jsonl"
+    lines = [vector(place, 5) for place in range(150)]
+    history.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    rows = [(decided(place, 9, **vector(place, 9), text=None), None) for place in range(100)]
+    rows.append((decided(100, 9, text=None, features=lines[0]["features"]), None))
+    rows.append((decided(101, 9), None))
+    serving, target = replace(OLD, summary={"kind": "vectors"}), tmp_path / "model"
+    options = {"preset": "paper", "target": target, "report": no_report}
+    found = analysis.fit_again(rows, history, serving, **options)
+    assert (found["earlier"], found["reviewed"]) == (149, 101)
+    assert found["left_out"] == {"they have no features": 1}
+    model = load(target)
+    assert (model.kind, "verdict" in model.feature_names) == ("vectors", True)
+    texts = write_documents(tmp_path / "texts.jsonl", 20, seed=5)
+    with pytest.raises(InvalidRequest, match="holds text, but the model that serves reads vectors"):
+        analysis.fit_again(rows, texts, serving, **options)
+
+
+def vector(place: int, seed: int) -> dict[str, Any]:
+    """Return the counts of a generated document's words."""
+    one = documents(place + 1, seed=seed)[place]
+    counts = Counter(str(one["text"]).split())
+    return {"id": f"v{place}", "features": dict(counts), "labels": one["labels"]}
+
+
+def test_an_external_model_learns_from_answers_and_knows_all_its_labels(tmp_path: Path) -> None:
+    made = documents(210, seed=9)
+    rows = [
+        (decided(place, 9, answer=made[place]["labels"][:1], metadata={"tries": place % 3}), None)
+        for place in range(209)
+    ]
+    rows.append((decided(209, 9, answer=None), None))
+    summary = {"kind": "external", "method": "external", "numbers": ["tries"]}
+    serving, target = replace(OLD, summary=summary), tmp_path / "model"
+    options = {"preset": "paper", "target": target, "report": no_report}
+    with pytest.warns(DataWarning, match="1 label on no document"):
+        found = analysis.fit_again(rows, None, serving, labels=[*sorted(LABELS), "z"], **options)
+    assert found["documents"] == 209
+    assert found["left_out"] == {"they have no answers of another model": 1}
+    model = load(target)
+    assert (model.kind, model.label_names, model.numbers) == (
+        "external", (*sorted(LABELS), "z"), ("tries",)
+    )  # fmt: skip
+    assert model.vectorizer is not None
+
+
 def test_too_few_documents_are_refused(tmp_path: Path) -> None:
-    rows = [decided(place, 9) for place in range(20)]
+    rows = [(decided(place, 9), None) for place in range(20)]
     with pytest.raises(NotEnoughReviews, match=r"20 documents .* 200 are needed"):
         analysis.fit_again(rows, None, None, preset=None, target=tmp_path, report=no_report)
 

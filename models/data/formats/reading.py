@@ -59,7 +59,8 @@ def document_lines(
         first = next(numbered, None) if labelled else None
         lines = numbered if first is None else chain([first], numbered)
         if first is not None and is_export(first[1]):
-            lines = reviewed_lines(path, lines, several=several)
+            answered = numbers is not None
+            lines = reviewed_lines(path, lines, answered=answered, several=several)
         yield from lines
         return
     if format_ in TABLE_FORMATS:

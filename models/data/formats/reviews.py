@@ -7,10 +7,10 @@ by `GOLD`. Documents drawn to certify are left out: what proves a threshold must
 import json
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from setwise.models.data.lines import DataError, DataWarning, count_of, decode
 
@@ -22,7 +22,8 @@ SHOWN = " (suggestion shown)"
 
 _OWN = frozenset({"prediction_id", "reviewer", "labels", "kind", "settles", "suggestion_shown"})
 _CERTIFIES = "they were drawn to certify"
-_TEXTLESS = "they have no text"
+_ANSWERS = ("scores", "candidates", "answer")
+_UNANSWERED = "they have no answers of another model"
 
 
 def is_export(line: bytes) -> bool:
@@ -47,6 +48,8 @@ def reviewed_lines(
     path: str | Path,
     lines: Iterable[tuple[int, bytes]],
     *,
+    content: Literal["text", "features"] | None = None,
+    answered: bool = False,
     several: bool = False,
     left_out: Counter[str] | None = None,
 ) -> Iterator[tuple[int, bytes]]:
@@ -58,6 +61,10 @@ def reviewed_lines(
         The file, for messages.
     lines : iterable of (int, bytes)
         Its numbered lines.
+    content : {"text", "features"}, optional
+        What is learnt from; by default what most documents have.
+    answered : bool, default False
+        Whether another model's answers are learnt from, beside the content if most have it.
     several : bool, default False
         Whether to yield every blind or shown answer, to learn from how people err. Otherwise a
         lead's decision counts, or else the last answer that settled the document.
@@ -67,7 +74,7 @@ def reviewed_lines(
     Raises
     ------
     DataError
-        At a line that is no row of the export, or if no document has a text.
+        At a line that is no row of the export, or if no document has the content.
 
     Warns
     -----
@@ -76,18 +83,29 @@ def reviewed_lines(
     """
     documents, proving = _documents(path, lines)
     counts = Counter[str]() if left_out is None else left_out
-    for name, found in documents.items():
-        text = found.rows[-1].get("text")
-        if name in proving or text in proving:
+    last = [found.rows[-1] for found in documents.values()]
+    beside = content or _commonest(last, least=len(last) / 2 if answered else 0.0)
+    for (name, found), row in zip(documents.items(), last, strict=True):
+        answer = {key: row[key] for key in _ANSWERS if answered and row.get(key) is not None}
+        if name in proving or _content(row) in proving:
             counts[_CERTIFIES] += 1
-        elif not isinstance(text, str):
-            counts[_TEXTLESS] += 1
+        elif answered and not answer:
+            counts[_UNANSWERED] += 1
+        elif beside is not None and row.get(beside) is None:
+            counts[f"they have no {beside}"] += 1
         else:
-            for annotator, row in _answers(found.rows, several=several):
-                record = {"id": name, "text": text, "labels": row["labels"], "annotator": annotator}
-                yield found.line, json.dumps(record).encode()
-    if counts[_TEXTLESS] == len(documents):
-        raise DataError(path, None, "no document has a text", "export with content=true")
+            record = {"id": name, **answer}
+            if beside is not None:
+                record[beside] = row[beside]
+            if answered:
+                record["metadata"] = row.get("metadata") or {}
+            for annotator, one in _answers(found.rows, several=several):
+                told = {**record, "labels": one["labels"], "annotator": annotator}
+                yield found.line, json.dumps(told).encode()
+    missing = _UNANSWERED if counts[_UNANSWERED] else f"they have no {beside}"
+    if counts[missing] == len(documents):
+        fault = f"no document has {missing.removeprefix('they have no ')}"
+        raise DataError(path, None, fault, "export with content=true")
     for why, n in counts.items() if left_out is None else ():
         warning = f"{path}: {count_of(n, 'document')} left out: {why}"
         warnings.warn(warning, DataWarning, stacklevel=2)
@@ -108,13 +126,28 @@ def _documents(
             str(part) for part in (row.get("client_id"), row.get("document_id") or made)
         )
         if row.get("audit_role") == "certification":
-            proving |= {name, row.get("text") or name}
+            proving |= {name, _content(row) or name}
         found = documents.setdefault(name, _Answered(made, number))
         if made > found.prediction:  # ids rise with time
             documents[name] = found = _Answered(made, number)
         if made == found.prediction:
             found.rows.append(row)
     return documents, proving
+
+
+def _commonest(rows: Sequence[Mapping[str, Any]], *, least: float) -> str | None:
+    """Return the content that most rows have, None if fewer than ``least`` have any."""
+    count = {key: sum(row.get(key) is not None for row in rows) for key in ("text", "features")}
+    key = max(count, key=lambda one: count[one])
+    return key if count[key] >= least else None
+
+
+def _content(row: Mapping[str, Any]) -> str | None:
+    """Return what copies of a document share, None if it is gone."""
+    if row.get("features") is not None:
+        return json.dumps(row["features"], sort_keys=True)
+    text: str | None = row.get("text")
+    return text
 
 
 def _row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:

@@ -10,10 +10,12 @@ from pydantic import BaseModel
 from setwise.service.domain.errors import ModelNotFound
 from setwise.service.domain.models import Candidate, Comparison, ModelVersion, Tally
 from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.retraining import PRESETS, Retrain
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, State
 from setwise.service.pages.board.jobs import JOBS
+from setwise.service.pages.board.recalibration import NOISE_CHOICES
 from setwise.service.pages.figures.numerals import plain, share_of
 from setwise.service.pages.forms import Input, whole
 from setwise.service.services.models import MOST_COMPARED, ComparisonReport
@@ -74,6 +76,9 @@ class Retrained(BaseModel):
             pointers=("/preset",),
         ),
     ] = None
+    noise: Annotated[Noise, Input("Reviewers' errors", widget="radio", choices=NOISE_CHOICES)] = (
+        Noise.NONE
+    )
 
 
 class Shadow(BaseModel):
@@ -94,7 +99,7 @@ def _certify(call: Call, form: Certified) -> str:
 
 
 def _retrain(call: Call, form: Retrained) -> str:
-    wanted = Retrain(form.training_data or None, form.preset or None)
+    wanted = Retrain(form.training_data or None, form.preset or None, form.noise)
     return f"{JOBS}/{call.services.retraining.request(call.caller, wanted).id}"
 
 
@@ -241,7 +246,7 @@ def _retrain_page(call: Call) -> ui.View:
                 "if no other one does, and is compared with the active one on the same audits."
             ),
             ui.text("What serves does not change: you activate the new version yourself."),
-            call.form(RETRAIN),
+            call.form(RETRAIN, noise=Noise.NONE.value),
         ),
     )
 

@@ -33,12 +33,12 @@ PAGE = 25
 FEW = 20
 """So many documents are listed without a click."""
 
-_NOISE = (
+NOISE_CHOICES = (
     (Noise.NONE.value, "Trust every answer", ""),
     (
         Noise.KNOWN.value,
         "Correct for known error rates",
-        "Those of the reviewers' groups, or the ones below for everyone.",
+        "Those set for the reviewers' groups.",
     ),
     (
         Noise.ESTIMATED.value,
@@ -64,7 +64,7 @@ _CORRECTED = {
 class Retraining(BaseModel):
     """The form that retrains the calibrator."""
 
-    noise: Annotated[Noise, Input("Reviewers' errors", widget="radio", choices=_NOISE)]
+    noise: Annotated[Noise, Input("Reviewers' errors", widget="radio", choices=NOISE_CHOICES)]
     alpha: Annotated[
         Share | None,
         Input(

@@ -3,38 +3,48 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 
+from setwise.models.calibration.noisy_history import EVERYONE
 from setwise.models.data.datasets import (
     DataError,
     Dataset,
     check_trainable,
     concatenate_datasets,
+    labelled_dataset,
     read_dataset,
-    text_dataset,
 )
 from setwise.models.data.documents import read_documents
-from setwise.models.data.formats.reviews import reviewed_lines
+from setwise.models.data.formats.reviews import GOLD, reviewed_lines
 from setwise.models.options import METHODS, Preset, TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train
 from setwise.service.domain.errors import InvalidRequest, NotEnoughReviews
 from setwise.service.domain.models import ModelVersion
-from setwise.service.domain.recalibration import Progress
+from setwise.service.domain.recalibration import EXACT, Progress, Rates
 from setwise.service.domain.retraining import LEAST_DOCUMENTS
+
+_READ: Mapping[str, Literal["text", "features"]] = {"text": "text", "vectors": "features"}
+_CONTENT = {
+    "text": ("text",),
+    "vectors": ("features",),
+    "external": ("scores", "candidates", "answer"),
+}
 
 SOURCE = "the reviews"
 
 
 def fit_again(
-    rows: Iterable[Mapping[str, object]],
+    rows: Iterable[tuple[Mapping[str, object], Rates | str | None]],
     history: Path | None,
     serving: ModelVersion | None,
     *,
+    labels: Sequence[str] = (),
     preset: str | None,
     target: Path,
     report: Progress,
@@ -44,25 +54,41 @@ def fit_again(
     Raises `InvalidRequest` if the history cannot be used; `NotEnoughReviews` if there is too little
     to learn from.
 
-    ``rows``: Of the export of annotations, with content. Certification audits teach nothing.
+    ``rows``: Of the export of annotations, with content; certification audits teach nothing. Beside
+    each, the error rates of the answer, why it is left out, or None to trust it.
+    ``labels``: Of the model that serves; other models may answer labels that no document has.
     """
-    found = list(rows)
+    given = list(rows)
+    found = [_anonymous(row, rates) for row, rates in given]
+    noise: dict[str, dict[str, float]] = {
+        str(row["reviewer"]): rates._asdict()
+        for row, (_, rates) in zip(found, given, strict=True)
+        if isinstance(rates, Rates)
+    }
+    summary = {} if serving is None else serving.summary
+    kind = str(summary.get("kind", "text"))
     left_out: Counter[str] = Counter()
     datasets = []
     try:
         if history is not None:
-            datasets.append(_unlike(read_dataset(history), found))
-        if any(row.get("text") for row in found):
-            datasets.append(_reviewed(found, left_out))
+            datasets.append(_earlier(history, kind, summary, found))
+            if noise:
+                noise[EVERYONE] = _noise_before(summary)
+        if any(row.get(key) is not None for row in found for key in _CONTENT[kind]):
+            datasets.append(_reviewed(found, kind, summary, left_out, known={*noise, GOLD}))
         counts = [one.n for one in datasets]
         if sum(counts) < LEAST_DOCUMENTS:
             raise NotEnoughReviews(
-                f"{sum(counts)} documents with a text and labels are too few to train on; "
+                f"{sum(counts)} documents with content and labels are too few to train on; "
                 f"{LEAST_DOCUMENTS} are needed. Name a file of earlier ones in training_data."
             )
         dataset = datasets[0] if len(datasets) == 1 else concatenate_datasets(*datasets)
+        if kind == "external":
+            known = {*labels}
+            more = (name for name in dataset.label_names if name not in known)
+            dataset = dataset.in_columns_of((*labels, *more), dataset.feature_names)
         check_trainable(dataset, SOURCE)
-        options = _options(serving, preset)
+        options = replace(_options(serving, preset), noise=noise or None)
         predictor = train(dataset, options, lambda share, what: report(0.1 + 0.7 * share, what))
     except DataError as error:
         raise InvalidRequest(f"The training data cannot be used: {error}") from error
@@ -76,20 +102,84 @@ def fit_again(
     }
 
 
-def _reviewed(rows: list[Mapping[str, object]], left_out: Counter[str]) -> Dataset:
-    """Return the documents that people decided."""
+def _anonymous(row: Mapping[str, object], rates: Rates | str | None) -> Mapping[str, object]:
+    """Return a row by somebody whose name says how often they err."""
+    if rates is None:
+        return row
+    name = rates if isinstance(rates, str) else f"{rates.alpha!r} {rates.beta!r}"
+    return {**row, "reviewer": name, "suggestion_shown": False}
+
+
+def _reviewed(
+    rows: Sequence[Mapping[str, object]],
+    kind: str,
+    summary: Mapping[str, object],
+    left_out: Counter[str],
+    *,
+    known: Collection[str],
+) -> Dataset:
+    """Return the documents that people decided, without answers of unknown rates."""
     lines = [json.dumps(row).encode() for row in rows]
-    numbered = reviewed_lines(SOURCE, enumerate(lines, 1), left_out=left_out)
+    content: Literal["text", "features"] | None = _READ.get(kind)
+    external = kind == "external"
+    numbered = reviewed_lines(
+        SOURCE, enumerate(lines, 1), content=content, answered=external, left_out=left_out
+    )
     digest = hashlib.sha256(b"\n".join(lines)).hexdigest()
-    return text_dataset(read_documents(SOURCE, numbered), digest, SOURCE)
+    documents = read_documents(SOURCE, numbered, external=external)
+    dataset = labelled_dataset(documents, digest, SOURCE, numbers=_numbers(summary))
+    if known == {GOLD}:
+        return dataset
+    by = dataset.annotators or ()
+    left_out.update(str(name) for name in by if name not in known)
+    return dataset.take(np.flatnonzero([name in known for name in by]))
 
 
-def _unlike(history: Dataset, rows: list[Mapping[str, object]]) -> Dataset:
+def _earlier(
+    file: Path, kind: str, summary: Mapping[str, object], rows: Sequence[Mapping[str, object]]
+) -> Dataset:
     """Return the history without documents that people decided since: later answers count."""
-    if history.texts is None:
-        raise InvalidRequest("The training data holds no texts; only texts are reviewed here.")
-    known = {row.get("text") for row in rows}
-    return history.take(np.flatnonzero([text not in known for text in history.texts]))
+    history = read_dataset(file, external=kind == "external", numbers=_numbers(summary))
+    if history.kind != kind:
+        raise InvalidRequest(
+            f"The training data holds {history.kind}, but the model that serves reads {kind}."
+        )
+    contents: Sequence[object] = history.ids
+    if history.texts is not None:
+        contents = history.texts
+    elif history.X is not None:
+        names, X = np.array(history.feature_names, dtype=object), history.X
+        bounds = zip(X.indptr[:-1], X.indptr[1:], strict=True)
+        contents = [_vector(names[X.indices[at:to]], X.data[at:to]) for at, to in bounds]
+    known: set[object]
+    if history.X is not None:
+        given = (row.get("features") for row in rows)
+        known = {_vector(one.keys(), one.values()) for one in given if isinstance(one, dict)}
+    else:
+        known = {row.get("text" if history.texts is not None else "document_id") for row in rows}
+    unlike = history.take(np.flatnonzero([content not in known for content in contents]))
+    # Whose labels were noisy before is not known any more, only how noisy they were.
+    by = (GOLD if name == GOLD else None for name in unlike.annotators or ())
+    return replace(unlike, annotators=tuple(by) or None)
+
+
+def _vector(names: Iterable[str], values: Iterable[float]) -> frozenset[tuple[str, np.float32]]:
+    """Return what equal feature vectors share."""
+    pairs = zip(names, map(np.float32, values), strict=True)
+    return frozenset(pair for pair in pairs if pair[1])
+
+
+def _numbers(summary: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the names of the metadata that the model that serves reads."""
+    names = summary.get("numbers")
+    return tuple(map(str, names)) if isinstance(names, list) else ()
+
+
+def _noise_before(summary: Mapping[str, object]) -> dict[str, float]:
+    """Return how noisy the labels were that the model that serves was trained on."""
+    training = summary.get("training")
+    noise = training.get("noise") if isinstance(training, Mapping) else None
+    return dict((noise or {}).get("unnamed") or EXACT._asdict())
 
 
 def _options(serving: ModelVersion | None, preset: str | None) -> TrainingOptions:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from setwise.models.data.datasets import read_dataset
 from setwise.models.data.documents import parse_document, read_documents
 from setwise.models.data.lines import DataError, DataWarning, read_lines
 
@@ -239,3 +240,14 @@ def test_reading_to_predict_takes_constant_memory(tmp_path):
 
     peak(10)  # what is allocated once
     assert peak(5000) < peak(500) * 1.5
+
+
+def test_labelled_documents_may_be_features_but_are_all_alike(tmp_path):
+    one = {"id": "a", "features": {"x": 1, "y": 0}, "labels": ["l"]}
+    dataset = read_dataset(write(tmp_path, one, one | {"id": "b", "features": {"y": -0.5}}))
+    assert (dataset.kind, dataset.feature_names) == ("vectors", ("x", "y"))
+    assert dataset.X.toarray().tolist() == [[1.0, 0.0], [0.0, -0.5]]
+    both = one | {"id": "b", "text": "t"}
+    for other, fault in ((GOOD, "'features' is missing"), (both, "both 'text' and 'features'")):
+        with pytest.raises(DataError, match=fault):
+            read_dataset(write(tmp_path, one, other))

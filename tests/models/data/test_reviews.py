@@ -96,7 +96,7 @@ def test_the_newest_prediction_of_a_document_counts(tmp_path: Path) -> None:
 
 
 def test_an_export_without_texts_and_a_foreign_row_in_one_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no document has a text; export with content=true"):
+    with pytest.raises(DataError, match="no document has text; export with content=true"):
         read_dataset(write(tmp_path, row("one", ["x"], text=None)))
     with pytest.raises(DataError, match="line 2: no row of an export of annotations"):
         read_dataset(write(tmp_path, row("one", ["x"]), {"id": "a", "text": "t", "labels": []}))

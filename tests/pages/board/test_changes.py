@@ -214,10 +214,11 @@ def test_a_new_version_is_trained_from_a_page_that_says_what_happens(
     refused = send(admin, here, training_data="../secret")
     assert refused.status_code == 422
     assert "must name a file in the folder" in refused.text
-    asked = send(admin, here, preset="fast")
+    asked = send(admin, here, preset="fast", noise="estimated")
     assert asked.status_code == 303
     queued = service.services.jobs.get(SYSTEM, asked.headers["location"].rpartition("/")[2])
     assert (queued.kind, queued.payload["preset"]) == ("retraining", "fast")
+    assert queued.payload["noise"] == "estimated"
 
 
 # Calibrators
