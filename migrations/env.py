@@ -11,7 +11,7 @@ from setwise.service.stores.tables import metadata
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
-    # SQLite changes most things by building the table anew.
+    # SQLite changes most things by rebuilding the table.
     render_as_batch=context.config.attributes["connection"].dialect.name == "sqlite",
     transactional_ddl=True,
 )

@@ -343,7 +343,9 @@ class SetPredictor:
             kinds = {"scores": self.base.reads_scores_, "label sets": self.base.reads_sets_}
             learnt = " and ".join(name for name, is_read in kinds.items() if is_read)
             fault = f"it has no answer of the kind that the model learnt from: {learnt}"
-            raise AnswerError(int(unread[0]), "", fault, "give the same again, or train anew")
+            raise AnswerError(
+                int(unread[0]), "", fault, "give the same fields again, or train again"
+            )
 
     def predict_answers(
         self,

@@ -381,7 +381,7 @@ def _feature_names(dataset: Dataset, vectorizer: TextVectorizer | None) -> tuple
 def _noise_json(
     rates: RowRates | None, annotators: Sequence[str | None] | None
 ) -> dict[str, Any] | None:
-    """Return a summary of the rates; an artifact keeps nobody's name."""
+    """Return a summary of the rates; an artifact keeps no names."""
     if rates is None:
         return None
     by = annotators or (None,) * len(rates.alpha)

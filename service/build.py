@@ -92,7 +92,7 @@ class Application:
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Serve a model and run jobs inside the block; an ASGI lifespan."""
-        self.registry.start(wait=False)  # the port opens meanwhile; /readyz says what is missing
+        self.registry.start(wait=False)  # the port opens first; /readyz says what is missing
         self.shadow.start()
         if self.settings.embedded_worker:
             self.worker.start()

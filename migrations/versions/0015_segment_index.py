@@ -50,7 +50,7 @@ def _replace(columns: Sequence[str]) -> None:
 
 
 def _keep() -> None:
-    """Restore the triggers of the table, which SQLite builds anew for a check."""
+    """Restore the triggers of the table, which SQLite rebuilds for a check."""
     if op.get_bind().dialect.name == "sqlite":
         refusal = "rows of policy_segments are history: they are never changed or deleted"
         for name, change in (("rows", "UPDATE"), ("delete", "DELETE")):

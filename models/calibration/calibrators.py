@@ -25,7 +25,7 @@ from setwise.models.storage.state import Lengths, Storable, StoredPart
 Objective = Literal["squared", "logistic", "softmax"]
 
 MOST_UNPROVEN = 0.5
-"""Largest confidence of a predictor that nobody has checked yet."""
+"""Largest confidence of a predictor without checked answers."""
 
 # What XGBoost calls them; the softmax is computed here.
 _OBJECTIVES = {

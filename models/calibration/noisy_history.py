@@ -38,7 +38,7 @@ def checked_noise(noise: Noise) -> dict[str, NoiseRates]:
     Raises
     ------
     ValueError
-        If an entry has another form, names somebody twice, or its rates sum to 1 or more.
+        If an entry has another form, names a person twice, or its rates sum to 1 or more.
 
     Examples
     --------

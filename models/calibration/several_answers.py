@@ -1,6 +1,6 @@
 """One label set per document, from the answers of several people and from gold labels.
 
-A person's answer is right with probability 1 - alpha. Whoever is wrong gives any particular wrong
+A person's answer is right with probability 1 - alpha. A person who errs gives any particular wrong
 set with probability `COINCIDENCE`, so answers that agree are soon beyond doubt. EM estimates each
 person's alpha from documents that several people labelled or that gold decides (Dawid and Skene,
 1979, with whole label sets as classes).

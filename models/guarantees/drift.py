@@ -14,7 +14,7 @@ several is again such a process.
 All this needs of an audit is a number :math:`W \ge 0` with :math:`E[W \mid \text{past}] \le 1 - t`
 under the hypothesis; the capital's factor is :math:`1 + \lambda (W - (1 - t)) / t`. So an agreement
 that was drawn for a second reading with probability :math:`r` and found wrong counts
-:math:`W = 1 / r`: it stands for the misses that nobody reads again.
+:math:`W = 1 / r`: it stands for the misses that are not read again.
 
 References
 ----------

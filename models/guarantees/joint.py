@@ -27,7 +27,7 @@ too coarse. For "at most a share :math:`q`", all inequalities are reversed.
 :math:`(D, M)`. *It rises in both counts:* its derivative with respect to :math:`k_D` is, up to a
 positive factor, the difference of the logarithms of :math:`D / (1 - D - rM)` at the constrained
 and at the free optimum, and the Lagrange condition of the constraint gives it the right sign;
-likewise for :math:`k_M`. At :math:`r = 1` it is a function of :math:`k_D + k_M`, and the test is
+also for :math:`k_M`. At :math:`r = 1` it is a function of :math:`k_D + k_M`, and the test is
 the binomial one.
 """
 

@@ -3,10 +3,10 @@ r"""Finds auditors who begin to agree with whatever the model says.
 Each blind answer is a bet against the hypothesis "this auditor still contradicts at least a
 fraction :math:`f` as often as is usual": with the usual rate :math:`e` for the document's
 confidence, the capital's factor is :math:`1 + \lambda (f e - X)`, where :math:`X` is 1 for a
-contradiction. Its expectation is at most 1 under the hypothesis. Bets begin anew at each answer, as
+contradiction. Its expectation is at most 1 under the hypothesis. Bets restart at each answer, as
 in `setwise.models.guarantees.drift`, so a good past does not hide a lapse, and with an alarm at
 :math:`A` a false one comes after at least :math:`A` answers on average. The usual rate is that
-of others' contradictions without those that a lead refused: whoever often contradicts right
+of others' contradictions without those that a lead refused: an auditor who often contradicts right
 predictions does not make a careful auditor look careless. It is estimated; a fraction of one half
 leaves room for its error and for honest differences.
 """

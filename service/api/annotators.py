@@ -154,7 +154,7 @@ class FixedRates(RequestBody):
 class GroupNoise(RequestBody):
     """Where a group's noise rates come from.
 
-    Whoever sees a suggestion follows it, so answers given with it in view have rates of their own.
+    People tend to follow a suggestion they see, so answers given with it in view have other rates.
     """
 
     mode: Literal["fixed", "estimated"] = Field(

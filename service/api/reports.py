@@ -68,11 +68,11 @@ class Share(Mirror):
     """How many checked sets were right, and the estimate for all."""
 
     checked: int = Field(ge=0, description="Sets that a review, an audit or an outcome has judged.")
-    right: int = Field(ge=0, description="Those of them that nobody found wrong.")
+    right: int = Field(ge=0, description="Those of them that were not found wrong.")
     value: Probability | None = Field(
         description="Of all sets, corrected for errors that auditors overlook: each checked set "
         "stands for those as likely to be checked, and each error that a lead finds in an "
-        "agreement for those in agreements that nobody read again."
+        "agreement for those in agreements that were not read again."
     )
     low: Probability | None = Field(
         description="Bounds, each with the policy's risk. 0 without second readings of agreements."

@@ -321,7 +321,7 @@ def _annotators(begin: "Transactions") -> Finding:
             f"{' and '.join(several)} found in the last four weeks to contradict too seldom",
             "see who under Annotators on the board, and raise gold_reread_rate",
         )
-    return _ok("annotators", "nobody was found in the last four weeks to have stopped looking")
+    return _ok("annotators", "no auditor was found in the last four weeks to have stopped looking")
 
 
 def _jobs(engine: "Engine") -> Finding:

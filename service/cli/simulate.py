@@ -102,7 +102,7 @@ def simulate(
     noise: Annotated[
         str,
         typer.Option(
-            help="What recalibration goes by: none takes reviewers at their word, known is told "
+            help="What recalibration goes by: none takes reviewers at their word, known is given "
             "how often they err, estimated finds that out from what the lead decided."
         ),
     ] = "known",

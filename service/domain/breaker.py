@@ -97,8 +97,8 @@ class WatchedAudit(NamedTuple):
         An audit that finds a fault takes longer, because a lead decides on it. In the order in
         which audits end, faults would come in clusters, and the detector's bound would not hold.
         It therefore takes audits in the order of the predictions, and unfinished ones as right: a
-        fault found later only raises the statistic, so the bound holds. It must not wait for ever,
-        or what nobody reads would hide a fault: an overdue audit, or second reading of one, counts
+        fault found later only raises the statistic, so the bound holds. It must not wait forever,
+        or an unread audit would hide a fault: an overdue audit, or second reading of one, counts
         as wrong.
         """
         return self.right is True or (self.right is None and not self.overdue(read_by))

@@ -106,7 +106,7 @@ class Unscored(NamedTuple):
     scorer: Scorer
     """The one that answered it."""
     held_back: bool
-    """Whether a rule held it back, or it was out of domain, so that nobody could audit it."""
+    """Whether a rule held it back, or it was out of domain, so that it could not be audited."""
     proves: bool
     """Whether it was drawn to certify."""
     segment: str | None = None
@@ -134,7 +134,7 @@ class AuditedPrediction(NamedTuple):
     own: bool = True
     """Whether the scorer's model answered it."""
     held_back: bool = False
-    """Whether the model that answered it let nobody audit it."""
+    """Whether the model that answered it kept it from audits."""
     segment: str | None = None
 
     @property
@@ -158,7 +158,7 @@ class AuditedPrediction(NamedTuple):
 
         A contradiction that no lead has decided yet counts as wrong: leaving it out would favour
         the model. So would counting an agreement that a lead has yet to read again, or one with an
-        auditor who contradicts the set that was answered. What nobody could audit counts as wrong.
+        auditor who contradicts the set that was answered. What could not be audited is wrong.
         """
         if self.held_back:
             return True
@@ -194,7 +194,7 @@ class Gathered(NamedTuple):
     drawn: int
     """Audits of the period that counts, whatever became of them."""
     unfinished: int
-    """Those of ``audits`` that count as wrong because nobody finished them in time."""
+    """Those of ``audits`` that count as wrong because they were not finished in time."""
     undecided: int
     """Those of ``audits`` that count as wrong because no lead has decided on a contradiction."""
     other: int
@@ -225,7 +225,7 @@ def gather(
 
     Another model's set decided whether a rule held back what it answered, and whether it was in
     domain. What was held back then, with a draw that would have had it audited, is among the audits
-    and counts as wrong; leaving it out would leave out what nobody knows anything about.
+    and counts as wrong; leaving it out would hide what is not known.
 
     Which audits are finished depends on what they find: wrong sets wait for a lead. So an audit
     is never left out for being unfinished. If one of the last days is unread, all of those days are

@@ -166,7 +166,7 @@ def read_blocks(raw: BinaryIO, *, after: int, size: int, longest: int) -> Iterat
     """Yield the lines of a file, ``size`` at a time.
 
     The file may be gzipped. Lines are numbered from 1. Blank lines and lines up to number
-    ``after`` are skipped; meanwhile empty blocks let the reader report progress and stop.
+    ``after`` are skipped; empty blocks in their place let the reader report progress and stop.
 
     Raises `InvalidRequest` if the file has too many lines, or unpacks to too many bytes.
     """

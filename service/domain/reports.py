@@ -16,7 +16,7 @@ CONFIDENT = frozenset({Reason.ABOVE_THRESHOLD, Reason.AUDIT})
 
 UNDECIDED = (
     "An auditor's contradiction counts as wrong until a lead decides on it. The breaker and "
-    "certifications count an audit that nobody finishes in time as wrong, too."
+    "certifications also count an audit that is not finished in time as wrong."
 )
 """How the accuracy of what was sent counts unfinished audits, stated beside it."""
 
@@ -262,7 +262,7 @@ class Share:
 
     checked: int
     right: int
-    """Counts of checked sets and of those among them that nobody found wrong."""
+    """Counts of checked sets and of those among them that were not found wrong."""
     value: float | None = None
     low: float | None = None
     high: float | None = None

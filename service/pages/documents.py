@@ -170,7 +170,7 @@ def _read(query: Mapping[str, str], form: Filled) -> DocumentQuery | None:
 
 
 def _people(names: Mapping[str, str], caller: Caller, form: Filled) -> Mapping[str, Input]:
-    """Return the lists to choose people from; a link may name somebody else."""
+    """Return the lists to choose people from; a link may name someone who is not in them."""
     found = {}
     for field, label in _PEOPLE.items():
         given = form.text(field)

@@ -153,7 +153,7 @@ class SealedFiles:
     def reseal(self, report: Report, *, transition: bool) -> int:
         """Encrypt all files of jobs under the first key; return how many changed.
 
-        Servers may read and write files meanwhile, and an interrupted call can be repeated.
+        Servers may read and write files at the same time, and an interrupted call can be repeated.
 
         Raises `NotDone` if files cannot be opened.
         """
@@ -175,7 +175,7 @@ class SealedFiles:
             try:
                 changed += self._reseal(name, cipher)
             except FileNotFoundError:
-                continue  # deleted meanwhile
+                continue  # deleted in between
             except StorageUnavailable as error:
                 damaged.append(error.detail)
         if damaged:

@@ -170,7 +170,7 @@ class Breaker(Recorded):
         if place is not None and _found_wrong_often(seen):
             cause, evidence = TripCause.DRIFT, seen.drift_evidence(place)
         elif place is not None:
-            # What nobody has read says nothing against earlier audits.
+            # Unread audits say nothing against earlier ones.
             cause, evidence = (
                 TripCause.STALE,
                 {**seen.drift_evidence(place), **seen.staleness_evidence(self.rule.freshness)},
@@ -367,7 +367,7 @@ def _proof(policy: RoutingPolicy, trip: Trip, *, uncertified: bool) -> str | Non
         if not uncertified:
             raise CertificateNeeded(
                 "The threshold was set by hand and no audits prove it. Send uncertified: true to "
-                "go on upon your own word, or change the policy's threshold to mode certified."
+                "go on at your own risk, or change the policy's threshold to mode certified."
             )
         return None
     if uncertified:

@@ -117,7 +117,7 @@ class SessionCookies:
                 "The form is old, or the browser keeps no cookies of this site; try again."
             )
 
-    # A browser in which somebody signed in before is not slowed down by strangers' guesses.
+    # A browser that signed in before is not slowed down by strangers' guesses.
 
     def know(self, request: HTTPConnection, response: Response, login: str) -> None:
         """Remember that ``login`` has signed in with this browser."""

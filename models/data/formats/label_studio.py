@@ -31,7 +31,7 @@ def task_lines(
     The text is the value of ``layout.text_column`` in the task's data, the id the ``id`` there or
     the task's own. Labels are the choices of people. Of several annotations the one marked as
     ground truth counts, else the set that most of them chose, and the latest of equally many.
-    Skipped tasks and those that nobody annotated are left out where labels are read.
+    Skipped tasks and those without annotations are left out where labels are read.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def labeling_config(label_names: Iterable[str]) -> str:
 
 
 class _Answer(NamedTuple):
-    """What one person, or nobody known, chose."""
+    """What one person, known or not, chose."""
 
     labels: frozenset[str]
     annotator: str | None

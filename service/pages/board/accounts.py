@@ -389,7 +389,7 @@ def _people(call: Call) -> ui.View:
         "People",
         _ACCOUNTS,
         call.services.accounts.people(call.caller),
-        "Nobody can sign in yet. Create the first account below.",
+        "There are no accounts yet. Create the first one below.",
         gone=lambda person: person.disabled,
     )
     form = call.form(CREATE_PERSON, role=Role.REVIEWER.value)

@@ -186,7 +186,7 @@ def _waiting(report: GroupReport) -> Sequence[tuple[str, object]]:
 def _state(call: Call) -> State:
     lapsed = [one for one in call.services.annotators.page(call.caller) if one.finding is not None]
     if not lapsed:
-        return State("Nobody has stopped looking.")
+        return State("No auditor has stopped looking.")
     names = ", ".join(one.name or one.annotator.id for one in lapsed)
     return State(f"Contradicts much less than is usual: {names}.", wrong=True)
 

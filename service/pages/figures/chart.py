@@ -2,7 +2,7 @@
 
 A chart is a `Frame` with `pages.figures.marks` in it, later ones on top. Colours come from the
 page's style sheet by class, so that they follow its scheme and no style stands in the markup.
-The axes upwards are pictures of their own upon the chart: where it is wider than its box and
+The axes upwards are separate pictures over the chart: where it is wider than its box and
 scrolls, the style sheet keeps them in sight. A screen reader reads its title, its
 description, and the table beside it.
 """
@@ -130,7 +130,7 @@ def _right_axis(frame: Frame, axis: Axis, x: Scale, y: Scale) -> Iterator[Markup
 
 
 def _beside(frame: Frame, start: float, end: float, words: Sequence[Markup], side: str) -> Markup:
-    """Return a strip of the chart with words, to be laid upon it at the same scale."""
+    """Return a strip of the chart with words, to be laid over it at the same scale."""
     width = end - start
     return element(
         "svg",

@@ -97,7 +97,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars with parts upon each other."""
+    """Stacked bars."""
 
     bars: Sequence[Bar]
     gap: float = 0.15

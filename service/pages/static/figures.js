@@ -1,4 +1,4 @@
-// Takes boxes that have nothing to scroll out of the way of whoever goes on with the tab key, and
+// Takes boxes that have nothing to scroll out of the tab order, and
 // shows the end first where a chart whose end matters most is wider than its box. Without this
 // script each box is a stop, and shows its beginning; the axes stay in sight either way.
 

@@ -370,7 +370,7 @@ class Accounts(Recorded):
         Raises `WrongPassword` if the name or the password is wrong, or the account is disabled;
         `TooManyRequests` if too many attempts have failed; the password is not checked.
 
-        ``device``: The browser, if somebody signed in there before.
+        ``device``: The browser, if it was used to sign in before.
         """
         with self.passwords.place():
             return self._sign_in(login_of(login), password, visitor, device)

@@ -127,7 +127,7 @@ def under(found: Sequence[Evidence], policy: RoutingPolicy, *, tripped: bool = F
     limits = [
         None
         if (value := policy.known(one.segment, one.metadata)) is None
-        # What nobody knows the segment of is not sent.
+        # A document without a known segment is not sent.
         else least(policy.within_value(value))
         for one in found
     ]

@@ -35,8 +35,8 @@ class Lapsed:
             self.name,
             f"{name!r} contradicted {self.contradicted} of {self.answers} predictions from "
             f"{self.since_at:%-d %B %Y} on, where about {self.expected:.0f} are usual: raise "
-            "gold_reread_rate, so that leads read more of the audits again, and let nobody audit "
-            "who has stopped looking",
+            "gold_reread_rate, so that leads read more of the audits again, and give no audits to "
+            "auditors who have stopped looking",
             blocking=blocking,
         )
 

@@ -55,7 +55,7 @@ class GroupReport:
     """Of blind answers, from gold labels; None without any."""
     with_suggestion: GroupNoise | None
     """Of answers given with the suggestion in view, from blind second readings; None without any.
-    Whoever sees a suggestion follows it, so that these rates differ.
+    People tend to follow a suggestion they see, so these rates differ.
     """
     overlap: OverlapEstimate | None
     """From reviews that a second person repeated blindly; None with too few. The first reviewer saw

@@ -54,7 +54,7 @@ class Documents:
     ) -> Found:
         """Return a page of matching documents.
 
-        Documents of which the caller holds a blind review are left out. Whoever reads a page is
+        Documents of which the caller holds a blind review are left out. The reader of a page is
         never given a blind review of its documents.
 
         Raises `InvalidRequest` if nothing can match, or words are searched for in encrypted texts.

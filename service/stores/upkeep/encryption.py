@@ -40,7 +40,7 @@ from setwise.service.stores.tables import encryption_keys, metadata
 _ROWS_AT_ONCE = 200
 
 PASSES = 5
-"""How often to look for values that servers wrote under another key meanwhile."""
+"""How often to look for values that servers wrote under another key in the meantime."""
 
 _PLAIN = "plain"
 """Stands in `encryption_keys` for values that are not encrypted."""
@@ -134,7 +134,7 @@ def unread(engine: Engine) -> str | None:
     else:
         return None
     return (
-        f"{what}: {REENCRYPT}. To serve meanwhile, set "
+        f"{what}: {REENCRYPT}. To serve in the meantime, set "
         "SETWISE_ENCRYPTION_TRANSITION=true until it is done."
     )
 
@@ -218,7 +218,7 @@ def reseal(engine: Engine, report: Report, *, transition: bool = False) -> int:
     Raises `ValueError` if there is no key; `NotDone` if values are damaged, or servers keep writing
     under another key.
 
-    ``transition``: Accept values that are plain, or sealed by release 0.1.0. Otherwise somebody
+    ``transition``: Accept values that are plain, or sealed by release 0.1.0. Otherwise someone
     with access to the database could have planted them.
     """
     cipher = cipher_of(engine.dialect)
