@@ -79,6 +79,7 @@ RIGHTS = (
         POST /v1/reviews/{task_id}/release
         POST /v1/reviews/{task_id}/skip
         POST /v1/reviews/{task_id}/complete
+        POST /v1/documents/{prediction_id}/reopen
         """,
         "/desk",
     ),

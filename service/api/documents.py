@@ -9,15 +9,19 @@ from pydantic import Field, JsonValue
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
 from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import (
     AnswerBody,
     Answered,
     Example,
     Instant,
+    Labels,
     Listed,
     Paged,
     Prediction,
     Probability,
+    RequestBody,
+    ReviewTask,
 )
 from setwise.service.domain import documents as domain
 from setwise.service.domain import errors
@@ -159,6 +163,20 @@ class DocumentQuery(Paged):
         return DocumentFilter(**{LABEL_FIELDS.get(name, name): x for name, x in given.items()})
 
 
+class ReopenRequest(RequestBody):
+    """Why a document is to be decided again."""
+
+    examples = (
+        {"reason": "The patient called: it was the left knee."},
+        {"reason": "I overlooked page two.", "labels": ["J18.9"]},
+    )
+
+    reason: str = Field(description="Shown with the document and to who decides.")
+    labels: Labels | None = Field(
+        None, description="Your own answer, at once. Without it, the document waits for review."
+    )
+
+
 class LifeEvent(AnswerBody):
     """Something that happened to a document."""
 
@@ -244,3 +262,28 @@ def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> 
             ],
         }
     )
+
+
+@router.post(
+    "/{prediction_id}/reopen",
+    status_code=201,
+    response_model=ReviewTask,
+    responses=answering("ETag", status=201)
+    | documented(
+        errors.PredictionNotFound,
+        errors.ReviewOpen,
+        errors.ReviewAlreadyDecided,
+        errors.ModelUnavailable,
+    ),
+)
+def reopen_document(
+    caller: CallerOf, prediction_id: str, body: ReopenRequest, services: ServicesOf
+) -> Response:
+    """Have a document decided again.
+
+    If the answer differs from what was sent, `document.corrected` follows. The answer is no
+    evidence: certificates, the breaker and reports keep to the answers before. Without the scope
+    `read-predictions` you can correct your own last answer only, with `labels`.
+    """
+    task = services.reviews.reopen(caller, prediction_id, body.reason, body.labels)
+    return answer(ReviewTask.of(task), status=201, etag=task.version)

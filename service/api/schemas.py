@@ -398,6 +398,7 @@ class ReviewTask(AnswerBody):
     answers: list[list[str]] | None = _absent_if_none(
         "Of an `adjudication`: the label sets that people or the model gave, in no telling order."
     )
+    reopened_because: str | None = _absent_if_none("Why the document is to be decided again.")
     lease: Lease | None
     version: int = Field(description="Changes with each claim; the `ETag` carries it.")
     created_at: datetime
@@ -429,6 +430,7 @@ class ReviewTask(AnswerBody):
             ],
             marginals=None if blind else _marginals(scored),
             answers=[list(labels) for labels in task.answers] or None,
+            reopened_because=task.because,
             lease=task.lease and Lease(holder=task.lease.holder, expires_at=task.lease.expires_at),
             version=task.version,
             created_at=task.created_at,

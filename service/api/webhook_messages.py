@@ -104,7 +104,8 @@ class CorrectedData(AutoSentData):
     outcome_id: str | None = Field(None, description="The outcome that corrects it.")
     annotation_id: str | None = Field(None, description="Or the annotation that corrects it.")
     source: str = Field(
-        description="Who found the error: the source of an outcome, `adjudication` or `audit`."
+        description="Who found the error: the source of an outcome, `adjudication`, `audit` or "
+        "`reopened`."
     )
     corrected_at: datetime
 

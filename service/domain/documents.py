@@ -6,13 +6,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.outcomes import Outcome, sent_labels
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole
+from setwise.service.domain.text import text_faults
 from setwise.service.domain.webhooks import Delivery, DeliveryState, Message
 
+LONGEST_COMMENT = 4_000
 MOST_LABELS = 20
 """Most labels that one search names."""
 
@@ -149,6 +151,39 @@ class ListedDocument(NamedTuple):
         return sent_labels(self.prediction, self.annotations, self.outcomes)
 
 
+class CommentKind(StrEnum):
+    """What a comment does."""
+
+    COMMENT = "comment"
+    FLAGGED = "flagged"
+    """It asks for attention, until its thread is resolved."""
+    RESOLVED = "resolved"
+    REOPENED = "reopened"
+    """It says why the document is to be decided again."""
+
+
+class Comment(NamedTuple):
+    """What somebody wrote about a document."""
+
+    id: str
+    prediction_id: str
+    thread: str
+    """Id of the first comment of its thread."""
+    kind: CommentKind
+    author: str
+    """Id of the person or key."""
+    text: str
+    created_at: datetime
+    task_id: str | None = None
+    """The review that it opened."""
+
+
+def check_comment(text: str, pointer: str) -> None:
+    """Raise `InvalidRequest` if a comment cannot be stored."""
+    if faults := text_faults(text, pointer, longest=LONGEST_COMMENT):
+        raise InvalidRequest("The comment cannot be stored like this.", faults)
+
+
 class EventKind(StrEnum):
     """What happened to a document."""
 
@@ -158,6 +193,11 @@ class EventKind(StrEnum):
     QUEUED = "queued"
     """A review of it was opened."""
     SKIPPED = "skipped"
+    COMMENT = "comment"
+    FLAGGED = "flagged"
+    RESOLVED = "resolved"
+    REOPENED = "reopened"
+    """These are comments, too; see `CommentKind`."""
     ANSWERED = "answered"
     OUTCOME = "outcome"
     """Another program reported the right labels."""
@@ -193,6 +233,7 @@ class Life(NamedTuple):
     outcomes: Sequence[Outcome]
     messages: Sequence[Message]
     deliveries: Sequence[Delivery]
+    comments: Sequence[Comment]
     names: Mapping[str, str]
     """Names of the people and keys that took part, by id."""
 
@@ -202,6 +243,10 @@ class Life(NamedTuple):
         return sorted(
             [
                 *self._routed(),
+                *(
+                    LifeEvent(one.created_at, EventKind(one.kind), one.author, comment=one.text)
+                    for one in self.comments
+                ),
                 *self._reviewed(),
                 *(
                     LifeEvent(

@@ -155,6 +155,10 @@ class ReviewAlreadyDecided(Conflict):
     """The review task is completed; its labels cannot change."""
 
 
+class ReviewOpen(Conflict):
+    """A review of the document is open; its answer comes first."""
+
+
 class TooManyLeases(Conflict):
     """The reviewer holds the maximum number of unfinished tasks."""
 

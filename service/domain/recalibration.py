@@ -253,21 +253,21 @@ def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> Answer | str:
     """Return the best answer to a prediction, or why there is none.
 
     An outcome takes precedence. For audits the lead's answer comes next, then the auditor's if it
-    agrees with the model. Ordinary reviews go to a lead only if two people differ. With noise
-    correction their first reviewer's own answer counts: leads see answers selected by content,
-    which would bias the rates.
+    agrees with the model. Ordinary reviews go to a lead only if two people differ, and are reopened
+    only if somebody doubts them. With noise correction their first reviewer's own answer counts:
+    the others are selected by content, which would bias the rates.
     """
     if reviewed.outcome is not None:
         return Answer(reviewed.outcome.agreed, "outcome", None)
     by_kind = {one.kind: one for one in reviewed.annotations}
     if ReviewKind.AUDIT in by_kind:
         return _audited(by_kind[ReviewKind.AUDIT], by_kind.get(ReviewKind.ADJUDICATION))
-    decided = by_kind.get(ReviewKind.ADJUDICATION)
-    if decided is not None and noise is Noise.NONE:
-        return Answer(decided.agreed, "review", None)
     review = by_kind.get(ReviewKind.REVIEW) or by_kind.get(ReviewKind.OVERLAP)
     if review is None:
         return NOT_ANSWERED
+    decided = by_kind.get(ReviewKind.REOPENED) or by_kind.get(ReviewKind.ADJUDICATION)
+    if decided is not None and noise is Noise.NONE:
+        return Answer(decided.agreed, "review", None)
     return Answer(review.agreed, "review", review)
 
 

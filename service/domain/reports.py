@@ -38,7 +38,8 @@ def deciding(annotations: Iterable[Annotation]) -> Annotation | None:
 
 
 def _counts(one: Annotation) -> bool:
-    return one.settles or one.kind is ReviewKind.AUDIT
+    # Somebody doubted what was reopened: counting it would count errors more often than others.
+    return one.kind is not ReviewKind.REOPENED and (one.settles or one.kind is ReviewKind.AUDIT)
 
 
 class Cell(NamedTuple):

@@ -32,13 +32,15 @@ class ReviewKind(StrEnum):
 
     An audit checks the model and an overlap checks the first reviewer; both hide earlier answers.
     In an adjudication a lead sees the answers that differ and decides; where none differ, the lead
-    reads the document afresh.
+    reads the document afresh. A reopened document was decided before, and somebody doubts it: the
+    answer replaces what was sent, but is no evidence, since nobody drew the document.
     """
 
     REVIEW = "review"
     AUDIT = "audit"
     OVERLAP = "overlap"
     ADJUDICATION = "adjudication"
+    REOPENED = "reopened"
 
     @property
     def blind(self) -> bool:
@@ -93,6 +95,10 @@ class ReviewTask:
     skips: tuple[Skip, ...] = ()
     answers: tuple[tuple[str, ...], ...] = ()
     """The label sets that an adjudication decides between; see `rival_answers`."""
+    round: int = 0
+    """How often the document has been reopened, if this task is of that kind."""
+    because: str | None = None
+    """Why it was reopened, until its text is erased."""
     decision: HeldDecision | None = None
     """What the holder of a leased task decided and can still undo. The task stays with them even if
     the lease expires.
@@ -257,6 +263,7 @@ class ReviewTask:
             seconds=max(0.0, (decided_at - claimed_at).total_seconds()),
             created_at=now,
             kind=self.kind,
+            round=self.round,
             version=self.version,
         )
 
@@ -311,6 +318,8 @@ class Annotation:
     created_at: datetime
     kind: ReviewKind = ReviewKind.REVIEW
     """Kind of the task; an adjudication counts as the truth."""
+    round: int = 0
+    """That of the task."""
     settles: bool = True
     """Whether the labels are the service's answer for the document. Other programs receive them
     unless they already have them.
@@ -360,7 +369,7 @@ def calls_for_adjudication(
     match annotation.kind:
         case ReviewKind.AUDIT:
             return reread or not annotation.agreed
-        case ReviewKind.ADJUDICATION:
+        case ReviewKind.ADJUDICATION | ReviewKind.REOPENED:
             return False
         case ReviewKind.REVIEW | ReviewKind.OVERLAP:
             other = {ReviewKind.REVIEW, ReviewKind.OVERLAP} - {annotation.kind}
@@ -390,7 +399,7 @@ def is_final(annotation: Annotation, *, adjudicated: bool) -> bool:
     ``adjudicated``: Whether a lead decides on the document next.
     """
     match annotation.kind:
-        case ReviewKind.REVIEW | ReviewKind.ADJUDICATION:
+        case ReviewKind.REVIEW | ReviewKind.ADJUDICATION | ReviewKind.REOPENED:
             return True
         case ReviewKind.AUDIT:
             return not adjudicated

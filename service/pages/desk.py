@@ -254,6 +254,8 @@ def item(services: Services, caller: Caller, task: ReviewTask) -> Json:
 def _why(task: ReviewTask) -> str | None:
     if task.kind is ReviewKind.ADJUDICATION:
         return "Two answers differ; yours decides."
+    if task.kind is ReviewKind.REOPENED:
+        return f"Reopened: {task.because}" if task.because else "Reopened."
     if task.passed_on:
         return "Two reviewers passed on it."
     if task.prediction.rule is not None:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Form, Request, Response
 from markupsafe import Markup
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from setwise.service.api.documents import DocumentQuery
 from setwise.service.api.http.dependencies import ServicesOf
@@ -23,7 +23,12 @@ from setwise.service.domain.documents import (
     Order,
     State,
 )
-from setwise.service.domain.errors import BlindReviewHeld, InvalidRequest, ModelUnavailable
+from setwise.service.domain.errors import (
+    BlindReviewHeld,
+    Conflict,
+    InvalidRequest,
+    ModelUnavailable,
+)
 from setwise.service.domain.predictions import (
     Candidate,
     Decision,
@@ -32,12 +37,14 @@ from setwise.service.domain.predictions import (
     Reason,
     TermWeight,
 )
+from setwise.service.domain.reviews import ReviewState
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.figures.numerals import confidence, plural
-from setwise.service.pages.forms import Filled, Input, select, utc
-from setwise.service.pages.rendering import page
+from setwise.service.pages.forms import Filled, Input, filled, select, utc
+from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import who_may, who_sends
+from setwise.service.services.all import Services
 from setwise.service.services.documents import ME, MOST_COUNTED, Found
 from setwise.service.sign_in.sessions import Visit
 
@@ -266,9 +273,45 @@ _COLUMNS: Sequence[ui.Column[ListedDocument]] = (
 # One document
 
 
+class Reopening(BaseModel):
+    """The form that has a document decided again."""
+
+    reason: Annotated[
+        str,
+        Input("Why", "Whoever decides reads it. The last answer stays in the history.", "textarea"),
+    ]
+
+
 @router.get(f"{HERE}/{{prediction_id}}")
 def tell(services: ServicesOf, prediction_id: str, visit: Reads) -> Response:
     """Show a document and all that happened to it."""
+    return _document(services, visit, prediction_id)
+
+
+@router.post(f"{HERE}/{{prediction_id}}/reopen")
+def reopen(
+    services: ServicesOf,
+    prediction_id: str,
+    visit: Sends,
+    form: Annotated[Filled, Depends(filled)],
+) -> Response:
+    """Have a document decided again."""
+    given = form.read(Reopening)
+    if given is not None:
+        try:
+            services.reviews.reopen(visit.caller, prediction_id, given.reason)
+        except InvalidRequest as refusal:
+            form.refused(refusal, Reopening)
+        except Conflict as refusal:
+            form.blame("", refusal.detail)
+    if form.faults:
+        return _document(services, visit, prediction_id, form)
+    return go(of_document(prediction_id))
+
+
+def _document(
+    services: Services, visit: Visit, prediction_id: str, form: Filled | None = None
+) -> Response:
     life = services.documents.get(visit.caller, prediction_id)
     made, document = life.prediction, life.prediction.document
     weights = services.documents.explain(visit.caller, made)
@@ -280,11 +323,22 @@ def tell(services: ServicesOf, prediction_id: str, visit: Reads) -> Response:
             *_answered(made, weights),
             ui.Card("Label sets", _candidates(made)),
             ui.Card("What happened", [ui.Table("All events", _events(life), life.events())]),
+            *_reopening(life, form),
             ui.Card("Details", [_details(made)]),
         ],
     )
     values = {"view": view, "crumb": HERE}
-    return page("documents.html", values, visit=visit)
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if form else HTTPStatus.OK
+    return page("documents.html", values, visit=visit, status=status)
+
+
+def _reopening(life: Life, form: Filled | None) -> Sequence[ui.Form]:
+    if not form and any(task.state is not ReviewState.COMPLETED for task in life.tasks):
+        return ()  # somebody decides already
+    address = f"{of_document(life.prediction.id)}/reopen"
+    hint = "It waits for review; other programs hear of it if the answer changes."
+    heading, filled_in = "Have it decided again", form or Filled.of()
+    return (ui.Form(heading, "Reopen", hint, address, Reopening, filled_in),)
 
 
 TRY = "/try"
@@ -445,6 +499,10 @@ _SETS: Sequence[ui.Column[Candidate]] = (
 _HAPPENED: Mapping[EventKind, str] = {
     EventKind.PREDICTED: "Predicted",
     EventKind.DRAWN: "Drawn for an audit",
+    EventKind.COMMENT: "Comment",
+    EventKind.FLAGGED: "Flagged",
+    EventKind.RESOLVED: "Flag resolved",
+    EventKind.REOPENED: "Reopened",
     EventKind.QUEUED: "Review opened",
     EventKind.SKIPPED: "Skipped",
     EventKind.ANSWERED: "Answered",

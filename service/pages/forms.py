@@ -23,6 +23,7 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest
 Model = TypeVar("Model", bound=BaseModel)
 Widget = Literal[
     "text",
+    "textarea",
     "url",
     "date",
     "datetime-local",

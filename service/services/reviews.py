@@ -12,6 +12,7 @@ from datetime import timedelta
 from setwise.service.domain import errors
 from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.certification import Scorer
+from setwise.service.domain.documents import Comment, CommentKind, check_comment
 from setwise.service.domain.outcomes import sent_labels
 from setwise.service.domain.predictions import Prediction, Reason, TermWeight
 from setwise.service.domain.reviews import (
@@ -300,6 +301,72 @@ class Reviews(Recorded):
             self._log(transaction, caller, "review.undone", reopened)
         return reopened
 
+    def reopen(
+        self,
+        caller: Caller,
+        prediction_id: str,
+        reason: str,
+        labels: Sequence[str] | None = None,
+    ) -> ReviewTask:
+        """Have a document decided again; return the new task.
+
+        The answer replaces what was sent, and is no evidence of how good the model is:
+        certificates, the breaker and reports keep to the answers before. Who may not read all
+        documents corrects their own answer, while it is the one that counts.
+
+        Raises `PredictionNotFound`; `ReviewOpen` if a review of the document is open;
+        `ReviewAlreadyDecided` if somebody decided after the caller, who may read no others;
+        `InvalidRequest` if the reason or a label cannot be stored.
+
+        ``labels``: The caller's answer, at once; None to leave it to whoever claims the task.
+        """
+        caller.require(Permission.REVIEW)
+        check_comment(reason, "/reason")
+        with self.begin() as transaction:
+            prediction = transaction.predictions.get(prediction_id)
+            if prediction is not None:
+                transaction.reviews.lock(prediction.id)
+            said = transaction.reviews.annotations_of(prediction_id) if prediction else []
+            if prediction is None or not _may_reopen(caller, said, labels):
+                raise errors.PredictionNotFound(f"You may reopen no document {prediction_id!r}.")
+            tasks = transaction.reviews.tasks_of(prediction.id)
+            if any(one.state is not ReviewState.COMPLETED for one in tasks):
+                raise errors.ReviewOpen(
+                    "A review of this document is open; its answer comes first."
+                )
+            task = ReviewTask(
+                id=self.new_id(),
+                prediction=prediction,
+                kind=ReviewKind.REOPENED,
+                state=ReviewState.WAITING,
+                version=1,
+                created_at=self.now(),
+                round=max((one.round for one in tasks), default=0) + 1,
+                because=reason,
+            )
+            if labels is not None:
+                task = task.claimed(caller.id, self.now(), self.lease)
+            transaction.reviews.add(task)
+            comment_id = self.new_id()
+            transaction.comments.add(
+                Comment(
+                    comment_id,
+                    prediction.id,
+                    comment_id,
+                    CommentKind.REOPENED,
+                    caller.id,
+                    reason,
+                    self.now(),
+                    task.id,
+                )
+            )
+            self._log(transaction, caller, "review.reopened", task, prediction_id=prediction.id)
+            if labels is None:
+                return task
+            checked = self._checked(task, labels, None)
+            self._complete(transaction, task, caller, checked, None)
+            return task.finished()
+
     def submit_decisions(self) -> int:
         """Make decisions final whose time to undo is over; return their number."""
         total = 0
@@ -498,6 +565,17 @@ def _locked(transaction: Transaction, task_id: str) -> ReviewTask:
     if task is None:
         raise errors.ReviewNotFound(f"No review task has the id {task_id!r}.")
     return task
+
+
+def _may_reopen(caller: Caller, said: Sequence[Annotation], labels: Sequence[str] | None) -> bool:
+    """Return whether the caller may see the document, or corrects an own answer to it."""
+    if caller.may(Permission.READ_ALL_PREDICTIONS):
+        return True
+    if labels is None or all(one.reviewer != caller.id for one in said):
+        return False
+    if any(one.reviewer != caller.id for one in [one for one in said if one.settles][-1:]):
+        raise errors.ReviewAlreadyDecided("Somebody else decided last; write a comment instead.")
+    return True
 
 
 def _said_before(

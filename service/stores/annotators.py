@@ -193,6 +193,7 @@ class AnnotatorStore(Store):
             .join(predictions, predictions.c.id == first.c.prediction_id)
             .where(
                 first.c.kind == ReviewKind.REVIEW.value,
+                first.c.round == 0,
                 first.c.suggestion_shown,
                 _unusual("second"),
                 second.c.kind == ReviewKind.OVERLAP.value,
@@ -248,6 +249,7 @@ class AnnotatorStore(Store):
             .join(predictions, predictions.c.id == first.c.prediction_id)
             .where(
                 first.c.kind == ReviewKind.REVIEW.value,
+                first.c.round == 0,
                 _unusual("second"),
                 second.c.kind == ReviewKind.OVERLAP.value,
             )

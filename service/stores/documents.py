@@ -12,6 +12,7 @@ from sqlalchemy import (
     and_,
     exists,
     func,
+    insert,
     literal,
     literal_column,
     or_,
@@ -22,6 +23,7 @@ from sqlalchemy import (
 
 from setwise.service.domain.documents import (
     Audited,
+    Comment,
     DocumentFilter,
     Life,
     ListedDocument,
@@ -32,8 +34,8 @@ from setwise.service.domain.documents import (
 from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.text import Page, is_id
-from setwise.service.stores.columns.rows import Store
-from setwise.service.stores.columns.types import cipher_of
+from setwise.service.stores.columns.rows import Store, of_row, row_of
+from setwise.service.stores.columns.types import InRow, cipher_of, opened
 from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import ReviewStore, to_annotation
@@ -43,6 +45,7 @@ from setwise.service.stores.tables import (
     PLAIN_TEXT,
     annotations,
     api_keys,
+    comments,
     final_labels,
     outbox_messages,
     outcomes,
@@ -110,6 +113,7 @@ class DocumentStore(Store):
             self._by_prediction(outcomes, [prediction.id], to_outcome)[prediction.id],
             messages,
             DeliveryStore(self._connection).of_messages([one.id for one in messages]),
+            CommentStore(self._connection).of(prediction.id),
             {},
         )
         took_part = {event.by for event in life.events() if event.by is not None}
@@ -177,6 +181,25 @@ class DocumentStore(Store):
         )
         named = select(searched_places.c.prediction_id).where(searched_places.c.place.in_(places))
         return _column.id.in_(named)
+
+
+class CommentStore(Store):
+    """What people wrote about documents."""
+
+    def add(self, comment: Comment) -> None:
+        text = InRow(comment.text, (comment.id, comment.prediction_id))
+        self._connection.execute(insert(comments), {**row_of(comment, comments), "text": text})
+
+    def of(self, prediction_id: str) -> Sequence[Comment]:
+        """Return the comments on a document, oldest first."""
+        query = select(comments).where(comments.c.prediction_id == prediction_id)
+        return self._every(query.order_by(comments.c.id), _to_comment)
+
+
+def _to_comment(row: RowMapping) -> Comment:
+    column = comments.c
+    text = opened(row[column.text], row[column.id], row[column.prediction_id])
+    return of_row(Comment, comments, row, text=text)
 
 
 def _ordered(query: Select[Any], order: Order, after: str | None) -> Select[Any]:

@@ -36,6 +36,7 @@ from setwise.service.stores.columns.rows import Store, page_of
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.tables import (
     annotations,
+    comments,
     deliveries,
     delivery_attempts,
     idempotency_keys,
@@ -301,6 +302,7 @@ class TextStore(Store):
                 .values(decided_comment=None)
             )
             self._purge_skips(ids)
+            self._connection.execute(delete(comments).where(comments.c.prediction_id.in_(ids)))
         return purged
 
     def _purge_documents(self, ids: Sequence[str], now: datetime) -> int:

@@ -400,7 +400,10 @@ _AGREED = case((annotations.c.agreed, 1), else_=0)
 _JULIAN = 1_721_424.5
 """Julian day at the beginning of the day before the first day that Python supports."""
 
-_COUNTS = or_(annotations.c.settles, annotations.c.kind == ReviewKind.AUDIT.value)
+_COUNTS = and_(
+    annotations.c.round == 0,
+    or_(annotations.c.settles, annotations.c.kind == ReviewKind.AUDIT.value),
+)
 _LAST_WORD = func.coalesce(func.min(case((_ADJUDICATED == 1, _AGREED))), func.min(_AGREED))
 
 

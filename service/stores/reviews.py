@@ -40,6 +40,7 @@ from setwise.service.stores.tables import (
     LEASED,
     OPEN,
     annotations,
+    comments,
     predictions,
     review_skips,
     review_tasks,
@@ -81,7 +82,7 @@ class ReviewStore(Store):
             {
                 "id": task.id,
                 "prediction_id": task.prediction.id,
-                "kind": task.kind.value,
+                **_kind(task),
                 "created_at": task.created_at,
                 **_changing(task),
             }
@@ -113,7 +114,11 @@ class ReviewStore(Store):
         self._lock_all(of_task.scalar_subquery())
 
     def lock(self, prediction_id: str) -> None:
-        """Lock the prediction's tasks until this transaction ends."""
+        """Lock the prediction's tasks until this transaction ends, and keep others from reopening.
+
+        A prediction may have no tasks to lock.
+        """
+        self._block(prediction_id)
         self._lock_all(literal(prediction_id, review_tasks.c.prediction_id.type))
 
     def _lock_all(self, prediction_id: ColumnElement[str]) -> None:
@@ -134,10 +139,10 @@ class ReviewStore(Store):
         """Lock and return the oldest task that ``reviewer`` may claim now.
 
         The task waits or its lease has expired, ``reviewer`` has not skipped it, and ``reviewer``
-        neither holds nor has settled another task of the same prediction. Who has read a suggestion
-        gets no blind task of it. With ``escalated``, tasks
-        for leads come first. Tasks locked by a concurrent claim are skipped, so no task is claimed
-        twice. With ``only``, an id, no other task is returned.
+        neither holds nor has settled another task of the same prediction; who has settled one may
+        claim it once it is reopened. Who has read a suggestion gets no blind task of it. With
+        ``escalated``, tasks for leads come first. Tasks locked by a concurrent claim are skipped,
+        so no task is claimed twice. With ``only``, an id, no other task is returned.
         """
         if only is not None and not is_id(only):
             return None
@@ -164,9 +169,12 @@ class ReviewStore(Store):
                     review_skips.c.task_id == column.id, review_skips.c.reviewer == reviewer
                 ),
                 or_(~_BLIND, ~_read_by(reviewer)),
-                ~exists().where(
-                    annotations.c.prediction_id == column.prediction_id,
-                    annotations.c.reviewer == reviewer,
+                or_(
+                    column.round > 0,
+                    ~exists().where(
+                        annotations.c.prediction_id == column.prediction_id,
+                        annotations.c.reviewer == reviewer,
+                    ),
                 ),
                 ~exists().where(
                     _SIBLINGS.c.prediction_id == column.prediction_id,
@@ -212,7 +220,7 @@ class ReviewStore(Store):
 
     def held_by(self, reviewer: str, now: datetime) -> int:
         """Count the live leases of ``reviewer`` and block the reviewer's other claims."""
-        self._block_claims(reviewer)
+        self._block(reviewer)
         query = select(func.count()).where(
             LEASED,
             review_tasks.c.lease_holder == reviewer,
@@ -221,12 +229,12 @@ class ReviewStore(Store):
         )
         return self._connection.execute(query.select_from(review_tasks)).scalar_one()
 
-    def _block_claims(self, reviewer: str) -> None:
-        """Let the other claims of ``reviewer`` wait until this transaction ends."""
+    def _block(self, name: str) -> None:
+        """Let others that block the same name wait until this transaction ends."""
         if self._connection.dialect.name == "postgresql":
             # Without the lock, two concurrent claims by one reviewer would miss each other.
             self._connection.execute(
-                select(func.pg_advisory_xact_lock(func.hashtextextended(reviewer, 0)))
+                select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0)))
             )
 
     def held_blind(self, reviewer: str) -> frozenset[str]:
@@ -248,7 +256,7 @@ class ReviewStore(Store):
 
         Blocks the reader's claims. Tasks that the reader holds are left out.
         """
-        self._block_claims(reader)
+        self._block(reader)
         held = and_(LEASED, review_tasks.c.lease_holder == reader)
         rows = _unread(reader, among).where(~held)
         rows = rows.add_columns(literal(reader), literal(at, suggestion_readers.c.read_at.type))
@@ -283,7 +291,7 @@ class ReviewStore(Store):
 
     def annotate(self, annotation: Annotation) -> None:
         comment = InRow(annotation.comment, (annotation.id, annotation.prediction_id))
-        row = {**row_of(annotation, annotations), "comment": comment}
+        row = {**row_of(annotation, annotations), **_kind(annotation), "comment": comment}
         self._connection.execute(insert(annotations), row)
 
     def annotation_of(self, task_id: str) -> Annotation | None:
@@ -362,8 +370,9 @@ class ReviewStore(Store):
         )
 
     def _load(self, rows: Sequence[RowMapping]) -> list[ReviewTask]:
-        skips = self._skips([row[review_tasks.c.id] for row in rows])
-        tasks = [_to_task(row, skips[row[review_tasks.c.id]]) for row in rows]
+        ids = [row[review_tasks.c.id] for row in rows]
+        skips, opened_by = self._skips(ids), self._opened_by(ids)
+        tasks = [_to_task(row, skips[row[review_tasks.c.id]], opened_by) for row in rows]
         return [
             replace(task, answers=self._answers(task.prediction))
             if task.kind is ReviewKind.ADJUDICATION
@@ -373,6 +382,13 @@ class ReviewStore(Store):
 
     def _answers(self, prediction: Prediction) -> tuple[tuple[str, ...], ...]:
         return rival_answers(prediction.scored.labels, self.annotations_of(prediction.id))
+
+    def _opened_by(self, task_ids: Sequence[str]) -> Mapping[str, str]:
+        """Return why tasks were reopened, by id."""
+        column = comments.c
+        query = select(column.task_id, column.text, column.id, column.prediction_id)
+        rows = self._connection.execute(query.where(column.task_id.in_(task_ids)))
+        return {task: opened(text, *bound) or "" for task, text, *bound in rows}
 
     def _skips(self, task_ids: Sequence[str]) -> Mapping[str, Iterable[Skip]]:
         skips: dict[str, list[Skip]] = defaultdict(list)
@@ -426,21 +442,34 @@ def _changing(task: ReviewTask) -> dict[str, object]:
     }
 
 
+def _kind(of: ReviewTask | Annotation) -> dict[str, object]:
+    """Return the columns of a kind; those of reopened documents have a round instead."""
+    kind = ReviewKind.REVIEW if of.kind is ReviewKind.REOPENED else of.kind
+    return {"kind": kind.value, "round": of.round}
+
+
+def _kind_of(kind: str, *, round_: int) -> ReviewKind:
+    return ReviewKind.REOPENED if round_ else ReviewKind(kind)
+
+
 def to_annotation(row: RowMapping) -> Annotation:
     """Return the annotation in a row with the columns of its table."""
     column = annotations.c
+    kind = _kind_of(row[column.kind], round_=row[column.round])
     comment = opened(row[column.comment], row[column.id], row[column.prediction_id])
     labels = tuple(row[column.labels])
-    return of_row(Annotation, annotations, row, labels=labels, comment=comment)
+    return of_row(Annotation, annotations, row, labels=labels, comment=comment, kind=kind)
 
 
-def _to_task(row: RowMapping, skips: Iterable[Skip]) -> ReviewTask:
+def _to_task(row: RowMapping, skips: Iterable[Skip], opened_by: Mapping[str, str]) -> ReviewTask:
     column = review_tasks.c
     holder = row[column.lease_holder]
     return ReviewTask(
         id=row[column.id],
         prediction=to_prediction(row),
-        kind=ReviewKind(row[column.kind]),
+        kind=_kind_of(row[column.kind], round_=row[column.round]),
+        round=row[column.round],
+        because=opened_by.get(row[column.id]),
         state=row[column.state],
         version=row[column.version],
         created_at=row[column.created_at],

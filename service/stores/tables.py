@@ -35,6 +35,7 @@ from sqlalchemy import (
 from setwise.service.domain.annotators import DEFAULT_GROUP
 from setwise.service.domain.breaker import TripCause
 from setwise.service.domain.callers import Role
+from setwise.service.domain.documents import CommentKind
 from setwise.service.domain.jobs import JobState
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
@@ -450,7 +451,10 @@ review_tasks = Table(
     Column("decided_by", Text),
     Column("decided_at", Instant),
     Column("settles_at", Instant),
+    # Counts the times that the document was reopened; the kind of a reopened one is REVIEW.
+    Column("round", Integer, nullable=False, server_default=text("0")),
     _one_of("kind", KINDS),
+    _check("round_counts", "round >= 0"),
     _check("version_counts", "version >= 1"),
     _check(
         "leased_has_lease",
@@ -460,7 +464,7 @@ review_tasks = Table(
     ),
     Index(None, "state", "id"),
     Index(None, "created_at"),
-    Index("uq_review_tasks_prediction_id_kind", "prediction_id", "kind", unique=True),
+    Index("uq_review_tasks_prediction_id_kind", "prediction_id", "kind", "round", unique=True),
     _partial("ix_review_tasks_queue", "escalated", "id", where=OPEN),
     _partial("ix_review_tasks_holder", "lease_holder", where=LEASED),
     _partial("ix_review_tasks_expiry", "lease_expires_at", where=LEASED),
@@ -501,12 +505,15 @@ annotations = Table(
     Column("suggestion_shown", Boolean, nullable=False),
     Column("seconds", Double, nullable=False),
     Column("created_at", Instant, nullable=False),
-    _word("kind", ReviewKind),
+    Column("kind", Choice(ReviewKind), nullable=False, server_default=KINDS[0]),
+    Column("round", Integer, nullable=False, server_default=text("0")),  # of its task
     Column("settles", Boolean, nullable=False, server_default=true()),
     Column("group", Text, nullable=False, server_default=DEFAULT_GROUP),
     Column("version", Integer),  # NULL in older rows
     _share("reread_rate"),  # as is the next one, and in what is no audit
     _share("reread_draw"),
+    _one_of("kind", KINDS),
+    _check("round_counts", "round >= 0"),
     _check("rank_counts", "chosen_rank >= 0"),
     _check("seconds_pass", "seconds >= 0"),
     UniqueConstraint("task_id"),
@@ -524,6 +531,29 @@ annotations = Table(
         "ix_annotations_unusual", "kind", "prediction_id", "reviewer", "agreed", where=UNUSUAL
     ),
     Index(None, "reviewer", "id"),
+)
+
+comments = Table(
+    "comments",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
+    Column("thread", Id, nullable=False),  # the id of its first comment
+    Column("task_id", Id, ForeignKey("review_tasks.id")),  # the review that it opened
+    Column("kind", Choice(CommentKind), nullable=False),
+    Column("author", Text, nullable=False),
+    Column("text", Sealed("comments.text", "id", "prediction_id"), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Index(None, "prediction_id", "id"),
+    Index(None, "author"),
+)
+
+comment_readers = Table(
+    "comment_readers",
+    metadata,
+    Column("prediction_id", Id, ForeignKey("predictions.id"), primary_key=True),
+    Column("reader", Text, primary_key=True),
+    Column("read_at", Instant, nullable=False),
 )
 
 annotator_groups = Table(

@@ -18,7 +18,7 @@ from setwise.service.stores.audit_trail import AuditTrailStore
 from setwise.service.stores.breaker import BreakerStore
 from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.database import READ_ONLY, fold_log
-from setwise.service.stores.documents import DocumentStore
+from setwise.service.stores.documents import CommentStore, DocumentStore
 from setwise.service.stores.history import HistoryStore
 from setwise.service.stores.idempotency import PRESENT, IdempotencyStore
 from setwise.service.stores.jobs import JobStore
@@ -96,6 +96,7 @@ class Transaction:
 
     predictions = _repository(PredictionStore)
     documents = _repository(DocumentStore)
+    comments = _repository(CommentStore)
     reviews = _repository(ReviewStore)
     outcomes = _repository(OutcomeStore)
     policies = _repository(PolicyStore)

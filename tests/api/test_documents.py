@@ -51,3 +51,30 @@ def test_the_caller_is_found_as_me(service: Service) -> None:
         items = service.get(f"/v1/documents?{name}=me", by="lead").json()["items"]
         assert len(items) == (name == "assigned_to")
     assert service.get("/v1/documents?assigned_to=me", by="admin").json()["items"] == []
+
+
+def test_a_document_is_reopened_once_and_its_correction_is_sent(service: Service) -> None:
+    service.key("lead", Role.LEAD)
+    service.fix_threshold(0.8)
+    path = f"/v1/documents/{service.predict('0.9').json()['id']}"
+    refused = service.post(f"{path}/reopen", by="reviewer", json={"reason": "page two"})
+    assert_problem(refused, 404, "prediction-not-found")
+    service.clock.advance(minutes=1)
+    body = {"reason": "page two"}
+    made = service.post(f"{path}/reopen", by="lead", json=body)
+    assert (made.status_code, made.json()["reopened_because"]) == (201, "page two")
+    assert_problem(service.post(f"{path}/reopen", by="lead", json=body), 409, "review-open")
+    task = service.post("/v1/reviews/claim", by="reviewer").json()
+    assert (task["kind"], task["reopened_because"]) == ("reopened", "page two")
+    version = {"If-Match": str(task["version"])}
+    service.clock.advance(minutes=1)
+    service.post(
+        f"/v1/reviews/{task['id']}/complete", by="reviewer", json={"labels": ["a"]}, headers=version
+    )
+    (*_, sent) = service.get("/v1/outbox", by="client").json()["items"]
+    assert sent["type"] == "document.corrected"
+    assert sent["data"]["source"] == "reopened"
+    kinds = [one["kind"] for one in service.get(path, by="lead").json()["events"]]
+    assert kinds == ["predicted", "sent", "reopened", "queued", "answered", "sent"]
+    listed = service.get("/v1/documents?state=contradicted", by="lead").json()["items"]
+    assert [one["final_labels"] for one in listed] == [["a"]]

@@ -135,6 +135,13 @@ EVERY: dict[str, Callable[[World], Request]] = {
     "release_review": lambda world: _review(world, "release"),
     "skip_review": lambda world: _review(world, "skip", json={"reason": "page two is missing"}),
     "complete_review": lambda world: _review(world, "complete", json={"labels": ["a"]}),
+    "reopen_document": lambda world: (
+        world.fix_threshold(0.8),
+        _to(
+            f"/v1/documents/{world.predict('0.9').json()['id']}/reopen",
+            json={"reason": "the patient called"},
+        ),
+    )[1],
     "add_webhook": lambda _: _to(HOOKS, json={"url": "https://example.com/hook"}),
     "rotate_secret": lambda world: _to(f"{world.hook()}/rotate-secret"),
     "try_webhook": lambda world: _to(f"{world.hook()}/test"),

@@ -185,3 +185,24 @@ def test_a_row_of_a_figure_leads_to_as_many_documents_as_it_counts(
     for link, expected in zip(links, counted, strict=True):
         shown = browser.get(link).text
         assert shown.count('<th scope="row">') == expected, link
+
+
+def test_a_lead_reopens_a_document_with_a_reason(service: Service, browser: Browser) -> None:
+    service.fix_threshold(0.8)
+    address = f"/documents/{service.predict('0.9').json()['id']}"
+    form = {"csrf": browser.token(address), "reason": " "}
+    refused = browser.submit(f"{address}/reopen", form)
+    assert refused.status_code == 422
+    assert "Enter a value." in refused.text
+    done = browser.submit(f"{address}/reopen", {**form, "reason": "see <page 2>"})
+    assert (done.status_code, done.headers["Location"]) == (303, address)
+    shown = browser.get(address).text
+    assert "see &lt;page 2&gt;" in shown
+    assert f'action="{address}/reopen"' not in shown, "a review is open"
+    again = browser.submit(f"{address}/reopen", {**form, "reason": "twice"})
+    assert "its answer comes first" in again.text
+    service.person("ben", Role.REVIEWER)
+    desk = Browser(service)
+    desk.sign_in("ben")
+    desk.submit("/desk/claim", {"csrf": desk.token("/desk")})
+    assert "Reopened: see &lt;page 2&gt;" in desk.get("/desk").text

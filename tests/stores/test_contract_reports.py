@@ -36,8 +36,9 @@ def say(
 ) -> None:
     labels = of.prediction.scored.labels if agreed else ("c",)
     # One task takes one answer; several kinds mean several tasks.
-    other = replace(of, id=task(of.prediction).id, kind=kind)
-    said = replace(annotation(other, *labels), kind=kind, settles=settles)
+    round_ = int(kind is ReviewKind.REOPENED)
+    other = replace(of, id=task(of.prediction).id, kind=kind, round=round_)
+    said = replace(annotation(other, *labels), kind=kind, round=round_, settles=settles)
     with begin() as transaction:
         if kind is not ReviewKind.REVIEW:
             transaction.reviews.add(other)
@@ -150,6 +151,10 @@ SAID = {
     "a second reading settles nothing": ([(ReviewKind.OVERLAP, False, False)], None),
     "a lead overrules a reviewer": (
         [(ReviewKind.REVIEW, False, True), (ReviewKind.OVERLAP, True, False), (LEAD, True, True)],
+        True,
+    ),
+    "a reopened document is no evidence": (
+        [(ReviewKind.REVIEW, True, True), (ReviewKind.REOPENED, False, True)],
         True,
     ),
     "an audit agrees": ([(AUDIT, True, True)], True),

@@ -21,6 +21,7 @@ SHOWN = " (suggestion shown)"
 """Follows the name of annotators who saw the prediction: they agree with it more often."""
 
 _OWN = frozenset({"prediction_id", "reviewer", "labels", "kind", "settles", "suggestion_shown"})
+_DECIDES = frozenset({"adjudication", "reopened"})
 _CERTIFIES = "they were drawn to certify"
 _ANSWERS = ("scores", "candidates", "answer")
 _UNANSWERED = "they have no answers of another model"
@@ -163,12 +164,12 @@ def _row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
 
 def _answers(rows: list[dict[str, Any]], *, several: bool) -> list[tuple[str, dict[str, Any]]]:
     """Return the answers that count, with who gave them."""
-    decided = [row for row in rows if row["kind"] == "adjudication"]
+    decided = [row for row in rows if row["kind"] in _DECIDES]
     if several:
         # Leads decide where people differ. Of pairs drawn at random all answers tell how often
         # people err; one answer that a lead was asked about would tell that they always do.
         drawn = any(row["kind"] == "overlap" for row in rows)
-        others = [row for row in rows if row["kind"] != "adjudication"]
+        others = [row for row in rows if row["kind"] not in _DECIDES]
         named = {_name(row): row for row in (others if drawn or not decided else [])}
         return [*named.items(), *((GOLD, row) for row in decided[-1:])]
     if decided:

@@ -69,7 +69,7 @@ def page_of(found: Sequence[_Item], limit: int) -> Page[_Item]:
     return Page(items, items[-1].id if len(found) > limit else None)
 
 
-def of_row(kind: type[Value], table: Table, row: RowMapping, **rest: object) -> Value:
+def of_row(kind: type[Value], table: Table, row: RowMapping, /, **rest: object) -> Value:
     """Return a dataclass or named tuple from the columns of its table and from ``rest``."""
     return kind(
         **{name: row[table.c[name]] for name in _shared(cast("Hashable", kind), table)} | rest
