@@ -40,6 +40,7 @@ from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
 from setwise.service.services.documents import Documents
+from setwise.service.services.documents.selections import Selections
 from setwise.service.services.documents.texts import Texts
 from setwise.service.services.files import Files
 from setwise.service.services.idempotency import Idempotency
@@ -293,6 +294,7 @@ def assemble(
     return Services(
         predictions=predictions,
         documents=Documents(begin, lease_clock, predictors),
+        selections=Selections(**office),
         outcomes=Outcomes(**office),
         reviews=Reviews(
             predictors=predictors,

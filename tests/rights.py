@@ -53,6 +53,7 @@ RIGHTS = (
         "read-predictions",
         """
         GET /v1/documents
+        GET /v1/documents/export
         GET /v1/documents/{prediction_id}
         """,
         """

@@ -1,11 +1,15 @@
 """Routes for documents: find them, and read all that happened to one."""
 
+import dataclasses
 from datetime import datetime
-from typing import Annotated, Self
+from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
+from fastapi import Query as InQuery
+from fastapi.responses import StreamingResponse
 from pydantic import Field, JsonValue
 
+from setwise.service.api.files import exported, file_of
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
 from setwise.service.api.http.openapi import documented
@@ -20,20 +24,21 @@ from setwise.service.api.schemas import (
     Paged,
     Prediction,
     Probability,
+    Query,
     RequestBody,
     ReviewTask,
 )
 from setwise.service.domain import documents as domain
 from setwise.service.domain import errors
 from setwise.service.domain.documents import (
-    LABEL_FIELDS,
+    LISTS,
     Audited,
     DocumentFilter,
     EventKind,
     Order,
     State,
 )
-from setwise.service.domain.files import prediction_row
+from setwise.service.domain.files import DOCUMENT, Format, document_row, prediction_row
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.text import Page
 
@@ -51,7 +56,9 @@ _LISTED: Example = {
     "segment": "site=north",
     "waiting": False,
     "answers": 1,
+    "reviewers": [_ID],
     "contradicted": True,
+    "outcome": None,
     "final_labels": ["J18.9", "R50.9"],
     "model_version": "3f9c0b7a1d2e",
     "calibrator_version": "90ab12cd34ef",
@@ -74,35 +81,15 @@ class ListedDocument(AnswerBody):
     segment: str | None = Field(description="Field and value; null without segments.")
     waiting: bool = Field(description="Whether a review of it is open.")
     answers: int = Field(description="How many people have answered.")
+    reviewers: list[str] = Field(description="Their ids.")
     contradicted: bool = Field(description="Whether a person or an outcome gave other labels.")
+    outcome: list[str] | None = Field(description="The set that another program reported last.")
     final_labels: list[str] | None = Field(
         description="The set that was sent last; null if none was."
     )
     model_version: str
     calibrator_version: str
     created_at: datetime
-
-    @classmethod
-    def of(cls, found: domain.ListedDocument) -> Self:
-        """Return the body for a document."""
-        made, final = found.prediction, found.final_labels
-        return cls(
-            id=made.id,
-            document_id=made.document.id,
-            client_id=made.client_id,
-            labels=list(made.scored.labels),
-            confidence=made.scored.confidence,
-            decision=made.decision,
-            reason=made.reason,
-            segment=made.segment,
-            waiting=found.waiting,
-            answers=len(found.annotations),
-            contradicted=found.contradicted,
-            final_labels=None if final is None else list(final),
-            model_version=made.scored.model_version,
-            calibrator_version=made.scored.calibrator_version,
-            created_at=made.created_at,
-        )
 
 
 class DocumentPage(Listed[ListedDocument]):
@@ -113,8 +100,10 @@ _Labels = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_len
 _Version = Annotated[str | None, Field(max_length=100)]
 
 
-class DocumentQuery(Paged):
-    """Which documents to list, and in which order."""
+class Wanted(Query):
+    """Which documents, and in which order."""
+
+    id: list[str] = Field([], max_length=100, description="Ids of predictions.")
 
     text: str | None = Field(
         None,
@@ -159,8 +148,20 @@ class DocumentQuery(Paged):
 
     def as_filter(self) -> DocumentFilter:
         """Return the filter for the service."""
-        given = self.model_dump(exclude={"cursor", "limit", "order"})
-        return DocumentFilter(**{LABEL_FIELDS.get(name, name): x for name, x in given.items()})
+        fields = LISTS.keys() | {one.name for one in dataclasses.fields(DocumentFilter)}
+        given = self.model_dump(include=fields)
+        return DocumentFilter(**{LISTS.get(name, name): x for name, x in given.items()})
+
+
+class DocumentQuery(Paged, Wanted):
+    """Which documents to list, and in which order."""
+
+
+class DocumentExportQuery(Wanted):
+    """Which documents to export, and how."""
+
+    format: Format = Field(Format.JSON_LINES, description="One JSON object a line, or CSV.")
+    content: bool = Field(False, description="With the documents themselves, as far as kept.")
 
 
 class ReopenRequest(RequestBody):
@@ -226,7 +227,7 @@ class Document(Answered):
 
 @router.get("", response_model=DocumentPage)
 def list_documents(
-    caller: CallerOf, wanted: Annotated[DocumentQuery, Query()], edge: EdgeOf
+    caller: CallerOf, wanted: Annotated[DocumentQuery, InQuery()], edge: EdgeOf
 ) -> Response:
     """List documents with what became of them.
 
@@ -238,7 +239,26 @@ def list_documents(
         documents = edge.services.documents
         return documents.find(caller, filters, wanted.order, after=after, limit=limit).page
 
-    return listed(edge, wanted, f"documents?{wanted.filters()}", read, ListedDocument.of)
+    return listed(edge, wanted, f"documents?{wanted.filters()}", read, document_row)
+
+
+@router.get(
+    "/export",
+    response_class=StreamingResponse,
+    responses=exported(DOCUMENT),
+)
+def export_documents(
+    caller: CallerOf, wanted: Annotated[DocumentExportQuery, InQuery()], services: ServicesOf
+) -> Response:
+    """Export documents with what became of them, at most 100,000.
+
+    Documents of which you hold a blind review are left out. In CSV, lists are JSON, and text that a
+    spreadsheet would run as a formula starts with an apostrophe.
+    """
+    parts = services.selections.export(
+        caller, wanted.as_filter(), wanted.order, written=wanted.format, content=wanted.content
+    )
+    return file_of(parts, "documents", wanted.format)
 
 
 @router.get(

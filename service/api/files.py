@@ -1,5 +1,6 @@
 """Routes for files: documents to score, results of jobs, exports."""
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -9,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
-from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi import Json, documented
 from setwise.service.api.http.openapi_answers import answering, headers
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
@@ -34,6 +35,39 @@ BUFFER_BYTES = 1 << 20
 EXPORT_TYPES = {Format.JSON_LINES: "application/x-ndjson", Format.CSV: "text/csv; charset=utf-8"}
 
 router = APIRouter(route_class=StrictRoute)
+
+
+def exported(columns: Sequence[str]) -> dict[int | str, Json]:
+    """Return what the OpenAPI document says of a streamed file of rows."""
+    return {
+        200: {
+            "description": "The rows, streamed.",
+            "headers": headers("Content-Disposition"),
+            "content": {
+                "application/x-ndjson": {
+                    "schema": {"type": "string", "format": "binary"},
+                    "example": '{"id":"019aa4c1-…","document_id":"note-17","labels":["J18.9"],…}\n',
+                },
+                "text/csv": {
+                    "schema": {"type": "string", "format": "binary"},
+                    "example": ",".join(columns) + "\r\n",
+                },
+            },
+        },
+        **documented(errors.BlindReviewHeld),
+    }
+
+
+def file_of(parts: Iterator[bytes], name: str, written: Format) -> Response:
+    """Return a streamed file of rows."""
+    return StreamingResponse(
+        parts,
+        media_type=EXPORT_TYPES[written],
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}.{written.value}"',
+            "Cache-Control": "no-store",
+        },
+    )
 
 
 class _Wanted:
@@ -224,23 +258,7 @@ def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response
     "/v1/exports/{what}",
     tags=["exports"],
     response_class=StreamingResponse,
-    responses={
-        200: {
-            "description": "The rows, streamed in the order of their ids.",
-            "headers": headers("Content-Disposition"),
-            "content": {
-                "application/x-ndjson": {
-                    "schema": {"type": "string", "format": "binary"},
-                    "example": '{"id":"019aa4c1-…","document_id":"note-17","labels":["J18.9"],…}\n',
-                },
-                "text/csv": {
-                    "schema": {"type": "string", "format": "binary"},
-                    "example": ",".join(COLUMNS[Exported.OUTCOMES]) + "\r\n",
-                },
-            },
-        },
-        **documented(errors.BlindReviewHeld),
-    },
+    responses=exported(COLUMNS[Exported.OUTCOMES]),
 )
 def export(
     caller: CallerOf, what: Exported, wanted: Annotated[ExportQuery, Query()], services: ServicesOf
@@ -255,14 +273,7 @@ def export(
     text that a spreadsheet would run as a formula starts with an apostrophe.
     """
     parts = services.files.export(caller, wanted.as_request(what))
-    return StreamingResponse(
-        parts,
-        media_type=EXPORT_TYPES[wanted.format],
-        headers={
-            "Content-Disposition": f'attachment; filename="{what.value}.{wanted.format.value}"',
-            "Cache-Control": "no-store",
-        },
-    )
+    return file_of(parts, what.value, wanted.format)
 
 
 @router.post(

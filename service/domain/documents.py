@@ -1,7 +1,7 @@
 """Documents as people look for them: every prediction with what became of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -11,20 +11,21 @@ from setwise.service.domain.outcomes import Outcome, sent_labels
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import is_id, text_faults
 from setwise.service.domain.webhooks import Delivery, DeliveryState, Message
 
 LONGEST_COMMENT = 4_000
 MOST_LABELS = 20
 """Most labels that one search names."""
 
-LABEL_FIELDS = {
+LISTS = {
+    "id": "ids",
     "label": "labels",
     "without_label": "without_labels",
     "final_label": "final_labels",
     "without_final_label": "without_final_labels",
 }
-"""Fields of a filter that hold labels, by the names that addresses give them."""
+"""Fields of a filter with several values, by the names that addresses give them."""
 
 
 class State(StrEnum):
@@ -63,6 +64,8 @@ class DocumentFilter:
 
     text: str | None = None
     """Words that the text has, in any order; words in quotes stand side by side."""
+    ids: Sequence[str] = ()
+    """Ids of predictions; empty for any."""
     document_id: str | None = None
     client_id: str | None = None
     labels: Sequence[str] = ()
@@ -92,11 +95,6 @@ class DocumentFilter:
     created_from: datetime | None = None
     created_before: datetime | None = None
 
-    @property
-    def restricts(self) -> bool:
-        """Whether it leaves anything out."""
-        return any(getattr(self, field.name) not in {None, ()} for field in fields(self))
-
     def faults(self) -> Iterator[FieldFault]:
         """Yield why nothing can match.
 
@@ -105,9 +103,11 @@ class DocumentFilter:
         """
         if self.text is not None and not phrases(self.text):
             yield FieldFault("/text", "has no word; write at least one letter or digit")
-        for name, field in LABEL_FIELDS.items():
+        if not all(map(is_id, self.ids)):
+            yield FieldFault("/id", "is not the id of a prediction")
+        for name, field in LISTS.items():
             labels = getattr(self, field)
-            if len(labels) > MOST_LABELS:
+            if field != "ids" and len(labels) > MOST_LABELS:
                 yield FieldFault(f"/{name}", f"names {len(labels)} labels; at most {MOST_LABELS}")
         low, high = self.confidence_from, self.confidence_to
         if low is not None and high is not None and low >= high:

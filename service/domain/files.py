@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, BinaryIO, Self, cast
 
 from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.documents import ListedDocument
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import ANSWERS, Document, Prediction
@@ -214,6 +215,9 @@ def _check_size(lines: int, n_bytes: int) -> None:
 
 Row = Mapping[str, object]
 
+LONGEST_EXPORT_S = 600.0
+"""How long an export may hold its snapshot of the database."""
+
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """Spreadsheets run cells that start with these as formulas (OWASP)."""
 
@@ -302,6 +306,30 @@ def prediction_row(prediction: Prediction) -> dict[str, object]:
         "calibrator_version": scored.calibrator_version,
         "policy_version": prediction.policy_version,
         "created_at": instant(prediction.created_at),
+    }
+
+
+def document_row(found: ListedDocument) -> dict[str, object]:
+    """Return a document with what became of it as a row."""
+    made, final = found.prediction, found.final_labels
+    return {
+        "id": made.id,
+        "document_id": made.document.id,
+        "client_id": made.client_id,
+        "labels": list(made.scored.labels),
+        "confidence": made.scored.confidence,
+        "decision": made.decision.value,
+        "reason": made.reason.value,
+        "segment": made.segment,
+        "waiting": found.waiting,
+        "answers": len(found.annotations),
+        "reviewers": list(dict.fromkeys(one.reviewer for one in found.annotations)),
+        "contradicted": found.contradicted,
+        "outcome": list(found.outcomes[-1].labels) if found.outcomes else None,
+        "final_labels": None if final is None else list(final),
+        "model_version": made.scored.model_version,
+        "calibrator_version": made.scored.calibrator_version,
+        "created_at": instant(made.created_at),
     }
 
 
@@ -400,6 +428,11 @@ COLUMNS: dict[Exported, tuple[str, ...]] = {
     ),
     Exported.AUDIT_EVENTS: tuple(field.name for field in fields(Event)),
 }  # fmt: skip
+DOCUMENT = (
+    "id", "document_id", "client_id", "labels", "confidence", "decision", "reason", "segment",
+    "waiting", "answers", "reviewers", "contradicted", "outcome", "final_labels", "model_version",
+    "calibrator_version", "created_at",
+)  # fmt: skip
 _ANSWER = {"scores": "scores", "candidates": "candidates", "labels": "answer"}
 """Columns of another model's answer: `labels` are what people decided."""
 CONTENT = ("text", "features", *_ANSWER.values(), "metadata")

@@ -14,7 +14,7 @@ from setwise.service.api.documents import DocumentQuery
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.documents import (
-    LABEL_FIELDS,
+    LISTS,
     Audited,
     EventKind,
     Life,
@@ -29,6 +29,7 @@ from setwise.service.domain.errors import (
     InvalidRequest,
     ModelUnavailable,
 )
+from setwise.service.domain.files import Format
 from setwise.service.domain.predictions import (
     Candidate,
     Decision,
@@ -46,6 +47,7 @@ from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import who_may, who_sends
 from setwise.service.services.all import Services
 from setwise.service.services.documents import ME, MOST_COUNTED, Found
+from setwise.service.services.documents.selections import MOST_EXPORTED
 from setwise.service.sign_in.sessions import Visit
 
 HERE = "/documents"
@@ -151,6 +153,7 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
             ui.Filters(HERE, {**_INPUTS, **hidden}, form, more=more),
             *_kept(query),
             *(_list(found, query, started=after is None) if found else ()),
+            *(_exports(wanted, found) if wanted and found and found.matches else ()),
         ],
         lead="Every document with what became of it. The address keeps your filters.",
     )
@@ -159,7 +162,7 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
 
 def _read(query: Mapping[str, str], form: Filled) -> DocumentQuery | None:
     given: dict[str, object] = dict(query)
-    for name in LABEL_FIELDS:
+    for name in LISTS:
         if name in given:
             given[name] = [given[name]]
     for name in _INSTANTS:
@@ -215,6 +218,19 @@ def _list(found: Found, query: Mapping[str, str], *, started: bool) -> Sequence[
         ui.Table("Documents", _COLUMNS, found.page.items, empty),
         ui.Pager(HERE, found.page.next_after, query, started=started),
     )
+
+
+def _exports(wanted: DocumentQuery, found: Found) -> Sequence[Markup]:
+    """Return links to files of all that matches."""
+    given = wanted.model_dump(mode="json", exclude_defaults=True)
+
+    def export(written: Format, name: str) -> Markup:
+        query = urlencode({**given, "format": written.value}, doseq=True)
+        return ui.link(f"/v1/documents/export?{query}", name)
+
+    most = f" A file holds at most {MOST_EXPORTED:,}." if found.matches >= MOST_COUNTED else ""
+    links = export(Format.CSV, "CSV"), " or ", export(Format.JSON_LINES, "JSON Lines")
+    return (ui.text(ui.joined("Export all of them as ", *links, ".", most)),)
 
 
 def labels_of(labels: Sequence[str] | None) -> Markup:

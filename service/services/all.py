@@ -8,6 +8,7 @@ from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
 from setwise.service.services.documents import Documents
+from setwise.service.services.documents.selections import Selections
 from setwise.service.services.documents.texts import Texts
 from setwise.service.services.files import Files
 from setwise.service.services.idempotency import Idempotency
@@ -30,6 +31,7 @@ class Services:
 
     predictions: Predictions
     documents: Documents
+    selections: Selections
     outcomes: Outcomes
     reviews: Reviews
     jobs: Jobs

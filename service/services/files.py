@@ -19,6 +19,7 @@ from typing import Any, Self, cast
 from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Permission, Role
 from setwise.service.domain.files import (
+    LONGEST_EXPORT_S,
     BadLine,
     Exported,
     ExportRequest,
@@ -56,9 +57,6 @@ BLOCK = 256
 
 PAGE = 500
 """Rows of an export that are in memory together."""
-
-LONGEST_EXPORT_S = 600.0
-"""How long an export may hold its snapshot of the database."""
 
 
 class Upload:

@@ -154,6 +154,8 @@ class DocumentStore(Store):
         self, wanted: DocumentFilter, hidden: Collection[str]
     ) -> Iterator[ColumnElement[bool]]:
         yield _column.id.not_in(hidden)
+        if wanted.ids:
+            yield _column.id.in_(wanted.ids)
         for name, condition in _CONDITIONS.items():
             value = getattr(wanted, name)
             if value is not None:

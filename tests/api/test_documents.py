@@ -1,8 +1,12 @@
 """Documents over HTTP: filters, pages and lives."""
 
+import csv
+import json
+
 import pytest
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.services.documents import selections
 from tests.edge import Service, assert_problem
 
 
@@ -78,3 +82,35 @@ def test_a_document_is_reopened_once_and_its_correction_is_sent(service: Service
     assert kinds == ["predicted", "sent", "reopened", "queued", "answered", "sent"]
     listed = service.get("/v1/documents?state=contradicted", by="lead").json()["items"]
     assert [one["final_labels"] for one in listed] == [["a"]]
+
+
+def test_matching_documents_are_exported_with_what_became_of_them(service: Service) -> None:
+    service.key("lead", Role.LEAD)
+    made = [service.predict(f"0.{n}").json()["id"] for n in (3, 4, 5)]
+    wanted = f"id={made[0]}&id={made[2]}&confidence_from=0.4"
+    response = service.get(f"/v1/documents/export?{wanted}&content=true", by="lead")
+    (row,) = map(json.loads, response.text.splitlines())
+    listed = service.get(f"/v1/documents?{wanted}", by="lead").json()["items"]
+    assert row == listed[0] | {
+        "text": "0.5", "features": None, "scores": None, "candidates": None, "answer": None,
+        "metadata": {},
+    }  # fmt: skip
+    table = service.get("/v1/documents/export?format=csv&order=oldest", by="lead").text
+    assert [one["id"] for one in csv.DictReader(table.splitlines())] == made
+    none = service.get("/v1/documents/export?format=csv&label=none", by="lead").text
+    assert none.splitlines() == [table.splitlines()[0]]
+    event = service.services.audit_trail.page(SYSTEM).items[0]
+    assert (event.subject, event.detail) == ("documents", {"format": "csv", "rows": 0})
+
+
+def test_more_documents_than_a_file_holds_are_refused(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selections, "MOST_EXPORTED", 1)
+    service.predict("0.5")
+    assert service.get("/v1/documents/export", by="lead").status_code == 200
+    service.predict("0.6")
+    refused = service.get("/v1/documents/export", by="lead")
+    assert_problem(refused, 422, "invalid-request")
+    assert "More than 1 documents match" in refused.json()["detail"]
+    assert_problem(service.get("/v1/documents?id=note", by="lead"), 422, "invalid-request", "/id")

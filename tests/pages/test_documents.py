@@ -206,3 +206,13 @@ def test_a_lead_reopens_a_document_with_a_reason(service: Service, browser: Brow
     desk.sign_in("ben")
     desk.submit("/desk/claim", {"csrf": desk.token("/desk")})
     assert "Reopened: see &lt;page 2&gt;" in desk.get("/desk").text
+
+
+def test_what_a_page_finds_can_be_exported(service: Service, browser: Browser) -> None:
+    service.predict("0.5")
+    service.predict("0.6")
+    found = "label=a&confidence_from=0.55&created_from=2020-01-01T00:00"
+    links = re.findall(r'href="(/v1/[^"]+)"', browser.get(f"/documents?{found}").text)
+    assert [browser.get(html.unescape(one)).text.count("note 0.6") for one in links] == [1, 1]
+    assert "note 0.5" not in browser.get(html.unescape(links[0])).text
+    assert "/v1/" not in browser.get("/documents?label=none").text.partition("</main>")[0]

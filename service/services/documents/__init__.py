@@ -61,13 +61,8 @@ class Documents:
         """
         caller.require(Permission.READ_ALL_PREDICTIONS)
         check_page(after, limit)
-        wanted = _meant(wanted or DocumentFilter(), caller)
         with self.begin(read_only=True) as transaction:
-            faults = list(wanted.faults())
-            if wanted.text is not None and not transaction.documents.searchable:
-                faults = [FieldFault("/text", "cannot be searched: texts are encrypted")]
-            if faults:
-                raise InvalidRequest("No document can match.", faults)
+            wanted = checked(transaction, wanted or DocumentFilter(), caller)
             hidden = _held(transaction, caller)
             page = transaction.documents.page(wanted, order, hidden, after=after, limit=limit)
             matches = transaction.documents.count(wanted, hidden, most=MOST_COUNTED)
@@ -151,8 +146,13 @@ class Documents:
             transaction.reviews.note_reader(caller.id, prediction_ids, self.now())
 
 
-def _meant(wanted: DocumentFilter, caller: Caller) -> DocumentFilter:
-    """Return a filter with the caller's id for `ME`."""
+def checked(transaction: Transaction, wanted: DocumentFilter, caller: Caller) -> DocumentFilter:
+    """Return a filter with the caller's id for `ME`; raises `InvalidRequest`."""
+    faults = list(wanted.faults())
+    if wanted.text is not None and not transaction.documents.searchable:
+        faults = [FieldFault("/text", "cannot be searched: texts are encrypted")]
+    if faults:
+        raise InvalidRequest("No document can match.", faults)
     return replace(
         wanted,
         reviewer=caller.id if wanted.reviewer == ME else wanted.reviewer,
