@@ -6,17 +6,24 @@ MLflow imports this module, which reads arrays and JSON.
 
 # ruff: noqa: PLC0415 - MLflow and pandas import slowly: only where needed
 
+import math
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from setwise.models.predictor import SetPredictor
+import numpy as np
+
+from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.storage.artifacts import load
 
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow.models import ModelSignature
     from mlflow.models.model import ModelInfo
+
+
+ANSWERS = ("scores", "candidates", "labels")
+"""Columns of another model's answers."""
 
 
 class _LabelSets:
@@ -35,7 +42,9 @@ class _LabelSets:
         Parameters
         ----------
         documents : DataFrame
-            A column ``text``, or one for each feature; a missing feature counts as 0.
+            A column ``text``, or one for each feature; a missing feature counts as 0. For a model
+            of another model's answers also ``scores``, ``candidates`` or ``labels`` as in requests
+            to the service, and a column for each number that it reads.
         params : dict, optional
             None are known.
 
@@ -46,13 +55,16 @@ class _LabelSets:
         """
         import pandas as pd
 
-        if self._predictor.kind == "text":
-            if "text" not in documents:
-                raise ValueError("there is no column 'text'; give the documents there")
-            predictions = self._predictor.predict_texts(documents["text"].tolist())
+        model = self._predictor
+        if model.vectorizer is not None and "text" not in documents:
+            raise ValueError("there is no column 'text'; give the documents there")
+        if model.kind == "external":
+            predictions = self._of_answers(documents)
+        elif model.vectorizer is not None:
+            predictions = model.predict_texts(documents["text"].tolist())
         else:
             rows = [row.dropna().to_dict() for _, row in documents.iterrows()]
-            predictions = self._predictor.predict_features(rows)
+            predictions = model.predict_features(rows)
         best = [predictions.ranked(row)[0] for row in range(len(predictions))]
         return pd.DataFrame(
             {
@@ -61,6 +73,25 @@ class _LabelSets:
             },
             index=documents.index,
         )
+
+    def _of_answers(self, documents: "pd.DataFrame") -> SetPredictions:
+        model = self._predictor
+        given = [
+            {name: value for name, value in row.items() if not _is_missing(value)}
+            for row in documents.to_dict("records")
+        ]
+        answers = model.read_answers(
+            [
+                {name: _plain(row[name]) for name in ANSWERS if name in row}
+                | {"metadata": {name: row[name] for name in model.numbers if name in row}}
+                for row in given
+            ]
+        )
+        if model.vectorizer is not None:
+            return model.predict_answers(answers, documents["text"].tolist())
+        names = model.feature_names
+        X = np.array([[float(row.get(name, 0.0)) for name in names] for row in given])
+        return model.predict_answers(answers, X=X if names else None)
 
 
 def save_model(artifact: str | Path, path: str | Path, **options: Any) -> None:  # noqa: ANN401
@@ -78,7 +109,7 @@ def save_model(artifact: str | Path, path: str | Path, **options: Any) -> None: 
     Raises
     ------
     ValueError
-        If the folder holds no artifact, or one of another model's answers.
+        If the folder holds no artifact.
     """
     import mlflow.pyfunc
 
@@ -100,7 +131,7 @@ def log_model(artifact: str | Path, name: str, **options: Any) -> "ModelInfo":  
     Raises
     ------
     ValueError
-        If the folder holds no artifact, or one of another model's answers.
+        If the folder holds no artifact.
     """
     import mlflow.pyfunc
 
@@ -110,11 +141,6 @@ def log_model(artifact: str | Path, name: str, **options: Any) -> "ModelInfo":  
 
 def _described(artifact: str | Path) -> dict[str, Any]:
     predictor = load(artifact)  # refuses what is no artifact before anything is stored
-    if predictor.kind == "external":
-        raise ValueError(
-            f"{artifact}: ranks another model's answers, which no data frame holds; serve it with "
-            "setwise serve"
-        )
     return {
         "loader_module": __name__,
         "data_path": str(artifact),
@@ -129,14 +155,28 @@ def _described(artifact: str | Path) -> dict[str, Any]:
 
 def _signature(predictor: SetPredictor) -> "ModelSignature":
     from mlflow.models import ModelSignature
-    from mlflow.types.schema import Array, ColSpec, DataType, Schema
+    from mlflow.types.schema import AnyType, Array, ColSpec, DataType, Schema
 
-    if predictor.kind == "text":
-        inputs = [ColSpec("string", "text")]
-    else:
-        inputs = [ColSpec("double", name, required=False) for name in predictor.feature_names]
+    names = predictor.feature_names if predictor.vectorizer is None else ()
+    inputs = [ColSpec("double", name, required=False) for name in (*predictor.numbers, *names)]
+    if predictor.vectorizer is not None:
+        inputs.append(ColSpec("string", "text"))
+    if predictor.kind == "external":
+        # A type of JSON would refuse the empty cells of documents that have another column.
+        inputs += [ColSpec(AnyType(), name, required=False) for name in ANSWERS]
     outputs = [ColSpec(Array(DataType.string), "labels"), ColSpec("double", "confidence")]
     return ModelSignature(inputs=Schema(inputs), outputs=Schema(outputs))
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 -- as in JSON
+    """Return an answer with lists in place of arrays."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items() if not _is_missing(one)}
+    return [_plain(one) for one in value] if isinstance(value, list | np.ndarray) else value
 
 
 def _load_pyfunc(path: str) -> _LabelSets:

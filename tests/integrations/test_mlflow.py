@@ -7,8 +7,9 @@ import warnings
 import pytest
 
 from setwise.integrations.mlflow import log_model, save_model
-from setwise.models.storage.artifacts import load
+from setwise.models.storage.artifacts import load, save
 from setwise.models.storage.sealed_folder import ArtifactError
+from setwise.models.training_external import start_external
 
 pytestmark = pytest.mark.slow
 
@@ -55,3 +56,26 @@ def test_what_is_no_artifact_is_not_saved(tmp_path):
     with pytest.raises(ArtifactError):
         save_model(tmp_path, tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
+
+
+def test_a_model_of_answers_reads_them_from_columns(tmp_path):
+    import mlflow.pyfunc
+    import pandas as pd
+
+    save(start_external(["flood", "storm"]), tmp_path / "started")
+    save_model(tmp_path / "started", tmp_path / "saved")
+    served = mlflow.pyfunc.load_model(str(tmp_path / "saved"))
+    rows = [
+        {"scores": {"storm": 0.9, "flood": 0.2}},
+        {"candidates": [{"labels": ["flood"]}, {"labels": ["storm"], "score": 0.1}]},
+        {"labels": ["flood", "storm"]},
+        {"scores": {"flood": 0.7}, "labels": []},
+    ]
+    found = served.predict(pd.DataFrame(rows))
+    alone = load(tmp_path / "started")
+    expected = alone.predict_answers(alone.read_answers(rows))
+    assert found["confidence"].tolist() == expected.top_confidence().tolist()
+    assert found["labels"].tolist()[:3:2] == [["storm"], ["flood", "storm"]]
+    with pytest.raises(ValueError, match="'fog'"):
+        served.predict(pd.DataFrame([{"labels": ["fog"]}]))
+    assert served.predict(pd.DataFrame(rows[:1])).shape == (1, 2)
