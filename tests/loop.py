@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from setwise.service.domain.breaker import BreakerRule
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.callers import SYSTEM, Caller
+from setwise.service.domain.certification import Certification
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Document, Prediction, Submission
 from setwise.service.domain.routing.audits import AuditPlan
@@ -53,10 +54,9 @@ class Loop:
         self.policies = Policies(*parts)
         self.change_policy = self.policies.change
         self.certifications = building.certifications(*parts, schedule=EARLY)
-        self.certify = self.certifications.certify
-        self.certify_if_due = self.certifications.certify_if_due
         breaker = building.breaker(*parts, rule=self.rule)
         self.watch, self.breaker, self.reset = breaker.watch, breaker.get, breaker.reset
+        self.delays = breaker.delays
         self.predictors = FakePredictors()
         self.predictions = Predictions(self.predictors, *parts, LOTTERY)
         self.reviews = Reviews(
@@ -67,6 +67,14 @@ class Loop:
             annotated=breaker.annotated,
         )
         self.claim, self.complete = self.reviews.claim, self.reviews.complete
+
+    def certify(self, by: str = SYSTEM.id, segment: str | None = None) -> Certification:
+        """Return the last of the attempts."""
+        return self.certifications.certify(by, segment)[-1]
+
+    def certify_if_due(self) -> Certification | None:
+        made = self.certifications.certify_if_due()
+        return made[-1] if made else None
 
     def plan(self, audits: AuditPlan = HALF, target: float = 0.8, **rest: object) -> None:
         self.change_policy(ADMIN, wanted(audits, target, **rest), None)

@@ -253,7 +253,8 @@ class ResetRequest(RequestBody):
 
 
 def _state(services: Services, caller: Caller, segment: str | None = None) -> Breaker:
-    return Breaker.of(services.breaker.get(caller, segment), services.breaker.delays(caller))
+    found = services.breaker.delays(caller, segment)
+    return Breaker.of(services.breaker.get(caller, segment), found)
 
 
 @router.get("", response_model=Breaker)

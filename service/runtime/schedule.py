@@ -1,6 +1,6 @@
 """Tasks of the worker for each kind of job, and their intervals."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -9,6 +9,7 @@ from setwise.service.domain.certification import Certification
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import Candidate
 from setwise.service.domain.recalibration import Options
+from setwise.service.domain.routing.segments import value_of
 from setwise.service.runtime.worker import Report, Task
 from setwise.service.services.all import Services
 from setwise.service.services.certification import CERTIFICATION
@@ -56,8 +57,7 @@ def tasks(services: Services) -> dict[str, Task]:
         return {"purged": services.idempotency.purge()}
 
     def certify_if_due(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        made = services.certification.certify_if_due()
-        return {} if made is None else _outcome(made)
+        return outcome_of(services.certification.certify_if_due())
 
     def watch_audits(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
         trip = services.breaker.watch()
@@ -103,16 +103,25 @@ def _certify(services: Services, job: Job, report: Report) -> Mapping[str, objec
     by, model_id = str(job.payload.get("requested_by", SYSTEM.id)), job.payload.get("model_id")
     if model_id is not None:
         wanted = Candidate(str(model_id), job.payload.get("trained_on_audits") is not False)
-        return _outcome(services.certification.certify_model(wanted, report, by))
+        return outcome_of(services.certification.certify_model(wanted, report, by))
     report(0.1, "weighing the audits")
     segment = job.payload.get("segment")
-    return _outcome(services.certification.certify(by, None if segment is None else str(segment)))
+    made = services.certification.certify(by, None if segment is None else str(segment))
+    return outcome_of(made)
 
 
-def _outcome(made: Certification) -> Mapping[str, object]:
-    return {
-        "certification_id": made.id,
-        "threshold": made.threshold,
-        "reason": made.reason,
-        "further_audits": made.further_audits,
-    }
+def outcome_of(attempts: Sequence[Certification]) -> Mapping[str, object]:
+    """Return a job's result: the only attempt, or one for each segment."""
+    told: list[dict[str, object]] = [
+        {
+            "certification_id": one.id,
+            "threshold": one.threshold,
+            "reason": one.reason,
+            "further_audits": one.further_audits,
+        }
+        for one in attempts
+    ]
+    if not attempts or attempts[0].segment is None:
+        return told[0] if told else {}
+    named = zip(attempts, told, strict=True)
+    return {"attempts": [{"segment": value_of(one.segment), **each} for one, each in named]}

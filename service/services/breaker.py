@@ -81,15 +81,20 @@ class Breaker(Recorded):
             segments=tuple(value for part in whole.units if (value := value_of(part.unit))),
         )
 
-    def delays(self, caller: Caller) -> tuple[Delay, ...]:
-        """Return how long drops of the accuracy take to be found, at the present volume."""
+    def delays(self, caller: Caller, segment: str | None = None) -> tuple[Delay, ...]:
+        """Return how long drops of the accuracy take to be found, at the present volume.
+
+        ``segment``: The unit whose volume counts, by default as in `get`.
+        """
         from setwise.models.guarantees.planning import weeks_to_find  # noqa: PLC0415 -- simulates
 
         caller.require(Permission.REPORT, Permission.INSPECT)
         now = self.now()
         with self.begin(read_only=True, snapshot=True) as transaction:
-            policy = transaction.policies.current()
-            n, first = transaction.breakers.confident(now - USUAL_TIME)
+            whole = transaction.policies.current()
+            unit = _chosen(whole, segment)
+            policy = whole.of_unit(unit)
+            n, first = transaction.breakers.confident(now - USUAL_TIME, whole.scope(unit))
         weeks = max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
         rate, target = policy.audits.certification_rate, policy.target_accuracy
         made = []

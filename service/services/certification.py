@@ -169,10 +169,12 @@ class Certifications(Recorded):
             self._note(transaction, caller, "job.requested", job.id, kind=CERTIFICATION, **stated)
         return job
 
-    def certify(self, requested_by: str = SYSTEM.id, segment: str | None = None) -> Certification:
+    def certify(
+        self, requested_by: str = SYSTEM.id, segment: str | None = None
+    ) -> list[Certification]:
         """Store and return a new attempt; activate a proved threshold.
 
-        With segments, attempts are made for all that have enough audits; the last is returned.
+        With segments, attempts are made for all that have enough audits.
         Raises `ModelUnavailable` if nothing has been predicted yet; `InvalidRequest` if no segment
         has enough audits, or there is no such segment; `StaleVersion` if the policy has changed in
         the meantime; try again.
@@ -183,7 +185,7 @@ class Certifications(Recorded):
             policy, scorer = transaction.policies.current(), _serving(transaction)
         always = segment is not None or policy.segmentation is None
         made = self._try(scorer, _wanted(policy, segment), requested_by, always=always)
-        if made is None:
+        if not made:
             raise InvalidRequest(
                 "No segment has enough audits for an attempt; name one to try nevertheless."
             )
@@ -191,7 +193,7 @@ class Certifications(Recorded):
 
     def certify_model(
         self, candidate: Candidate, report: Progress, requested_by: str = SYSTEM.id
-    ) -> Certification:
+    ) -> list[Certification]:
         """Store and return an attempt for a model that may not serve, on audits of others.
 
         It scores the kept documents that were drawn to certify, or would have been had they not
@@ -215,7 +217,7 @@ class Certifications(Recorded):
             said = {"documents_since": since.isoformat()}
         always = policy.segmentation is None
         made = self._try(scorer, _wanted(policy, None), requested_by, always=always, said=said)
-        if made is None:
+        if not made:
             raise InvalidRequest("No segment has enough audits for an attempt.")
         return made
 
@@ -249,11 +251,10 @@ class Certifications(Recorded):
                 transaction.certifications.add_scores(scores)
         return scorer
 
-    def certify_if_due(self) -> Certification | None:
+    def certify_if_due(self) -> list[Certification]:
         """Certify where the policy needs a certificate and enough audits are new.
 
-        New segments are listed and the certificates in force are tested again first. Returns the
-        last attempt, or None.
+        New segments are listed and the certificates in force are tested again first.
         """
         self.list_segments()
         self.retest()
@@ -261,7 +262,7 @@ class Certifications(Recorded):
             policy = transaction.policies.current()
             scorer = transaction.certifications.serving()
         if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
-            return None
+            return []
         return self._try(scorer, _wanted(policy, None), SYSTEM.id, always=False)
 
     def _try(
@@ -272,9 +273,9 @@ class Certifications(Recorded):
         *,
         always: bool,
         said: Mapping[str, object] = MappingProxyType({}),
-    ) -> Certification | None:
-        """Make attempts for these units, always or where they are due; return the last."""
-        made = None
+    ) -> list[Certification]:
+        """Make attempts for these units, always or where they are due."""
+        made = []
         for unit in units:
             with self.begin(read_only=True) as transaction:
                 question = self._question(transaction, scorer, unit)
@@ -282,7 +283,7 @@ class Certifications(Recorded):
                     continue
                 predicted = _predicted(transaction, question)
             evidence = {**answer(question, predicted), **said}
-            made = self._store(Attempt(self.new_id(), question, evidence), requested_by)
+            made.append(self._store(Attempt(self.new_id(), question, evidence), requested_by))
         return made
 
     def list_segments(self) -> list[str]:

@@ -95,15 +95,19 @@ class BreakerStore(Store):
         )
         return self._every(newest, _to_watched)[::-1]
 
-    def confident(self, since: datetime) -> tuple[int, datetime | None]:
+    def confident(self, since: datetime, scope: Scope | None = None) -> tuple[int, datetime | None]:
         """Count predictions since ``since`` that were sent but for an audit; also the first's time.
 
         The time is that of the first prediction of any kind.
+
+        ``scope``: Count only predictions of these segments.
         """
         column = predictions.c
         sure = case((column.reason.in_([reason.value for reason in CONFIDENT]), 1))
         query = select(func.count(sure), func.min(column.created_at))
-        row = self._connection.execute(query.where(column.created_at >= since)).one()
+        row = self._connection.execute(
+            query.where(column.created_at >= since, in_scope(column.segment, scope))
+        ).one()
         return int(row[0]), row[1]
 
     def overdue_since(

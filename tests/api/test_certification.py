@@ -63,7 +63,7 @@ def test_a_refusal_says_what_lacks(service: Service) -> None:
     service.services.policy.change(ADMIN, wanted, None)
     assert service.get("/v1/admin/certifications", by="lead").json()["items"] == []
     service.predict("0.9")
-    made = service.services.certification.certify(ADMIN.id)
+    (made,) = service.services.certification.certify(ADMIN.id)
     (shown,) = service.get("/v1/admin/certifications", by="lead").json()["items"]
     assert shown == service.get(f"/v1/admin/certifications/{made.id}", by="lead").json()
     assert (shown["threshold"], shown["reason"]) == (None, "no-audits")

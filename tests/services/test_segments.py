@@ -16,6 +16,7 @@ from setwise.service.domain.predictions import Decision, Document, Prediction, R
 from setwise.service.domain.reports import Span
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.segments import POOL, Fallback, Segmentation, SegmentRule
+from setwise.service.runtime.schedule import outcome_of
 from setwise.service.services.analysis.proofs import Schedule
 from setwise.service.services.segments import Segments
 from setwise.service.stores.transaction import Transactions
@@ -40,8 +41,6 @@ class Sites(Loop):
         self.certifications = building.certifications(
             self.begin, self.now, self.new_id, schedule=soon
         )
-        self.certify = self.certifications.certify
-        self.certify_if_due = self.certifications.certify_if_due
 
     def send(self, *sites: str, text: str = "0.9") -> list[Prediction]:
         """Predict one document of each site."""
@@ -121,6 +120,29 @@ def test_each_segment_proves_a_threshold_of_its_own_and_a_bad_one_hides_behind_n
         assert stored is not None
         policy = transaction.policies.get(stored.policy_version)
     assert Derivation.of(stored, policy, LOTTERY).equal
+
+
+def test_a_certification_job_reports_an_attempt_of_each_segment(quick: Sites) -> None:
+    quick.divide()
+    quick.send(*["north"] * 25, *["south"] * 25)
+    quick.check("south")
+    told = outcome_of(quick.certifications.certify_if_due())["attempts"]
+    assert told == [
+        {
+            "segment": "north",
+            "certification_id": quick.attempts()[0].id,
+            "threshold": 0.9,
+            "reason": None,
+            "further_audits": None,
+        },
+        {
+            "segment": "south",
+            "certification_id": quick.attempts()[1].id,
+            "threshold": None,
+            "reason": "below-target",
+            "further_audits": None,
+        },
+    ]
 
 
 def test_one_certificate_for_all_would_send_the_bad_segment(quick: Sites) -> None:
@@ -267,6 +289,14 @@ def test_the_breaker_stops_the_segment_that_went_bad() -> None:
     assert loop.certify(segment="south").threshold == 0.9
     loop.reset(ADMIN, segment="south")
     assert reasons(loop.send(*["south"] * 8)) == {Reason.ABOVE_THRESHOLD}
+
+
+def test_a_drop_is_found_later_in_a_segment_of_which_less_is_sent(quick: Sites) -> None:
+    certified_sites(quick)
+    quick.send(*["north"] * 75, *["south"] * 25)
+    north, south = (quick.delays(ADMIN, site)[-1] for site in ("north", "south"))
+    assert north.audits == south.audits
+    assert south.weeks == pytest.approx(3 * north.weeks, abs=2)
 
 
 def test_audits_since_the_certificate_raise_the_threshold_of_their_segment_only(

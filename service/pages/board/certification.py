@@ -332,9 +332,10 @@ def _accuracy(share: Share) -> str:
 
 def _delays(call: Call, target: float) -> list[tuple[str, object]]:
     """Return how long drops of the accuracy take to be found."""
+    segment = call.query.get("segment")
     return [
         (f"Until a drop to {exactly(target - one.drop)} is found", _delay(one))
-        for one in call.services.breaker.delays(call.caller)
+        for one in call.services.breaker.delays(call.caller, segment)
     ]
 
 

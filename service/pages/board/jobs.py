@@ -147,11 +147,22 @@ def _jobs(call: Call) -> ui.View:
 
 
 def _result(name: str, value: object) -> tuple[str, object]:
+    """Return a member of a job's result as people read it.
+
+    >>> _result("attempts", [{"certification_id": "0193", "segment": "north"}])[1]
+    Markup('<a href="/board/certifications/0193">north</a>')
+    """
     title = RESULTS.get(name) or name.replace("_", " ").capitalize()
     if name == "calibration_id":
         return title, ui.link(f"/board/calibrators/{value}", "the calibrator and its report")
     if name == "certification_id":
         return title, ui.link(f"/board/certifications/{value}", "the certification")
+    if name == "attempts" and isinstance(value, list):
+        links = (
+            ui.link(f"/board/certifications/{one['certification_id']}", str(one["segment"]))
+            for one in value
+        )
+        return title, Markup(", ").join(links)
     if name == "model_id":
         return title, ui.link(f"/board/models/{value}", "the model")
     if isinstance(value, Mapping):
