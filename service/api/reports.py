@@ -338,7 +338,8 @@ class Preview(AnswerBody):
         "sent until audits prove a threshold again; null if it would not."
     )
     warning: str | None = Field(
-        description="Says so if even the upper bound of `then` misses the policy's target."
+        description="Says so if even the upper bound of `then` misses the policy's target, or if a "
+        "threshold set by hand sends nothing of a model that no review has taught how sure to be."
     )
     advice: Advice | None = Field(description="Null unless a target was given.")
 

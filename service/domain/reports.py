@@ -158,6 +158,8 @@ class Evidence:
     reread_rate: float | None = None
     segment: str | None = None
     """Key of its segment; None if the policy had no segments."""
+    uncalibrated: bool = False
+    """Nothing had taught the model how sure to be."""
 
     @property
     def least(self) -> float:

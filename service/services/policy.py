@@ -38,7 +38,7 @@ class Preview:
     certificate_ends: str | None
     """Why the change would end the certificate in force; None if it would not."""
     warning: str | None
-    """Says so if checks contradict the target at the other policy."""
+    """Says so if checks contradict the target at the other policy, or it would send nothing yet."""
     advice: Advice | None
     """The threshold for a target, or what is missing; None unless a target was given."""
 
@@ -62,8 +62,8 @@ class Effect:
     then: Forecast
     """Both ignore a tripped breaker, because changing the policy does not reset it."""
     warning: str | None
-    """Says so if checks contradict the target at the changed policy; putting it into force takes a
-    reason.
+    """Says so if checks contradict the target at the changed policy, which then takes a reason to
+    put into force, or if it would send nothing yet.
     """
     advice: Advice
     """The threshold that checks support, or what is missing."""
@@ -176,7 +176,7 @@ class Policies(Recorded):
         advice = None
         if target_accuracy is not None:
             steps = sorted({one.confidence for one in found})
-            made = over(found, steps, then_rules, policy.risk)
+            made = over(found, steps, changed)
             advice = advise(made, target_accuracy, policy.risk)
             wanted = advice.threshold
         else:
@@ -184,12 +184,12 @@ class Policies(Recorded):
         if wanted is None and target_accuracy is None:
             then = under(found, replace(policy, rules=then_rules, auto_send=True), tripped=True)
         else:
-            (then,) = over(found, [wanted], then_rules, policy.risk)
+            (then,) = over(found, [wanted], changed)
         return Preview(
             now=under(found, policy),
             then=then,
             certificate_ends=why_certificate_ends(policy, after),
-            warning=warning(then, policy.target_accuracy),
+            warning=_untaught(found, changed) or warning(then, policy.target_accuracy),
             advice=advice,
         )
 
@@ -210,14 +210,14 @@ class Policies(Recorded):
             )
             found = transaction.history.evidence(PREVIEWED, with_labels=True)
         steps = sorted({one.confidence for one in found})
-        every = over(found, steps, after.rules, after.risk)
+        every = over(found, steps, after)
         then = _forecast(found, after)
         return Effect(
             before=before,
             after=after,
             now=_forecast(found, before),
             then=then,
-            warning=warning(then, after.target_accuracy),
+            warning=_untaught(found, after) or warning(then, after.target_accuracy),
             advice=advise(every, after.target_accuracy, after.risk),
             held_back=tuple(
                 HeldBack(rule, sum(rule.holds_back(frozenset(x.labels), x.metadata) for x in found))
@@ -399,6 +399,18 @@ def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> Non
         detail = "is missing; the audit trail keeps why the policy takes effect nevertheless"
         said = warning(then, policy.target_accuracy) or ""
         raise InvalidRequest(said, [FieldFault("/reason", detail)])
+
+
+def _untaught(found: Sequence[Evidence], policy: RoutingPolicy) -> str | None:
+    """Say so if a threshold by hand sends nothing of the model that made the last prediction."""
+    if policy.threshold_mode is not ThresholdMode.FIXED or not any(
+        x.uncalibrated for x in found[:1]
+    ):
+        return None
+    return (
+        "Nothing would be sent now: no review has taught the model how sure to be, so a threshold "
+        "set by hand does not hold for it. Recalibrate once enough is reviewed."
+    )
 
 
 def _check(change: PolicyChange) -> None:

@@ -224,7 +224,7 @@ class Reports:
             found = transaction.history.evidence(documents, with_labels=with_labels)
         steps = [step / AUTOMATION_STEPS for step in range(AUTOMATION_STEPS + 1)]
         part, found = part_of(policy, segment), of_segment(found, policy, segment)
-        return under(found, part), over(found, steps, part.rules, part.risk)
+        return under(found, part), over(found, steps, part)
 
     def cockpit(
         self,

@@ -67,6 +67,7 @@ class HistoryStore:
             column.created_at,
             column.inclusion_probability,
             column.segment,
+            column.uncalibrated,
             said_of(column.id).label("said"),
             told_of(column.id).label("told"),
             reread_of(column.id).label("reread"),
@@ -94,6 +95,7 @@ class HistoryStore:
                 reread=reread_flag(row["reread"]),
                 reread_rate=row["reread_rate"],
                 segment=row["segment"],
+                uncalibrated=row["uncalibrated"] or False,
                 labels=tuple(row["first"]["labels"]) if with_labels else (),
                 metadata=opened(row["metadata"], row["id"], row["client_id"])
                 if with_labels

@@ -64,6 +64,26 @@ def test_a_certified_policy_gets_the_certificate_that_it_would_get(
     assert proved.then.sent == 3
 
 
+def test_a_threshold_set_by_hand_sends_nothing_of_a_model_that_nothing_has_taught(
+    database: Database,
+) -> None:
+    untaught = prediction(confidence=0.99)
+    untaught = untaught._replace(scored=untaught.scored._replace(uncalibrated=True))
+    with database() as transaction:
+        add_predictions(transaction, untaught)
+    policies = Policies(database, FakeClock(), FakeIds())
+    by_hand = preview(database, threshold=0.85)
+    asked = policies.preview(ADMIN, threshold=0.85)
+    for found in (by_hand, asked):
+        assert (found.then.sent, found.then.documents) == (3, 6)
+        assert "no review has taught" in (found.warning or "")
+    certified = {"threshold_mode": ThresholdMode.CERTIFIED, "threshold": None}
+    assert preview(database, **certified).warning is None
+    with database() as transaction:
+        add_predictions(transaction, prediction(confidence=0.9))  # recalibrated since
+    assert preview(database, threshold=0.85).warning is None
+
+
 def test_what_cannot_be_is_refused(database: Database) -> None:
     with pytest.raises(InvalidRequest) as refused:
         preview(database, threshold=1.5)

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.reports import Cell, Evidence, Share, standing
-from setwise.service.domain.routing.rules import Rule
 from setwise.service.domain.routing.segments import OTHER
 from setwise.service.services.analysis.accuracy import Largest, Sums, columns, estimated
 
@@ -105,12 +104,16 @@ def in_force(policy: RoutingPolicy) -> float | None:
 def over(
     found: Sequence[Evidence],
     thresholds: Sequence[float | None],
-    rules: Sequence[Rule],
-    risk: float,
+    policy: RoutingPolicy,
 ) -> list[Forecast]:
-    """Return a forecast for each threshold under these rules."""
-    sendable = [one.passes(rules) for one in found]
-    return forecasts(found, thresholds, sendable=sendable, risk=risk, days=_days(found))
+    """Return a forecast for each threshold under a policy's rules."""
+    sendable = [_sendable(one, policy) for one in found]
+    return forecasts(found, thresholds, sendable=sendable, risk=policy.risk, days=_days(found))
+
+
+def _sendable(one: Evidence, policy: RoutingPolicy) -> bool:
+    unproved = one.uncalibrated and policy.threshold_mode is ThresholdMode.FIXED
+    return not unproved and one.passes(policy.rules)
 
 
 def under(found: Sequence[Evidence], policy: RoutingPolicy, *, tripped: bool = False) -> Forecast:
@@ -123,7 +126,7 @@ def under(found: Sequence[Evidence], policy: RoutingPolicy, *, tripped: bool = F
         return part.least_confidence if part.auto_send and (tripped or part.sends) else None
 
     if policy.segmentation is None:
-        return over(found, [least(policy)], policy.rules, policy.risk)[0]
+        return over(found, [least(policy)], policy)[0]
     limits = [
         None
         if (value := policy.known(one.segment, one.metadata)) is None
@@ -132,7 +135,7 @@ def under(found: Sequence[Evidence], policy: RoutingPolicy, *, tripped: bool = F
         for one in found
     ]
     sendable = [
-        at is not None and one.confidence >= at and one.passes(policy.rules)
+        at is not None and one.confidence >= at and _sendable(one, policy)
         for one, at in zip(found, limits, strict=True)
     ]
     (made,) = forecasts(found, [0.0], sendable=sendable, risk=policy.risk, days=_days(found))
