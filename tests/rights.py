@@ -75,6 +75,7 @@ RIGHTS = (
         "reviewer lead admin",
         "review",
         """
+        GET /v1/reviews/recent
         POST /v1/reviews/claim
         POST /v1/reviews/{task_id}/heartbeat
         POST /v1/reviews/{task_id}/release
@@ -82,7 +83,7 @@ RIGHTS = (
         POST /v1/reviews/{task_id}/complete
         POST /v1/documents/{prediction_id}/reopen
         """,
-        "/desk",
+        "/desk /recent /recent/{prediction_id}",
     ),
     Right(
         "lead admin auditor",

@@ -16,6 +16,9 @@ from setwise.service.api.schemas import (
     Label,
     LabelPage,
     LabelQuery,
+    OwnAnswer,
+    OwnAnswerPage,
+    Paged,
     ReviewPage,
     ReviewQuery,
     ReviewTask,
@@ -54,6 +57,16 @@ def claim_review(caller: CallerOf, services: ServicesOf) -> Response:
     """
     task = services.reviews.claim(caller)
     return Response(status_code=204) if task is None else _shown(task)
+
+
+@router.get("/reviews/recent", response_model=OwnAnswerPage)
+def list_own_answers(caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf) -> Response:
+    """List your own answers, newest first.
+
+    To correct the last one to a document, reopen the document with your `labels`.
+    """
+    read = partial(edge.services.reviews.recent, caller)
+    return listed(edge, wanted, "reviews/recent", read, OwnAnswer.of)
 
 
 @router.get(

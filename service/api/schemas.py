@@ -496,6 +496,48 @@ class Completion(AnswerBody):
         )
 
 
+class OwnAnswer(AnswerBody):
+    """An answer of your own."""
+
+    examples = (
+        {
+            "annotation_id": _ID,
+            "review_id": _OTHER_ID,
+            "prediction_id": _ID,
+            "document_id": "note-17",
+            "labels": ["J18.9"],
+            "comment": None,
+            "created_at": "2026-11-21T09:05:00Z",
+        },
+    )
+
+    annotation_id: str
+    review_id: str
+    prediction_id: str
+    document_id: str | None
+    labels: list[str]
+    comment: str | None
+    created_at: datetime
+
+    @classmethod
+    def of(cls, own: reviews.OwnAnswer) -> Self:
+        """Return the body for an answer."""
+        said = own.annotation
+        return cls(
+            annotation_id=said.id,
+            review_id=said.task_id,
+            prediction_id=own.prediction.id,
+            document_id=own.prediction.document.id,
+            labels=list(said.labels),
+            comment=said.comment,
+            created_at=said.created_at,
+        )
+
+
+class OwnAnswerPage(Listed[OwnAnswer]):
+    """One page of your answers, newest first."""
+
+
 # Labels
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from setwise.service.domain import errors
 from setwise.service.domain.annotators import DEFAULT_GROUP
@@ -342,6 +343,20 @@ class Annotation:
             and set(self.labels) == set(labels)
             and self.comment == comment
         )
+
+
+class OwnAnswer(NamedTuple):
+    """What a person answered, and to what."""
+
+    annotation: Annotation
+    prediction: Prediction
+    changeable: bool = False
+    """Whether the person may still correct it: theirs is the last word, and no review is open."""
+
+    @property
+    def id(self) -> str:
+        """Id of the answer."""
+        return self.annotation.id
 
 
 def rival_answers(

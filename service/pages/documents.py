@@ -54,6 +54,10 @@ HERE = "/documents"
 PAGE = 50
 MOST_WORDS = 3
 """Words marked for each label, the most important ones."""
+MOST_EVIDENCE = 6
+"""Words listed for and against each label."""
+STRONG, MODERATE = 1.0, 0.3
+"""Least weights: nearly triple the odds, and a third more."""
 MOST_SHOWN = 20
 """Labels or label sets of another model that are shown."""
 MOST_SETS = 5
@@ -335,8 +339,9 @@ def _document(
         document.id or "Untitled document",
         [
             ui.text(why(made), "lead"),
-            ui.Card("Text", [_content(document, weights)]),
-            *_answered(made, weights),
+            ui.Card("Text", [content(document, weights)]),
+            *_evidence(made, weights),
+            *_answered(made),
             ui.Card("Label sets", _candidates(made)),
             ui.Card("What happened", [ui.Table("All events", _events(life), life.events())]),
             *_reopening(life, form),
@@ -377,7 +382,8 @@ def attempt(services: ServicesOf, visit: Sends, text: Annotated[str, Form()] = "
     weights = services.documents.explain(visit.caller, made)
     parts = [
         ui.Card("What would happen", [ui.text(why(made))]),
-        ui.Card("Text", [_content(made.document, weights)]),
+        ui.Card("Text", [content(made.document, weights)]),
+        *_evidence(made, weights),
         ui.Card("Label sets", _candidates(made)),
     ]
     return _trial(visit, text, parts=parts)
@@ -415,7 +421,8 @@ def why(made: Prediction) -> str:
     return sentences[made.reason]
 
 
-def _content(document: Document, weights: Sequence[Sequence[TermWeight]]) -> Markup:
+def content(document: Document, weights: Sequence[Sequence[TermWeight]] = ()) -> Markup:
+    """Return a text with its evidence marked, or what there is instead of a text."""
     if document.text is not None:
         shown = marked(document.text, [term for terms in weights for term in terms[:MOST_WORDS]])
         return ui.joined(
@@ -441,8 +448,8 @@ def _content(document: Document, weights: Sequence[Sequence[TermWeight]]) -> Mar
     )
 
 
-def _answered(made: Prediction, weights: Sequence[Sequence[TermWeight]]) -> list[ui.Piece]:
-    """Return a card with what another model answered, and what that says of the labels."""
+def _answered(made: Prediction) -> list[ui.Piece]:
+    """Return a card with what another model answered."""
     answer = made.document.answer
     if answer is None:
         return []
@@ -452,12 +459,47 @@ def _answered(made: Prediction, weights: Sequence[Sequence[TermWeight]]) -> list
         ("Probabilities", _listed([f"{x} {p:.3g}" for x, p in answer.get("scores", {}).items()])),
         ("Label sets", _listed([", ".join(labels) or "no labels" for labels in sets])),
     ]
-    evidence = [
-        (f"For {label}", ", ".join(f"{one.term} {one.weight:+.1f}" for one in terms))
-        for label, terms in zip(made.scored.labels, weights, strict=False)
-    ]
-    facts = [(name, said) for name, said in [*given, *evidence] if said]
+    facts = [(name, said) for name, said in given if said]
     return [ui.Card("Another model's answer", [ui.Facts(facts)])]
+
+
+_Evidence = tuple[str, Sequence[TermWeight]]
+_EVIDENCE: Sequence[ui.Column[_Evidence]] = (
+    ui.Column("Label", lambda one: one[0], "head"),
+    ui.Column("For it", lambda one: _words("for", [x for x in one[1] if x.weight > 0]), "wrap"),
+    ui.Column(
+        "Against", lambda one: _words("against", [x for x in one[1] if x.weight < 0]), "wrap"
+    ),
+)
+
+
+def _evidence(made: Prediction, weights: Sequence[Sequence[TermWeight]]) -> list[ui.Piece]:
+    """Return a card with the words for and against each predicted label."""
+    rows = [(label, terms) for label, terms in zip(made.scored.labels, weights, strict=False)]
+    if not any(weights):
+        return []
+    return [ui.Card("Evidence", [ui.Table("Words for and against each label", _EVIDENCE, rows)])]
+
+
+def _words(kind: str, terms: Sequence[TermWeight]) -> Markup:
+    found = [
+        Markup('<mark class="{}" dir="auto">{}</mark> ({})').format(
+            kind, one.term.replace("*", "…"), strength(one)
+        )
+        for one in terms
+        if (one.weight > 0) == (kind == "for")
+    ]
+    return Markup(", ").join(found[:MOST_EVIDENCE]) or ui.quiet("nothing")
+
+
+def strength(term: TermWeight) -> str:
+    """Return how strongly a term speaks: a weight adds to the logarithm of the odds.
+
+    >>> [strength(TermWeight("fever", weight)) for weight in (1.5, -0.5, 0.1)]
+    ['strong', 'moderate', 'weak']
+    """
+    size = abs(term.weight)
+    return "strong" if size >= STRONG else "moderate" if size >= MODERATE else "weak"
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Reason
-from setwise.service.pages import cockpit, desk, documents, sign_in
+from setwise.service.pages import cockpit, desk, documents, recent, sign_in
 from setwise.service.pages.board.sections import board
 from setwise.service.pages.rendering import SECURITY_HEADERS, assets, page
 from setwise.service.pages.routes import Page
@@ -33,7 +33,14 @@ WHY = {
 
 
 router = APIRouter(route_class=Page)
-for part in (sign_in.router, cockpit.router, documents.router, board(), desk.router):
+for part in (
+    sign_in.router,
+    cockpit.router,
+    documents.router,
+    recent.router,
+    board(),
+    desk.router,
+):
     router.include_router(part)
 
 
@@ -186,6 +193,7 @@ def possible(caller: Caller, counts: Counts) -> Iterator[Step]:
             "automatically.",
             address="/desk",
         )
+        yield Step("Read your last answers again, and correct one.", address="/recent")
     if caller.may(Permission.READ_ALL_PREDICTIONS):
         yield Step(
             "Try a text: see its label sets, and what would happen to it; nothing is stored.",

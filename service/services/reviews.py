@@ -20,6 +20,7 @@ from setwise.service.domain.reviews import (
     HeldDecision,
     LabelMatches,
     Oddity,
+    OwnAnswer,
     ReviewKind,
     ReviewState,
     ReviewTask,
@@ -367,6 +368,28 @@ class Reviews(Recorded):
             self._complete(transaction, task, caller, checked, None)
             return task.finished()
 
+    def recent(
+        self, caller: Caller, *, after: str | None = None, limit: int = 50
+    ) -> Page[OwnAnswer]:
+        """Return a page of the caller's answers, newest first."""
+        caller.require(Permission.REVIEW)
+        check_page(after, limit)
+        with self.begin(read_only=True) as transaction:
+            return transaction.reviews.answers_by(caller.id, after=after, limit=limit)
+
+    def own(self, caller: Caller, prediction_id: str) -> OwnAnswer:
+        """Return the caller's last answer to a document; raises `PredictionNotFound`."""
+        caller.require(Permission.REVIEW)
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            prediction = transaction.predictions.get(prediction_id)
+            said = transaction.reviews.annotations_of(prediction.id) if prediction else []
+            mine = [one for one in said if one.reviewer == caller.id]
+            if prediction is None or not mine:
+                raise errors.PredictionNotFound(f"You have answered no document {prediction_id!r}.")
+            tasks = transaction.reviews.tasks_of(prediction.id)
+        closed = all(one.state is ReviewState.COMPLETED for one in tasks)
+        return OwnAnswer(mine[-1], prediction, closed and _decided_last(caller, said))
+
     def submit_decisions(self) -> int:
         """Make decisions final whose time to undo is over; return their number."""
         total = 0
@@ -573,9 +596,13 @@ def _may_reopen(caller: Caller, said: Sequence[Annotation], labels: Sequence[str
         return True
     if labels is None or all(one.reviewer != caller.id for one in said):
         return False
-    if any(one.reviewer != caller.id for one in [one for one in said if one.settles][-1:]):
+    if not _decided_last(caller, said):
         raise errors.ReviewAlreadyDecided("Somebody else decided last; write a comment instead.")
     return True
+
+
+def _decided_last(caller: Caller, said: Sequence[Annotation]) -> bool:
+    return [one.reviewer for one in said if one.settles][-1:] in ([], [caller.id])
 
 
 def _said_before(

@@ -25,6 +25,7 @@ from setwise.service.domain.reviews import (
     Annotation,
     HeldDecision,
     Lease,
+    OwnAnswer,
     ReviewKind,
     ReviewState,
     ReviewTask,
@@ -305,6 +306,19 @@ class ReviewStore(Store):
         query = select(annotations).where(annotations.c.prediction_id == prediction_id)
         return sorted(self._every(query, to_annotation), key=lambda annotation: annotation.id)
 
+    def answers_by(self, reviewer: str, *, after: str | None, limit: int) -> Page[OwnAnswer]:
+        """Return a page of what ``reviewer`` answered, newest first."""
+        query = (
+            select(annotations, predictions)
+            .join(predictions, predictions.c.id == annotations.c.prediction_id)
+            .where(annotations.c.reviewer == reviewer)
+            .order_by(annotations.c.id.desc())
+            .limit(limit + 1)
+        )
+        if after is not None:
+            query = query.where(annotations.c.id < after)
+        return page_of(self._every(query, _to_own), limit)
+
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
         """Return up to ``limit`` tasks with expired leases to the queue.
 
@@ -459,6 +473,10 @@ def to_annotation(row: RowMapping) -> Annotation:
     comment = opened(row[column.comment], row[column.id], row[column.prediction_id])
     labels = tuple(row[column.labels])
     return of_row(Annotation, annotations, row, labels=labels, comment=comment, kind=kind)
+
+
+def _to_own(row: RowMapping) -> OwnAnswer:
+    return OwnAnswer(to_annotation(row), to_prediction(row))
 
 
 def _to_task(row: RowMapping, skips: Iterable[Skip], opened_by: Mapping[str, str]) -> ReviewTask:

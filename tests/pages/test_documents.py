@@ -60,6 +60,9 @@ def test_another_models_answer_is_shown_beside_the_text_or_without_one(
         told = service.get(f"/v1/documents/{made['id']}", by="lead").json()
         if "text" in document:
             assert "it &lt;is&gt;" in shown
+            assert '<mark class="for" dir="auto">so</mark> (strong)' in shown
+            assert '<mark class="against" dir="auto">fine</mark> (moderate)' in shown
+            assert "1.5" not in shown
             assert "&lt;a&gt; 0.25; b 1" in shown
             assert told["scores"] == answer["scores"]
         else:

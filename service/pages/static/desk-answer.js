@@ -208,6 +208,10 @@ export function telling(terms) {
   return terms.filter((one) => Math.abs(one.weight) >= least).slice(0, MOST_TERMS);
 }
 
+/** How strongly a term speaks, as on a document's page. */
+const strength = (weight) =>
+  Math.abs(weight) >= 1 ? "strong" : Math.abs(weight) >= 0.3 ? "moderate" : "weak";
+
 /** Which terms speak for a label and against it, as a line to read. */
 export function termLines(label, terms) {
   const lines = [
@@ -227,7 +231,7 @@ export function termLines(label, terms) {
             ...kept.flatMap((one, place) => [
               place ? ", " : "",
               element("mark", { class: kind, dir: "auto" }, one.term),
-              ` ${one.weight > 0 ? "+" : "−"}${Math.abs(one.weight).toFixed(1)}`,
+              ` (${strength(one.weight)})`,
             ]),
           )
         : "nothing in this document",

@@ -1,0 +1,130 @@
+"""What a reviewer answered before, to read again and to correct."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel
+
+from setwise.service.api.http.dependencies import ServicesOf
+from setwise.service.domain.callers import Permission
+from setwise.service.domain.errors import Conflict, InvalidRequest
+from setwise.service.domain.reviews import OwnAnswer
+from setwise.service.pages.board import parts as ui
+from setwise.service.pages.documents import content, labels_of
+from setwise.service.pages.forms import Filled, Input, filled
+from setwise.service.pages.rendering import go, page
+from setwise.service.pages.routes import Page
+from setwise.service.pages.visitors import who_may, who_sends
+from setwise.service.services.all import Services
+from setwise.service.sign_in.sessions import Visit
+
+HERE = "/recent"
+PAGE = 50
+
+Reads = Annotated[Visit, Depends(who_may(Permission.REVIEW))]
+Sends = Annotated[Visit, Depends(who_sends(Permission.REVIEW))]
+
+router = APIRouter(route_class=Page)
+
+
+class Correction(BaseModel):
+    """The form that corrects an answer."""
+
+    labels: Annotated[
+        str,
+        Input("Labels", "One a line, and nothing if no label applies.", "textarea"),
+    ] = ""
+    reason: Annotated[str, Input("Why", "Shown with the document.", "textarea")]
+
+
+def _name(one: OwnAnswer) -> object:
+    made = one.prediction
+    return ui.link(f"{HERE}/{made.id}", made.document.id or f"…{made.id[-12:]}")
+
+
+_COLUMNS: Sequence[ui.Column[OwnAnswer]] = (
+    ui.Column("Document", _name, "head"),
+    ui.Column("Answered (UTC)", lambda one: one.annotation.created_at),
+    ui.Column("Your labels", lambda one: labels_of(one.annotation.labels), "wrap"),
+    ui.Column("Comment", lambda one: one.annotation.comment or "", "wrap"),
+)
+
+
+@router.get(HERE)
+def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
+    """Show what the person answered, the newest first."""
+    after = request.query_params.get("after")
+    found = services.reviews.recent(visit.caller, after=after, limit=PAGE)
+    parts: list[ui.Piece] = [
+        ui.Table("Your answers", _COLUMNS, found.items, "You have not answered a document yet."),
+        ui.Pager(HERE, found.next_after, {}, started=after is None),
+    ]
+    lead = "The newest first. Open one to read it again or to correct it."
+    values = {"view": ui.View("My answers", parts, lead=lead), "place": "/desk"}
+    return page("documents.html", values, visit=visit)
+
+
+@router.get(f"{HERE}/{{prediction_id}}")
+def tell(services: ServicesOf, prediction_id: str, visit: Reads) -> Response:
+    """Show a document and what the person answered."""
+    return _answer(services, visit, prediction_id)
+
+
+@router.post(f"{HERE}/{{prediction_id}}")
+def correct(
+    services: ServicesOf,
+    prediction_id: str,
+    visit: Sends,
+    form: Annotated[Filled, Depends(filled)],
+) -> Response:
+    """Correct an answer."""
+    given = form.read(Correction)
+    if given is not None:
+        labels = [line.strip() for line in given.labels.splitlines() if line.strip()]
+        try:
+            services.reviews.reopen(visit.caller, prediction_id, given.reason, labels)
+        except InvalidRequest as refusal:
+            form.refused(refusal, Correction)
+        except Conflict as refusal:
+            form.blame("", refusal.detail)
+    if form.faults:
+        return _answer(services, visit, prediction_id, form)
+    return go(f"{HERE}/{prediction_id}")
+
+
+def _answer(
+    services: Services, visit: Visit, prediction_id: str, form: Filled | None = None
+) -> Response:
+    own = services.reviews.own(visit.caller, prediction_id)
+    said, document = own.annotation, own.prediction.document
+    facts = [
+        ("Labels", labels_of(said.labels)),
+        ("Answered", ui.instant(said.created_at, zone=True)),
+        ("Comment", said.comment),
+    ]
+    view = ui.View(
+        document.id or "Untitled document",
+        [
+            ui.Card("Text", [content(document._replace(answer=None))]),
+            ui.Card("Your answer", [ui.Facts(facts)]),
+            *_correction(own, form),
+        ],
+    )
+    values = {"view": view, "crumb": HERE, "crumb_name": "My answers", "place": "/desk"}
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if form else HTTPStatus.OK
+    return page("documents.html", values, visit=visit, status=status)
+
+
+def _correction(own: OwnAnswer, form: Filled | None) -> Sequence[ui.Piece]:
+    if not own.changeable and not form:
+        return (ui.text("It is with somebody else now, so you can no longer correct it.", "quiet"),)
+    said = own.annotation
+    hint = (
+        "What was sent is corrected. Certificates and figures keep your first answer, because it "
+        "was given before anybody doubted it."
+    )
+    shown = form or Filled.of(labels="\n".join(said.labels))
+    address = f"{HERE}/{own.prediction.id}"
+    return (ui.Form("Correct your answer", "Correct", hint, address, Correction, shown),)

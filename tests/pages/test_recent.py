@@ -1,0 +1,81 @@
+"""Reviewers see what they answered, and correct it late."""
+
+import pytest
+
+from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.routing.audits import AuditPlan
+from tests.browsing import Browser
+from tests.edge import Service
+
+
+@pytest.fixture
+def ann(service: Service) -> Caller:
+    return Caller(service.person("ann", Role.REVIEWER), "ann", Role.REVIEWER)
+
+
+def answered(service: Service, ann: Caller, *labels: str) -> str:
+    """Let Ann answer a document; return its address."""
+    made = service.predict("0.9").json()["id"]
+    service.clock.advance(minutes=1)
+    task = service.services.reviews.claim(ann)
+    assert task is not None
+    service.services.reviews.complete(ann, task.id, labels, None, task.version)
+    service.clock.advance(minutes=1)
+    return f"/recent/{made}"
+
+
+def browsing(service: Service, login: str = "ann") -> Browser:
+    browser = Browser(service)
+    browser.sign_in(login)
+    return browser
+
+
+def test_a_late_correction_is_sent_and_nobody_else_makes_it(service: Service, ann: Caller) -> None:
+    address = answered(service, ann, "a")
+    browser = browsing(service)
+    assert f'<a href="{address}">note 0.9</a>' in browser.get("/recent").text
+    form = {"csrf": browser.token(address), "labels": "c\r\nb", "reason": "page <2>"}
+    wrong = browser.submit(address, {**form, "labels": "x"})
+    assert wrong.status_code == 422
+    assert "is not a label of the model" in wrong.text
+    assert browser.submit(address, form).status_code == 303
+    shown = browser.get(address).text
+    assert '<span class="label">b</span> <span class="label">c</span>' in shown
+    (*_, sent) = service.get("/v1/outbox", by="client").json()["items"]
+    assert (sent["type"], sent["data"]["labels"]) == ("document.corrected", ["b", "c"])
+    service.person("ben", Role.REVIEWER)
+    assert browsing(service, "ben").get(address).status_code == 404
+
+
+def test_an_audit_that_is_corrected_stays_the_evidence_and_looks_like_any_review(
+    service: Service, ann: Caller
+) -> None:
+    plain = browsing(service).get(answered(service, ann, "a", "b")).text
+    plan = AuditPlan(certification_rate=1.0)
+    policy = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.2, audits=plan)
+    service.services.policy.change(SYSTEM, policy, None)
+    address = answered(service, ann, "a", "b")
+    browser = browsing(service)
+    shown = browser.get(address).text
+    assert "audit" not in shown
+    assert "keep your first answer" in plain
+    assert "keep your first answer" in shown
+    form = {"csrf": browser.token(address), "labels": "a", "reason": "page 2"}
+    assert browser.submit(address, form).status_code == 303
+    prediction = address.rpartition("/")[2]
+    with service.database(read_only=True) as transaction:
+        first, second = transaction.reviews.annotations_of(prediction)
+    assert (first.kind, first.agreed, second.kind) == ("audit", True, "reopened")
+
+
+def test_what_somebody_else_decides_is_not_corrected(service: Service, ann: Caller) -> None:
+    address = answered(service, ann, "a")
+    lead = Caller(service.person("lea", Role.LEAD), "lea", Role.LEAD)
+    service.services.reviews.reopen(lead, address.rpartition("/")[2], "the patient called")
+    browser = browsing(service)
+    shown = browser.get(address).text
+    assert "can no longer correct it" in shown
+    assert "Correct your answer" not in shown
+    form = {"csrf": browser.token("/"), "labels": "b", "reason": "late"}
+    assert browser.submit(address, form).status_code == 422
