@@ -466,10 +466,8 @@ def _answered(made: Prediction) -> list[ui.Piece]:
 _Evidence = tuple[str, Sequence[TermWeight]]
 _EVIDENCE: Sequence[ui.Column[_Evidence]] = (
     ui.Column("Label", lambda one: one[0], "head"),
-    ui.Column("For it", lambda one: _words("for", [x for x in one[1] if x.weight > 0]), "wrap"),
-    ui.Column(
-        "Against", lambda one: _words("against", [x for x in one[1] if x.weight < 0]), "wrap"
-    ),
+    ui.Column("For it", lambda one: _words("for", one[1]), "wrap"),
+    ui.Column("Against it", lambda one: _words("against", one[1]), "wrap"),
 )
 
 
@@ -599,7 +597,7 @@ def _events(life: Life) -> Sequence[ui.Column[LifeEvent]]:
 
 
 def _details(made: Prediction) -> ui.Facts:
-    scored = made.scored
+    scored, chance = made.scored, made.selection.inclusion_probability
     return ui.Facts(
         [
             ("Received", ui.instant(made.created_at, zone=True)),
@@ -611,7 +609,7 @@ def _details(made: Prediction) -> ui.Facts:
                     address(calibrator_version=scored.calibrator_version), scored.calibrator_version
                 ),
             ),
-            ("Probability of audit", made.selection.inclusion_probability),
+            ("Probability of audit", chance and confidence(chance)),
             *((f"Metadata: {name}", str(value)) for name, value in made.document.metadata.items()),
             ("Prediction", ui.code(made.id)),
         ]

@@ -335,18 +335,19 @@ class Reviews(Recorded):
                 raise errors.ReviewOpen(
                     "A review of this document is open; its answer comes first."
                 )
+            now = self.now()
             task = ReviewTask(
                 id=self.new_id(),
                 prediction=prediction,
                 kind=ReviewKind.REOPENED,
                 state=ReviewState.WAITING,
                 version=1,
-                created_at=self.now(),
+                created_at=now,
                 round=max((one.round for one in tasks), default=0) + 1,
                 because=reason,
             )
             if labels is not None:
-                task = task.claimed(caller.id, self.now(), self.lease)
+                task = task.claimed(caller.id, now, self.lease)
             transaction.reviews.add(task)
             comment_id = self.new_id()
             transaction.comments.add(
@@ -357,7 +358,7 @@ class Reviews(Recorded):
                     CommentKind.REOPENED,
                     caller.id,
                     reason,
-                    self.now(),
+                    now,
                     task.id,
                 )
             )

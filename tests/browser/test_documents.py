@@ -45,3 +45,26 @@ def test_the_pages_fit_a_phone(sign_in: SignIn) -> None:
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     assert_accessible(page)
+
+
+def test_a_reviewer_corrects_an_answer_that_a_lead_then_finds(sign_in: SignIn) -> None:
+    page = sign_in("reviewer", "/recent")
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.get_by_role("rowheader").get_by_role("link").first.click()
+    page.get_by_label("Labels").fill("harvest")
+    page.get_by_label("Why").fill("I overlooked page two.")
+    page.get_by_role("button", name="Correct").click()
+    expect(page.locator(".label")).to_have_text("harvest")
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert_accessible(page)
+    address = page.url.replace("/recent/", "/documents/")
+    page = sign_in("lead", address)
+    happened = page.get_by_role("region", name="All events")
+    expect(happened.get_by_text("I overlooked page two.")).to_be_visible()
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.get_by_label("Why").fill("The patient called.")
+    assert_accessible(page)
+    page.get_by_role("button", name="Reopen").click()
+    expect(page.get_by_role("button", name="Reopen")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
