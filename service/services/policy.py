@@ -62,13 +62,18 @@ class Effect:
     then: Forecast
     """Both ignore a tripped breaker, because changing the policy does not reset it."""
     warning: str | None
-    """Says so if checks contradict the target at the changed policy, which then takes a reason to
-    put into force, or if it would send nothing yet.
+    """Says so if checks contradict the target, which then takes a reason to put into force, or if
+    nothing would be sent yet.
     """
     advice: Advice
     """The threshold that checks support, or what is missing."""
     held_back: tuple[HeldBack, ...]
     """One for each rule of the change."""
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether checks contradict the target at the changed policy."""
+        return misses(self.then, self.after.target_accuracy)
 
     @property
     def certificate_ends(self) -> str | None:

@@ -77,6 +77,7 @@ def test_a_threshold_set_by_hand_sends_nothing_of_a_model_that_nothing_has_taugh
     for found in (by_hand, asked):
         assert (found.then.sent, found.then.documents) == (3, 6)
         assert "no review has taught" in (found.warning or "")
+    assert not by_hand.contradicted  # so it takes no reason
     certified = {"threshold_mode": ThresholdMode.CERTIFIED, "threshold": None}
     assert preview(database, **certified).warning is None
     with database() as transaction:
