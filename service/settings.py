@@ -105,8 +105,8 @@ class Settings(BaseSettings):
     lease_s: PositiveSeconds = 900.0
     leases_per_reviewer: Annotated[int, Field(ge=1, le=1_000)] = 10
     """How long a claimed review task is held, and how many tasks a reviewer may hold."""
-    undo_s: Annotated[float, Field(ge=0, le=600)] = 20.0
-    """How long a reviewer can undo the last decision. It is not sent before."""
+    undo_s: Annotated[float, Field(ge=0, le=600)] = 60.0
+    """How long a reviewer can undo a decision. It is not sent before."""
     key_cache_s: Annotated[float, Field(ge=0, le=60)] = 3.0
     """How long a process caches a key after looking it up; a revoked key works at most that long.
     """

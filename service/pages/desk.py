@@ -33,6 +33,12 @@ SKIP_REASONS = (
     "Conflict of interest",
 )
 
+WITHHELD = (
+    "No sets are suggested for this document: some are read from the text alone, so that answers "
+    "stay independent. Choose the labels that apply."
+)
+"""One sentence for every reason, so that none can be told from it."""
+
 Reads = Annotated[Visit, Depends(who_may(Permission.REVIEW))]
 Sends = Annotated[Visit, Depends(whose_script_sends(Permission.REVIEW))]
 Submits = Annotated[Visit, Depends(who_sends(Permission.REVIEW))]
@@ -77,7 +83,7 @@ def show(edge: EdgeOf, visit: Reads) -> Response:
     """Show the desk; without a script, the task that lies on it."""
     mine = edge.services.reviews.mine(visit.caller)
     task = item(edge.services, visit.caller, mine[0]) if mine else None
-    values = {"now": edge.now(), "task": task, "skip_reasons": SKIP_REASONS}
+    values = {"now": edge.now(), "task": task, "skip_reasons": SKIP_REASONS, "withheld": WITHHELD}
     return page("desk.html", values, visit=visit)
 
 

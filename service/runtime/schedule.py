@@ -23,7 +23,7 @@ EXPIRE_LEASES_EVERY = timedelta(seconds=30)
 """Claims take over expired leases without this; it keeps the counts of the queue correct."""
 
 SETTLE_DECISIONS_EVERY = timedelta(seconds=10)
-"""A reviewer's next decision submits the previous one; this submits the last one."""
+"""Decisions become final when a reviewer has made some more; this submits the last ones."""
 
 CERTIFY_EVERY = timedelta(hours=1)
 """How often to check whether the audits can prove a threshold."""

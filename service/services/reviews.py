@@ -1,7 +1,7 @@
 """Claim, decide and complete review tasks.
 
-A decision is stored at once. It becomes final when the reviewer decides the next task, or after a
-short time in which it can be undone. Only then does it become an annotation that other programs
+A decision is stored at once. It becomes final after a short time in which it can be undone, or when
+the reviewer has decided some more tasks. Only then does it become an annotation that other programs
 see.
 """
 
@@ -51,8 +51,11 @@ LEASE = timedelta(minutes=15)
 MOST_LEASES = 10
 """Most tasks that a reviewer may hold, so that no one empties the queue alone."""
 
-UNDO = timedelta(seconds=20)
+UNDO = timedelta(minutes=1)
 """How long a decision can be undone."""
+
+MOST_UNDOABLE = 5
+"""Decisions that a reviewer can undo, the newest; older ones are final."""
 
 MOST_EXPLAINED_LABELS = 20
 """Most labels explained in one call."""
@@ -271,7 +274,7 @@ class Reviews(Recorded):
         comment: str | None,
         expected_version: int | None,
     ) -> Decided:
-        """Decide a claimed task; the caller's previous decision becomes final.
+        """Decide a claimed task; the caller's decisions before the newest few become final.
 
         Parameters and errors are those of `complete`. Repeating the same request changes nothing.
         """
@@ -285,7 +288,7 @@ class Reviews(Recorded):
                 transaction.reviews.save(task)
                 self._log(transaction, caller, "review.decided", task)
         no_undo = self.undo_window <= timedelta(0)
-        self.submit_decisions_of(caller.id, but=None if no_undo else task.id)
+        self.submit_decisions_of(caller.id, keep=0 if no_undo else MOST_UNDOABLE)
         return Decided(task, self._undo_left_s(task))
 
     def undo(self, caller: Caller, task_id: str) -> ReviewTask:
@@ -403,11 +406,11 @@ class Reviews(Recorded):
             if len(due) < _CHANGED_PER_TRANSACTION or not submitted:
                 return total
 
-    def submit_decisions_of(self, reviewer: str, *, but: str | None = None) -> int:
-        """Make a reviewer's decisions final, except ``but``; return their number."""
+    def submit_decisions_of(self, reviewer: str, *, keep: int = 0) -> int:
+        """Make a reviewer's decisions final except the ``keep`` newest; return their number."""
         with self.begin(read_only=True) as transaction:
             decided = transaction.reviews.decided(reviewer=reviewer, limit=_CHANGED_PER_TRANSACTION)
-        return sum(self._submit(task_id, early=True) for task_id in decided if task_id != but)
+        return sum(self._submit(one, early=True) for one in decided[: max(0, len(decided) - keep)])
 
     def check(
         self, caller: Caller, task: ReviewTask, sets: Sequence[Sequence[str]]

@@ -202,7 +202,7 @@ def test_a_blind_task_looks_like_any_review_without_suggestions(
     }
     assert_problem(desk.ask(f"/tasks/{item['id']}/explain", {"labels": ["a"]}), 403, "forbidden")
     assert not WORDS.search(desk.get("/desk").text)
-    assert desk.decide(item, "a", "b").json() == {"version": 3, "undo_s": 20}
+    assert desk.decide(item, "a", "b").json() == {"version": 3, "undo_s": 60}
 
 
 def test_a_lead_sees_the_answers_of_an_adjudication(service: Service) -> None:
@@ -245,7 +245,7 @@ def test_a_decision_sent_twice_is_one_and_may_be_taken_back(service: Service, de
     assert desk.look("/progress").json() == {"done": 0}
     assert_problem(desk.decide(item, "b"), 412, "stale-version")
     assert desk.decide(back, "b").status_code == 200
-    service.clock.advance(seconds=21)
+    service.clock.advance(seconds=61)
     assert_problem(desk.ask(f"/tasks/{made.id}/undo"), 409, "review-already-decided")
     assert service.services.reviews.submit_decisions() == 1
     assert stored(service, made.id).state is ReviewState.COMPLETED

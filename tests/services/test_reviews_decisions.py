@@ -10,7 +10,7 @@ from setwise.service.domain import errors
 from setwise.service.domain.audit_trail import PREDICTION_CREATED
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.reviews import Annotation, ReviewState, ReviewTask
-from setwise.service.services.reviews import Reviews
+from setwise.service.services.reviews import MOST_UNDOABLE, Reviews
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ANN, BEN, CLIENT, add_predictions, task
 from tests.sqlite import Database
@@ -77,12 +77,14 @@ def test_a_decision_is_kept_and_nobody_is_told_yet(desk: Desk) -> None:
     assert desk.actions() == ["review.claimed", "review.decided"]
 
 
-def test_the_next_decision_makes_the_one_before_final(desk: Desk) -> None:
-    first, second = desk.claimed(2)
+def test_the_newest_decisions_can_be_undone_and_older_ones_are_final(desk: Desk) -> None:
+    first, *others = desk.claimed(MOST_UNDOABLE + 1)
     desk.now.advance(seconds=7)
     desk.decide(ANN, first.id, ["a"], "why", first.version)
-    desk.now.advance(seconds=3)
-    desk.decide(ANN, second.id, ["b"], None, second.version)
+    for one in others:
+        assert desk.annotations() == []
+        desk.now.advance(seconds=1)
+        desk.decide(ANN, one.id, ["b"], None, one.version)
     assert desk.stored(first.id).state is ReviewState.COMPLETED
     assert desk.stored(first.id).decision is None
     (said,) = desk.annotations()
@@ -90,9 +92,12 @@ def test_the_next_decision_makes_the_one_before_final(desk: Desk) -> None:
     assert said.seconds == 7, "the time until the decision, not until it became final"
     assert said.suggestion_shown
     assert desk.messages() == 1
-    assert desk.stored(second.id).state is ReviewState.LEASED
+    assert desk.done_within(ANN, timedelta(hours=1)) == MOST_UNDOABLE + 1
     by = [e.actor_name for e in desk.database.contents.events.values() if e.subject == first.id]
     assert by == ["Ann", "Ann", "Ann"]
+    for one in reversed(others):
+        desk.undo(ANN, one.id)
+    assert [one.id for one in desk.mine(ANN)] == [one.id for one in others]
 
 
 def test_the_last_decision_becomes_final_by_itself(desk: Desk) -> None:

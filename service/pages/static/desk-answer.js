@@ -5,6 +5,7 @@ const MOST_CARDS = 9;
 const ALWAYS_SHOWN = 4;
 const LEAST_CONFIDENCE = 0.01;
 const MOST_IN_COMMON = 2;
+const MOST_LETTERS = 110; // of the labels on a card: more would push other cards out of sight
 const MOST_CHIPS = 12;
 const LEAST_PROBABILITY = 0.01;
 const LEAST_SHARE_OF_WEIGHT = 0.1;
@@ -46,37 +47,51 @@ export function offers(item) {
 
 export function cards(item) {
   const sets = offers(item);
-  const common = item.answers
-    ? sets[0].labels.filter((label) => sets.every((one) => one.labels.includes(label)))
-    : null;
+  if (item.answers) {
+    const all = [...new Set(item.answers.flat())];
+    return sets.map((set, place) => {
+      // Against what all have and what only others have, each answer names all its labels.
+      const others = all.filter(
+        (label) => !set.labels.includes(label) || sets.every((one) => one.labels.includes(label)),
+      );
+      return card(set, difference(others, set.labels), place);
+    });
+  }
   return sets.map((set, place) => {
-    const against = common ?? sets[0].labels;
-    const parts = place === 0 && !common ? set.labels.map(same) : difference(against, set.labels);
-    return card(set, parts, place);
+    const parts = difference(sets[0].labels, set.labels);
+    const common = parts.filter((part) => part.kind === "same");
+    // What a set shares with the first one was read there; its difference is what counts.
+    const brief = parts.length > common.length && common.length > MOST_IN_COMMON ? common : [];
+    return card(set, parts.slice(brief.length), place, brief, MOST_LETTERS);
   });
 }
 
-const same = (label) => ({ label, kind: "same" });
-
-function card(set, parts, place) {
+function card(set, parts, place, common = [], letters = Infinity) {
   const labels = element("span", { class: "labels" });
-  const common = parts.filter((part) => part.kind === "same");
-  // What a set shares with the first one was read there; its difference is what counts.
-  const brief = parts.length > common.length && common.length > MOST_IN_COMMON;
-  if (brief) {
+  const listed = (some) => some.map((part) => spoken[part.kind] + part.label).join("\n");
+  if (common.length) {
     const rest = element("span", { class: "label common" }, `${common.length} in common`);
-    rest.title = common.map((part) => part.label).join("\n");
+    rest.title = listed(common);
     labels.append(rest, " ");
   }
-  for (const { label, kind } of brief ? parts.filter((part) => part.kind !== "same") : parts) {
-    const part = element("span", { class: `label ${kind}`, dir: "auto" }, label);
+  // The rest is listed when the card has the focus, and in the tip of its number.
+  const later = element("span", { class: "later" });
+  let used = 0;
+  const shown = parts.filter((part) => (used += part.label.length) <= letters).length || 1;
+  for (const [at, { label, kind }] of parts.entries()) {
+    const part = element("span", { class: `label ${kind}`, dir: "auto", title: label }, label);
     if (signs[kind]) {
       part.prepend(
         element("span", { class: "sign", "aria-hidden": "true" }, signs[kind]),
         element("span", { class: "unseen" }, spoken[kind]),
       );
     }
-    labels.append(part, " ");
+    (at < shown ? labels : later).append(part, " ");
+  }
+  if (shown < parts.length) {
+    const rest = element("span", { class: "label common n-more" }, `${parts.length - shown} more`);
+    rest.title = listed(parts.slice(shown));
+    labels.append(rest, later);
   }
   if (!set.labels.length) labels.prepend(element("span", { class: "label empty-set" }, "No labels"), " ");
   const accept = element(
@@ -122,6 +137,7 @@ export class Choice {
       open ? [] : (item.marginals ?? []).map((m) => [m.label, m.probability]),
     );
     this.all = false;
+    this.past = []; // the sets before each change, to go back to
     const likely = [...this.probability].filter(([, p]) => p >= LEAST_PROBABILITY);
     // In an order that stays while labels come and go.
     this.order = new Set([
@@ -140,19 +156,23 @@ export class Choice {
     return difference(this.first, this.labels).some((part) => part.kind !== "same");
   }
 
+  /** Add a label, or remove it; returns whether it is chosen now. */
   toggle(label) {
-    this.order.add(label);
-    if (!this.chosen.delete(label)) this.chosen.add(label);
-  }
-
-  add(label) {
-    this.order.add(label);
-    this.chosen.add(label);
+    const chosen = new Set(this.chosen);
+    if (!chosen.delete(label)) chosen.add(label);
+    this.take([...chosen]);
+    return chosen.has(label);
   }
 
   take(labels) {
+    this.past.push(this.chosen);
     for (const label of labels) this.order.add(label);
     this.chosen = new Set(labels);
+  }
+
+  /** Take the last change back. */
+  undo() {
+    this.chosen = this.past.pop();
   }
 
   chips(explainable) {
@@ -181,7 +201,7 @@ export class Choice {
       "button",
       { type: "button", class: `chip ${kind}`, "aria-pressed": chosen },
       element("span", { class: "sign", "aria-hidden": "true" }, sign),
-      element("span", { class: "name", dir: "auto" }, label),
+      element("span", { class: "name", dir: "auto", title: label }, label),
     );
     chip.dataset.label = label;
     const probability = this.probability.get(label);

@@ -76,7 +76,7 @@ export class Picker {
         option.dataset.label = label;
         option.setAttribute("aria-selected", "false");
         option.append(label);
-        if (this.chosen(label)) option.append(note("chosen"));
+        if (this.chosen(label)) option.append(note("in your set: Enter removes it"));
         return option;
       }),
     );
@@ -113,7 +113,7 @@ export class Picker {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       if (open) this.#move(this.#at + (event.key === "ArrowDown" ? 1 : -1));
       else this.#later();
-    } else if (event.key === "Enter") {
+    } else if (event.key === "Enter" && !event.ctrlKey && !event.metaKey) {
       const option = open ? this.#options()[this.#at] : null;
       if (this.#query !== (open ? this.#shown : "")) {
         // A fast typist means what is typed, not the first entry of an older list.

@@ -8,6 +8,7 @@ const BEAT_EVERY_MS = 60_000;
 const ANSWER_OF_TABS_MS = 60;
 const LATE_RELEASE_MS = 5_000;
 const FETCH_AGAIN_MS = 1_000;
+const MOST_UNDOABLE = 5; // the server makes older decisions final
 
 const LOST_AS = { "lease-lost": "taken", "review-already-decided": "decided" };
 
@@ -27,7 +28,7 @@ export class Queue extends EventTarget {
   constructor() {
     super();
     this.current = null;
-    this.last = null; // the decision that may be taken back
+    this.made = []; // the decisions that may be taken back, newest last
     this.#tabs?.addEventListener("message", ({ data }) => this.#hear(data));
     left.put([]);
     setTimeout(() => (this.#given = []), LATE_RELEASE_MS);
@@ -120,7 +121,7 @@ export class Queue extends EventTarget {
     const decision = { id, version, labels, comment, name: document.id };
     drafts.keep(id, { version, labels, comment: comment ?? "" });
     unsent.add(decision);
-    this.last = { decision, item: this.current, until: Infinity };
+    this.made = [...this.made, { decision, item: this.current, until: Infinity }].slice(-MOST_UNDOABLE);
     this.current = null;
     this.#tabs?.postMessage({ tab: this.#tab, settled: id });
     this.#pump();
@@ -144,7 +145,8 @@ export class Queue extends EventTarget {
         );
         unsent.drop(id);
         drafts.drop(id);
-        if (this.last?.decision.id === id) this.last.until = now() + 1000 * reply.undo_s;
+        const made = this.#made(id);
+        if (made) made.until = now() + 1000 * reply.undo_s;
         this.#emit("sent", { decision: next });
       } catch (error) {
         if (error.signedOut) {
@@ -152,8 +154,8 @@ export class Queue extends EventTarget {
           return;
         }
         unsent.drop(id);
-        const item = this.last?.decision.id === id ? this.last.item : null;
-        if (item) this.last = null;
+        const item = this.#made(id)?.item ?? null;
+        this.made = this.made.filter((one) => one.decision.id !== id);
         this.#emit("failed", { decision: next, item, error });
       } finally {
         this.#sending = null;
@@ -162,9 +164,18 @@ export class Queue extends EventTarget {
     this.#emit("state", { state: "saved" });
   }
 
+  #made(id) {
+    return this.made.find((one) => one.decision.id === id);
+  }
+
+  /** The decisions that may be taken back, newest first. */
+  get undoable() {
+    return this.made.filter((one) => one.until > now()).reverse();
+  }
+
   /** Take the last decision back; returns its task, in hand again, and what was decided. */
   async undo() {
-    const { decision, item } = this.last;
+    const { decision, item } = this.made.pop();
     let again = item;
     if (this.#sending !== decision.id && unsent.all().some((one) => one.id === decision.id)) {
       unsent.drop(decision.id); // the server never heard of it
@@ -172,7 +183,6 @@ export class Queue extends EventTarget {
       await this.#pumping;
       again = this.#dated(await ask(`/desk/tasks/${decision.id}/undo`, {}));
     }
-    this.last = null;
     if (this.current) this.#ahead.unshift(this.current);
     this.current = again;
     drafts.keep(again.id, {

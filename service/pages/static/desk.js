@@ -34,9 +34,9 @@ const picker = new Picker({
   list: ui.found,
   count: ui.foundCount,
   picked(label) {
-    choice.add(label);
+    const added = choice.toggle(label);
     changed();
-    say(`${label} added.`);
+    say(`${label} ${added ? "added" : "removed"}.`);
   },
   chosen: (label) => Boolean(choice?.chosen.has(label)),
   failed: (error) => trouble(error),
@@ -70,6 +70,7 @@ function show(item) {
   ui.confidenceTerm.hidden = Boolean(item.answers);
   ui.cards.classList.toggle("beside", Boolean(item.answers));
   ui.cards.replaceChildren(...cards(item));
+  ui.withheld.hidden = sets.length > 0;
   ui.restore.textContent = choice.first.length ? "Back to the suggestion" : "Start over";
   render();
   clearNotices("item");
@@ -192,11 +193,10 @@ function settleChosen() {
 
 function settle(labels) {
   if (!settled()) return;
-  const name = queue.current.document.id ?? "Untitled document";
   queue.decide([...labels], ui.comment.value.trim() ? ui.comment.value : null);
   done += 1;
   showProgress();
-  showUndo(`${name}: ${labels.length ? labels.join(", ") : "no labels"}`);
+  showUndo();
   go();
 }
 
@@ -215,19 +215,26 @@ async function go() {
   }
 }
 
-async function undo() {
-  if (busy || !undoable()) return;
+/** Take back what was done last: a change of the labels in hand, else the last decision. */
+function undo() {
+  if (!choice?.past.length) return undoDecision();
+  choice.undo();
+  changed();
+  return say(`Undone. Your set: ${choice.labels.join(", ") || "no labels"}.`);
+}
+
+async function undoDecision() {
+  if (busy || !queue.undoable.length) return;
   busy = true;
   try {
     const item = await queue.undo();
     done -= 1;
     showProgress();
-    hideUndo();
+    showUndo();
     show(item);
     say("Undone. " + (item.document.id ?? ""));
   } catch (error) {
-    queue.last = null;
-    hideUndo();
+    showUndo();
     trouble(error);
   } finally {
     busy = false;
@@ -402,26 +409,18 @@ function say(text) {
 
 // Undo, progress
 
-function undoable() {
-  return queue.last !== null && queue.last.until > Date.now();
-}
-
-function showUndo(text) {
-  ui.undoText.replaceChildren(element("strong", {}, "Submitted "), text);
-  ui.undoBar.hidden = false;
-}
-
-function hideUndo() {
-  ui.undoBar.hidden = true;
-}
-
-function tickUndo() {
-  if (ui.undoBar.hidden) return;
-  if (!undoable()) {
-    hideUndo();
-    return;
-  }
-  const left = Math.ceil((queue.last.until - Date.now()) / 1000);
+/** Name the decision that would be taken back next, and how many before it could be. */
+function showUndo() {
+  const [last, ...before] = queue.undoable;
+  ui.undoBar.hidden = !last;
+  if (!last) return;
+  const { name, labels } = last.decision;
+  const text = `${name ?? "Untitled document"}: ${labels.join(", ") || "no labels"}`;
+  const line = `${text}${before.length ? ` (and ${before.length} before)` : ""}`;
+  if (ui.undoText.dataset.line !== line)
+    ui.undoText.replaceChildren(element("strong", {}, "Submitted "), line);
+  ui.undoText.dataset.line = line;
+  const left = Math.ceil((last.until - Date.now()) / 1000);
   ui.undoLeft.textContent = Number.isFinite(left) ? `${left} s` : "";
 }
 
@@ -510,6 +509,28 @@ ui.chips.addEventListener("click", ({ target }) => {
   }
 });
 
+ui.chips.addEventListener("keydown", (event) => {
+  const { label } = event.target.closest(".chip")?.dataset ?? {};
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (step) {
+    const all = [...ui.chips.querySelectorAll(".chip")];
+    all.at((all.findIndex((one) => one === event.target) + step) % all.length)?.focus();
+  } else if ((event.key === "Delete" || event.key === "Backspace") && choice.chosen.has(label)) {
+    choice.toggle(label);
+    changed();
+    say(`${label} removed.`);
+  } else return;
+  event.preventDefault();
+});
+
+/** Go to the next label of the set, where Delete removes it. */
+function toNextChosen() {
+  const chosen = [...ui.chips.querySelectorAll(".chip[aria-pressed=true]")];
+  const here = document.activeElement;
+  const after = chosen.find((one) => here.compareDocumentPosition(one) & 4 && ui.chips.contains(here));
+  (after ?? chosen[0])?.focus();
+}
+
 ui.comment.addEventListener("input", () => {
   fitComment();
   keep();
@@ -522,7 +543,7 @@ ui.restore.addEventListener("click", () => {
   changed();
   ui.text.focus({ preventScroll: true });
 });
-ui.undo.addEventListener("click", undo);
+ui.undo.addEventListener("click", undoDecision);
 ui.pause.addEventListener("click", pause);
 ui.help.addEventListener("click", () => ui.keysDialog.showModal());
 
@@ -587,6 +608,7 @@ ui.keysOn.addEventListener("change", () => {
 const keys = {
   "/": () => ui.pick.focus(),
   f: () => ui.findText.focus(),
+  x: toNextChosen,
   c: () => ui.comment.focus(),
   s: openSkip,
   u: undo,
@@ -597,8 +619,11 @@ const keys = {
 const anywhere = new Set(["?", "u"]);
 
 document.addEventListener("keydown", (event) => {
-  if (event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (document.querySelector("dialog[open]")) return;
+  if (event.repeat || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.ctrlKey || event.metaKey) {
+    if (event.key === "Enter" && queue.current) settleChosen();
+    return;
+  }
   const typing = event.target.closest("input, textarea, select");
   if (event.key === "Escape") {
     if (queue.current) ui.text.focus({ preventScroll: true });
@@ -630,7 +655,7 @@ queue.addEventListener("lost", ({ detail }) => lost(detail.how));
 queue.addEventListener("failed", ({ detail: { decision, item, error } }) => {
   done -= 1;
   showProgress();
-  hideUndo();
+  showUndo();
   const what = `${decision.name ?? "Untitled document"}: ${decision.labels.join(", ") || "no labels"}`;
   const again = item && error.status === 422 ? [["Open again", () => reopen(item)]] : [];
   notice("failed", `Not submitted: ${what}${decision.comment ? ` (${decision.comment})` : ""}. ${error.message}`, ...again);
@@ -649,7 +674,7 @@ window.addEventListener("pageshow", ({ persisted }) => {
 setInterval(() => {
   queue.tick();
   showLease();
-  tickUndo();
+  showUndo();
 }, 1000);
 
 ui.desk.hidden = false;

@@ -1,0 +1,141 @@
+"""The sets on the desk: large ones stay readable, and labels come and go by keyboard."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+
+from tests.browser.site import Site
+from tests.browser.test_desk import (
+    arrived,
+    desk,
+    nothing_waits,
+    press,
+    said,
+    saved,
+    shown,
+    task_of,
+)
+from tests.browser.watching import assert_accessible
+
+__all__ = ["arrived", "desk", "nothing_waits"]  # fixtures
+
+MANY = [
+    f"{chr(65 + n % 26)}{n:02}.9 Disorder of the {'very ' * (n % 5)}long-named organ, part {n}"
+    for n in range(30)
+]
+MOST_KEYS = 10
+
+
+def chosen(page: Page) -> Locator:
+    return page.locator("#chips .chip[aria-pressed=true]")
+
+
+def lies_open(page: Page, part: Locator) -> bool:
+    """Return whether a part is in the window and nothing covers its middle."""
+    return bool(
+        part.evaluate(
+            """part => {
+              const { left, right, top, bottom } = part.getBoundingClientRect();
+              const there = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+              return Boolean(there) && (part.contains(there) || there.contains(part));
+            }"""
+        )
+    )
+
+
+@pytest.fixture
+def many(context: BrowserContext) -> None:
+    """Let the model suggest sets of thirty labels with long names."""
+
+    def relabelled(route: Route) -> None:
+        answer = route.fetch()
+        item = answer.json()
+        sets = [MANY, MANY[:-1], MANY[4:], MANY[:3], MANY[:2], [*MANY, "storm"]]
+        item["candidates"] = [
+            {"labels": labels, "confidence": 0.4 / (place + 1), "warnings": []}
+            for place, labels in enumerate(sets)
+        ]
+        item["marginals"] = [{"label": label, "probability": 0.5} for label in MANY]
+        route.fulfill(response=answer, json=item)
+
+    context.route("**/desk/next", relabelled)
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize(
+    ("width", "height", "n_cards"), [(1440, 900, 6), (820, 1180, 6), (390, 800, 1)]
+)
+def test_thirty_long_labels_leave_digits_percentages_and_the_button_in_sight(
+    sign_in: Callable[..., Page], arrived: list[str], width: int, height: int, n_cards: int
+) -> None:
+    page = sign_in("reviewer", "/account")
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto("/desk")
+    expect(page.locator("#work")).to_have_attribute("data-task", arrived[0])
+    cards = page.locator(".offer")
+    assert lies_open(page, page.locator("#settle"))
+    for card in cards.all()[:n_cards]:
+        assert lies_open(page, card.locator(".accept > kbd"))
+        assert lies_open(page, card.locator(".percent"))
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    last = cards.first.locator(".label", has_text=MANY[-1])
+    expect(last).to_be_hidden()
+    page.keyboard.press("Tab")
+    cards.first.locator(".accept").focus()
+    expect(last).to_be_visible()
+    chosen(page).last.focus()
+    assert lies_open(page, chosen(page).last)
+    assert_accessible(page)
+
+
+def test_labels_are_exchanged_and_submitted_with_at_most_ten_keys(desk: Page, site: Site) -> None:
+    task_id = shown(desk)
+    before = task_of(site, task_id).prediction.scored.candidates[0].labels
+    new = next(label for label in ("finance", "court") if label not in before)
+    keys = ["x", "Delete", "/", *new[:3], "Enter", "Control+Enter"]
+    assert len(keys) <= MOST_KEYS
+    for key in keys[:-1]:
+        desk.keyboard.press(key)
+    expect(chosen(desk).filter(has_text=new)).to_be_visible()
+    press(desk, keys[-1])
+    saved(desk)
+    decision = task_of(site, task_id).decision
+    assert decision is not None
+    assert set(decision.labels) == {*before[1:], new}
+
+
+def test_a_label_is_removed_by_typing_it_as_it_is_added(desk: Page) -> None:
+    label = chosen(desk).first.get_attribute("data-label") or ""
+    for _ in range(2):
+        n_before = chosen(desk).count()
+        desk.keyboard.press("/")
+        desk.keyboard.type(label)
+        desk.keyboard.press("Enter")
+        expect(chosen(desk)).not_to_have_count(n_before)
+        desk.keyboard.press("Escape")
+    expect(chosen(desk).filter(has_text=label)).to_be_visible()
+
+
+def test_changes_and_then_decisions_are_undone_step_by_step(desk: Page, site: Site) -> None:
+    decided = [shown(desk)]
+    press(desk, "1")
+    decided.append(shown(desk))
+    press(desk, "1")
+    saved(desk)
+    assert [said(site, one) for one in decided] == [None, None]
+    labels = [chip.get_attribute("data-label") for chip in chosen(desk).all()]
+    for key in ("x", "Delete", "/", *"fin", "Enter"):
+        desk.keyboard.press(key)
+    expect(chosen(desk).filter(has_text="finance")).to_be_visible()
+    desk.keyboard.press("Escape")
+    for _ in range(2):
+        desk.keyboard.press("u")
+    expect(chosen(desk)).to_have_count(len(labels))
+    assert [chip.get_attribute("data-label") for chip in chosen(desk).all()] == labels
+    for task_id in reversed(decided):
+        expect(desk.locator("#undo-bar")).to_be_visible()
+        press(desk, "u")
+        assert shown(desk) == task_id
+        assert task_of(site, task_id).decision is None
+    expect(desk.locator("#undo-bar")).to_be_hidden()
