@@ -11,6 +11,7 @@ from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, 
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import (
+    ClaimQuery,
     Completion,
     CompletionRequest,
     Label,
@@ -19,6 +20,7 @@ from setwise.service.api.schemas import (
     OwnAnswer,
     OwnAnswerPage,
     Paged,
+    ReleaseQuery,
     ReviewPage,
     ReviewQuery,
     ReviewTask,
@@ -50,12 +52,14 @@ def list_reviews(
         **documented(errors.TooManyLeases),
     },
 )
-def claim_review(caller: CallerOf, services: ServicesOf) -> Response:
+def claim_review(
+    caller: CallerOf, wanted: Annotated[ClaimQuery, Query()], services: ServicesOf
+) -> Response:
     """Lease the next task; only you hold it until the lease expires.
 
     No blind task goes to who has read the suggestion for its document.
     """
-    task = services.reviews.claim(caller)
+    task = services.reviews.claim(caller, reviews.QueueFilter(**wanted.model_dump()))
     return Response(status_code=204) if task is None else _shown(task)
 
 
@@ -94,9 +98,14 @@ def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Respon
     response_model=ReviewTask,
     responses=answering("ETag") | documented(*_HELD_TASK),
 )
-def release_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
+def release_review(
+    caller: CallerOf,
+    task_id: str,
+    wanted: Annotated[ReleaseQuery, Query()],
+    services: ServicesOf,
+) -> Response:
     """Return a task to the queue."""
-    return _shown(services.reviews.release(caller, task_id))
+    return _shown(services.reviews.release(caller, task_id, later=wanted.later))
 
 
 @router.post(

@@ -448,6 +448,28 @@ class ReviewQuery(Paged):
     reason: Reason | None = None
 
 
+class ClaimQuery(Query):
+    """Which documents of the queue to claim; all without a filter."""
+
+    segment: str | None = Field(None, max_length=200)
+    label: str | None = Field(
+        None,
+        max_length=1_000,
+        description="A predicted label. Documents whose reviewer must not know the prediction come "
+        "whatever their labels are, and so do adjudications.",
+    )
+    prioritized: bool = Field(False, description="Only documents that were put first.")
+
+
+class ReleaseQuery(Query):
+    """Where a task returns to."""
+
+    later: bool = Field(
+        False,
+        description="To the end of the queue, behind all that waits now, not to its place.",
+    )
+
+
 class SkipRequest(RequestBody):
     """Why the reviewer skips the task."""
 

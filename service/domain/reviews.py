@@ -81,6 +81,21 @@ class HeldDecision:
     """When the decision becomes final."""
 
 
+class QueueFilter(NamedTuple):
+    """Which documents of the queue to claim; None for all."""
+
+    segment: str | None = None
+    label: str | None = None
+    """A label of the predicted set. It chooses among plain reviews; all other tasks come too, for
+    it would tell what a blind task hides, and whose an answer is.
+    """
+    prioritized: bool | None = None
+    """Whether to claim only documents that were put first."""
+
+
+EVERYTHING = QueueFilter()
+
+
 @dataclass(frozen=True)
 class ReviewTask:
     """A prediction that waits for a person."""
@@ -103,6 +118,10 @@ class ReviewTask:
     decision: HeldDecision | None = None
     """What the holder of a leased task decided and can still undo. The task stays with them even if
     the lease expires.
+    """
+    queued_at: datetime | None = None
+    """Its place in the queue if not `created_at`: later if it was postponed, before its creation if
+    it was put first.
     """
 
     @property
@@ -167,9 +186,13 @@ class ReviewTask:
         return replace(self, lease=replace(lease, expires_at=now + duration))
 
     def released(self, holder: str) -> "ReviewTask":
-        """Return the task to the queue."""
+        """Return the task to its place in the queue."""
         self._require_holder(holder)
         return self._returned(self.skips)
+
+    def postponed(self, holder: str, now: datetime) -> "ReviewTask":
+        """Return the task to the end of the queue."""
+        return replace(self.released(holder), queued_at=now)
 
     def expired(self) -> "ReviewTask":
         """Return the task to the queue because its lease expired."""

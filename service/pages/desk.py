@@ -13,7 +13,7 @@ from setwise.service.api.http.dependencies import EdgeOf, ServicesOf, answer
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.predictions import Reason
-from setwise.service.domain.reviews import Oddity, ReviewKind, ReviewTask
+from setwise.service.domain.reviews import Oddity, QueueFilter, ReviewKind, ReviewTask
 from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
@@ -54,9 +54,18 @@ class _Asked(BaseModel):
 
 
 class Having(_Asked):
-    """What a tab has on its desk already."""
+    """What a tab has on its desk already, and the queue that its address names."""
 
     having: Annotated[list[_Id], Field(max_length=100)] = []
+    segment: _Label | None = None
+    label: _Label | None = None
+    prioritized: bool = False
+
+
+class Released(_Asked):
+    """Where a task returns to: its place in the queue or the end."""
+
+    later: bool = False
 
 
 class Chosen(_Asked):
@@ -79,11 +88,24 @@ class Skipped(_Asked):
 
 
 @router.get(DESK)
-def show(edge: EdgeOf, visit: Reads) -> Response:
+def show(
+    edge: EdgeOf,
+    visit: Reads,
+    segment: Annotated[_Label, Query()] = "",
+    label: Annotated[_Label, Query()] = "",
+    prioritized: Annotated[str, Query(max_length=10)] = "",
+) -> Response:
     """Show the desk; without a script, the task that lies on it."""
     mine = edge.services.reviews.mine(visit.caller)
     task = item(edge.services, visit.caller, mine[0]) if mine else None
-    values = {"now": edge.now(), "task": task, "skip_reasons": SKIP_REASONS, "withheld": WITHHELD}
+    values = {
+        "now": edge.now(),
+        "task": task,
+        "skip_reasons": SKIP_REASONS,
+        "withheld": WITHHELD,
+        "segments": edge.services.reviews.segments(visit.caller),
+        "queue": QueueFilter(segment or None, label or None, bool(prioritized) or None),
+    }
     return page("desk.html", values, visit=visit)
 
 
@@ -117,7 +139,8 @@ def take(
 ) -> Response:
     """Give a task that the person holds and this tab does not have, or claim one."""
     mine = (one for one in services.reviews.mine(visit.caller) if one.id not in asked.having)
-    task = next(mine, None) or services.reviews.claim(visit.caller)
+    queue = QueueFilter(asked.segment, asked.label, asked.prioritized)
+    task = next(mine, None) or services.reviews.claim(visit.caller, queue)
     if task is None:
         return Response(status_code=HTTPStatus.NO_CONTENT)
     return answer(item(services, visit.caller, task))
@@ -146,9 +169,14 @@ def take_back(services: ServicesOf, task_id: str, visit: Sends) -> Response:
 
 
 @router.post(TASK + "/release")
-def release(services: ServicesOf, task_id: str, visit: Sends) -> Response:
+def release(
+    services: ServicesOf,
+    task_id: str,
+    visit: Sends,
+    released: Annotated[Released, Body()],
+) -> Response:
     """Give a task back to the queue."""
-    services.reviews.release(visit.caller, task_id)
+    services.reviews.release(visit.caller, task_id, later=released.later)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 

@@ -16,11 +16,13 @@ from setwise.service.domain.documents import Comment, CommentKind, check_comment
 from setwise.service.domain.outcomes import sent_labels
 from setwise.service.domain.predictions import Prediction, Reason, TermWeight
 from setwise.service.domain.reviews import (
+    EVERYTHING,
     Annotation,
     HeldDecision,
     LabelMatches,
     Oddity,
     OwnAnswer,
+    QueueFilter,
     ReviewKind,
     ReviewState,
     ReviewTask,
@@ -56,6 +58,9 @@ UNDO = timedelta(minutes=1)
 
 MOST_UNDOABLE = 5
 """Decisions that a reviewer can undo, the newest; older ones are final."""
+
+MOST_SEGMENTS = 100
+"""Most segments to choose a queue from."""
 
 MOST_EXPLAINED_LABELS = 20
 """Most labels explained in one call."""
@@ -156,8 +161,16 @@ class Reviews(Recorded):
             completed = transaction.reviews.settled_by(caller.id, self.now() - within)
             return completed + len(transaction.reviews.decided(reviewer=caller.id, limit=10))
 
-    def claim(self, caller: Caller, *, only: str | None = None) -> ReviewTask | None:
-        """Lease the oldest task that the caller may claim, or return None.
+    def segments(self, caller: Caller) -> list[str]:
+        """Return the segments of which documents are in the queue, for a choice."""
+        caller.require(Permission.REVIEW)
+        with self.begin(read_only=True) as transaction:
+            return transaction.reviews.segments(most=MOST_SEGMENTS)
+
+    def claim(
+        self, caller: Caller, wanted: QueueFilter = EVERYTHING, *, only: str | None = None
+    ) -> ReviewTask | None:
+        """Lease the first task in the queue that the caller may claim, or return None.
 
         Leads and administrators first get adjudications and tasks that were skipped twice; other
         reviewers never get those. A reviewer gets at most one task of each prediction, and no blind
@@ -177,7 +190,11 @@ class Reviews(Recorded):
                     "complete, skip or release one first."
                 )
             task = transaction.reviews.next_for(
-                caller.id, now, escalated=caller.may(Permission.REPORT), only=only
+                caller.id,
+                now,
+                escalated=caller.may(Permission.REPORT),
+                only=only,
+                wanted=wanted,
             )
             if task is None:
                 return None
@@ -197,13 +214,15 @@ class Reviews(Recorded):
             transaction.reviews.save(extended)
         return extended
 
-    def release(self, caller: Caller, task_id: str) -> ReviewTask:
-        """Return a claimed task to the queue."""
+    def release(self, caller: Caller, task_id: str, *, later: bool = False) -> ReviewTask:
+        """Return a claimed task to its place in the queue or, if ``later``, to the end."""
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
-            released = _locked(transaction, task_id).released(caller.id)
+            held = _locked(transaction, task_id)
+            released = held.postponed(caller.id, self.now()) if later else held.released(caller.id)
             transaction.reviews.save(released)
-            self._log(transaction, caller, "review.released", released)
+            action = "review.postponed" if later else "review.released"
+            self._log(transaction, caller, action, released)
         return released
 
     def skip(self, caller: Caller, task_id: str, reason: str) -> ReviewTask:

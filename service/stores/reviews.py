@@ -1,7 +1,7 @@
 """The review queue."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -22,10 +22,12 @@ from sqlalchemy import (
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.predictions import Prediction, Reason
 from setwise.service.domain.reviews import (
+    EVERYTHING,
     Annotation,
     HeldDecision,
     Lease,
     OwnAnswer,
+    QueueFilter,
     ReviewKind,
     ReviewState,
     ReviewTask,
@@ -42,6 +44,7 @@ from setwise.service.stores.tables import (
     OPEN,
     annotations,
     comments,
+    prediction_labels,
     predictions,
     review_skips,
     review_tasks,
@@ -135,9 +138,15 @@ class ReviewStore(Store):
         ).all()
 
     def next_for(
-        self, reviewer: str, now: datetime, *, escalated: bool, only: str | None = None
+        self,
+        reviewer: str,
+        now: datetime,
+        *,
+        escalated: bool,
+        only: str | None = None,
+        wanted: QueueFilter = EVERYTHING,
     ) -> ReviewTask | None:
-        """Lock and return the oldest task that ``reviewer`` may claim now.
+        """Lock and return the first task in the queue that ``reviewer`` may claim now.
 
         The task waits or its lease has expired, ``reviewer`` has not skipped it, and ``reviewer``
         neither holds nor has settled another task of the same prediction; who has settled one may
@@ -148,13 +157,26 @@ class ReviewStore(Store):
         if only is not None and not is_id(only):
             return None
         if escalated:
-            task = self._next(reviewer, now, among_escalated=True, only=only)
+            task = self._next(reviewer, now, wanted, among_escalated=True, only=only)
             if task is not None:
                 return task
-        return self._next(reviewer, now, among_escalated=False, only=only)
+        return self._next(reviewer, now, wanted, among_escalated=False, only=only)
+
+    def segments(self, *, most: int) -> list[str]:
+        """Return the first segments by name of which documents are in the queue."""
+        segment = predictions.c.segment
+        query = select(segment).join(review_tasks, review_tasks.c.prediction_id == predictions.c.id)
+        query = query.where(OPEN, segment.is_not(None)).distinct().order_by(segment).limit(most)
+        return list(self._connection.execute(query).scalars())
 
     def _next(
-        self, reviewer: str, now: datetime, *, among_escalated: bool, only: str | None
+        self,
+        reviewer: str,
+        now: datetime,
+        wanted: QueueFilter,
+        *,
+        among_escalated: bool,
+        only: str | None,
     ) -> ReviewTask | None:
         column = review_tasks.c
         query = (
@@ -182,8 +204,9 @@ class ReviewStore(Store):
                     _SIBLINGS.c.lease_holder == reviewer,
                     or_(_SIBLINGS.c.lease_expires_at > now, _SIBLINGS.c.decided_at.is_not(None)),
                 ),
+                *_conditions(wanted),
             )
-            .order_by(column.id)
+            .order_by(column.queued_at, column.id)
             .limit(1)
             .with_for_update(skip_locked=True)
         )
@@ -419,6 +442,19 @@ class ReviewStore(Store):
         return skips
 
 
+def _conditions(wanted: QueueFilter) -> Iterator[ColumnElement[bool]]:
+    task, named = review_tasks.c, prediction_labels.c
+    if wanted.segment is not None:
+        same = predictions.c.id == task.prediction_id
+        yield exists().where(same, predictions.c.segment == wanted.segment)
+    if wanted.label is not None:
+        same = named.prediction_id == task.prediction_id
+        labelled = exists().where(same, named.label == wanted.label)
+        yield or_(task.kind != ReviewKind.REVIEW.value, labelled)
+    if wanted.prioritized:
+        yield task.queued_at < task.created_at
+
+
 def _read_by(reader: str) -> ColumnElement[bool]:
     """Return the condition that ``reader`` has read the suggestion of a task's document."""
     return exists().where(
@@ -443,6 +479,7 @@ def _changing(task: ReviewTask) -> dict[str, object]:
         "state": task.state.value,
         "version": task.version,
         "escalated": task.escalated,
+        "queued_at": task.queued_at or task.created_at,
         "lease_holder": lease.holder if lease else None,
         "lease_claimed_at": lease.claimed_at if lease else None,
         "lease_expires_at": lease.expires_at if lease else None,
@@ -481,7 +518,7 @@ def _to_own(row: RowMapping) -> OwnAnswer:
 
 def _to_task(row: RowMapping, skips: Iterable[Skip], opened_by: Mapping[str, str]) -> ReviewTask:
     column = review_tasks.c
-    holder = row[column.lease_holder]
+    holder, queued_at = row[column.lease_holder], row[column.queued_at]
     return ReviewTask(
         id=row[column.id],
         prediction=to_prediction(row),
@@ -496,6 +533,7 @@ def _to_task(row: RowMapping, skips: Iterable[Skip], opened_by: Mapping[str, str
         else Lease(holder, row[column.lease_expires_at], row[column.lease_claimed_at]),
         skips=tuple(skips),
         decision=_decision(row),
+        queued_at=None if queued_at == row[column.created_at] else queued_at,
     )
 
 

@@ -445,6 +445,8 @@ review_tasks = Table(
     Column("lease_claimed_at", Instant),
     Column("lease_expires_at", Instant),
     Column("created_at", Instant, nullable=False),
+    # The queue's order; servers before this column leave it out.
+    Column("queued_at", Instant, nullable=False, server_default=text("'1970-01-01 00:00:00'")),
     # The holder's decision, which can still be withdrawn; NULL once it is an annotation.
     Column("decided_labels", Json),
     Column("decided_comment", Sealed("review_tasks.decided_comment", "id", "prediction_id")),
@@ -465,7 +467,7 @@ review_tasks = Table(
     Index(None, "state", "id"),
     Index(None, "created_at"),
     Index("uq_review_tasks_prediction_id_kind", "prediction_id", "kind", "round", unique=True),
-    _partial("ix_review_tasks_queue", "escalated", "id", where=OPEN),
+    _partial("ix_review_tasks_queue", "escalated", "queued_at", "id", where=OPEN),
     _partial("ix_review_tasks_holder", "lease_holder", where=LEASED),
     _partial("ix_review_tasks_expiry", "lease_expires_at", where=LEASED),
     _partial("ix_review_tasks_settles", "settles_at", where=DECIDED),

@@ -13,6 +13,7 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, Submission
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.pages.desk import WITHHELD
 from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Faults, assert_accessible
 from tests.building import predict_one
@@ -479,6 +480,7 @@ def test_a_blind_task_looks_plain_and_an_empty_set_must_be_meant(
     expect(page.locator("#work")).to_have_attribute("data-task", audit)
     assert task_of(site, audit).kind is ReviewKind.AUDIT
     expect(page.locator("#suggestions")).to_be_hidden()
+    expect(page.locator("#withheld")).to_have_text(WITHHELD)
     expect(page.locator(".chip, .why")).to_have_count(0)
     assert "audit" not in page.locator("main").inner_text().lower()
     page.wait_for_timeout(SETTLED_MS)
@@ -508,6 +510,8 @@ def test_a_lead_decides_between_two_answers_side_by_side(
     page = sign_in("lead", "/desk")
     expect(page.get_by_role("heading", name="Answers that differ")).to_be_visible()
     expect(page.locator(".accept")).to_have_count(2)
+    named = [card.locator(".label").all_inner_texts() for card in page.locator(".accept").all()]
+    assert named == [["music", "\N{MINUS SIGN}left out: storm"], ["music", "+added: storm"]]
     expect(page.locator(".chip[aria-pressed=true]")).to_have_count(0)
     assert page.locator(".percent").count() == 0, "nothing tells which answer is the model's"
     boxes = [box.bounding_box() for box in page.locator(".offer").all()]

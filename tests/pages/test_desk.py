@@ -13,6 +13,7 @@ from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
+from setwise.service.pages.desk import WITHHELD
 from tests.edge import Service, assert_problem
 from tests.pages.test_sign_in import Browser
 from tests.samples import ANN, add_predictions, annotation, prediction, task
@@ -201,7 +202,9 @@ def test_a_blind_task_looks_like_any_review_without_suggestions(
         "expires_in_s",
     }
     assert_problem(desk.ask(f"/tasks/{item['id']}/explain", {"labels": ["a"]}), 403, "forbidden")
-    assert not WORDS.search(desk.get("/desk").text)
+    form = desk.get("/desk").text
+    assert not WORDS.search(form)
+    assert form.count(WITHHELD) == 2, "with a script and without one, whatever the reason"
     assert desk.decide(item, "a", "b").json() == {"version": 3, "undo_s": 60}
 
 
@@ -371,4 +374,3 @@ def test_without_a_script_a_document_is_settled_with_a_form(service: Service, de
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
     desk.submit("/desk/settle", {**fields, "chosen": "-1", "labels": "c\r\n\r\n d \r\n"})
     assert stored(service, second.id).decision.labels == ("c", "d")
-    assert stored(service, first.id).state is ReviewState.COMPLETED

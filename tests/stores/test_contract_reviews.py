@@ -7,10 +7,12 @@ import pytest
 
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import StaleVersion
-from setwise.service.domain.predictions import Reason
+from setwise.service.domain.predictions import Candidate, Reason
 from setwise.service.domain.reviews import (
+    EVERYTHING,
     Annotation,
     HeldDecision,
+    QueueFilter,
     ReviewKind,
     ReviewState,
     ReviewTask,
@@ -48,9 +50,12 @@ def next_for(
     *,
     escalated: bool = False,
     only: str | None = None,
+    wanted: QueueFilter = EVERYTHING,
 ) -> ReviewTask | None:
     with begin() as transaction:
-        return transaction.reviews.next_for(reviewer.id, now, escalated=escalated, only=only)
+        return transaction.reviews.next_for(
+            reviewer.id, now, escalated=escalated, only=only, wanted=wanted
+        )
 
 
 def annotation(of: ReviewTask) -> Annotation:
@@ -432,3 +437,50 @@ def test_what_a_reviewer_settled_since_is_counted(begin: Transactions) -> None:
         assert transaction.reviews.settled_by(ANN.id, START) == 1
         assert transaction.reviews.settled_by(ANN.id, START + timedelta(seconds=1)) == 0
         assert transaction.reviews.settled_by(BEN.id, START) == 0
+
+
+def test_a_postponed_task_comes_after_all_that_waited_then(begin: Transactions) -> None:
+    first, second, third = task(), task(), task()
+    later = START + QUARTER
+    new = replace(task(), created_at=later + QUARTER)
+    store(begin, first, second, third, new)
+    postponed = save(begin, first.claimed(ANN.id, START, QUARTER).postponed(ANN.id, later))
+    assert read(begin, first.id) == postponed
+    taken = []
+    while (one := next_for(begin, ANN)) is not None:
+        taken.append(save(begin, one.claimed(BEN.id, START, QUARTER)).id)
+    assert taken == [second.id, third.id, first.id, new.id], "it is not behind what came later"
+    put_first = replace(task(), queued_at=START - QUARTER)
+    store(begin, task(), put_first)
+    assert next_for(begin, ANN) == put_first
+    assert next_for(begin, ANN, wanted=QueueFilter(prioritized=True)) == put_first
+
+
+def test_a_queue_is_chosen_by_segment_and_label_unless_that_tells_of_blind_tasks(
+    begin: Transactions,
+) -> None:
+    def made(label: str, segment: str, kind: ReviewKind = ReviewKind.REVIEW) -> ReviewTask:
+        plain = prediction()._replace(segment=segment)
+        sets = (Candidate((label,), 0.9, 0.8),)
+        scored = plain.scored._replace(candidates=sets)
+        return replace(task(plain._replace(scored=scored)), kind=kind)
+
+    plain, other, blind = (
+        made("a", "north"),
+        made("b", "south"),
+        made("b", "south", ReviewKind.AUDIT),
+    )
+    store(begin, plain, other, blind)
+    with begin(read_only=True) as transaction:
+        assert transaction.reviews.segments(most=9) == ["north", "south"]
+    for wanted, found in (
+        (QueueFilter(segment="north"), plain),
+        (QueueFilter(segment="south"), other),
+        (QueueFilter(label="a"), plain),
+        (QueueFilter(label="b"), other),
+        (QueueFilter(label="c"), blind),
+        (QueueFilter(segment="north", label="b"), None),
+        (QueueFilter(segment="south", label="a"), blind),
+        (QueueFilter(prioritized=True), None),
+    ):
+        assert next_for(begin, ANN, wanted=wanted) == found

@@ -89,8 +89,10 @@ function card(set, parts, place, common = [], letters = Infinity) {
     (at < shown ? labels : later).append(part, " ");
   }
   if (shown < parts.length) {
-    const rest = element("span", { class: "label common n-more" }, `${parts.length - shown} more`);
-    rest.title = listed(parts.slice(shown));
+    const hidden = parts.slice(shown);
+    const sign = signs[hidden.every((part) => part.kind === hidden[0].kind) ? hidden[0].kind : "same"];
+    const rest = element("span", { class: "label common n-more" }, `${sign} ${hidden.length} more`);
+    rest.title = listed(hidden);
     labels.append(rest, later);
   }
   if (!set.labels.length) labels.prepend(element("span", { class: "label empty-set" }, "No labels"), " ");

@@ -25,8 +25,10 @@ export class Queue extends EventTarget {
   #given = left.all();
   #activeAt = now();
 
-  constructor() {
+  /** `wanted` names the queue: `{segment, label, prioritized}`. */
+  constructor(wanted) {
     super();
+    this.wanted = wanted;
     this.current = null;
     this.made = []; // the decisions that may be taken back, newest last
     this.#tabs?.addEventListener("message", ({ data }) => this.#hear(data));
@@ -95,7 +97,7 @@ export class Queue extends EventTarget {
 
   async #claim() {
     const having = [...this.#ids(), ...[...this.#elsewhere.values()].flat(), ...this.#given];
-    const reply = await ask("/desk/next", { having: having.slice(0, 100) });
+    const reply = await ask("/desk/next", { ...this.wanted, having: having.slice(0, 100) });
     if (reply === null || this.#ids().includes(reply.id)) return false;
     this.#ahead.push(this.#dated(reply));
     this.#tell();
@@ -204,6 +206,12 @@ export class Queue extends EventTarget {
   async skip(reason) {
     await ask(`/desk/tasks/${this.current.id}/skip`, { reason });
     drafts.drop(this.current.id);
+    this.current = null;
+  }
+
+  /** Give the task in hand back, behind all that waits now; its draft stays. */
+  async postpone() {
+    await ask(`/desk/tasks/${this.current.id}/release`, { later: true });
     this.current = null;
   }
 

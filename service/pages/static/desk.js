@@ -18,7 +18,12 @@ const SINGLE_KEYS = "setwise-single-keys";
 const by = (id) => document.getElementById(id);
 const ui = new Proxy({}, { get: (_, id) => by(id.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)) });
 
-const queue = new Queue();
+const { prioritized, ...wanted } = Object.fromEntries(
+  [...new URLSearchParams(location.search)].filter(
+    ([name, value]) => value && ["segment", "label", "prioritized"].includes(name),
+  ),
+);
+const queue = new Queue({ ...wanted, prioritized: Boolean(prioritized) });
 const sheet = new Sheet(ui.text);
 let choice = null;
 let shownAt = 0;
@@ -73,8 +78,7 @@ function show(item) {
   ui.withheld.hidden = sets.length > 0;
   ui.restore.textContent = choice.first.length ? "Back to the suggestion" : "Start over";
   render();
-  clearNotices("item");
-  clearNotices("empty");
+  for (const kind of ["item", "empty", "later"]) clearNotices(kind);
   if (draft && draft.version !== item.version)
     notice("item", "You had this document before. Your earlier choice is restored.");
   showLease();
@@ -241,19 +245,25 @@ async function undoDecision() {
   }
 }
 
-async function skip(reason) {
+/** Part with the document in hand by `act`, and go on. */
+async function leave(act, told = "") {
   if (!queue.current || busy) return;
   busy = true;
   try {
-    await queue.skip(reason);
+    await act();
     busy = false;
     await go();
+    if (told) notice("later", told);
   } catch (error) {
-    trouble(error, () => skip(reason));
+    trouble(error, () => leave(act, told));
   } finally {
     busy = false;
   }
 }
+
+const skip = (reason) => leave(() => queue.skip(reason));
+const later = () =>
+  leave(() => queue.postpone(), "Postponed. It comes back after all that waits now; others may take it.");
 
 // Resting
 
@@ -271,8 +281,9 @@ function rest(title, text, button, act) {
 }
 
 function empty() {
+  const everything = Object.values(queue.wanted).every((one) => !one);
   rest(
-    "No documents to review",
+    everything ? "No documents to review" : "No documents in this queue",
     "New documents appear here automatically. Documents that two reviewers have passed on wait " +
       "for a lead.",
     "Check now",
@@ -547,6 +558,13 @@ ui.undo.addEventListener("click", undoDecision);
 ui.pause.addEventListener("click", pause);
 ui.help.addEventListener("click", () => ui.keysDialog.showModal());
 
+ui.queueLabel.addEventListener("input", async () => {
+  const query = ui.queueLabel.value;
+  const { labels } = await ask(`/desk/labels?${new URLSearchParams({ query })}`).catch(() => ({ labels: [] }));
+  if (query === ui.queueLabel.value)
+    ui.queueLabels.replaceChildren(...labels.map((value) => element("option", { value })));
+});
+
 ui.find.addEventListener("submit", (event) => {
   event.preventDefault();
   findStep(1);
@@ -564,6 +582,7 @@ ui.findText.addEventListener("keydown", (event) => {
   findStep(-1);
 });
 
+ui.later.addEventListener("click", later);
 ui.skip.addEventListener("click", openSkip);
 ui.skipCancel.addEventListener("click", () => ui.skipDialog.close(""));
 ui.skipForm.addEventListener("submit", ({ submitter }) => {
@@ -611,6 +630,7 @@ const keys = {
   x: toNextChosen,
   c: () => ui.comment.focus(),
   s: openSkip,
+  l: later,
   u: undo,
   p: pause,
   w: explainNext,
