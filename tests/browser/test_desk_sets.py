@@ -139,3 +139,31 @@ def test_changes_and_then_decisions_are_undone_step_by_step(desk: Page, site: Si
         assert shown(desk) == task_id
         assert task_of(site, task_id).decision is None
     expect(desk.locator("#undo-bar")).to_be_hidden()
+
+
+def test_a_queue_is_named_in_the_address_and_a_document_is_postponed(
+    desk: Page, site: Site, arrived: list[str]
+) -> None:
+    first = shown(desk)
+    press(desk, "l")
+    expect(desk.locator("#notices")).to_contain_text("comes back after all that waits now")
+    assert shown(desk) == arrived[1]
+    lead = site.caller("lead")
+    taken = [site.services.reviews.claim(lead) for _ in arrived[2:]]
+    waiting = site.services.reviews.claim(lead)
+    assert waiting is not None
+    assert waiting.id == first, "it is not lost, and comes last"
+    for task in (*taken, waiting):
+        assert task is not None
+        site.services.reviews.release(lead, task.id)
+    desk.locator("#queue summary").click()
+    desk.get_by_label("Suggested label").fill("nothing")
+    desk.get_by_role("button", name="Show").click()
+    expect(desk.locator("#queue summary")).to_have_text("Queue: nothing")
+    assert "label=nothing" in desk.url
+    desk.locator("#queue summary").click()
+    assert_accessible(desk)
+    desk.locator("#queue summary").click()
+    desk.wait_for_timeout(300)
+    desk.keyboard.press("1")
+    expect(desk.get_by_role("heading", name="No documents in this queue")).to_be_visible()
