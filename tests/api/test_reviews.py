@@ -173,6 +173,19 @@ def test_a_released_task_waits_again(service: Service, task: dict[str, Any]) -> 
     assert service.post("/v1/reviews/claim", by="reviewer").json()["id"] == task["id"]
 
 
+def test_a_queue_may_be_chosen_and_a_task_put_to_its_end(
+    service: Service, task: dict[str, Any]
+) -> None:
+    address = f"/v1/reviews/{task['id']}/release?later=true"
+    assert service.post(address, by="reviewer").json()["state"] == "waiting"
+    claim = "/v1/reviews/claim"
+    for other in ("segment=nowhere", "label=nothing", "prioritized=true"):
+        assert service.post(f"{claim}?{other}", by="reviewer").status_code == 204
+    label = task["candidates"][0]["labels"][0]
+    found = service.post(f"{claim}?label={label}", by="reviewer")
+    assert found.json()["id"] == task["id"]
+
+
 def test_a_task_skipped_twice_goes_to_a_lead(service: Service, task: dict[str, Any]) -> None:
     service.key("second", Role.REVIEWER)
     address = f"/v1/reviews/{task['id']}/skip"

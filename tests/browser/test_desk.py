@@ -510,7 +510,7 @@ def test_a_lead_decides_between_two_answers_side_by_side(
     page = sign_in("lead", "/desk")
     expect(page.get_by_role("heading", name="Answers that differ")).to_be_visible()
     expect(page.locator(".accept")).to_have_count(2)
-    named = [card.locator(".label").all_inner_texts() for card in page.locator(".accept").all()]
+    named = [card.locator(".label").all_text_contents() for card in page.locator(".accept").all()]
     assert named == [["music", "\N{MINUS SIGN}left out: storm"], ["music", "+added: storm"]]
     expect(page.locator(".chip[aria-pressed=true]")).to_have_count(0)
     assert page.locator(".percent").count() == 0, "nothing tells which answer is the model's"

@@ -148,14 +148,12 @@ def test_a_queue_is_named_in_the_address_and_a_document_is_postponed(
     press(desk, "l")
     expect(desk.locator("#notices")).to_contain_text("comes back after all that waits now")
     assert shown(desk) == arrived[1]
-    lead = site.caller("lead")
-    taken = [site.services.reviews.claim(lead) for _ in arrived[2:]]
-    waiting = site.services.reviews.claim(lead)
-    assert waiting is not None
-    assert waiting.id == first, "it is not lost, and comes last"
-    for task in (*taken, waiting):
-        assert task is not None
-        site.services.reviews.release(lead, task.id)
+    lead, taken = site.caller("lead"), []
+    while (task := site.services.reviews.claim(lead)) is not None:
+        taken.append(task.id)
+    assert taken[-1] == first, "it is not lost, and comes last"
+    for task_id in taken:
+        site.services.reviews.release(lead, task_id)
     desk.locator("#queue summary").click()
     desk.get_by_label("Suggested label").fill("nothing")
     desk.get_by_role("button", name="Show").click()
