@@ -33,6 +33,7 @@ from setwise.service.domain import errors
 from setwise.service.domain.documents import (
     LISTS,
     Audited,
+    Difference,
     DocumentFilter,
     EventKind,
     Order,
@@ -121,7 +122,8 @@ class Wanted(Query):
     )
     state: State | None = Field(
         None,
-        description="`sent` without a person, `waiting` for a review, `reviewed` by a person, or "
+        description="`sent` without a person, `waiting` for a review, `held` by a reviewer, "
+        "`passed-on` to a lead, `reviewed` by a person, or "
         "`contradicted` by a person or an outcome.",
     )
     audited: Audited | None = Field(
@@ -138,6 +140,18 @@ class Wanted(Query):
     calibrator_version: _Version = None
     reviewer: _Version = Field(
         None, description="Id of a person who has answered, or `me` for yourself."
+    )
+    group: _Version = Field(
+        None, description="Id of the group, at that time, of a person who has answered."
+    )
+    candidate: _Version = Field(
+        None, description="Id of another model that was compared on the document."
+    )
+    difference: Difference | None = Field(
+        None, description="What the answer of the `candidate` is like: which of both would send."
+    )
+    undelivered_to: _Version = Field(
+        None, description="Id of a webhook that did not accept a message about it."
     )
     assigned_to: _Version = Field(
         None, description="Id of the person who holds a review of it, or `me` for yourself."

@@ -35,6 +35,10 @@ class State(StrEnum):
     """Sent without a person."""
     WAITING = "waiting"
     """A review of it is open."""
+    HELD = "held"
+    """Somebody is reviewing it."""
+    PASSED_ON = "passed-on"
+    """Reviewers have skipped it, and a lead decides."""
     REVIEWED = "reviewed"
     """A person has answered."""
     CONTRADICTED = "contradicted"
@@ -47,6 +51,17 @@ class Audited(StrEnum):
     DRAWN = "drawn"
     AGREED = "agreed"
     CONTRADICTED = "contradicted"
+
+
+class Difference(StrEnum):
+    """How another model compares with the one that answered."""
+
+    BOTH_SEND = "both-send"
+    ONLY_ACTIVE_SENDS = "only-active-sends"
+    ONLY_CANDIDATE_SENDS = "only-candidate-sends"
+    NEITHER_SENDS = "neither-sends"
+    LABELS = "labels"
+    """The label sets differ."""
 
 
 class Order(StrEnum):
@@ -90,6 +105,14 @@ class DocumentFilter:
     calibrator_version: str | None = None
     reviewer: str | None = None
     """Id of a person who has answered."""
+    group: str | None = None
+    """Id of the group of a person who has answered, at that time."""
+    candidate: str | None = None
+    """Id of another model that was compared on the document."""
+    difference: Difference | None = None
+    """What that model's answer is like."""
+    undelivered_to: str | None = None
+    """Id of a webhook that did not accept a message about it."""
     assigned_to: str | None = None
     """Id of the person who holds a review of it."""
     created_from: datetime | None = None
@@ -109,6 +132,12 @@ class DocumentFilter:
             labels = getattr(self, field)
             if field != "ids" and len(labels) > MOST_LABELS:
                 yield FieldFault(f"/{name}", f"names {len(labels)} labels; at most {MOST_LABELS}")
+        if self.difference is not None and self.candidate is None:
+            yield FieldFault("/difference", "needs a candidate to compare with")
+        for name in ("candidate", "undelivered_to"):
+            given = getattr(self, name)
+            if given is not None and not is_id(given):
+                yield FieldFault(f"/{name}", "is no id")
         low, high = self.confidence_from, self.confidence_to
         if low is not None and high is not None and low >= high:
             yield FieldFault("/confidence_to", "must be greater than confidence_from")

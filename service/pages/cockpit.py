@@ -166,6 +166,9 @@ def _documents(seen: Cockpit) -> Mapping[str, Callable[[Sequence[Value]], str]]:
         "volume": partial(between, 7 if seen.pace is Pace.WEEK else 1),
         "accuracy": partial(between, 7, audited=Audited.DRAWN),
         "confidence": confident,
+        "pairs": lambda row: documents.address(
+            label=row[0], final_label=row[1], state=State.CONTRADICTED, created_from=since
+        ),
         "labels": lambda row: documents.address(
             label=row[0], state=State.CONTRADICTED, created_from=since
         ),

@@ -72,6 +72,8 @@ _STATES = (
     ("", "any"),
     (State.SENT.value, "sent automatically"),
     (State.WAITING.value, "waits for review"),
+    (State.HELD.value, "is being reviewed"),
+    (State.PASSED_ON.value, "waits for a lead"),
     (State.REVIEWED.value, "reviewed"),
     (State.CONTRADICTED.value, "contradicted"),
 )
@@ -113,6 +115,10 @@ _LINKED: Mapping[str, str] = {
     "reason": "routed for one reason",
     "decision": "with one decision",
     "client_id": "of one client",
+    "group": "answered by one group",
+    "candidate": "compared with another model",
+    "difference": "with one result of it",
+    "undelivered_to": "that a webhook did not accept",
 }
 _INSTANTS = ("created_from", "created_before")
 
@@ -125,6 +131,11 @@ def address(**wanted: object) -> str:
     """
     given = {name: value for name, value in wanted.items() if value is not None}
     return f"{HERE}?{urlencode(given)}" if given else HERE
+
+
+def counted(number: int, **wanted: object) -> object:
+    """Return a number with a link to the documents that it counts."""
+    return ui.link(address(**wanted), f"{number:,}") if number else 0
 
 
 def of_document(prediction_id: str) -> str:

@@ -1,6 +1,6 @@
 """Server-rendered pages: they work without JavaScript and load nothing from elsewhere."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
@@ -9,9 +9,10 @@ from fastapi import APIRouter, Depends, Response
 
 from setwise.service.api.http.dependencies import EdgeOf
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.documents import State
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
-from setwise.service.domain.predictions import Reason
+from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.pages import cockpit, desk, documents, recent, sign_in
 from setwise.service.pages.board.sections import board
 from setwise.service.pages.rendering import SECURITY_HEADERS, assets, page
@@ -70,6 +71,8 @@ class Part:
     slug: str
     count: int
     meaning: str
+    documents: Mapping[str, object]
+    """Filter for the documents behind it."""
 
 
 def _overview(services: Services, caller: Caller) -> dict[str, object]:
@@ -81,7 +84,11 @@ def _overview(services: Services, caller: Caller) -> dict[str, object]:
         "counts": counts,
         "ways": _ways(counts),
         "tasks": _tasks(counts),
-        "reasons": [(WHY[reason], n) for reason, n in counts.reasons.items() if n],
+        "reasons": [
+            (WHY[reason], n, {"reason": reason}) for reason, n in counts.reasons.items() if n
+        ],
+        # Not every role may read the documents that all may count.
+        "address": documents.address if caller.may(Permission.READ_ALL_PREDICTIONS) else None,
         "model": next((model for model in models if model.active), None),
         "n_models": len(models),
         "policy": policy,
@@ -95,21 +102,57 @@ def _ways(counts: Counts) -> list[Part]:
     """Divide the documents."""
     held = counts.predictions - counts.auto_sent
     return [
-        Part("Sent automatically", "sent", counts.auto_sent, "without a review"),
-        Part("To a reviewer", "waiting", held, "sent as a reviewer decides"),
+        Part(
+            "Sent automatically",
+            "sent",
+            counts.auto_sent,
+            "without a review",
+            {"decision": Decision.AUTO},
+        ),
+        Part(
+            "To a reviewer",
+            "waiting",
+            held,
+            "sent as a reviewer decides",
+            {"decision": Decision.REVIEW},
+        ),
     ]
 
 
 def _tasks(counts: Counts) -> list[Part]:
     """Divide the review tasks: a document has several where it is checked or disputed."""
     parts = [
-        Part("Waiting", "waiting", counts.waiting, "in the queue for a reviewer"),
-        Part("Being reviewed", "leased", counts.leased, "on a reviewer's desk right now"),
-        Part("Reviewed", "completed", counts.completed, "completed by a reviewer"),
+        Part(
+            "Waiting",
+            "waiting",
+            counts.waiting,
+            "in the queue for a reviewer",
+            {"state": State.WAITING},
+        ),
+        Part(
+            "Being reviewed",
+            "leased",
+            counts.leased,
+            "on a reviewer's desk right now",
+            {"state": State.HELD},
+        ),
+        Part(
+            "Reviewed",
+            "completed",
+            counts.completed,
+            "completed by a reviewer",
+            {"state": State.REVIEWED},
+        ),
     ]
     if counts.skipped:
         parts.append(
-            Part("Passed on", "skipped", counts.skipped, "skipped twice, waiting for a lead")
+            Part(
+                "Passed on",
+                "skipped",
+                counts.skipped,
+                "skipped twice, waiting for a lead",
+                {"state": State.PASSED_ON},
+            )
         )
     return parts
 

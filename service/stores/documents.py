@@ -10,6 +10,7 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
+    cast,
     exists,
     func,
     insert,
@@ -24,6 +25,7 @@ from sqlalchemy import (
 from setwise.service.domain.documents import (
     Audited,
     Comment,
+    Difference,
     DocumentFilter,
     Life,
     ListedDocument,
@@ -32,7 +34,7 @@ from setwise.service.domain.documents import (
     phrases,
 )
 from setwise.service.domain.predictions import Decision, Prediction
-from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.text import Page, is_id
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.columns.types import InRow, cipher_of, opened
@@ -40,13 +42,16 @@ from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import ReviewStore, to_annotation
 from setwise.service.stores.tables import (
+    DEAD,
     LEASED,
     OPEN,
     PLAIN_TEXT,
     annotations,
     api_keys,
     comments,
+    deliveries,
     final_labels,
+    model_comparisons,
     outbox_messages,
     outcomes,
     people,
@@ -168,8 +173,23 @@ class DocumentStore(Store):
             yield from (~_labelled(table, label) for label in lacking)
         if wanted.without_final_labels:
             yield or_(_STATES[State.SENT], _answered(annotations.c.settles))
+        if wanted.candidate is not None:
+            yield exists().where(
+                _compared.prediction_id == _column.id,
+                _compared.model_id == wanted.candidate,
+                *([] if wanted.difference is None else [_DIFFERENCES[wanted.difference]]),
+            )
+        if wanted.undelivered_to is not None:
+            yield self._undelivered(wanted.undelivered_to)
         if wanted.text is not None:
             yield self._with_words(phrases(wanted.text))
+
+    def _undelivered(self, endpoint_id: str) -> ColumnElement[bool]:
+        # The document's key in a message is not unique to a prediction.
+        message = outbox_messages.c
+        named = cast(message.data["prediction_id"].as_string(), _column.id.type)
+        dead = select(named).join(deliveries, deliveries.c.message_ordinal == message.ordinal)
+        return _column.id.in_(dead.where(DEAD, deliveries.c.endpoint_id == endpoint_id))
 
     def _with_words(self, wanted: Sequence[str]) -> ColumnElement[bool]:
         if self._connection.dialect.name == "postgresql":
@@ -233,10 +253,21 @@ def _in_review(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     return exists().where(review_tasks.c.prediction_id == _column.id, *conditions)
 
 
+_compared = model_comparisons.c
+_sent = _compared.decision == Decision.AUTO.value
+_DIFFERENCES: Mapping[Difference, ColumnElement[bool]] = {
+    Difference.BOTH_SEND: and_(_sent, _compared.same_decision),
+    Difference.ONLY_ACTIVE_SENDS: and_(~_sent, ~_compared.same_decision),
+    Difference.ONLY_CANDIDATE_SENDS: and_(_sent, ~_compared.same_decision),
+    Difference.NEITHER_SENDS: and_(~_sent, _compared.same_decision),
+    Difference.LABELS: ~_compared.same_labels,
+}
 _audit = annotations.c.kind == ReviewKind.AUDIT.value
 _STATES: Mapping[State, ColumnElement[bool]] = {
     State.SENT: _column.decision == Decision.AUTO.value,
     State.WAITING: _in_review(OPEN),
+    State.HELD: _in_review(LEASED),
+    State.PASSED_ON: _in_review(review_tasks.c.state == ReviewState.SKIPPED.value),
     State.REVIEWED: _answered(),
     State.CONTRADICTED: or_(
         _answered(~annotations.c.agreed),
@@ -263,5 +294,6 @@ _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {  # Any: what
     "state": _STATES.__getitem__,
     "audited": _AUDITED.__getitem__,
     "reviewer": lambda value: _answered(annotations.c.reviewer == value),
+    "group": lambda value: _answered(annotations.c.group == value),
     "assigned_to": lambda value: _in_review(LEASED, review_tasks.c.lease_holder == value),
 }

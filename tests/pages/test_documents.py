@@ -219,3 +219,45 @@ def test_what_a_page_finds_can_be_exported(service: Service, browser: Browser) -
     assert [browser.get(html.unescape(one)).text.count("note 0.6") for one in links] == [1, 1]
     assert "note 0.5" not in browser.get(html.unescape(links[0])).text
     assert "/v1/" not in browser.get("/documents?label=none").text.partition("</main>")[0]
+
+
+def behind(browser: Browser, path: str) -> list[int]:
+    """Return how many documents each link of a page leads to, in order."""
+    page = browser.get(path).text.partition("<main")[2]
+    links = re.findall(r'href="(/documents\?[^"]+)"', page)
+    return [browser.get(html.unescape(one)).text.count('<th scope="row">') for one in links]
+
+
+def test_figures_of_the_start_page_lead_to_documents_for_who_may_read_them(
+    service: Service, browser: Browser
+) -> None:
+    service.fix_threshold(0.8)
+    for confidence in ("0.3", "0.35", "0.9"):
+        service.predict(confidence)
+    service.post("/v1/reviews/claim", by="reviewer")
+    # Sent, to a reviewer; waiting or held, held; above and below the threshold.
+    assert behind(browser, "/") == [1, 2, 2, 1, 1, 2]
+    service.person("ann", Role.REVIEWER)
+    reviewer = Browser(service)
+    reviewer.sign_in("ann")
+    assert behind(reviewer, "/") == []
+
+
+def test_figures_of_the_board_lead_to_documents(service: Service, browser: Browser) -> None:
+    policy = PolicyChange(
+        0.95, 0.1, True, ThresholdMode.FIXED, 0.2, audits=AuditPlan(certification_rate=1.0)
+    )
+    service.services.policy.change(SYSTEM, policy, None)
+    for confidence, labels in (("0.5", ["a", "b"]), ("0.6", ["c"]), ("0.7", None)):
+        service.predict(confidence)
+        task = service.post("/v1/reviews/claim", by="reviewer").json()
+        if labels is not None:
+            path = f"/v1/reviews/{task['id']}/complete"
+            version = {"If-Match": str(task["version"])}
+            service.post(path, by="reviewer", json={"labels": labels}, headers=version)
+    # One is right; of one a lead must decide, and one is not read yet.
+    assert behind(browser, "/board/breaker") == [1, 2]
+    # Answers of the reviewer, and blind ones.
+    assert behind(browser, "/board/groups")[-2:] == [2, 2]
+    service.services.certification.certify()
+    assert set(behind(browser, "/board/certifications")) == {3}

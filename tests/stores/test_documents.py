@@ -6,12 +6,29 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine
 
-from setwise.service.domain.documents import Audited, DocumentFilter, Order, State
+from setwise.service.domain.documents import (
+    Audited,
+    Difference,
+    DocumentFilter,
+    Order,
+    State,
+)
+from setwise.service.domain.models import Comparison
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
+from setwise.service.domain.webhooks import DeliveryState, auto_sent
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import migrate
 from tests.fakes import START
-from tests.samples import add_predictions, annotation, outcome, prediction, task
+from tests.samples import (
+    add_predictions,
+    annotation,
+    delivery,
+    endpoint,
+    model,
+    outcome,
+    prediction,
+    task,
+)
 
 FEVER = prediction(
     document=Document(id="a", text="Fever and a dry cough; J18.9 suspected."), confidence=0.4
@@ -120,3 +137,33 @@ def test_the_words_of_a_purged_text_are_not_found(begin: Transactions, engine: E
         transaction.texts.forget_words()
     assert found(begin, text="cough") == [COUGH]
     assert found(begin, text="suspected") == []
+
+
+def test_documents_behind_comparisons_and_failed_deliveries(begin: Transactions) -> None:
+    of_model, hook = model(), endpoint()
+    message = auto_sent(COUGH, prediction().id)
+    dead = replace(
+        delivery(message, hook), state=DeliveryState.DEAD, finished_at=START + timedelta(days=3)
+    )
+    with begin() as transaction:
+        add_predictions(transaction, *ALL)
+        transaction.models.add(of_model)
+        transaction.comparisons.add_all(
+            Comparison(
+                prediction().id, of_model.id, one.id, ("a",), 0.5, decision,
+                Reason.BELOW_THRESHOLD, same, decision is one.decision, START,
+            )
+            for one, decision, same in (
+                (FEVER, Decision.REVIEW, True), (COUGH, Decision.REVIEW, False)
+            )
+        )  # fmt: skip
+        transaction.endpoints.add(hook)
+        transaction.outbox.add_all([message])
+        transaction.deliveries.add([dead])
+    compared = {"candidate": of_model.id}
+    assert found(begin, **compared) == [FEVER, COUGH]
+    assert found(begin, **compared, difference=Difference.LABELS) == [COUGH]
+    assert found(begin, **compared, difference=Difference.ONLY_ACTIVE_SENDS) == [COUGH]
+    assert found(begin, **compared, difference=Difference.NEITHER_SENDS) == [FEVER]
+    assert found(begin, undelivered_to=hook.id) == [COUGH]
+    assert found(begin, undelivered_to=FEVER.id) == []

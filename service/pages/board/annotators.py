@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.callers import Permission
+from setwise.service.domain.documents import Audited
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
@@ -198,7 +199,10 @@ def _rate(one: GroupReport, name: str) -> object:
     found = one.shown()["estimate"]
     if not isinstance(found, Mapping):
         return ui.quiet("unknown")
-    return estimate(found, name, one.group.id)
+    # Right sets that are rejected contradict the model, wrong ones that are accepted agree.
+    audited = Audited.CONTRADICTED if name == "alpha" else Audited.AGREED
+    behind = documents.address(group=one.group.id, audited=audited)
+    return ui.link(behind, estimate(found, name, one.group.id))
 
 
 def _findings(shown: Mapping[str, object]) -> Iterator[str]:
@@ -265,11 +269,6 @@ _GROUPS: Sequence[ui.Column[_Member]] = (
 )
 
 
-def _answers(one: AnnotatorReport) -> object:
-    address = documents.address(reviewer=one.annotator.id)
-    return ui.link(address, f"{one.answers.answered:,}") if one.answers.answered else 0
-
-
 def _groups(call: Call) -> ui.View:
     groups = call.services.annotators.groups(call.caller)
     annotators = call.services.annotators.page(call.caller)
@@ -285,8 +284,18 @@ def _groups(call: Call) -> ui.View:
             ),
             "head",
         ),
-        ui.Column("Answers", _answers, "count"),
-        ui.Column("Blind", lambda one: one.answers.blind, "count"),
+        ui.Column(
+            "Answers",
+            lambda one: documents.counted(one.answers.answered, reviewer=one.annotator.id),
+            "count",
+        ),
+        ui.Column(
+            "Blind",
+            lambda one: documents.counted(
+                one.answers.blind, reviewer=one.annotator.id, audited=Audited.DRAWN
+            ),
+            "count",
+        ),
         ui.Column("Last", lambda one: ui.instant(one.answers.last_at)),
         ui.Column("Group", lambda one: _placing(call, one, groups)),
     )

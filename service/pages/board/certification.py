@@ -1,6 +1,6 @@
 """Certifications and the breaker: what audits prove, and when sending stops."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from urllib.parse import urlencode
 
@@ -13,12 +13,15 @@ from setwise.service.domain.breaker import (
     Reset,
     Trip,
     TripCause,
+    Watch,
 )
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.certification import Certification
+from setwise.service.domain.documents import Audited
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.reports import Share
-from setwise.service.domain.routing.segments import value_of
+from setwise.service.domain.routing.segments import POOL, value_of
+from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
 from setwise.service.pages.board.jobs import JOBS
@@ -121,6 +124,17 @@ def _outcome(made: Certification) -> Markup:
     )
 
 
+def _audits(made: Certification) -> object:
+    """Return the number of audits that count, with a link to the model's audits until then."""
+    return documents.counted(
+        int(str(made.evidence.get("n_audits") or 0)),
+        audited=Audited.DRAWN,
+        model_version=made.scorer.model_version,
+        segment=None if made.segment == POOL else made.segment,
+        created_before=f"{made.created_at:%Y-%m-%dT%H:%M:%S}",
+    )
+
+
 _COLUMNS: Sequence[ui.Column[Certification]] = (
     ui.Column(
         "When",
@@ -133,9 +147,13 @@ _COLUMNS: Sequence[ui.Column[Certification]] = (
     ui.Column("Outcome", _outcome),
     ui.Column("Target", lambda made: exactly(made.target_accuracy), "count"),
     ui.Column("Risk", lambda made: exactly(made.risk), "count"),
-    ui.Column("Audits", lambda made: made.evidence.get("n_audits"), "count"),
+    ui.Column("Audits", _audits, "count"),
     ui.Column(
-        "Model", lambda made: ui.code(made.scorer.model_version.removeprefix("sha256:")[:12])
+        "Model",
+        lambda made: ui.link(
+            documents.address(model_version=made.scorer.model_version),
+            ui.code(made.scorer.model_version.removeprefix("sha256:")[:12]),
+        ),
     ),
 )
 
@@ -204,6 +222,7 @@ def _certification(call: Call) -> ui.View:
         ),
         ("Model", ui.code(made.scorer.model_version)),
         ("Calibrator", ui.code(made.scorer.calibrator_version)),
+        ("Its audits", ui.joined(_audits(made))),
         ("Policy", ui.code(made.policy_version)),
         *([] if made.segment is None else [("Segment", _segment(made))]),
         *_stated(made),
@@ -351,6 +370,19 @@ def _delay(one: Delay) -> str:
     return f"{found}; a third of that at a certification rate of {percent(one.thrice)}"
 
 
+def _audited(watch: Watch, found: Mapping[str, int]) -> Iterator[object]:
+    """Yield how many audits were right, wrong or are incomplete, with links to them."""
+    since = f"{watch.audits[0].predicted_at:%Y-%m-%dT%H:%M}" if watch.audits else None
+    unit = watch.policy.unit
+    behind = {"segment": None if unit == POOL else unit, "created_from": since}
+    yield documents.counted(found["right"], audited=Audited.AGREED, **behind)
+    yield " right, "
+    yield documents.counted(found["wrong"], audited=Audited.CONTRADICTED, **behind)
+    yield " wrong, "
+    yield documents.counted(found["unfinished"], audited=Audited.DRAWN, state="waiting", **behind)
+    yield " incomplete"
+
+
 def _breaker(call: Call) -> ui.View:
     state = call.services.breaker.get(call.caller, call.query.get("segment"))
     watch, found = state.watch, state.watch.counts()
@@ -360,10 +392,10 @@ def _breaker(call: Call) -> ui.View:
         *_units(state),
         (
             "Audits since the last reset",
-            (
-                f"{found['audits']:,}: {found['right']:,} right, {found['wrong']:,} wrong, "
-                f"{found['unfinished']:,} incomplete, of these {found['overdue']:,} overdue: they "
-                "count as wrong"
+            ui.joined(
+                f"{found['audits']:,}: ",
+                *_audited(watch, found),
+                f", of these {found['overdue']:,} overdue: they count as wrong",
             ),
         ),
         ("Accuracy of these sets", _accuracy(state.accuracy)),

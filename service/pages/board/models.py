@@ -7,11 +7,13 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from pydantic import BaseModel
 
+from setwise.service.domain.documents import Difference
 from setwise.service.domain.errors import ModelNotFound
 from setwise.service.domain.models import Candidate, Comparison, ModelVersion, Tally
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.retraining import PRESETS, Retrain
+from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, State
 from setwise.service.pages.board.jobs import JOBS
@@ -329,9 +331,9 @@ def _model(call: Call) -> ui.View:
     return ui.View(f"Model {short(model.version)}", parts, badge=state)
 
 
-_ROUTES: Sequence[ui.Column[tuple[str, int, int]]] = (
+_ROUTES: Sequence[ui.Column[tuple[str, int, int, Mapping[str, str]]]] = (
     ui.Column("Route", lambda row: row[0], "head"),
-    ui.Column("Documents", lambda row: row[1], "count"),
+    ui.Column("Documents", lambda row: documents.counted(row[1], **row[3]), "count"),
     ui.Column("Share", lambda row: share_of(row[1], row[2]), "count"),
 )
 
@@ -351,18 +353,40 @@ def _comparison(report: ComparisonReport) -> list[ui.Piece]:
         return [*parts, ui.text(empty, "empty")]
     same = share_of(tally.same_labels, tally.compared)
     rows = (
-        ("Both send", tally.auto_both),
-        ("Only the active model sends; this one would not", tally.auto_serving),
-        ("Only this model would send; the active one did not", tally.auto_candidate),
-        ("Both leave to reviewers", tally.review_both),
+        ("Both send", tally.auto_both, Difference.BOTH_SEND),
+        (
+            "Only the active model sends; this one would not",
+            tally.auto_serving,
+            Difference.ONLY_ACTIVE_SENDS,
+        ),
+        (
+            "Only this model would send; the active one did not",
+            tally.auto_candidate,
+            Difference.ONLY_CANDIDATE_SENDS,
+        ),
+        ("Both leave to reviewers", tally.review_both, Difference.NEITHER_SENDS),
     )
+    behind = {"candidate": report.model.id}
     return [
         *parts,
         ui.text(
-            f"Of {tally.compared:,} documents that both have scored, {tally.same_labels:,} "
-            f"({same}) get the same label set."
+            ui.joined(
+                f"Of {tally.compared:,} documents that both have scored, {tally.same_labels:,} "
+                f"({same}) get the same label set; ",
+                documents.counted(
+                    tally.compared - tally.same_labels, **behind, difference=Difference.LABELS
+                ),
+                " another one.",
+            )
         ),
-        ui.Table("Routes", _ROUTES, [(route, n, tally.compared) for route, n in rows]),
+        ui.Table(
+            "Routes",
+            _ROUTES,
+            [
+                (route, n, tally.compared, {**behind, "difference": one.value})
+                for route, n, one in rows
+            ],
+        ),
     ]
 
 
@@ -380,7 +404,8 @@ _DIFFERING: Sequence[ui.Column[tuple[Comparison, Prediction]]] = (
     ui.Column(
         "Document",
         lambda row: ui.joined(
-            row[1].document.id or row[1].id, ui.sub(ui.instant(row[1].created_at))
+            ui.link(documents.of_document(row[1].id), row[1].document.id or row[1].id),
+            ui.sub(ui.instant(row[1].created_at)),
         ),
         "head",
     ),

@@ -27,6 +27,7 @@ from setwise.service.domain.routing.segments import (
     Fallback,
     Segmentation,
 )
+from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, State
 from setwise.service.pages.forms import (
@@ -189,7 +190,12 @@ def _view(
 def _segments(call: Call) -> dict[str, object]:
     """Return the state of each segment for the template."""
     states, unlisted = call.services.segments.states(call.caller)
-    return {"segments": states, "unlisted": unlisted, "number": _number}
+    return {
+        "segments": states,
+        "unlisted": unlisted,
+        "number": _number,
+        "documents_of": lambda key: documents.address(segment=key),
+    }
 
 
 def _state(call: Call) -> State:

@@ -19,6 +19,7 @@ from setwise.service.domain.webhooks import (
     MessageType,
     payload,
 )
+from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
 from setwise.service.pages.figures.numerals import plural
@@ -266,8 +267,11 @@ def _webhook(call: Call) -> ui.View:
         shown = Markup("{}. {}").format(_retrying(n), ui.link(_waiting(endpoint.id), "View them."))
         parts.append(ui.text(shown, "alert"))
     if failed:
-        shown = Markup("Some messages could not be delivered. {}")
-        parts.append(ui.text(shown.format(ui.link(_failures(endpoint.id), "View them.")), "note"))
+        shown = Markup("Some messages could not be delivered. {} or {}").format(
+            ui.link(_failures(endpoint.id), "View them"),
+            ui.link(documents.address(undelivered_to=endpoint.id), "their documents"),
+        )
+        parts.append(ui.text(ui.joined(shown, "."), "note"))
     resend = (ui.Go("Resend failed messages", f"{here}/replay"),) if failed else ()
     parts += [
         ui.Facts(
@@ -405,6 +409,11 @@ _ATTEMPTS: Sequence[ui.Column[Attempt]] = (
 )
 
 
+def _document(delivery: Delivery) -> Markup | None:
+    found = delivery.message.data.get("prediction_id")
+    return ui.link(documents.of_document(str(found)), "View it") if found else None
+
+
 def _delivery(call: Call) -> ui.View:
     delivery, attempts = call.services.webhooks.delivery(call.caller, call.id)
     webhook: object = "a deleted webhook"
@@ -424,6 +433,7 @@ def _delivery(call: Call) -> ui.View:
                 (
                     ("To", webhook),
                     ("Message", ui.code(delivery.message.id)),
+                    ("Document", _document(delivery)),
                     ("Queued", ui.instant(delivery.created_at, zone=True)),
                     ("Ended", ui.instant(ended, zone=True) if ended else None),
                     ("Next attempt", None if ended else ui.instant(due, zone=True)),
