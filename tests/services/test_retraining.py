@@ -298,8 +298,10 @@ def vector(place: int, seed: int) -> dict[str, Any]:
     return {"id": f"v{place}", "features": dict(counts), "labels": one["labels"]}
 
 
-def test_an_external_model_learns_from_answers_and_knows_all_its_labels(tmp_path: Path) -> None:
-    made = documents(210, seed=9)
+def test_an_external_model_learns_which_set_to_announce_and_keeps_all_its_labels(
+    tmp_path: Path,
+) -> None:
+    made = documents(320, seed=9)
     rows = [
         (decided(place, 9, answer=made[place]["labels"][:1], metadata={"tries": place % 3}), None)
         for place in range(209)
@@ -307,16 +309,22 @@ def test_an_external_model_learns_from_answers_and_knows_all_its_labels(tmp_path
     rows.append((decided(209, 9, answer=None), None))
     summary = {"kind": "external", "method": "external", "numbers": ["tries"]}
     serving, target = replace(OLD, summary=summary), tmp_path / "model"
-    options = {"preset": "paper", "target": target, "report": no_report}
+    labels = [*sorted(LABELS), "z"]
     with pytest.warns(DataWarning, match="1 label on no document"):
-        found = analysis.fit_again(rows, None, serving, labels=[*sorted(LABELS), "z"], **options)
+        found = analysis.fit_again(
+            rows, None, serving, labels=labels, preset=None, target=target, report=no_report
+        )
     assert found["documents"] == 209
     assert found["left_out"] == {"they have no answers of another model": 1}
     model = load(target)
-    assert (model.kind, model.label_names, model.numbers) == (
-        "external", (*sorted(LABELS), "z"), ("tries",)
-    )  # fmt: skip
-    assert model.vectorizer is not None
+    assert (model.kind, [*model.label_names], model.numbers) == ("external", labels, ("tries",))
+    new = made[220:]
+    answers = model.read_answers([{"labels": one["labels"][:1]} for one in new])
+    predicted = model.predict_answers(answers, [str(one["text"]) for one in new])
+    right = sum(
+        predicted.ranked(place)[0].labels == tuple(one["labels"]) for place, one in enumerate(new)
+    )
+    assert right > sum(len(one["labels"]) == 1 for one in new) + 10  # those answered rightly
 
 
 def test_too_few_documents_are_refused(tmp_path: Path) -> None:
