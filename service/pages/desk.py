@@ -33,6 +33,20 @@ SKIP_REASONS = (
     "Conflict of interest",
 )
 
+COMMANDS = (
+    ("add", "/", "Add a label, or remove one"),
+    ("remove", "x", "Next label of your set, where Delete removes it"),
+    ("words", "w", "Show words for and against a label"),
+    ("find", "f", "Search in the document"),
+    ("comment", "c", "Comment"),
+    ("later", "l", "Later: back to the queue, behind all that waits now"),
+    ("skip", "s", "Skip, with a reason"),
+    ("undo", "u", "Undo the last change, then the last decisions"),
+    ("pause", "p", "Pause or resume"),
+    ("help", "?", "These keys"),
+)
+"""What a single key does, and which unless a person has chosen another."""
+
 WITHHELD = (
     "No sets are suggested for this document: some are read from the text alone, so that answers "
     "stay independent. Choose the labels that apply."
@@ -103,6 +117,7 @@ def show(
         "task": task,
         "skip_reasons": SKIP_REASONS,
         "withheld": WITHHELD,
+        "commands": COMMANDS,
         "segments": edge.services.reviews.segments(visit.caller),
         "queue": QueueFilter(segment or None, label or None, bool(prioritized) or None),
     }

@@ -165,3 +165,20 @@ def test_a_queue_is_named_in_the_address_and_a_document_is_postponed(
     desk.wait_for_timeout(300)
     desk.keyboard.press("1")
     expect(desk.get_by_role("heading", name="No documents in this queue")).to_be_visible()
+
+
+def test_a_key_of_ones_own_is_kept_and_named_wherever_the_key_was(desk: Page) -> None:
+    first = shown(desk)
+    desk.keyboard.press("?")
+    desk.get_by_label("Key: Later").fill("s")
+    expect(desk.get_by_label("Key: Skip")).to_have_value("l")
+    assert_accessible(desk)
+    desk.reload()
+    expect(desk.locator("#later kbd")).to_have_text("s")
+    expect(desk.locator("#skip")).to_have_attribute("aria-keyshortcuts", "l")
+    desk.wait_for_timeout(300)
+    press(desk, "s")
+    assert shown(desk) != first
+    desk.keyboard.press("?")
+    desk.get_by_role("button", name="Restore").click()
+    expect(desk.locator("#skip kbd")).to_have_text("s")

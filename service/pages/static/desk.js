@@ -14,6 +14,7 @@ const WARN_BELOW_S = 120;
 // A second press within this time was meant for the document that has just gone.
 const SETTLING_MS = 250;
 const SINGLE_KEYS = "setwise-single-keys";
+const KEYS = "setwise-keys";
 
 const by = (id) => document.getElementById(id);
 const ui = new Proxy({}, { get: (_, id) => by(id.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)) });
@@ -608,35 +609,80 @@ function openSkip() {
   ui.skipDialog.showModal();
 }
 
-function singleKeys() {
+// What a person has set stays in their browser; without a store it holds until the page is left.
+function kept(name) {
   try {
-    return localStorage.getItem(SINGLE_KEYS) !== "off";
+    return localStorage.getItem(name);
   } catch {
-    return true;
+    return null;
   }
 }
-ui.keysOn.checked = singleKeys();
-ui.keysOn.addEventListener("change", () => {
-  try {
-    localStorage.setItem(SINGLE_KEYS, ui.keysOn.checked ? "on" : "off");
-  } catch {
-    // Then it holds until the page is left.
-  }
-});
 
-const keys = {
-  "/": () => ui.pick.focus(),
-  f: () => ui.findText.focus(),
-  x: toNextChosen,
-  c: () => ui.comment.focus(),
-  s: openSkip,
-  l: later,
-  u: undo,
-  p: pause,
-  w: explainNext,
-  "?": () => ui.keysDialog.showModal(),
+function keepSet(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // See above.
+  }
+}
+
+ui.keysOn.checked = kept(SINGLE_KEYS) !== "off";
+ui.keysOn.addEventListener("change", () => keepSet(SINGLE_KEYS, ui.keysOn.checked ? "on" : "off"));
+
+const acts = {
+  add: () => ui.pick.focus(),
+  find: () => ui.findText.focus(),
+  remove: toNextChosen,
+  comment: () => ui.comment.focus(),
+  skip: openSkip,
+  later,
+  undo,
+  pause,
+  words: explainNext,
+  help: () => ui.keysDialog.showModal(),
 };
-const anywhere = new Set(["?", "u"]);
+const anywhere = new Set(["help", "undo"]);
+const fields = [...ui.keysDialog.querySelectorAll(".key")];
+
+/** Show the keys wherever one is named. */
+function showKeys(own) {
+  for (const field of fields) field.value = own[field.dataset.command] ?? field.defaultValue;
+  for (const named of ui.desk.querySelectorAll("[data-key]")) {
+    const { value } = fields.find((one) => one.dataset.command === named.dataset.key);
+    const shown = named.localName === "kbd" ? named : named.querySelector("kbd");
+    if (shown) shown.textContent = value;
+    if (named !== shown) named.setAttribute("aria-keyshortcuts", value);
+  }
+}
+
+let own = {};
+try {
+  own = JSON.parse(kept(KEYS)) ?? {};
+} catch {
+  // What is not ours is left out.
+}
+showKeys(own);
+for (const field of fields) {
+  field.addEventListener("focus", () => field.select());
+  field.addEventListener("input", () => {
+    const { command } = field.dataset;
+    const before = own[command] ?? field.defaultValue;
+    if (/^[^\s\d]$/u.test(field.value)) {
+      // A key that another command has is exchanged with it.
+      const other = fields.find((one) => one !== field && one.value === field.value);
+      if (other) own[other.dataset.command] = before;
+      own[command] = field.value;
+      keepSet(KEYS, JSON.stringify(own));
+    }
+    if (field.value) showKeys(own);
+  });
+  field.addEventListener("blur", () => showKeys(own));
+}
+ui.keysReset.addEventListener("click", () => {
+  own = {};
+  keepSet(KEYS, "{}");
+  showKeys(own);
+});
 
 document.addEventListener("keydown", (event) => {
   if (event.repeat || event.altKey || document.querySelector("dialog[open]")) return;
@@ -663,9 +709,11 @@ document.addEventListener("keydown", (event) => {
     if (event.target.closest("button, a, summary")) return;
     event.preventDefault();
     settleChosen();
-  } else if (keys[event.key] && (queue.current || anywhere.has(event.key))) {
+  } else {
+    const command = fields.find((one) => one.value === event.key)?.dataset.command;
+    if (!command || !(queue.current || anywhere.has(command))) return;
     event.preventDefault();
-    keys[event.key]();
+    acts[command]();
   }
 });
 
