@@ -94,9 +94,9 @@ class Service:
         body = {"document": {"id": f"note {text}", "text": text}}
         return self.post("/v1/predictions", by="client", json=body, **content)
 
-    def fix_threshold(self, value: float) -> None:
+    def fix_threshold(self, value: float, **rest: Any) -> None:
         """Send every document with at least this confidence."""
-        change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, value)
+        change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, value, **rest)
         self.services.policy.change(SYSTEM, change, None)
 
 

@@ -201,7 +201,7 @@ class RoutingPolicy:
             return None
         value = Segment.of_key(unit).value
         if value != POOL:
-            return Scope((unit,))
+            return Scope((unit,), self._listed if value == OTHER else None)
         chosen = self.pooled if members is None else members
         keys = tuple(self.segmentation.key(one) for one in chosen)
         return Scope(keys, self._listed if OTHER in chosen else None)

@@ -15,6 +15,7 @@ from setwise.service.domain.documents import Audited, State
 from setwise.service.domain.errors import NotFound
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision
+from setwise.service.domain.routing.segments import OTHER, value_of
 from setwise.service.pages import documents
 from setwise.service.pages.figures import (
     errors as cockpit_errors,
@@ -60,10 +61,15 @@ class Asked:
     pace: Pace = Pace.DAY
     threshold: float | None = None
     target: float | None = None
+    segment: str | None = None
 
     def covers(self, days: int, pace: Pace) -> bool:
         """Return whether it is this time that is asked for."""
         return (days, pace) == (self.days, self.pace)
+
+    def of_segment(self, segment: str | None) -> str:
+        """Return the address of the same for a segment."""
+        return replace(self, segment=segment).address()
 
     def address(self, below: str = "", *, days: int | None = None, pace: Pace | None = None) -> str:
         """Return the address of the same, or of another time, or of something below."""
@@ -72,6 +78,8 @@ class Asked:
             wanted["threshold"] = self.threshold
         if self.target is not None:
             wanted["target"] = self.target
+        if self.segment is not None:
+            wanted["segment"] = self.segment
         return f"{HERE}{below}?{urlencode(wanted)}"
 
 
@@ -137,41 +145,49 @@ def _read(services: Services, caller: Caller, asked: Asked) -> tuple[Cockpit, di
         days=asked.days,
         pace=asked.pace,
         what_if=WhatIf(asked.threshold, asked.target),
+        segment=asked.segment,
     )
     figures = [make(seen) for make in FIGURES]
     behind = _documents(seen)
     figures = [replace(one, documents=behind.get(one.name)) for one in figures]
-    figures.append(cockpit_errors.breaker(services.breaker.get(caller)))
+    unit = None if asked.segment is None else value_of(seen.policy.unit)
+    watched = services.breaker.get(caller, None if unit == OTHER else unit)
+    figures.append(cockpit_errors.breaker(watched))
     figures.append(cockpit_errors.noise(services.annotators.groups(caller)))
     return seen, {figure.name: figure for figure in figures}
 
 
+def _address(seen: Cockpit) -> Callable[..., str]:
+    """Return what makes addresses of lists of documents; none of what no list can show."""
+    if value_of(seen.segment) == OTHER:
+        return lambda **_: ""
+    return partial(documents.address, segment=seen.segment)
+
+
 def _documents(seen: Cockpit) -> Mapping[str, Callable[[Sequence[Value]], str]]:
     """Return the addresses of the documents behind the rows of figures, by name."""
-    since = f"{seen.since:%Y-%m-%dT%H:%M}"
+    since, address = f"{seen.since:%Y-%m-%dT%H:%M}", _address(seen)
+    if value_of(seen.segment) == OTHER:
+        return {}
 
     def between(days: int, row: Sequence[Value], **more: object) -> str:
         first = datetime.fromisoformat(str(row[0]))
         last = first + timedelta(days=days)
         span = {"created_from": first, "created_before": last}
-        return documents.address(
-            **{name: f"{at:%Y-%m-%dT%H:%M}" for name, at in span.items()}, **more
-        )
+        return address(**{name: f"{at:%Y-%m-%dT%H:%M}" for name, at in span.items()}, **more)
 
     def confident(row: Sequence[Value]) -> str:
         top = None if row[1] == 1 else row[1]  # the end is excluded, and a confidence may be 1
-        return documents.address(confidence_from=row[0], confidence_to=top, created_from=since)
+        return address(confidence_from=row[0], confidence_to=top, created_from=since)
 
     return {
         "volume": partial(between, 7 if seen.pace is Pace.WEEK else 1),
         "accuracy": partial(between, 7, audited=Audited.DRAWN),
         "confidence": confident,
-        "pairs": lambda row: documents.address(
+        "pairs": lambda row: address(
             label=row[0], final_label=row[1], state=State.CONTRADICTED, created_from=since
         ),
-        "labels": lambda row: documents.address(
-            label=row[0], state=State.CONTRADICTED, created_from=since
-        ),
+        "labels": lambda row: address(label=row[0], state=State.CONTRADICTED, created_from=since),
     }
 
 
@@ -201,7 +217,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
         if seen.drawn
         else {"state": State.CONTRADICTED, "decision": Decision.AUTO}
     )
-    since = f"{seen.since:%Y-%m-%dT%H:%M}"
+    since, address = f"{seen.since:%Y-%m-%dT%H:%M}", _address(seen)
     return [
         Tile(
             "Sent automatically",
@@ -210,7 +226,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
             "of the documents in this period" if seen.documents else "no documents",
             "sent",
             "coverage",
-            documents.address(state=State.SENT, created_from=since) if seen.sent else "",
+            address(state=State.SENT, created_from=since) if seen.sent else "",
         ),
         Tile(
             "Accuracy of what was sent",
@@ -224,7 +240,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
             else "no audit has been completed yet",
             "" if accuracy.value is None else "good" if met else "bad",
             "set accuracy",
-            "" if accuracy.value is None else documents.address(**wrong, created_from=since),
+            "" if accuracy.value is None else address(**wrong, created_from=since),
         ),
         _certificate_tile(seen),
         Tile(
@@ -233,7 +249,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
             f"oldest {span(queue.oldest_s)}" if queue.waiting else "",
             _queue_end(seen),
             "waiting",
-            documents=documents.address(state=State.WAITING) if queue.waiting else "",
+            documents=address(state=State.WAITING) if queue.waiting else "",
         ),
         Tile(
             "Reviewing time saved",

@@ -12,6 +12,7 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import verdict
 from setwise.service.domain.reports import STEPS, Backlog, Cell, Share, confident, standing
 from setwise.service.domain.reviews import ReviewState
+from setwise.service.domain.routing.segments import OTHER, Scope, value_of
 from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.analysis.advice import Advice, advise, warning
 from setwise.service.services.analysis.forecast import (
@@ -113,6 +114,11 @@ class Cockpit:
     """When the numbers were read, and the start of the period, midnight in UTC."""
     pace: Pace
     policy: RoutingPolicy
+    """That of the segment, if one was asked for."""
+    segments: tuple[str, ...]
+    """What can be asked for; empty without segments."""
+    segment: str | None
+    """Key of the one that was asked for."""
     documents: int
     sent: int
     """Received documents, and those sent without a review."""
@@ -233,10 +239,14 @@ class Reports:
         days: int = USUAL_DAYS,
         pace: Pace = Pace.DAY,
         what_if: WhatIf | None = None,
+        segment: str | None = None,
     ) -> Cockpit:
         """Return the cockpit for the last ``days``, including today, at one instant.
 
-        Raises `InvalidRequest` if the period or ``what_if`` is out of range.
+        Raises `InvalidRequest` if the period or ``what_if`` is out of range, or the policy does not
+        list the segment.
+
+        ``segment``: Only for this segment's documents.
         """
         caller.require(Permission.REPORT)
         what_if = what_if or WhatIf()
@@ -248,14 +258,17 @@ class Reports:
         first = pace.start(today - timedelta(days=days - 1))
         since = datetime.combine(first, time(), UTC)
         with self.begin(read_only=True, snapshot=True) as transaction:
-            policy = transaction.policies.current()
+            whole = transaction.policies.current()
+            policy = part_of(whole, segment)
+            scope = None if segment is None else whole.scope(whole.key_of(segment))
+            reports = transaction.reports.within(scope)
             looked_at = [one for one in (in_force(policy), what_if.threshold) if one is not None]
-            tally = transaction.reports.tally(since, looked_at)
-            reviews = transaction.reports.review_days(since)
-            checked = transaction.reports.checked(since, MOST_CHECKED)
-            lines = transaction.backlog.read().reviews
-            undecided = transaction.reports.undecided(since)
-            certificate = _certificate(transaction, policy)
+            tally = reports.tally(since, looked_at)
+            reviews = reports.review_days(since)
+            checked = reports.checked(since, MOST_CHECKED)
+            lines = transaction.backlog.read(scope).reviews
+            undecided = reports.undecided(since)
+            certificate = _certificate(transaction, policy, whole.scope(policy.unit))
             newest = transaction.calibrations.page(after=None, limit=1).items
             clients = {key.id: key.name for key in transaction.keys.all()}
             recent = (
@@ -295,6 +308,8 @@ class Reports:
             since=since,
             pace=pace,
             policy=policy,
+            segments=(*whole.values, OTHER) if whole.segmentation is not None else (),
+            segment=None if segment is None else whole.key_of(segment),
             documents=sum(cell.documents for cell in cells),
             sent=n_sent,
             rows=rows,
@@ -338,10 +353,12 @@ def _faults(days: int, what_if: WhatIf) -> list[FieldFault]:
     return faults
 
 
-def _certificate(transaction: Transaction, policy: RoutingPolicy) -> CertificateState:
+def _certificate(
+    transaction: Transaction, policy: RoutingPolicy, scope: Scope | None
+) -> CertificateState:
     serving = transaction.certifications.serving()
-    newest = transaction.certifications.newest(serving) if serving else None
-    audits = transaction.reports.certification_audits(serving) if serving else 0
+    newest = transaction.certifications.newest(serving, policy.unit) if serving else None
+    audits = transaction.reports.within(scope).certification_audits(serving) if serving else 0
     if policy.segmentation is not None:
         # The page of the policy has the state of each segment.
         return CertificateState(
@@ -367,7 +384,7 @@ def _certificate(transaction: Transaction, policy: RoutingPolicy) -> Certificate
         audits=audits,
         # With a fixed threshold, nothing is certified automatically.
         next_attempt_in=None
-        if policy.threshold_mode is ThresholdMode.FIXED
+        if policy.threshold_mode is ThresholdMode.FIXED or value_of(policy.unit) == OTHER
         else SCHEDULE.missing(
             policy, last_attempt(transaction, policy, serving) if serving else None, audits
         ),

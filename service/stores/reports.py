@@ -28,6 +28,7 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    true,
     type_coerce,
     union,
     union_all,
@@ -46,7 +47,9 @@ from setwise.service.domain.reports import (
     ReviewDay,
 )
 from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.routing.segments import Scope
 from setwise.service.stores.certification import audits_of
+from setwise.service.stores.columns.rows import in_scope
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.tables import (
     DEAD,
@@ -90,10 +93,21 @@ class _Answer(NamedTuple):
 
 
 class ReportStore:
-    """Aggregates of predictions and reviews by day in UTC."""
+    """Aggregates of predictions and reviews by day in UTC, of all segments or of some."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, scope: Scope | None = None) -> None:
         self._connection = connection
+        self._scope = scope
+        segment: ColumnElement[str] = predictions.c.segment
+        if connection.dialect.name == "sqlite":
+            # Without statistics SQLite would read every row of a segment by its index. An
+            # expression cannot use that index.
+            segment = segment.concat("")
+        self._meant = in_scope(segment, scope)
+
+    def within(self, scope: Scope | None) -> "ReportStore":
+        """Return the same aggregates of the documents of some segments; None means all."""
+        return ReportStore(self._connection, scope)
 
     def tally(self, since: datetime, splits: Sequence[float] = ()) -> Counted:
         """Return counts of the predictions made since ``since``, grouped by kind.
@@ -204,14 +218,16 @@ class ReportStore:
                 column.confidence,
             )
             .select_from(rows)
-            .where(column.created_at >= since)
+            .where(column.created_at >= since, self._meant)
         )
 
     def review_days(self, since: datetime) -> list[ReviewDay]:
         """Return arrived and completed reviews, one row per day, oldest first."""
         at, seconds = annotations.c.created_at, annotations.c.seconds
         work = case((seconds > LONGEST_READING_S, LONGEST_READING_S), else_=seconds)
-        done = select(self._day(at).label("day"), work.label("work")).where(at >= since).subquery()
+        about = about_scope(annotations.c.prediction_id, self._scope)
+        recent = select(self._day(at).label("day"), work.label("work")).where(at >= since, about)
+        done = recent.subquery()
         completed = {
             day: (n, total)
             for day, n, total in self._connection.execute(
@@ -219,7 +235,8 @@ class ReportStore:
             )
         }
         at = review_tasks.c.created_at
-        came = select(self._day(at).label("day")).where(at >= since).subquery()
+        about = about_scope(review_tasks.c.prediction_id, self._scope)
+        came = select(self._day(at).label("day")).where(at >= since, about).subquery()
         counts = select(came.c.day, func.count()).group_by(came.c.day)
         arrived = {row[0]: int(row[1]) for row in self._connection.execute(counts)}
         return [
@@ -234,7 +251,7 @@ class ReportStore:
         """
         column = predictions.c
         ids = select(
-            union(*(_last(table, since, limit) for table in (annotations, outcomes)))
+            union(*(self._last(table, since, limit) for table in (annotations, outcomes)))
             .cte("chosen")
             .c.prediction_id
         )
@@ -319,6 +336,7 @@ class ReportStore:
         )
         query = select(func.count()).where(
             column.created_at >= since,
+            self._meant,
             column.reason.in_([reason.value for reason in CONFIDENT]),
             contradicted.exists(),
             ~decided.exists(),
@@ -331,8 +349,19 @@ class ReportStore:
         read = select(said.id).where(
             said.prediction_id == column.id, said.kind == ReviewKind.AUDIT.value
         )
-        query = select(func.count()).where(audits_of(scorer), read.exists())
+        query = select(func.count()).where(audits_of(scorer), self._meant, read.exists())
         return int(self._connection.execute(query).scalar_one())
+
+    def _last(self, table: Table, since: datetime, limit: int) -> Select[tuple[str]]:
+        about = about_scope(table.c.prediction_id, self._scope)
+        newest = (
+            select(table.c.prediction_id)
+            .where(table.c.created_at >= since - _SLACK, about)
+            .order_by(table.c.created_at.desc())
+            .limit(limit)
+            .subquery()
+        )
+        return select(newest.c.prediction_id)
 
     def _day(self, at: Column[datetime]) -> ColumnElement[Any]:  # Any: a date, or text
         if self._connection.dialect.name == "sqlite":
@@ -358,13 +387,19 @@ class BacklogStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def read(self) -> Backlog:
+    def read(self, scope: Scope | None = None) -> Backlog:
+        """Return the backlog; ``scope``: reviews only of documents of these segments."""
         task = review_tasks.c
+        about = about_scope(task.prediction_id, scope)
         return Backlog(
             reviews={
-                "waiting": self._line(task.created_at, task.id, OPEN, task.state == "waiting"),
-                "leased": self._line(task.lease_claimed_at, task.lease_claimed_at, LEASED),
-                "skipped": self._line(task.created_at, task.id, OPEN, task.state == "skipped"),
+                "waiting": self._line(
+                    task.created_at, task.id, OPEN, task.state == "waiting", about
+                ),
+                "leased": self._line(task.lease_claimed_at, task.lease_claimed_at, LEASED, about),
+                "skipped": self._line(
+                    task.created_at, task.id, OPEN, task.state == "skipped", about
+                ),
             },
             deliveries={
                 "unrouted": self._line(
@@ -405,6 +440,14 @@ _COUNTS = and_(
     or_(annotations.c.settles, annotations.c.kind == ReviewKind.AUDIT.value),
 )
 _LAST_WORD = func.coalesce(func.min(case((_ADJUDICATED == 1, _AGREED))), func.min(_AGREED))
+
+
+def about_scope(prediction_id: Column[str], scope: Scope | None) -> ColumnElement[bool]:
+    """Return the condition that a prediction is meant; None means all."""
+    if scope is None:
+        return true()
+    of = predictions.alias("meant")
+    return select(of.c.id).where(of.c.id == prediction_id, in_scope(of.c.segment, scope)).exists()
 
 
 def said_of(prediction_id: Column[str]) -> ColumnElement[int | None]:
@@ -494,17 +537,6 @@ def _told(since: datetime) -> CTE:
         .group_by(of.prediction_id)
         .cte("told")
     )
-
-
-def _last(table: Table, since: datetime, limit: int) -> Select[tuple[str]]:
-    newest = (
-        select(table.c.prediction_id)
-        .where(table.c.created_at >= since - _SLACK)
-        .order_by(table.c.created_at.desc())
-        .limit(limit)
-        .subquery()
-    )
-    return select(newest.c.prediction_id)
 
 
 def _place_of(column: Column[str], values: Sequence[StrEnum]) -> ColumnElement[int]:

@@ -10,6 +10,7 @@ import pytest
 
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.predictions import Decision, Document, Submission
+from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from setwise.service.services.predictions import all_predicted
 from tests.browsing import Browser
 from tests.edge import Service
@@ -55,6 +56,20 @@ def test_it_is_for_those_who_read_reports(service: Service, role: Role, status: 
     assert browser.get("/cockpit").status_code == status
     assert browser.get("/cockpit/volume.csv").status_code == status
     assert ('href="/cockpit"' in browser.get("/").text) == (status == 200)
+
+
+def test_it_shows_one_segment_with_its_documents(service: Service, browser: Browser) -> None:
+    service.fix_threshold(0.8, segmentation=Segmentation("site"), segments=(SegmentRule("north"),))
+    for site in ("north", "north", "south"):
+        body = {"document": {"text": "0.9"}, "metadata": {"site": site}}
+        assert service.post("/v1/predictions", by="client", json=body).json()["segment"] == site
+    shown = browser.get("/cockpit?days=7&segment=north").text
+    assert "2 of 2" in shown
+    assert "segment=site%3Dnorth" in shown, "in the addresses of the documents"
+    assert 'href="/cockpit?days=7&amp;pace=day&amp;segment=other"' in shown
+    rows = browser.get("/cockpit/volume.csv?days=1&segment=north").text.splitlines()
+    assert rows[1].split(",")[1] == "2", rows
+    assert browser.get("/cockpit?segment=unlisted").status_code == 422
 
 
 def test_without_documents_every_figure_says_what_to_do(browser: Browser) -> None:

@@ -18,6 +18,7 @@ from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.segments import POOL, Fallback, Segmentation, SegmentRule
 from setwise.service.runtime.schedule import outcome_of
 from setwise.service.services.analysis.proofs import Schedule
+from setwise.service.services.reports import WhatIf
 from setwise.service.services.segments import Segments
 from setwise.service.stores.transaction import Transactions
 from tests import building
@@ -384,6 +385,44 @@ def test_responses_and_exports_name_the_segment(quick: Sites) -> None:
     with quick.begin(read_only=True) as transaction:
         read = transaction.history.annotations(Span(), after=None, limit=99)
     assert {annotation_row(*one)["segment"] for one in read} >= {"south"}
+
+
+def test_the_cockpit_and_its_what_if_speak_of_one_segment(loop: Sites) -> None:
+    loop.divide()
+    loop.send(*["north"] * 25, *["south"] * 25)
+    loop.check("south")
+    loop.certify_if_due()
+    loop.send(*["north"] * 4, "south", "east", "")
+    reports = building.reports(loop.begin, loop.now)
+    north, south, other, every = (
+        reports.cockpit(LEAD, what_if=WhatIf(threshold=0.5), segment=segment)
+        for segment in ("north", "south", "other", None)
+    )
+    assert [one.documents for one in (north, south, other, every)] == [29, 26, 2, 57]
+    assert [one.certificate.certified for one in (north, south, other)] == [True, False, False]
+    assert [one.then.sent for one in (north, south, other, every)] == [29, 26, 2, 57]
+    assert sum(one.mistakes.wrong for one in (north, other)) == 0 < south.mistakes.wrong
+    for total in (
+        lambda seen: seen.sent,
+        lambda seen: seen.checked,
+        lambda seen: seen.queue.waiting,
+        lambda seen: sum(row.completed for row in seen.rows),
+        lambda seen: sum(row.arrived for row in seen.rows),
+        lambda seen: seen.certificate.audits,
+    ):
+        assert sum(map(total, (north, south, other))) == total(every)
+    assert every.segments == ("north", "south", "other")
+    with pytest.raises(InvalidRequest, match="without a segment"):
+        reports.cockpit(LEAD, segment="east")
+
+
+def test_other_segments_are_of_the_same_field(quick: Sites) -> None:
+    quick.send("north", "")
+    quick.divide(Segmentation("ward"))
+    quick.send("north", "north")
+    quick.divide()
+    quick.send("")
+    assert building.reports(quick.begin, quick.now).cockpit(LEAD, segment="other").documents == 1
 
 
 def test_a_segment_has_its_own_audit_rates(quick: Sites) -> None:

@@ -11,6 +11,7 @@ from setwise.service.domain.certification import Scorer
 from setwise.service.domain.jobs import JobFilter
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Decision, Document, PredictionFilter
+from setwise.service.domain.routing.segments import Scope
 from setwise.service.stores.policy import NEWEST_VERSION
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
@@ -53,14 +54,21 @@ QUERIES: dict[str, Callable[[Transaction], object]] = {
 }
 
 
+NORTH = Scope(("site=north",))
+OTHERS = Scope(("site=other",), listed=("site=north",))
 REPORTS: dict[str, Callable[[Transaction], object]] = {
     "counts": lambda it: it.predictions.counts(),
     "tally": lambda it: it.reports.tally(START),
+    "tally of a segment": lambda it: it.reports.within(NORTH).tally(START),
+    "tally of others": lambda it: it.reports.within(OTHERS).tally(START),
+    "review days of a segment": lambda it: it.reports.within(NORTH).review_days(START),
+    "checked of a segment": lambda it: it.reports.within(NORTH).checked(START, 50),
     "review days": lambda it: it.reports.review_days(START),
     "checked": lambda it: it.reports.checked(START, 50),
     "audits": lambda it: it.reports.certification_audits(Scorer("m", "c")),
 }
 
+TALLIES = [query for name, query in REPORTS.items() if "tally" in name]
 
 SCORER = Scorer("m", "c")
 MODEL = model()
@@ -117,7 +125,8 @@ def planned(module_engine: Engine) -> Engine:
         transaction.calibrations.activate(MODEL.id, LEARNT.id, START, LEARNT.id)
         for number in range(60):
             document = Document(id=f"note {number}", text="fever")
-            one = task(prediction(client_id=f"client {number}", document=document))
+            made = prediction(client_id=f"client {number}", document=document)
+            one = task(made._replace(segment=f"site={('north', 'south')[number % 2]}"))
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
             transaction.jobs.enqueue(job("fit", due_at=START + timedelta(days=1)))
@@ -208,7 +217,7 @@ def test_a_documents_predictions_are_found_by_its_name(planned: Engine, name: st
 def test_reports_read_what_they_count_from_indexes(planned: Engine, query) -> None:
     for statement, plan in plans(planned, query):
         assert not reads_a_whole_table(planned, plan), f"{statement}\n{plan}"
-        if planned.dialect.name == "sqlite" and query is REPORTS["tally"]:
+        if planned.dialect.name == "sqlite" and query in TALLIES:
             assert "predictions USING COVERING INDEX ix_predictions_reports" in plan
 
 
@@ -257,8 +266,9 @@ def test_sqlite_needs_no_statistics_for_it(planned: Engine, known: bool) -> None
         "second readings": "second USING INDEX ix_annotations_unusual",
         "gold labels": "decided USING COVERING INDEX ix_annotations_unusual",
         "a document's": "ix_predictions_document_id (document_id=?)",
+        "tally of a segment": "predictions USING COVERING INDEX ix_predictions_reports",
     }
-    queries = QUERIES | {name: query for name, (query, _) in FROM_INDEXES.items()}
+    queries = QUERIES | REPORTS | {name: query for name, (query, _) in FROM_INDEXES.items()}
     with planned.begin() as connection:
         kept = connection.execute(text("SELECT tbl, idx, stat FROM sqlite_stat1")).all()
         if not known:

@@ -213,12 +213,19 @@ class Scope(NamedTuple):
     def has(self, key: str | None) -> bool:
         """Return whether a document of this segment is meant.
 
-        >>> Scope(("site=a",), listed=("site=a", "site=b")).has("site=new")
-        True
+        >>> scope = Scope(("site=a",), listed=("site=a", "site=b"))
+        >>> scope.has("site=new"), scope.has("ward=new")
+        (True, False)
         """
-        if key is None:
-            return False
-        return key in self.keys or (self.listed is not None and key not in self.listed)
+        if key is None or key in self.keys:
+            return key is not None
+        others = self.listed is not None and key not in self.listed
+        return others and Segment.of_key(key).field == self.field
+
+    @property
+    def field(self) -> str:
+        """Field of the metadata that divides the documents."""
+        return Segment.of_key(self.keys[0]).field
 
 
 def rule_faults(

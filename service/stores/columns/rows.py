@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any, Protocol, TypeVar, cast
 
 from sqlalchemy import (
-    Column,
     ColumnElement,
     Connection,
     RowMapping,
@@ -14,6 +13,7 @@ from sqlalchemy import (
     Table,
     and_,
     false,
+    func,
     or_,
     true,
 )
@@ -55,11 +55,14 @@ class Store:
         return sqlite.insert(table).on_conflict_do_nothing()
 
 
-def in_scope(segment: Column[str], scope: Scope | None) -> ColumnElement[bool]:
+def in_scope(segment: ColumnElement[str], scope: Scope | None) -> ColumnElement[bool]:
     """Return the condition that a row's segment is meant; None means all rows."""
     if scope is None:
         return true()
-    others = false() if scope.listed is None else segment.not_in(scope.listed)
+    others: ColumnElement[bool] = false()
+    if scope.listed is not None:
+        alike = func.substr(segment, 1, len(scope.field) + 1) == f"{scope.field}="
+        others = and_(alike, segment.not_in(scope.listed))
     return and_(segment.is_not(None), or_(segment.in_(scope.keys), others))
 
 
