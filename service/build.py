@@ -40,6 +40,7 @@ from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
 from setwise.service.services.documents import Documents
+from setwise.service.services.documents.comments import Comments
 from setwise.service.services.documents.selections import Selections
 from setwise.service.services.documents.texts import Texts
 from setwise.service.services.files import Files
@@ -294,6 +295,7 @@ def assemble(
     return Services(
         predictions=predictions,
         documents=Documents(begin, lease_clock, predictors),
+        comments=Comments(**office),
         selections=Selections(**office),
         outcomes=Outcomes(**office),
         reviews=Reviews(

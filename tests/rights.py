@@ -72,6 +72,11 @@ RIGHTS = (
         """,
     ),
     Right(
+        "reviewer lead admin auditor",
+        "review read-predictions",
+        "GET /v1/documents/{prediction_id}/comments",
+    ),
+    Right(
         "reviewer lead admin",
         "review",
         """
@@ -82,6 +87,7 @@ RIGHTS = (
         POST /v1/reviews/{task_id}/skip
         POST /v1/reviews/{task_id}/complete
         POST /v1/documents/{prediction_id}/reopen
+        POST /v1/documents/{prediction_id}/comments
         """,
         "/desk /recent /recent/{prediction_id}",
     ),

@@ -2,7 +2,7 @@
 
 import dataclasses
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Response
 from fastapi import Query as InQuery
@@ -11,7 +11,14 @@ from pydantic import Field, JsonValue
 
 from setwise.service.api.files import exported, file_of
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
+from setwise.service.api.http.dependencies import (
+    CallerOf,
+    EdgeOf,
+    ServicesOf,
+    answer,
+    listed,
+    listed_wholly,
+)
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import (
@@ -33,6 +40,7 @@ from setwise.service.domain import errors
 from setwise.service.domain.documents import (
     LISTS,
     Audited,
+    CommentKind,
     Difference,
     DocumentFilter,
     EventKind,
@@ -192,6 +200,63 @@ class ReopenRequest(RequestBody):
     )
 
 
+class CommentRequest(RequestBody):
+    """What others should know about a document."""
+
+    examples = (
+        {"text": "Is the date right?", "kind": "flagged"},
+        {"text": "It is.", "kind": "resolved", "thread": _ID},
+    )
+
+    text: str
+    kind: Literal["comment", "flagged", "resolved"] = Field(
+        "comment",
+        description="`flagged` asks for attention, until the thread is `resolved`.",
+    )
+    thread: str | None = Field(None, description="Id of the comment that it answers, if any.")
+
+
+class Comment(AnswerBody):
+    """A comment on a document."""
+
+    examples = (
+        {
+            "id": _ID,
+            "thread": _ID,
+            "kind": "flagged",
+            "author": _ID,
+            "name": "Rosa Reyes",
+            "text": "Is the date right?",
+            "created_at": "2026-11-21T09:30:00Z",
+        },
+    )
+
+    id: str
+    thread: str = Field(description="Id of the comment that began the thread.")
+    kind: CommentKind
+    author: str = Field(description="Id of the person or key.")
+    name: str | None = Field(description="Name of the person or key.")
+    text: str
+    created_at: datetime
+
+    @classmethod
+    def of(cls, said: domain.Comment, name: str | None) -> Self:
+        """Return the body for a comment."""
+        return cls(
+            id=said.id,
+            thread=said.thread,
+            kind=said.kind,
+            author=said.author,
+            name=name,
+            text=said.text,
+            created_at=said.created_at,
+        )
+
+
+class CommentPage(Listed[Comment]):
+    """The comments on a document, by thread."""
+
+
 class LifeEvent(AnswerBody):
     """Something that happened to a document."""
 
@@ -321,3 +386,36 @@ def reopen_document(
     """
     task = services.reviews.reopen(caller, prediction_id, body.reason, body.labels)
     return answer(ReviewTask.of(task), status=201, etag=task.version)
+
+
+_SHOWN = (errors.PredictionNotFound, errors.BlindReviewHeld)
+
+
+@router.get("/{prediction_id}/comments", response_model=CommentPage, responses=documented(*_SHOWN))
+def list_comments(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
+    """List the comments on a document, by thread.
+
+    Without the scope `read-predictions`, only of documents that you have answered.
+    """
+    talk = services.comments.of(caller, prediction_id)
+    said = [one for thread in talk.threads for one in thread.comments]
+    return listed_wholly(Comment.of(one, talk.names.get(one.author)) for one in said)
+
+
+@router.post(
+    "/{prediction_id}/comments",
+    status_code=201,
+    response_model=Comment,
+    responses=documented(*_SHOWN),
+)
+def add_comment(
+    caller: CallerOf, prediction_id: str, body: CommentRequest, services: ServicesOf
+) -> Response:
+    """Comment on a document, or flag it.
+
+    Who has answered it or written about it finds the comment on the start page. Comments are erased
+    with the text.
+    """
+    kind = CommentKind(body.kind)
+    said = services.comments.write(caller, prediction_id, body.text, kind, body.thread)
+    return answer(Comment.of(said, caller.name), status=201)

@@ -43,6 +43,8 @@ class State(StrEnum):
     """A person has answered."""
     CONTRADICTED = "contradicted"
     """A person or an outcome gave other labels than the model."""
+    FLAGGED = "flagged"
+    """A person asked for attention, and nobody has resolved it."""
 
 
 class Audited(StrEnum):
@@ -205,6 +207,43 @@ class Comment(NamedTuple):
     created_at: datetime
     task_id: str | None = None
     """The review that it opened."""
+
+
+class Thread(NamedTuple):
+    """Comments that answer each other, oldest first."""
+
+    comments: Sequence[Comment]
+
+    @property
+    def flagged(self) -> bool:
+        """Whether it asks for attention."""
+        marks = (CommentKind.FLAGGED, CommentKind.RESOLVED)
+        last = [one.kind for one in self.comments if one.kind in marks][-1:]
+        return last == [CommentKind.FLAGGED]
+
+
+class Talk(NamedTuple):
+    """What people wrote about a document."""
+
+    threads: Sequence[Thread]
+    names: Mapping[str, str]
+    """Names of the authors, by id."""
+
+
+class NewComments(NamedTuple):
+    """A document with comments that somebody has not read."""
+
+    prediction: Prediction
+    number: int
+    """How many there are."""
+
+
+def threads_of(comments: Sequence[Comment]) -> list[Thread]:
+    """Return comments by thread, both in the order of their creation."""
+    found: dict[str, list[Comment]] = {}
+    for one in comments:
+        found.setdefault(one.thread, []).append(one)
+    return [Thread(said) for said in found.values()]
 
 
 def check_comment(text: str, pointer: str) -> None:

@@ -40,6 +40,7 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.pages.board import parts as ui
+from setwise.service.pages.comments import Written, comments_of
 from setwise.service.pages.figures.numerals import confidence, plural
 from setwise.service.pages.forms import Filled, Input, filled, select, utc
 from setwise.service.pages.rendering import go, page
@@ -76,6 +77,7 @@ _STATES = (
     (State.PASSED_ON.value, "waits for a lead"),
     (State.REVIEWED.value, "reviewed"),
     (State.CONTRADICTED.value, "contradicted"),
+    (State.FLAGGED.value, "flagged"),
 )
 _AUDITS = (
     ("", "any"),
@@ -340,8 +342,25 @@ def reopen(
     return go(of_document(prediction_id))
 
 
+@router.post(f"{HERE}/{{prediction_id}}/comments")
+def comment(
+    services: ServicesOf,
+    prediction_id: str,
+    visit: Sends,
+    written: Annotated[Written, Depends()],
+) -> Response:
+    """Comment on a document."""
+    if written.stored(services, visit, prediction_id):
+        return go(f"{of_document(prediction_id)}#comments")
+    return _document(services, visit, prediction_id, tried=written)
+
+
 def _document(
-    services: Services, visit: Visit, prediction_id: str, form: Filled | None = None
+    services: Services,
+    visit: Visit,
+    prediction_id: str,
+    form: Filled | None = None,
+    tried: Written | None = None,
 ) -> Response:
     life = services.documents.get(visit.caller, prediction_id)
     made, document = life.prediction, life.prediction.document
@@ -359,8 +378,9 @@ def _document(
             ui.Card("Details", [_details(made)]),
         ],
     )
-    values = {"view": view, "crumb": HERE}
-    status = HTTPStatus.UNPROCESSABLE_ENTITY if form else HTTPStatus.OK
+    talk = comments_of(services, visit, prediction_id, of_document(prediction_id), tried)
+    values = {"view": view, "crumb": HERE, **talk}
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if form or tried else HTTPStatus.OK
     return page("documents.html", values, visit=visit, status=status)
 
 

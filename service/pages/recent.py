@@ -12,6 +12,7 @@ from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import Conflict, InvalidRequest
 from setwise.service.domain.reviews import OwnAnswer
 from setwise.service.pages.board import parts as ui
+from setwise.service.pages.comments import Written, comments_of
 from setwise.service.pages.documents import content, labels_of
 from setwise.service.pages.forms import Filled, Input, filled
 from setwise.service.pages.rendering import go, page
@@ -94,8 +95,25 @@ def correct(
     return go(f"{HERE}/{prediction_id}")
 
 
+@router.post(f"{HERE}/{{prediction_id}}/comments")
+def comment(
+    services: ServicesOf,
+    prediction_id: str,
+    visit: Sends,
+    written: Annotated[Written, Depends()],
+) -> Response:
+    """Comment on a document."""
+    if written.stored(services, visit, prediction_id):
+        return go(f"{HERE}/{prediction_id}#comments")
+    return _answer(services, visit, prediction_id, tried=written)
+
+
 def _answer(
-    services: Services, visit: Visit, prediction_id: str, form: Filled | None = None
+    services: Services,
+    visit: Visit,
+    prediction_id: str,
+    form: Filled | None = None,
+    tried: Written | None = None,
 ) -> Response:
     own = services.reviews.own(visit.caller, prediction_id)
     said, document = own.annotation, own.prediction.document
@@ -112,8 +130,9 @@ def _answer(
             *_correction(own, form),
         ],
     )
-    values = {"view": view, "crumb": HERE, "crumb_name": "My answers", "place": "/desk"}
-    status = HTTPStatus.UNPROCESSABLE_ENTITY if form else HTTPStatus.OK
+    talk = comments_of(services, visit, prediction_id, f"{HERE}/{prediction_id}", tried)
+    values = {"view": view, "crumb": HERE, "crumb_name": "My answers", "place": "/desk", **talk}
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if form or tried else HTTPStatus.OK
     return page("documents.html", values, visit=visit, status=status)
 
 

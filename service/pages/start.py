@@ -95,6 +95,8 @@ def _overview(services: Services, caller: Caller) -> dict[str, object]:
         "rule": _rule(policy),
         "missing": list(missing(caller, counts, policy, models)),
         "possible": list(possible(caller, counts)),
+        "comments": services.comments.unread(caller) if caller.may(Permission.REVIEW) else (),
+        "talk_at": documents.HERE if caller.may(_SEES_ALL) else recent.HERE,
     }
 
 
@@ -267,3 +269,4 @@ def possible(caller: Caller, counts: Counts) -> Iterator[Step]:
 
 
 _MODELS = "/board/models"
+_SEES_ALL = Permission.READ_ALL_PREDICTIONS

@@ -8,6 +8,7 @@ from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
 from setwise.service.services.documents import Documents
+from setwise.service.services.documents.comments import Comments
 from setwise.service.services.documents.selections import Selections
 from setwise.service.services.documents.texts import Texts
 from setwise.service.services.files import Files
@@ -31,6 +32,7 @@ class Services:
 
     predictions: Predictions
     documents: Documents
+    comments: Comments
     selections: Selections
     outcomes: Outcomes
     reviews: Reviews

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -20,15 +21,18 @@ from sqlalchemy import (
     select,
     tuple_,
     union,
+    update,
 )
 
 from setwise.service.domain.documents import (
     Audited,
     Comment,
+    CommentKind,
     Difference,
     DocumentFilter,
     Life,
     ListedDocument,
+    NewComments,
     Order,
     State,
     phrases,
@@ -48,6 +52,7 @@ from setwise.service.stores.tables import (
     PLAIN_TEXT,
     annotations,
     api_keys,
+    comment_readers,
     comments,
     deliveries,
     final_labels,
@@ -122,9 +127,9 @@ class DocumentStore(Store):
             {},
         )
         took_part = {event.by for event in life.events() if event.by is not None}
-        return life._replace(names=self._names(took_part))
+        return life._replace(names=self.names(took_part))
 
-    def _names(self, ids: Collection[str]) -> Mapping[str, str]:
+    def names(self, ids: Collection[str]) -> Mapping[str, str]:
         """Return the names of people and keys by id."""
         known = [one for one in ids if is_id(one)]
         found = union(
@@ -217,6 +222,53 @@ class CommentStore(Store):
         query = select(comments).where(comments.c.prediction_id == prediction_id)
         return self._every(query.order_by(comments.c.id), _to_comment)
 
+    def unread(self, reader: str, *, among: str | None = None, limit: int) -> list[NewComments]:
+        """Return documents that ``reader`` answered or wrote about and others wrote about since.
+
+        The last written about comes first. With ``among``, a prediction, only whether it is one.
+        """
+        said, seen = comments.c, comment_readers.c
+        own, given = comments.alias("own").c, annotations.c
+        newest = func.max(said.created_at)
+        query = (
+            select(said.prediction_id, func.count())
+            .outerjoin(
+                comment_readers,
+                and_(seen.prediction_id == said.prediction_id, seen.reader == reader),
+            )
+            .where(
+                said.author != reader,
+                or_(seen.read_at.is_(None), said.created_at > seen.read_at),
+                or_(
+                    said.prediction_id == among,
+                    said.prediction_id.in_(
+                        select(given.prediction_id).where(given.reviewer == reader)
+                    ),
+                    said.prediction_id.in_(select(own.prediction_id).where(own.author == reader)),
+                ),
+            )
+            .group_by(said.prediction_id)
+            .order_by(newest.desc())
+            .limit(limit)
+        )
+        if among is not None:
+            query = query.where(said.prediction_id == among)
+        counts = {row[0]: int(row[1]) for row in self._connection.execute(query)}
+        made = select(predictions).where(_column.id.in_(counts))
+        found = {one.id: one for one in self._every(made, to_prediction)}
+        return [NewComments(found[name], count) for name, count in counts.items()]
+
+    def note_read(self, prediction_id: str, reader: str, at: datetime) -> None:
+        """Remember that ``reader`` has read the comments on a document until now."""
+        row = {"prediction_id": prediction_id, "reader": reader, "read_at": at}
+        self._connection.execute(self._missing(comment_readers), row)
+        column = comment_readers.c
+        self._connection.execute(
+            update(comment_readers)
+            .where(column.prediction_id == prediction_id, column.reader == reader)
+            .values(read_at=at)
+        )
+
 
 def _to_comment(row: RowMapping) -> Comment:
     column = comments.c
@@ -262,6 +314,7 @@ _DIFFERENCES: Mapping[Difference, ColumnElement[bool]] = {
     Difference.NEITHER_SENDS: and_(~_sent, _compared.same_decision),
     Difference.LABELS: ~_compared.same_labels,
 }
+_later = comments.alias("later")
 _audit = annotations.c.kind == ReviewKind.AUDIT.value
 _STATES: Mapping[State, ColumnElement[bool]] = {
     State.SENT: _column.decision == Decision.AUTO.value,
@@ -269,6 +322,16 @@ _STATES: Mapping[State, ColumnElement[bool]] = {
     State.HELD: _in_review(LEASED),
     State.PASSED_ON: _in_review(review_tasks.c.state == ReviewState.SKIPPED.value),
     State.REVIEWED: _answered(),
+    State.FLAGGED: _column.id.in_(
+        select(comments.c.prediction_id).where(
+            comments.c.kind == CommentKind.FLAGGED.value,
+            ~exists().where(
+                _later.c.thread == comments.c.thread,
+                _later.c.id > comments.c.id,
+                _later.c.kind == CommentKind.RESOLVED.value,
+            ),
+        )
+    ),
     State.CONTRADICTED: or_(
         _answered(~annotations.c.agreed),
         exists().where(outcomes.c.prediction_id == _column.id, ~outcomes.c.agreed),

@@ -142,6 +142,10 @@ EVERY: dict[str, Callable[[World], Request]] = {
             json={"reason": "the patient called"},
         ),
     )[1],
+    "add_comment": lambda world: _to(
+        f"/v1/documents/{world.predict('0.5').json()['id']}/comments",
+        json={"text": "Is the date right?", "kind": "flagged"},
+    ),
     "add_webhook": lambda _: _to(HOOKS, json={"url": "https://example.com/hook"}),
     "rotate_secret": lambda world: _to(f"{world.hook()}/rotate-secret"),
     "try_webhook": lambda world: _to(f"{world.hook()}/test"),

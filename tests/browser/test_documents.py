@@ -47,14 +47,20 @@ def test_the_pages_fit_a_phone(sign_in: SignIn) -> None:
     assert_accessible(page)
 
 
-def test_a_reviewer_corrects_an_answer_that_a_lead_then_finds(sign_in: SignIn) -> None:
+def test_a_reviewer_corrects_an_answer_that_a_lead_then_finds(sign_in: SignIn, site: Site) -> None:
+    reviews, rosa = site.services.reviews, site.caller("reviewer")
+    names = (one.prediction.id for one in reviews.recent(rosa).items)
+    changeable = next(name for name in names if reviews.own(rosa, name).changeable)
     page = sign_in("reviewer", "/recent")
     page.set_viewport_size({"width": 390, "height": 900})
-    page.get_by_role("rowheader").get_by_role("link").first.click()
+    page.locator(f'a[href="/recent/{changeable}"]').click()
     page.get_by_label("Labels").fill("harvest")
     page.get_by_label("Why").fill("I overlooked page two.")
     page.get_by_role("button", name="Correct").click()
     expect(page.locator(".label")).to_have_text("harvest")
+    page.get_by_label("What others should know").fill("Who wrote this note?")
+    page.get_by_role("button", name="Flag").click()
+    expect(page.get_by_text("Who wrote this note?")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     assert_accessible(page)
     address = page.url.replace("/recent/", "/documents/")
@@ -67,4 +73,12 @@ def test_a_reviewer_corrects_an_answer_that_a_lead_then_finds(sign_in: SignIn) -
     assert_accessible(page)
     page.get_by_role("button", name="Reopen").click()
     expect(page.get_by_role("button", name="Reopen")).to_have_count(0)
+    page.get_by_text("Reply or resolve").click()
+    page.locator("details[open]").get_by_label("Reply").fill("Ward 3.")
+    assert_accessible(page)
+    page.get_by_role("button", name="Resolve").click()
+    expect(page.get_by_text("Ward 3.")).to_have_count(2)
+    page = sign_in("reviewer", "/")
+    expect(page.get_by_role("heading", name="New comments")).to_be_visible()
+    assert_accessible(page)
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -1,5 +1,7 @@
 """Reviewers see what they answered, and correct it late."""
 
+import re
+
 import pytest
 
 from setwise.service.domain.callers import SYSTEM, Caller, Role
@@ -79,3 +81,29 @@ def test_what_somebody_else_decides_is_not_corrected(service: Service, ann: Call
     assert "Correct your answer" not in shown
     form = {"csrf": browser.token("/"), "labels": "b", "reason": "late"}
     assert browser.submit(address, form).status_code == 422
+
+
+def test_a_reviewer_and_a_lead_talk_about_a_document(service: Service, ann: Caller) -> None:
+    address = answered(service, ann, "a")
+    service.person("lea", Role.LEAD)
+    lead = browsing(service, "lea")
+    page = address.replace("/recent/", "/documents/")
+    form = {"csrf": lead.token(page), "text": "why not <b>?", "kind": "flagged"}
+    refused = lead.submit(f"{page}/comments", {**form, "text": " "})
+    assert refused.status_code == 422
+    assert "It is empty" in refused.text
+    assert lead.submit(f"{page}/comments", form).status_code == 303
+    assert ">note 0.9</a>" in lead.get("/documents?state=flagged").text
+    browser = browsing(service)
+    assert f'<a href="{address}#comments" dir="auto">note 0.9</a>: 1 new' in browser.get("/").text
+    service.clock.advance(seconds=1)
+    shown = browser.get(address).text
+    assert "why not &lt;b&gt;?" in shown
+    thread = re.search(r'name="thread" value="([^"]+)"', shown)
+    assert thread is not None
+    reply = {
+        "csrf": browser.token(address), "text": "no fever", "kind": "resolved", "thread": thread[1],
+    }  # fmt: skip
+    assert browser.submit(f"{address}/comments", reply).status_code == 303
+    assert "New comments" not in browser.get("/").text
+    assert "No document matches" in lead.get("/documents?state=flagged").text
