@@ -25,12 +25,11 @@ from setwise.models.calibration.calibrators import BoostedSets
 from setwise.models.calibration.choice import cross_validate
 from setwise.models.calibration.crossfit import cross_fit, out_of_fold_logits
 from setwise.models.data.datasets import fold_ids, read_dataset
-from setwise.models.data.rows import SparseRows
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.kept_scores import Scores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.options import PRESETS
-from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.reranker import rank_by
 from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
@@ -80,7 +79,8 @@ class KnownVotes(SetVoters):
 
     def fit_folds(
         self,
-        evidence: Evidence,  # noqa: ARG002  # nothing is fitted
+        X: csr_array,  # noqa: ARG002  # nothing is fitted
+        marginals: Scores,  # noqa: ARG002
         Y: csr_array,  # noqa: ARG002
         folds: NDArray[np.int64],  # noqa: ARG002
     ) -> Callable[[Rows], SetVotes]:
@@ -103,7 +103,7 @@ def cast_votes(
         inside, outside = folds == fold, folds != fold
         calibrator = LabelCalibrator().fit(logits[outside], Y[np.flatnonzero(outside)])
         marginals[inside] = calibrator.transform(logits[inside])
-    vote = SetVoters(VOTERS).fit_folds(Evidence(SparseRows.of(X), logits, marginals), Y, folds)
+    vote = SetVoters(VOTERS).fit_folds(X, marginals, Y, folds)
     parts = [np.flatnonzero(folds == fold) for fold in range(N_FOLDS)]
     by_fold = [vote(part) for part in parts]
     weights = np.empty((len(VOTERS), len(folds), by_fold[0].sets.n_sets), dtype=np.float32)
@@ -126,7 +126,7 @@ def measure(folder: Path, n: int | None) -> None:
     folds = fold_ids(Y, N_FOLDS, 0)
     base = BinaryRelevance(l1_ratio=0.5, random_state=0).fit(X, Y)
     penalised = clone(base).set_params(alpha=base.alpha_)
-    logits = out_of_fold_logits(penalised, X, Y, folds)
+    logits = out_of_fold_logits(penalised, X, Y, folds)[:]
     votes = cast_votes(X, Y, folds, logits)
     everyone = np.arange(train.n)
     print(f"\n{folder.name}: {train.n} documents, {Y.shape[1]} labels, cross-validated")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from setwise.models.calibration.noisy_history import Noise, checked_noise
+from setwise.models.data.capacity import MOST_WHOLE
 from setwise.models.sets.decisions import OBJECTIVES, Objective
 
 Method = Literal["br", "br-rerank", "cbm", "cbm-rerank"]
@@ -84,7 +85,7 @@ PUBLISHED_CALIBRATORS: tuple[CalibratorName, ...] = (
 # With fewer documents, refining label probabilities overfits.
 MIN_DOCUMENTS_REFINED = 1000
 # Document-label pairs for which votes may be summed in memory.
-MAX_REFINED = 100_000_000
+MAX_REFINED = MOST_WHOLE
 
 
 class TrainingWarning(UserWarning):

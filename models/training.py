@@ -25,13 +25,13 @@ from setwise.models.calibration.crossfit import CrossFitted, Progress, cross_fit
 from setwise.models.calibration.losses import shifted_target
 from setwise.models.calibration.noisy_history import RowRates
 from setwise.models.data.answers import Answers
-from setwise.models.data.capacity import check_room
+from setwise.models.data.capacity import check_room, rows_at_once
 from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
 from setwise.models.data.formats.reviews import GOLD
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
 from setwise.models.evaluation.automation import AUTOMATION_TARGETS, automation_at
-from setwise.models.evaluation.metrics import evaluate_predictions
+from setwise.models.evaluation.metrics import RunningMetrics
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
@@ -158,7 +158,8 @@ def fit_base(
     """
     report = progress or _silent
     _check(dataset, options)
-    check_room(dataset.n, len(dataset.label_names))
+    whole = options.optimize != "set-accuracy"
+    check_room(dataset.n, len(dataset.label_names), whole=whole)
     report(0.0, "features")
     vectorizer, scaler, X = _features(dataset, options)
     report(0.05, "binary relevance on all documents")
@@ -424,13 +425,20 @@ def _cross_fitted_metrics(
     order = _announced(rows, confidence, options)
     candidates = rows.candidates.reorder(order)
     confidence = coherent_confidence(candidates, confidence[order])
-    metrics = evaluate_predictions(
-        Y,
-        candidates.first(),
-        confidence[candidates.doc_indptr[:-1]],
-        marginals=coherent_marginals(candidates, confidence, rows.marginals),
-        candidates=candidates,
-    )
+    judged = RunningMetrics()
+    step = rows_at_once(Y.shape[1])
+    for start in range(0, len(rows.folds), step):
+        part = np.arange(start, min(start + step, len(rows.folds)))
+        own = candidates.take_documents(part)
+        sure = confidence[candidates.doc_indptr[start] : candidates.doc_indptr[part[-1] + 1]]
+        judged.add(
+            Y[part],
+            own.first(),
+            sure[own.doc_indptr[:-1]],
+            marginals=coherent_marginals(own, sure, rows.marginals[part]),
+            candidates=own,
+        )
+    metrics = judged.result()
     found = {"estimated_by": "cross-fitting on the training documents", **metrics.to_json()}
     if rows.rates is None:
         return found

@@ -17,9 +17,11 @@ from sklearn.base import clone
 
 from setwise.models.calibration.noisy_history import RowRates
 from setwise.models.data.answers import Answers
+from setwise.models.data.capacity import rows_at_once
 from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.given_scores import GivenScores
+from setwise.models.labels.kept_scores import KeptScores, Scores, score_matrix
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.sets.candidates import CandidateSets, concatenate
 from setwise.models.sets.evidence import CandidateSource, Evidence
@@ -30,7 +32,6 @@ from setwise.models.voters.votes import SetVotes
 
 # Votes are dense; this bounds their memory.
 _VOTES_AT_ONCE = 2048
-_SCORED_AT_ONCE = 8192
 
 Progress = Callable[[float, str], None]
 
@@ -51,10 +52,10 @@ class CrossFitted:
     """Descriptions of all documents by models that never saw them."""
 
     folds: NDArray[np.int64]  # (n_documents,) fold of each document, from 0
-    logits: NDArray[np.float32]  # (n_documents, n_labels) raw label scores
+    logits: Scores  # (n_documents, n_labels) raw label scores
     # (n_documents, n_labels) calibrated label probabilities. Single precision would round the
     # surest to 0 and 1.
-    marginals: NDArray[np.float64]
+    marginals: Scores
     candidates: CandidateSets  # in the order of the documents
     table: SetFeatureTable  # features of the candidates
     correct: NDArray[np.uint8]  # (n_sets,) whether the candidate is the document's given set
@@ -81,7 +82,7 @@ def out_of_fold_logits(
     progress: Progress | None = None,
     *,
     sample_weight: NDArray[np.float64] | None = None,
-) -> NDArray[np.float32]:
+) -> Scores:
     """Score each fold by a clone of ``base`` fitted on the others.
 
     Parameters
@@ -99,10 +100,10 @@ def out_of_fold_logits(
 
     Returns
     -------
-    float32 ndarray of shape (n_documents, n_labels)
+    float32 ndarray or KeptScores of shape (n_documents, n_labels)
         Single precision, because this matrix limits how much a machine can train on.
     """
-    logits = np.empty(Y.shape, dtype=np.float32)
+    logits = score_matrix(Y.shape, np.float32)
     names = np.unique(folds)
     for done, fold in enumerate(names):
         if progress is not None:
@@ -110,8 +111,9 @@ def out_of_fold_logits(
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         weight = None if sample_weight is None else sample_weight[outside]
         fitted = clone(base).fit(X[outside], Y[outside], weight)
-        for start in range(0, len(inside), _SCORED_AT_ONCE):
-            part = inside[start : start + _SCORED_AT_ONCE]
+        step = rows_at_once(Y.shape[1])
+        for start in range(0, len(inside), step):
+            part = inside[start : start + step]
             logits[part] = fitted.decision_function(X[part])
     return logits
 
@@ -120,7 +122,7 @@ def cross_fit(
     X: csr_array,
     Y: csr_array,
     folds: NDArray[np.int64],
-    logits: NDArray[np.float32],
+    logits: Scores,
     *,
     label_calibrator: LabelCalibrator,
     source: CandidateSource,
@@ -135,7 +137,7 @@ def cross_fit(
     ----------
     X, Y, folds
         As for `out_of_fold_logits`.
-    logits : float32 ndarray of shape (n_documents, n_labels)
+    logits : float32 ndarray or KeptScores of shape (n_documents, n_labels)
         Result of `out_of_fold_logits`.
     label_calibrator, source, features
         Unfitted parts; clones are fitted.
@@ -146,16 +148,16 @@ def cross_fit(
     answers : Answers, optional
         What another model says of the documents, none of which it has seen.
     """
-    marginals = np.empty(logits.shape)
+    marginals = score_matrix(logits.shape, np.float64)
     for fold in np.unique(folds):
         outside = np.flatnonzero(folds != fold)
         calibrator = clone(label_calibrator).fit(logits, Y, rows=outside)
-        for inside in _parts(folds, fold):
+        for inside in _parts(folds, fold, Y.shape[1]):
             marginals[inside] = calibrator.transform(logits[inside])
     vote = None
     if voters is not None:
-        vote = voters.fit_folds(Evidence(SparseRows.of(X), logits, marginals), Y, folds)
-        if stack is not None:
+        vote = voters.fit_folds(X, marginals, Y, folds)
+        if stack is not None and not isinstance(marginals, KeptScores):
             marginals = _refine(stack, marginals, vote, Y, folds)
 
     def gather(part: NDArray[np.int64]) -> Evidence:
@@ -170,7 +172,7 @@ def cross_fit(
         describer = clone(features).fit(X[outside], Y[outside])
         held_out += [
             HeldOut(part, partial(gather, part), proposer, describer)
-            for part in _parts(folds, fold)
+            for part in _parts(folds, fold, Y.shape[1])
         ]
     candidates: list[CandidateSets] = []
     tables: list[SetFeatureTable] = []
@@ -195,12 +197,10 @@ def in_document_order(
     return by_fold.take(sets, doc_indptr), concatenate_tables(tables).take(sets)
 
 
-def _parts(folds: NDArray[np.int64], fold: int) -> list[NDArray[np.int64]]:
-    """Split a fold into parts whose votes fit into memory."""
-    inside = np.flatnonzero(folds == fold)
-    return [
-        inside[start : start + _VOTES_AT_ONCE] for start in range(0, len(inside), _VOTES_AT_ONCE)
-    ]
+def _parts(folds: NDArray[np.int64], fold: int, n_labels: int) -> list[NDArray[np.int64]]:
+    """Split a fold into parts whose votes and scores fit into memory."""
+    inside, step = np.flatnonzero(folds == fold), rows_at_once(n_labels, _VOTES_AT_ONCE)
+    return [inside[start : start + step] for start in range(0, len(inside), step)]
 
 
 def _refine(
@@ -211,7 +211,7 @@ def _refine(
     folds: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Refine each fold by the other folds; fit the final stack."""
-    pieces = [part for fold in np.unique(folds) for part in _parts(folds, fold)]
+    pieces = [part for fold in np.unique(folds) for part in _parts(folds, fold, Y.shape[1])]
     by_label = [LabelVotes.of(vote(part)) for part in pieces]
     names = by_label[0].voters
     weights = np.empty((len(names), *marginals.shape), dtype=np.float32)

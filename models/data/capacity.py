@@ -8,16 +8,34 @@ BYTES_PER_SCORE = 12
 """Bytes that cross-fitting needs for each document and label: a raw score in single and a
 probability in double precision. Everything else is computed a few thousand documents at a time."""
 
+MOST_WHOLE = 100_000_000
+"""Most pairs of document and label whose scores are all kept."""
+
+KEPT_SCORES = 64
+"""Scores that are kept of each document if there are more pairs, those of the likeliest labels."""
+
+BYTES_PER_KEPT = 2 * BYTES_PER_SCORE
+"""Bytes for each score that is kept: the label of both scores, and its place."""
+
 _CGROUP = Path("/sys/fs/cgroup")
 _MEMINFO = Path("/proc/meminfo")
 
 
-def check_room(n_documents: int, n_labels: int, available: int | None = None) -> None:
+def rows_at_once(n_labels: int, most: int = 8192) -> int:
+    """Return how many rows of scores to spread out at once, at most 128 MB in double precision."""
+    return max(1, min(most, 2**24 // max(n_labels, 1)))
+
+
+def check_room(
+    n_documents: int, n_labels: int, available: int | None = None, *, whole: bool = False
+) -> None:
     """Raise an error if label scores do not fit into memory.
 
     Parameters
     ----------
     n_documents, n_labels : int
+    whole : bool, default False
+        All scores are needed at once, however many there are.
     available : int, optional
         Bytes; by default what the machine, its container and the process limit leave. If that is
         unknown, the check passes.
@@ -29,14 +47,16 @@ def check_room(n_documents: int, n_labels: int, available: int | None = None) ->
 
     Examples
     --------
-    >>> check_room(1_000_000, 10_000, available=2**34)
+    >>> check_room(1_000_000, 10_000, available=2**30)
     Traceback (most recent call last):
     ...
-    ValueError: 1,000,000 documents and 10,000 labels need 120 GB of memory for their scores; \
-17 GB are free. Train on fewer documents, or on the labels that matter
+    ValueError: 1,000,000 documents and 10,000 labels need 2 GB of memory for their scores; \
+1 GB are free. Train on fewer documents, or on the labels that matter
     """
     room = available_memory() if available is None else available
     needed = BYTES_PER_SCORE * n_documents * n_labels
+    if n_documents * n_labels > MOST_WHOLE and not whole:
+        needed = min(needed, BYTES_PER_KEPT * n_documents * KEPT_SCORES)
     if room is not None and needed > room:
         raise ValueError(
             f"{n_documents:,} documents and {n_labels:,} labels need {needed / 1e9:.0f} GB of "

@@ -1,6 +1,6 @@
 """Turns raw label scores into probabilities strictly between 0 and 1."""
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numba import njit
@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.labels.isotonic import IsotonicCurve
+from setwise.models.labels.kept_scores import KeptScores
 from setwise.models.storage.fields import StoredArray, StoredSetting
 from setwise.models.storage.state import StoredPart
 
@@ -75,7 +76,7 @@ class LabelCalibrator(StoredPart, BaseEstimator):
 
     def fit(
         self,
-        logits: ArrayLike,
+        logits: ArrayLike | KeptScores,
         Y: ArrayLike | sparray | spmatrix,
         sample_weight: ArrayLike | None = None,
         *,
@@ -85,8 +86,8 @@ class LabelCalibrator(StoredPart, BaseEstimator):
 
         Parameters
         ----------
-        logits : array-like of shape (n_documents, n_labels)
-            Raw scores, finite.
+        logits : array-like or KeptScores of shape (n_documents, n_labels)
+            Raw scores, finite. The scores of a label that are not kept count as their mean.
         Y : array-like or sparse array of shape (n_documents, n_labels)
             True labels, 0/1.
         sample_weight : array-like of shape (n_documents,), optional
@@ -101,9 +102,9 @@ class LabelCalibrator(StoredPart, BaseEstimator):
         """
         if not 0.0 <= self.isotonic_share <= 1.0:
             raise ValueError(f"isotonic_share must lie in [0, 1]; it is {self.isotonic_share}")
-        logits = np.asarray(logits)
+        logits = logits if isinstance(logits, KeptScores) else np.asarray(logits)
         truth = csc_array(Y if isinstance(Y, sparray | spmatrix) else np.asarray(Y))
-        if logits.ndim != 2 or truth.shape != logits.shape:
+        if truth.shape != logits.shape:
             raise ValueError(
                 f"logits and Y must be matrices of one shape, not {logits.shape} and {truth.shape}"
             )
@@ -115,12 +116,11 @@ class LabelCalibrator(StoredPart, BaseEstimator):
         margin = 0.5 / (weight.sum() + 1.0)
         curves = []
         for label in range(logits.shape[1]):
-            scores = logits[used, label].astype(np.float64)
             outcome = np.zeros(n)
             held = slice(truth.indptr[label], truth.indptr[label + 1])
             outcome[truth.indices[held]] = truth.data[held]
-            limited = np.clip(scores, -LOGIT_LIMIT, LOGIT_LIMIT)
-            curves.append(IsotonicCurve.fit(limited, outcome[used], weight))
+            points = _points(logits, label, used, outcome, weight)
+            curves.append(IsotonicCurve.fit(*points))
         self.knot_indptr_ = np.cumsum([0, *(len(curve.x) for curve in curves)], dtype=np.int64)
         self.knot_logits_ = np.concatenate([curve.x for curve in curves])
         share = np.clip(np.concatenate([curve.y for curve in curves]), margin, 1.0 - margin)
@@ -140,6 +140,32 @@ class LabelCalibrator(StoredPart, BaseEstimator):
         return calibrate_rows(
             logits, self.knot_indptr_, self.knot_logits_, self.knot_values_, self.isotonic_share
         )
+
+
+def _points(
+    logits: NDArray[Any] | KeptScores,
+    label: int,
+    used: NDArray[np.int64],
+    outcome: NDArray[np.float64],
+    weight: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the scores of a label, the outcomes and their weights.
+
+    ``outcome`` is that of all documents, ``weight`` that of those used.
+    """
+    if not isinstance(logits, KeptScores):
+        scores = logits[used, label].astype(np.float64)
+        return np.clip(scores, -LOGIT_LIMIT, LOGIT_LIMIT), outcome[used], weight
+    kept = logits.column(label, used)
+    inside = np.searchsorted(used, kept.documents)
+    others = weight.sum() - weight[inside].sum()
+    positive = (outcome[used] * weight).sum() - (outcome[kept.documents] * weight[inside]).sum()
+    scores = np.append(kept.scores, kept.rest)
+    return (
+        np.clip(scores, -LOGIT_LIMIT, LOGIT_LIMIT),
+        np.append(outcome[kept.documents], positive / others if kept.others else 0.0),
+        np.append(weight[inside], others if kept.others else 0.0),
+    )
 
 
 @njit(cache=True, nogil=True)

@@ -70,7 +70,7 @@ def fit_decider(
     candidates = rows.candidates
     allow_empty = bool((np.diff(Y.indptr) == 0).any())
     rule = make_rule(objective, allow_empty=allow_empty)
-    posterior = Posterior(rows.marginals, candidates, normalise(candidates, confidence))
+    posterior = Posterior(rows.marginals[:], candidates, normalise(candidates, confidence))
     decider: Decider
     if isinstance(rule, ExpectedF1):
         tuned, posterior = _tune_f1(rule, rows, posterior, Y)

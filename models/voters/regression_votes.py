@@ -20,12 +20,14 @@ import numpy as np
 import scipy.linalg
 from numba import njit
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
+from setwise.models.data.capacity import rows_at_once
 from setwise.models.data.rows import SparseRows
+from setwise.models.labels.kept_scores import Scores
 from setwise.models.storage.fields import StoredArray, StoredParameters, StoredPiece
 from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.block_ridge import ExactRidge, FeatureRidge, HoldOut, Rows
@@ -162,7 +164,7 @@ class SmoothVotes(StoredPart, BaseEstimator):
     def fit_folds(
         self,
         X: csr_array,
-        marginals: NDArray[np.float64],
+        marginals: Scores,
         set_of: NDArray[np.int32],
         n_sets: int,
         folds: NDArray[np.int64],
@@ -175,8 +177,12 @@ class SmoothVotes(StoredPart, BaseEstimator):
         """
         self.space_ = UnitRows().fit(X)
         rows = self.space_.transform(X)
-        beliefs = belief_rows(np.ascontiguousarray(marginals)).to_matrix()
         n = rows.shape[0]
+        step = rows_at_once(marginals.shape[1])
+        parts = (marginals[start : start + step] for start in range(0, n, step))
+        beliefs = csr_array(
+            vstack([belief_rows(np.ascontiguousarray(part)).to_matrix() for part in parts])
+        )
         exact = n <= MAX_EXACT and n * n_sets <= MAX_WEIGHTS
         m = n if exact else min(n, MAX_LANDMARKS, MAX_WEIGHTS // max(n_sets, 1))
         marks = np.sort(np.random.default_rng(self.random_state).permutation(n)[:m])

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.labels.kept_scores import Scores
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.evidence import Evidence
 from setwise.models.storage.fields import (
@@ -67,14 +68,15 @@ class SetVoters(StoredPart, BaseEstimator):
         self.max_sets = max_sets
 
     def fit_folds(
-        self, evidence: Evidence, Y: csr_array, folds: NDArray[np.int64]
+        self, X: csr_array, marginals: Scores, Y: csr_array, folds: NDArray[np.int64]
     ) -> Callable[[Rows], SetVotes]:
         """Fit on all documents and return a function for out-of-fold votes.
 
         Parameters
         ----------
-        evidence : Evidence
-            Evidence of the training documents, with out-of-fold marginals.
+        X : csr_array of shape (n_documents, n_features)
+        marginals : float64 ndarray or KeptScores of shape (n_documents, n_labels)
+            Out-of-fold label probabilities.
         Y : csr_array of shape (n_documents, n_labels)
         folds : int64 ndarray of shape (n_documents,)
 
@@ -95,7 +97,7 @@ class SetVoters(StoredPart, BaseEstimator):
         sets, set_of = find_seen_sets(Y, self.max_sets)
         self.sets_ = sets
         self.voters_ = tuple(VOTERS[name]() for name in self.names)
-        held_out = [self._fit(voter, evidence, set_of, folds) for voter in self.voters_]
+        held_out = [self._fit(voter, X, marginals, set_of, folds) for voter in self.voters_]
         listed = set_of >= 0
         total = np.bincount(set_of[listed], minlength=sets.n_sets)
 
@@ -112,14 +114,15 @@ class SetVoters(StoredPart, BaseEstimator):
     def _fit(
         self,
         voter: Voter,
-        evidence: Evidence,
+        X: csr_array,
+        marginals: Scores,
         set_of: NDArray[np.int32],
         folds: NDArray[np.int64],
     ) -> HoldOut:
         n_sets = self.sets_.n_sets
         if isinstance(voter, SmoothVotes):
-            return voter.fit_folds(evidence.X, evidence.marginals, set_of, n_sets, folds)
-        return voter.fit_folds(evidence.X, set_of, n_sets, folds)
+            return voter.fit_folds(X, marginals, set_of, n_sets, folds)
+        return voter.fit_folds(X, set_of, n_sets, folds)
 
     def vote(self, evidence: Evidence) -> SetVotes:
         """Return the votes on new documents."""

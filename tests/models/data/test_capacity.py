@@ -6,7 +6,13 @@ import pytest
 
 from setwise.models import training
 from setwise.models.data import capacity
-from setwise.models.data.capacity import BYTES_PER_SCORE, available_memory, check_room
+from setwise.models.data.capacity import (
+    BYTES_PER_KEPT,
+    BYTES_PER_SCORE,
+    KEPT_SCORES,
+    available_memory,
+    check_room,
+)
 from setwise.models.options import TrainingOptions
 from setwise.models.training import train
 from tests.models.corpora import vectors
@@ -17,6 +23,15 @@ def test_scores_that_just_fit_are_accepted_and_one_more_document_is_not() -> Non
     check_room(1000, 7, available=room)
     with pytest.raises(ValueError, match="1,001 documents and 7 labels"):
         check_room(1001, 7, available=room)
+
+
+def test_of_many_scores_the_largest_need_room_unless_all_are_read_at_once() -> None:
+    room = BYTES_PER_KEPT * KEPT_SCORES * 1_000_000
+    check_room(1_000_000, 10_000, available=room)
+    with pytest.raises(ValueError, match="need 120 GB"):
+        check_room(1_000_000, 10_000, available=room, whole=True)
+    with pytest.raises(ValueError, match="need 2 GB"):
+        check_room(1_000_001, 10_000, available=room)
 
 
 def test_this_machine_tells_its_memory() -> None:

@@ -25,7 +25,7 @@ def corpus(n=60, n_labels=5, seed=0):
 def test_a_set_that_only_the_fold_holds_gets_no_weight_at_all():
     evidence, Y, folds = corpus()
     voters = SetVoters(tuple(VOTERS))
-    vote = voters.fit_folds(evidence, Y, folds)
+    vote = voters.fit_folds(evidence.X, evidence.marginals, Y, folds)
     own = 0
     for fold in range(4):
         inside = np.flatnonzero(folds == fold)
@@ -43,7 +43,7 @@ def test_a_set_that_only_the_fold_holds_gets_no_weight_at_all():
 def test_a_voter_of_other_sets_is_refused():
     evidence, Y, folds = corpus()
     voters = SetVoters(("linear",))
-    voters.fit_folds(evidence, Y, folds)
+    voters.fit_folds(evidence.X, evidence.marginals, Y, folds)
     arrays, settings = voters.get_state()
     arrays = {**arrays, "linear.weights": arrays["linear.weights"][:, :-1].copy()}
     with pytest.raises(ValueError, match="array 'weights' is float32 of shape"):
@@ -53,6 +53,6 @@ def test_a_voter_of_other_sets_is_refused():
 def test_an_unknown_voter_and_an_unfitted_one_are_refused():
     evidence, Y, folds = corpus()
     with pytest.raises(ValueError, match="unknown voter 'crowd'; there are neighbours"):
-        SetVoters(("crowd",)).fit_folds(evidence, Y, folds)
+        SetVoters(("crowd",)).fit_folds(evidence.X, evidence.marginals, Y, folds)
     with pytest.raises(NotFittedError):
         SetVoters().vote(evidence)
