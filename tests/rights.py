@@ -103,7 +103,7 @@ RIGHTS = (
         GET /v1/predictions/{prediction_id}/decision
         GET /v1/exports/annotations
         """,
-        "/cockpit /board/certifications/plan",
+        "/cockpit /cockpit/details /board/certifications/plan",
     ),
     Right(
         "lead admin auditor",

@@ -24,7 +24,7 @@ from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.services.analysis import forecast
 from setwise.service.services.analysis import reliability as reliability_reports
 from setwise.service.services.analysis.forecast import MOST_DOCUMENTS
-from setwise.service.services.reports import Cockpit, Counts
+from setwise.service.services.reports import Counts, Glance
 
 router = APIRouter(prefix="/v1", tags=["reports"], route_class=StrictRoute)
 
@@ -126,8 +126,8 @@ class Recent(AnswerBody):
     empty_in_days: float | None = Field(description="null: the queue does not shrink.")
 
     @classmethod
-    def of(cls, seen: Cockpit) -> Self:
-        """Return the body for the cockpit's numbers."""
+    def of(cls, seen: Glance) -> Self:
+        """Return the body for the numbers of a period."""
         return cls(
             since=seen.since,
             documents=seen.documents,
@@ -185,7 +185,7 @@ class Summary(AnswerBody):
     recent: Recent
 
     @classmethod
-    def of(cls, counts: Counts, seen: Cockpit) -> Self:
+    def of(cls, counts: Counts, seen: Glance) -> Self:
         """Return the body for the counts and the last weeks."""
         return cls(
             predictions=counts.predictions,
@@ -356,7 +356,7 @@ class ReportQuery(Parameters):
 @router.get("/reports/summary", response_model=Summary)
 def summary(caller: CallerOf, services: ServicesOf) -> Response:
     """Count decisions by reason and reviews by state, with recent weeks."""
-    return answer(Summary.of(services.reports.summary(caller), services.reports.cockpit(caller)))
+    return answer(Summary.of(services.reports.summary(caller), services.reports.glance(caller)))
 
 
 @router.get("/reports/reliability", response_model=Reliability)

@@ -281,6 +281,11 @@ class Share:
     """
 
     @property
+    def few(self) -> bool:
+        """Whether there is an estimate that rests on few checks."""
+        return 0 < self.checked < FEW
+
+    @property
     def correction(self) -> str:
         """How overlooked errors are counted, in a sentence; stated wherever the accuracy is."""
         if not self.agreed:
@@ -298,7 +303,7 @@ class Share:
 
 
 FEW = 30
-"""So few second readings leave a wide interval even if they find nothing."""
+"""Fewer checks or second readings leave a wide interval even if they find nothing."""
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,8 @@ _MUST = {
     "missing": "is missing",
     "int_parsing": "must be a whole number",
     "float_parsing": "must be a number",
+    "date_from_datetime_parsing": "must be a date such as 2026-11-23",
+    "date_from_datetime_inexact": "must be a date such as 2026-11-23",
     "bool_parsing": "must be true or false",
     "enum": "must be {expected}",
 }

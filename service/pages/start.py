@@ -247,11 +247,11 @@ def possible(caller: Caller, counts: Counts) -> Iterator[Step]:
     if caller.may(Permission.REPORT):
         yield Step(
             "Try another threshold and see its effect; this changes nothing.",
-            address="/cockpit#what-if",
+            address="/cockpit/details#what-if",
         )
         yield Step(
             "See how well confidence is calibrated, and where the errors are.",
-            address="/cockpit#reliability",
+            address="/cockpit/details#reliability",
         )
     if caller.may(Permission.ADMINISTER):
         yield Step(

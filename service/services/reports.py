@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.certification import Certification
@@ -10,7 +10,15 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import verdict
-from setwise.service.domain.reports import STEPS, Backlog, Cell, Share, confident, standing
+from setwise.service.domain.reports import (
+    STEPS,
+    Backlog,
+    Cell,
+    Share,
+    Standing,
+    confident,
+    standing,
+)
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.segments import OTHER, Scope, value_of
 from setwise.service.services.analysis.accuracy import share
@@ -27,7 +35,15 @@ from setwise.service.services.analysis.forecast import (
     under,
 )
 from setwise.service.services.analysis.mistakes import Mistakes, mistakes
-from setwise.service.services.analysis.over_time import Pace, Queue, Row, over_time, queue
+from setwise.service.services.analysis.over_time import (
+    LAST_DAYS,
+    Pace,
+    Period,
+    Queue,
+    Row,
+    over_time,
+    queue,
+)
 from setwise.service.services.analysis.proofs import SCHEDULE
 from setwise.service.services.analysis.reliability import (
     MOST_CHECKED,
@@ -39,9 +55,6 @@ from setwise.service.services.analysis.reliability import (
 from setwise.service.services.certification import last_attempt
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction, Transactions
-
-MOST_DAYS = 400
-USUAL_DAYS = 35
 
 BINS = 40
 """Number of bins in the histogram of confidence."""
@@ -106,12 +119,13 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class Cockpit:
-    """The numbers of the cockpit."""
+class Glance:
+    """How right and how automatic sending was in a period, and what waits."""
 
     at: datetime
     since: datetime
-    """When the numbers were read, and the start of the period, midnight in UTC."""
+    until: date
+    """When the numbers were read, the start of the period, midnight in UTC, and its last day."""
     pace: Pace
     policy: RoutingPolicy
     """That of the segment, if one was asked for."""
@@ -125,22 +139,44 @@ class Cockpit:
     rows: list[Row]
     weeks: list[Row]
     """Rows by ``pace``, and by week, because a day has too few audits to measure accuracy."""
+    known: Standing
+    """Weights of checked predictions."""
     accuracy: Share
     """Accuracy of label sets that were confident enough to be sent, from weighted audits; without
     audits, from reported outcomes.
     """
-    drawn: bool
-    """Whether the accuracy comes from audits."""
     undecided: int
     """Contradictions that a lead has yet to decide; the accuracy counts them as wrong."""
     reported: Share
     """Accuracy of sent sets with a reported outcome, which may not be a random sample."""
     seconds: float | None
     """Mean time per review; None before the first review."""
-    hours_saved: float | None
-    """Review time saved by the sent documents."""
     certificate: CertificateState
     queue: Queue
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the accuracy comes from audits."""
+        return self.known.drawn
+
+    @property
+    def hours_saved(self) -> float | None:
+        """Review time saved by the sent documents."""
+        return None if self.seconds is None else self.sent * self.seconds / 3600
+
+    @property
+    def met(self) -> bool | None:
+        """Whether checks show that the target is met, or missed; None if they show neither."""
+        low, high, target = self.accuracy.low, self.accuracy.high, self.policy.target_accuracy
+        if low is None or high is None or low < target <= high:
+            return None
+        return low >= target
+
+
+@dataclass(frozen=True)
+class Cockpit(Glance):
+    """All numbers of the cockpit."""
+
     reliability: Curve | None
     checked: int
     histogram: list[Bin]
@@ -232,16 +268,34 @@ class Reports:
         part, found = part_of(policy, segment), of_segment(found, policy, segment)
         return under(found, part), over(found, steps, part)
 
+    def glance(
+        self, caller: Caller, period: Period | None = None, *, segment: str | None = None
+    ) -> Glance:
+        """Return how right sending was, how much is automatic, and what waits.
+
+        Raises `InvalidRequest` if the period is out of range, or the policy does not list the
+        segment.
+
+        ``segment``: Only for this segment's documents.
+        """
+        caller.require(Permission.REPORT)
+        period = period or Period()
+        since = self._since(period)
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            whole = transaction.policies.current()
+            reports = transaction.reports.within(_scope(whole, segment))
+            cells = reports.tally(since, before=period.before()).by_day
+            return self._glance(transaction, whole, segment, period, cells)
+
     def cockpit(
         self,
         caller: Caller,
-        *,
-        days: int = USUAL_DAYS,
-        pace: Pace = Pace.DAY,
+        period: Period | None = None,
         what_if: WhatIf | None = None,
+        *,
         segment: str | None = None,
     ) -> Cockpit:
-        """Return the cockpit for the last ``days``, including today, at one instant.
+        """Return all numbers of the cockpit at one instant.
 
         Raises `InvalidRequest` if the period or ``what_if`` is out of range, or the policy does not
         list the segment.
@@ -249,26 +303,16 @@ class Reports:
         ``segment``: Only for this segment's documents.
         """
         caller.require(Permission.REPORT)
-        what_if = what_if or WhatIf()
-        faults = _faults(days, what_if)
-        if faults:
-            raise InvalidRequest("The cockpit cannot show this.", faults)
-        now = self.now()
-        today = now.astimezone(UTC).date()
-        first = pace.start(today - timedelta(days=days - 1))
-        since = datetime.combine(first, time(), UTC)
+        what_if, period = what_if or WhatIf(), period or Period()
+        since, before = self._since(period, what_if), period.before()
         with self.begin(read_only=True, snapshot=True) as transaction:
             whole = transaction.policies.current()
             policy = part_of(whole, segment)
-            scope = None if segment is None else whole.scope(whole.key_of(segment))
-            reports = transaction.reports.within(scope)
+            reports = transaction.reports.within(_scope(whole, segment))
             looked_at = [one for one in (in_force(policy), what_if.threshold) if one is not None]
-            tally = reports.tally(since, looked_at)
-            reviews = reports.review_days(since)
-            checked = reports.checked(since, MOST_CHECKED)
-            lines = transaction.backlog.read(scope).reviews
-            undecided = reports.undecided(since)
-            certificate = _certificate(transaction, policy, whole.scope(policy.unit))
+            tally = reports.tally(since, looked_at, before=before)
+            seen = self._glance(transaction, whole, segment, period, tally.by_day)
+            checked = reports.checked(since, MOST_CHECKED, before=before)
             newest = transaction.calibrations.page(after=None, limit=1).items
             clients = {key.id: key.name for key in transaction.keys.all()}
             recent = (
@@ -276,22 +320,59 @@ class Reports:
                 if policy.segmentation is None
                 else transaction.history.evidence(PREVIEWED, with_labels=True)
             )
-        cells = tally.by_day
-        known = standing(cells)
-        waiting = sum(line.count for line in lines.values())
-        oldest = max(line.age_s(now) for line in lines.values())
-        completed = sum(one.completed for one in reviews)
-        seconds = sum(one.seconds for one in reviews) / completed if completed else None
-        sent = [cell for cell in cells if cell.decision is Decision.AUTO]
-        n_sent = sum(cell.documents for cell in sent)
-        curve, at_present, then, advice = _what_if(
-            tally.by_step, policy, what_if, (today - first).days + 1
-        )
+        days = (seen.until - since.date()).days + 1
+        curve, at_present, then, advice = _what_if(tally.by_step, policy, what_if, days)
         if recent is not None:
             at_present = under(recent, policy)
+        return Cockpit(
+            **vars(seen),
+            reliability=draw_curve(checked, seen.known),
+            checked=sum(seen.known.of(one) > 0 for one in checked),
+            histogram=_histogram(tally.by_step),
+            curve=curve,
+            now=at_present,
+            then=then,
+            warning=warning(then or at_present, policy.target_accuracy),
+            advice=advice,
+            calibrator=verdict(newest[0].report) if newest else None,
+            mistakes=mistakes(checked, seen.known, policy.risk, clients),
+        )
+
+    def _since(self, period: Period, what_if: WhatIf | None = None) -> datetime:
+        """Return when a period starts; raises `InvalidRequest` if it is out of range."""
+        today = self.now().astimezone(UTC).date()
+        faults = [*period.faults(today), *_faults(what_if or WhatIf())]
+        if faults:
+            raise InvalidRequest("The cockpit cannot show this.", faults)
+        return datetime.combine(period.since(today), time(), UTC)
+
+    def _glance(
+        self,
+        transaction: Transaction,
+        whole: RoutingPolicy,
+        segment: str | None,
+        period: Period,
+        cells: Sequence[Cell],
+    ) -> Glance:
+        policy, scope = part_of(whole, segment), _scope(whole, segment)
+        reports = transaction.reports.within(scope)
+        now = self.now()
+        today = now.astimezone(UTC).date()
+        first, last = period.since(today), period.until(today)
+        since = datetime.combine(first, time(), UTC)
+        known = standing(cells)
+        # To the present, from which the backlog of earlier days follows, with the last full days,
+        # from which the pace does.
+        pacing = datetime.combine(today - timedelta(days=LAST_DAYS), time(), UTC)
+        reviews = reports.review_days(min(since, pacing))
+        lines = transaction.backlog.read(scope).reviews
+        waiting = sum(line.count for line in lines.values())
+        within = [one for one in reviews if first <= one.day <= last]
+        completed = sum(one.completed for one in within)
+        sent = [cell for cell in cells if cell.decision is Decision.AUTO]
 
         def over(pace: Pace) -> list[Row]:
-            return over_time(
+            rows = over_time(
                 cells,
                 reviews,
                 first=first,
@@ -301,37 +382,34 @@ class Reports:
                 known=known,
                 risk=policy.risk,
             )
+            return [row for row in rows if row.start <= last]
 
-        rows = over(pace)
-        return Cockpit(
+        rows = over(period.pace)
+        undecided = reports.undecided(since, before=period.before())
+        return Glance(
             at=now,
             since=since,
-            pace=pace,
+            until=last,
+            pace=period.pace,
             policy=policy,
             segments=(*whole.values, OTHER) if whole.segmentation is not None else (),
             segment=None if segment is None else whole.key_of(segment),
             documents=sum(cell.documents for cell in cells),
-            sent=n_sent,
+            sent=sum(cell.documents for cell in sent),
             rows=rows,
-            weeks=rows if pace is Pace.WEEK else over(Pace.WEEK),
+            weeks=rows if period.pace is Pace.WEEK else over(Pace.WEEK),
+            known=known,
             accuracy=share([cell for cell in cells if confident(cell)], policy.risk, known),
-            drawn=known.drawn,
             undecided=undecided if known.drawn else 0,
             reported=_reported(sent, policy.risk),
-            seconds=seconds,
-            hours_saved=None if seconds is None else n_sent * seconds / 3600,
-            certificate=certificate,
-            queue=queue(reviews, today=today, waiting=waiting, oldest_s=oldest),
-            reliability=draw_curve(checked, known),
-            checked=sum(known.of(one) > 0 for one in checked),
-            histogram=_histogram(tally.by_step),
-            curve=curve,
-            now=at_present,
-            then=then,
-            warning=warning(then or at_present, policy.target_accuracy),
-            advice=advice,
-            calibrator=verdict(newest[0].report) if newest else None,
-            mistakes=mistakes(checked, known, policy.risk, clients),
+            seconds=sum(one.seconds for one in within) / completed if completed else None,
+            certificate=_certificate(transaction, policy, whole.scope(policy.unit)),
+            queue=queue(
+                reviews,
+                today=today,
+                waiting=waiting,
+                oldest_s=max(line.age_s(now) for line in lines.values()),
+            ),
         )
 
 
@@ -342,15 +420,17 @@ def _check_documents(documents: int) -> None:
         raise InvalidRequest("The report cannot cover that many documents.", [fault])
 
 
-def _faults(days: int, what_if: WhatIf) -> list[FieldFault]:
+def _faults(what_if: WhatIf) -> list[FieldFault]:
     faults = []
-    if not 1 <= days <= MOST_DAYS:
-        faults.append(FieldFault("/query/days", f"must lie between 1 and {MOST_DAYS}"))
     if what_if.threshold is not None and not 0.0 <= what_if.threshold <= 1.0:
         faults.append(FieldFault("/query/threshold", "must lie between 0 and 1"))
     if what_if.target_accuracy is not None and not 0.0 < what_if.target_accuracy < 1.0:
         faults.append(FieldFault("/query/target", "must lie between 0 and 1, both excluded"))
     return faults
+
+
+def _scope(whole: RoutingPolicy, segment: str | None) -> Scope | None:
+    return None if segment is None else whole.scope(whole.key_of(segment))
 
 
 def _certificate(

@@ -109,14 +109,18 @@ class ReportStore:
         """Return the same aggregates of the documents of some segments; None means all."""
         return ReportStore(self._connection, scope)
 
-    def tally(self, since: datetime, splits: Sequence[float] = ()) -> Counted:
+    def tally(
+        self, since: datetime, splits: Sequence[float] = (), *, before: datetime | None = None
+    ) -> Counted:
         """Return counts of the predictions made since ``since``, grouped by kind.
 
         A step of confidence that contains one of ``splits`` is counted in parts.
+
+        ``before``: Only those made earlier; None for no limit.
         """
         splits = sorted(splits)
         first = since.astimezone(UTC).date()
-        alike = self._alike(since, first, splits).subquery()
+        alike = self._alike(since, first, splits).where(*_until(before)).subquery()
         # Count once, then group the small result in two ways: the database computes a common
         # table expression that is named twice only once.
         fine = (
@@ -244,14 +248,18 @@ class ReportStore:
             for day in sorted({*arrived, *completed})
         ]
 
-    def checked(self, since: datetime, limit: int) -> list[CheckedSet]:
+    def checked(
+        self, since: datetime, limit: int, *, before: datetime | None = None
+    ) -> list[CheckedSet]:
         """Return the most recently checked predictions made since ``since``.
 
         At most ``limit`` that people have reviewed, and at most ``limit`` with an outcome.
+
+        ``before``: Only those made earlier; None for no limit.
         """
         column = predictions.c
         ids = select(
-            union(*(self._last(table, since, limit) for table in (annotations, outcomes)))
+            union(*(self._last(table, since, before, limit) for table in (annotations, outcomes)))
             .cte("chosen")
             .c.prediction_id
         )
@@ -322,8 +330,11 @@ class ReportStore:
                 found[prediction_id] = _Answer(bool(agreed), tuple(labels))
         return found
 
-    def undecided(self, since: datetime) -> int:
-        """Count confident documents whose auditor's contradiction waits for a lead."""
+    def undecided(self, since: datetime, *, before: datetime | None = None) -> int:
+        """Count confident documents whose auditor's contradiction waits for a lead.
+
+        ``before``: Only those made earlier; None for no limit.
+        """
         column, said = predictions.c, annotations.c
         contradicted = select(said.id).where(
             said.prediction_id == column.id,
@@ -337,6 +348,7 @@ class ReportStore:
         query = select(func.count()).where(
             column.created_at >= since,
             self._meant,
+            *_until(before),
             column.reason.in_([reason.value for reason in CONFIDENT]),
             contradicted.exists(),
             ~decided.exists(),
@@ -352,11 +364,15 @@ class ReportStore:
         query = select(func.count()).where(audits_of(scorer), self._meant, read.exists())
         return int(self._connection.execute(query).scalar_one())
 
-    def _last(self, table: Table, since: datetime, limit: int) -> Select[tuple[str]]:
+    def _last(
+        self, table: Table, since: datetime, before: datetime | None, limit: int
+    ) -> Select[tuple[str]]:
         about = about_scope(table.c.prediction_id, self._scope)
+        of = select(predictions.c.id).where(predictions.c.id == table.c.prediction_id)
+        made = [of.where(*_until(before)).exists()] if before else []
         newest = (
             select(table.c.prediction_id)
-            .where(table.c.created_at >= since - _SLACK, about)
+            .where(table.c.created_at >= since - _SLACK, about, *made)
             .order_by(table.c.created_at.desc())
             .limit(limit)
             .subquery()
@@ -537,6 +553,10 @@ def _told(since: datetime) -> CTE:
         .group_by(of.prediction_id)
         .cte("told")
     )
+
+
+def _until(before: datetime | None) -> list[ColumnElement[bool]]:
+    return [] if before is None else [predictions.c.created_at < before]
 
 
 def _place_of(column: Column[str], values: Sequence[StrEnum]) -> ColumnElement[int]:

@@ -15,7 +15,7 @@ from tests.browser.watching import assert_accessible, until
 SignIn = Callable[..., Page]
 
 
-@pytest.mark.parametrize("path", ["/cockpit", "/cockpit?threshold=0.5", "/cockpit?days=1"])
+@pytest.mark.parametrize("path", ["/cockpit", "/cockpit/details?threshold=0.5"])
 def test_the_cockpit_has_no_violation(sign_in: SignIn, path: str) -> None:
     assert_accessible(sign_in("lead", path))
 
@@ -25,6 +25,7 @@ def test_a_lead_looks_at_another_threshold_before_anything_changes(
 ) -> None:
     page = sign_in("lead")
     page.get_by_role("link", name="Cockpit").click()
+    page.get_by_role("link", name="Thresholds, errors, safeguards").click()
     before = site.services.policy.get(SYSTEM)
     slider, said = page.get_by_label("Try a threshold"), page.locator(".slider output")
     expect(said).to_have_text(re.compile(r"^0\.700: \d"))
@@ -41,10 +42,9 @@ def test_a_lead_looks_at_another_threshold_before_anything_changes(
 
 def test_words_and_numbers_open_where_they_stand(sign_in: SignIn) -> None:
     page = sign_in("lead", "/cockpit")
-    calibrated = page.locator("summary", has_text="calibrated").first
-    meaning = page.get_by_text("Confidence you can take literally").first
+    meaning = page.locator("#accuracy .meaning").first
     expect(meaning).to_be_hidden()
-    calibrated.click()
+    page.locator("#accuracy .term summary").first.click()
     expect(meaning).to_be_visible()
     figure = page.locator("#volume")
     figure.get_by_text("Numbers of Documents").click()
@@ -57,15 +57,36 @@ def test_words_and_numbers_open_where_they_stand(sign_in: SignIn) -> None:
 
 
 def test_the_page_fits_a_tablet_and_a_phone(sign_in: SignIn) -> None:
-    page = sign_in("lead", "/cockpit?threshold=0.5")
+    page = sign_in("lead", "/cockpit")
+    page.get_by_text("Other days").click()
     for width in (820, 390):
         page.set_viewport_size({"width": width, "height": 900})
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"{wide} pixels at {width}"
 
 
+def test_the_first_page_follows_what_happens_while_it_is_seen(sign_in: SignIn, site: Site) -> None:
+    page = sign_in("lead")
+    page.clock.install()
+    page.goto("/cockpit")
+    before = page.locator("#glance").element_handle()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    page.clock.run_for(61_000)
+    assert not asked, "a hidden page asks for nothing"
+    page.evaluate("Object.defineProperty(document, 'hidden', {value: false})")
+    page.clock.run_for(61_000)
+    until(page, lambda: not before.evaluate("it => it.isConnected"))
+    assert [url.removeprefix(site.url) for url in asked] == ["/cockpit"]
+    page.locator("#volume .numbers summary").click()
+    page.clock.run_for(61_000)
+    until(page, lambda: len(asked) == 2)
+    expect(page.locator("#volume table")).to_be_visible()
+
+
 def test_an_administrator_is_led_to_where_it_can_be_put_into_force(sign_in: SignIn) -> None:
-    page = sign_in("admin", "/cockpit?threshold=0.5")
+    page = sign_in("admin", "/cockpit/details?threshold=0.5")
     page.get_by_role("link", name="Change the policy").click()
     expect(page).to_have_url(re.compile("/board/policy$"))
 
@@ -86,21 +107,21 @@ OVERFLOWS = """() => Object.fromEntries([...document.querySelectorAll(".chart-bo
 
 @pytest.mark.parametrize("width", [1280, 1000, 640, 320])
 def test_words_in_charts_stay_large_enough_to_read(sign_in: SignIn, width: int) -> None:
-    page = sign_in("lead", "/cockpit?threshold=0.5")
+    page = sign_in("lead", "/cockpit/details?threshold=0.5")
     page.set_viewport_size({"width": width, "height": 900})
     sizes = page.evaluate(FONT_SIZES)
-    assert {"volume", "what-if", "confidence"} <= {name for name, _ in sizes}
+    assert {"queue", "what-if", "confidence"} <= {name for name, _ in sizes}
     assert min(size for _, size in sizes) >= 11, sizes
 
 
 def test_a_chart_scrolls_in_a_box_of_its_own(sign_in: SignIn) -> None:
-    page = sign_in("lead", "/cockpit?threshold=0.5")
+    page = sign_in("lead", "/cockpit/details?threshold=0.5")
     assert {tuple(each) for each in page.evaluate(OVERFLOWS).values()} == {(False, False, -1)}
     page.set_viewport_size({"width": 640, "height": 900})
     expect(page.locator("#what-if .chart-box")).to_have_attribute("tabindex", "0")
     assert page.evaluate(OVERFLOWS)["what-if"] == [True, False, 0]
     ends = page.evaluate(ENDS)
-    assert (ends["volume"], ends["what-if"]) == (True, True), "what matters most"
+    assert ends["what-if"], "what matters most"
     box = page.get_by_role("region", name="Chart of What if the threshold")
     box.focus()
     before = box.evaluate("it => it.scrollLeft")
@@ -134,17 +155,17 @@ AXES = """() => [...document.querySelectorAll(".beside")].map((axis) => {
 def test_the_axes_upwards_stay_in_sight_and_where_they_belong(
     sign_in: SignIn, width: int, end: int
 ) -> None:
-    page = sign_in("lead", "/cockpit?threshold=0.5")
+    page = sign_in("lead", "/cockpit/details?threshold=0.5")
     page.set_viewport_size({"width": width, "height": 900})
     for box in page.locator(".chart-box").all():
         box.evaluate(f"box => {{ box.scrollLeft = {end}; }}")
     axes = page.evaluate(AXES)
-    assert {one["name"] for one in axes} >= {"volume", "queue", "what-if", "confidence"}
+    assert {one["name"] for one in axes} >= {"queue", "what-if", "confidence"}
     assert any(one["scrolls"] for one in axes) == (width < 1000)
     for one in axes:
         assert one["words"], one["name"]
         assert abs(one["sizes"]) < 1, one["name"]
-    for one in (one for one in axes if one["name"] == "volume"):
+    for one in (one for one in axes if one["name"] == "queue"):
         apart = [tick - line for tick, line in zip(one["ticks"], one["lines"], strict=True)]
         assert max(map(abs, apart)) < 3, "a number stands beside its line"
 
@@ -159,7 +180,7 @@ LABELS = """() => [...document.querySelectorAll("#what-if svg[role=img] .label")
 def test_labels_of_near_thresholds_do_not_cover_each_other(
     sign_in: SignIn, threshold: float
 ) -> None:
-    page = sign_in("lead", f"/cockpit?threshold={threshold}")
+    page = sign_in("lead", f"/cockpit/details?threshold={threshold}")
     labels = page.evaluate(LABELS)
     assert {text.split()[0] for text, *_ in labels} == {"target", "current", "tried"}
     for (one, *a), (other, *b) in itertools.combinations(labels, 2):
@@ -168,7 +189,7 @@ def test_labels_of_near_thresholds_do_not_cover_each_other(
 
 
 def test_what_a_row_is_about_stays_in_sight_on_a_phone(sign_in: SignIn) -> None:
-    page = sign_in("lead", "/cockpit")
+    page = sign_in("lead", "/cockpit/details")
     page.set_viewport_size({"width": 390, "height": 844})
     figure = page.locator("#what-if")
     figure.get_by_text("Numbers of What if").click()

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import re
+from datetime import timedelta
 
 import pytest
 
@@ -53,8 +54,8 @@ def test_it_is_for_those_who_read_reports(service: Service, role: Role, status: 
     service.person("ann", role)
     browser = Browser(service)
     browser.sign_in()
-    assert browser.get("/cockpit").status_code == status
-    assert browser.get("/cockpit/volume.csv").status_code == status
+    for address in ("/cockpit", "/cockpit/details", "/cockpit/volume.csv"):
+        assert browser.get(address).status_code == status
     assert ('href="/cockpit"' in browser.get("/").text) == (status == 200)
 
 
@@ -73,35 +74,78 @@ def test_it_shows_one_segment_with_its_documents(service: Service, browser: Brow
 
 
 def test_without_documents_every_figure_says_what_to_do(browser: Browser) -> None:
-    page = browser.get("/cockpit")
-    assert page.status_code == 200
-    assert "<svg" not in page.text
-    assert page.text.count('class="empty"') == page.text.count('<section class="card figure')
-    assert "no audit has been completed yet" in page.text
-    assert "The queue is empty." in page.text
-    assert "No label went wrong" not in page.text, "where nobody has looked"
-    assert not re.search(r"\b0 (of 0|documents received|audits since)|unknown were", page.text)
-    tiles = re.findall(r'<li class="tile (\w*)">.*?class="number">(.*?)<', page.text, re.DOTALL)
-    assert tiles == [
-        ("sent", "none"),
-        ("", "unknown"),
-        ("warn", "not yet"),
-        ("waiting", "0"),
-        ("completed", "unknown"),
+    first, further = browser.get("/cockpit"), browser.get("/cockpit/details")
+    for page in (first, further):
+        assert page.status_code == 200
+        assert "<svg" not in page.text
+        assert page.text.count('class="empty"') == page.text.count('<section class="card figure')
+        assert not re.search(r"\b0 (of 0|documents received|audits since)|unknown were", page.text)
+    assert "no audit has been completed" in first.text
+    assert "The queue is empty." in further.text
+    assert "No label went wrong" not in further.text, "where nobody has looked"
+    assert tiles(first.text) == [("", "unknown"), ("sent", "none"), ("waiting", "0")]
+
+
+def tiles(page: str) -> list[tuple[str, str]]:
+    return re.findall(
+        r'<li class="tile (\w*)">.*?class="number">(?:<a[^>]*>)?(.*?)<', page, re.DOTALL
+    )
+
+
+def test_the_first_page_answers_three_questions_with_two_charts(
+    service: Service, browser: Browser
+) -> None:
+    worked(service)
+    page = browser.get("/cockpit").text
+    assert re.findall(r'<h2 class="name">(.*?)</h2>', page) == [
+        "Is what we send right enough?",
+        "How much is automatic?",
+        "What waits?",
     ]
+    assert re.findall(r'<section class="card figure" id="(.*?)"', page) == ["accuracy", "volume"]
+    for link in ("/cockpit/details?days=35&amp;pace=day", "/cockpit/report"):
+        assert f'href="{link}"' in page
+
+
+def test_an_estimate_from_few_checks_says_so_and_is_not_coloured(
+    service: Service, browser: Browser
+) -> None:
+    worked(service)
+    page = browser.get("/cockpit").text
+    assert "Cannot tell yet: the target of 95 % lies between" in page
+    assert "Only 5 checks: the bounds are wide." in page
+    assert tiles(page)[0][0] == ""
+    assert 'class="dot quiet"' in figure(page, "accuracy")
 
 
 def test_one_document_is_told_of_as_one(service: Service, browser: Browser) -> None:
     service.fix_threshold(0.8)
     service.predict("0.4")
-    page = browser.get("/cockpit").text
+    page, further = browser.get("/cockpit").text, browser.get("/cockpit/details").text
     assert "1 document received: 0 sent automatically (0\N{NO-BREAK SPACE}%), 1 left to" in page
-    assert "1 task waits" in page
-    assert "there is no forecast" in page
-    assert "its pace is known after the first full day" in page
-    assert "the threshold was set by hand; no audits have proved it" in page
+    assert "Its pace is known after the first full day" in page
+    assert "Not certified: the threshold was set by hand" in page
     assert ">0.5</text>" not in figure(page, "volume"), "documents are counted in whole numbers"
-    assert "reviewing per day (right axis)" not in page, "while nobody knows how fast people are"
+    assert "1 task waits" in further
+    assert "there is no forecast" in further
+    assert "reviewing per day (right axis)" not in further, "while nobody knows how fast people are"
+
+
+def test_days_and_calendar_weeks_are_chosen(service: Service, browser: Browser) -> None:
+    worked(service)
+    today = service.clock().date()
+    monday = today - timedelta(days=today.weekday())
+    page = browser.get("/cockpit").text
+    assert re.findall(r'href="([^"]*)" aria-current="true">(.*?)<', page)[-1] == (
+        "/cockpit?days=35&amp;pace=day",
+        "5 weeks",
+    )
+    before = f"first={monday - timedelta(days=7)}&amp;last={monday - timedelta(days=1)}"
+    assert f'href="/cockpit?days=35&amp;pace=day&amp;{before}">Last week<' in page
+    chosen = browser.get(f"/cockpit?first={today}&last={today}").text
+    assert "of 90 documents" in chosen
+    assert "none" in tiles(browser.get(f"/cockpit?{before.replace('&amp;', '&')}").text)[1][1]
+    assert f"first={today}" in browser.get(f"/cockpit/details?first={today}").text
 
 
 def figure(page: str, name: str) -> str:
@@ -117,8 +161,8 @@ def test_working_time_is_written_in_a_unit_that_fits(
     service: Service, browser: Browser, seconds: int, told: str, unit: str
 ) -> None:
     worked(service, seconds)
-    page = browser.get("/cockpit?threshold=0.6").text
-    assert f"{told} per document" in page
+    assert f"{told} per document" in browser.get("/cockpit").text
+    page = browser.get("/cockpit/details?threshold=0.6").text
     assert not re.search(r"\d(\.\d+)?e-\d", re.sub("<[^>]*>", " ", page))
     assert re.search(r"Reviewing per day</th><td>[\d.]+ (seconds|minutes)</td>", page)
     assert f"reviewer {unit} per day" in page
@@ -126,14 +170,14 @@ def test_working_time_is_written_in_a_unit_that_fits(
 
 def test_each_row_of_numbers_has_its_name_in_front(service: Service, browser: Browser) -> None:
     worked(service)
-    numbers = figure(browser.get("/cockpit").text, "what-if")
+    numbers = figure(browser.get("/cockpit/details").text, "what-if")
     assert '<th scope="row" class="count">0.01</th>' in numbers
     assert ">Reviewing per day</th>" in numbers
 
 
 def test_figures_have_a_chart_a_sentence_and_numbers(service: Service, browser: Browser) -> None:
     worked(service)
-    page = browser.get("/cockpit").text
+    page = browser.get("/cockpit").text + browser.get("/cockpit/details").text
     sections = re.findall(r'<section class="card figure.*?</section>', page, re.DOTALL)
     assert len(sections) == 12
     for section in sections:
@@ -165,19 +209,19 @@ def test_another_threshold_is_looked_at_and_nothing_changes(
 ) -> None:
     worked(service)
     before = service.services.policy.get(SYSTEM)
-    page = browser.get("/cockpit?threshold=0.6").text
+    page = browser.get("/cockpit/details?threshold=0.6").text
     assert "tried 0.6" in page
     assert "Nothing has changed. An administrator can apply it." in page
     row = re.search(r"Sent automatically</th><td>(.+?)</td><td class=\"then\">(.+?)</td>", page)
     assert row is not None
     assert row.groups() == ("11.1 %", "33.3 %")
-    assert "Tried</th>" in browser.get("/cockpit?target=0.9").text
+    assert "Tried</th>" in browser.get("/cockpit/details?target=0.9").text
     assert service.services.policy.get(SYSTEM) == before
 
 
 @pytest.mark.parametrize("query", ["threshold=2", "target=1", "days=0", "days=100000"])
 def test_what_cannot_be_asked_is_refused(browser: Browser, query: str) -> None:
-    answer = browser.get(f"/cockpit?{query}")
+    answer = browser.get(f"/cockpit/details?{query}")
     assert answer.status_code == 422
     assert "must lie between" in answer.text
 
@@ -186,6 +230,8 @@ def test_what_cannot_be_asked_is_refused(browser: Browser, query: str) -> None:
     ("query", "says"),
     {
         "days=abc": "days must be a whole number, not &#39;abc&#39;.",
+        "first=soon": "first must be a date such as 2026-11-23, not &#39;soon&#39;.",
+        "first=2020-01-02&last=2020-01-01": "first must not lie after the last day.",
         "days=1.5": "days must be a whole number",
         "days=": "days must be a whole number, not &#39;&#39;.",
         "pace=month": "pace must be &#39;day&#39; or &#39;week&#39;, not &#39;month&#39;.",
@@ -198,7 +244,7 @@ def test_what_cannot_be_asked_is_refused(browser: Browser, query: str) -> None:
 def test_what_cannot_be_read_is_refused_in_the_frame_of_the_page(
     browser: Browser, query: str, says: str
 ) -> None:
-    for address in ("/cockpit", "/cockpit/volume.csv"):
+    for address in ("/cockpit/details", "/cockpit/volume.csv"):
         answer = browser.get(f"{address}?{query}")
         assert answer.status_code == 422
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -245,7 +291,7 @@ def test_markup_in_labels_and_sources_is_shown_as_it_is(service: Service, browse
     for one in (made, other):
         right = {"labels": [hostile], "source": "x"}
         service.post(f"/v1/predictions/{one['id']}/outcome", by="client", json=right)
-    page = browser.get("/cockpit").text
+    page = browser.get("/cockpit/details").text
     assert hostile not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "'=cmd()" in browser.get("/cockpit/sources.csv").text
@@ -253,5 +299,5 @@ def test_markup_in_labels_and_sources_is_shown_as_it_is(service: Service, browse
 
 def test_the_page_is_small(service: Service, browser: Browser) -> None:
     worked(service)
-    page = browser.get("/cockpit?days=400&threshold=0.6")
+    page = browser.get("/cockpit/details?days=400&threshold=0.6")
     assert len(gzip.compress(page.content)) < 150_000

@@ -13,12 +13,12 @@ from setwise.service.domain.predictions import (
     PredictionFilter,
     Reason,
 )
-from setwise.service.domain.reports import UNDECIDED, CheckedSet, ReviewDay, standing
+from setwise.service.domain.reports import UNDECIDED, CheckedSet, ReviewDay, Share, standing
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
 from setwise.service.pages.figures.work import accuracy, undecided
 from setwise.service.services.analysis.mistakes import mistakes
-from setwise.service.services.analysis.over_time import Pace, Queue, over_time, queue
+from setwise.service.services.analysis.over_time import Pace, Period, Queue, over_time, queue
 from setwise.service.services.policy import Policies
 from setwise.service.services.reports import Cockpit, WhatIf
 from setwise.service.stores.database import new_id
@@ -80,8 +80,10 @@ def store(
                 transaction.reviews.annotate(said)
 
 
-def read(begin: Transactions, **asked: object) -> Cockpit:
-    return building.reports(begin, FakeClock()).cockpit(LEAD, **asked)
+def read(
+    begin: Transactions, period: Period | None = None, what_if: WhatIf | None = None
+) -> Cockpit:
+    return building.reports(begin, FakeClock()).cockpit(LEAD, period, what_if)
 
 
 @pytest.fixture
@@ -214,7 +216,7 @@ def test_reported_outcomes_do_not_mix_with_audits(filled: Transactions) -> None:
 
 
 def test_what_a_threshold_would_send_weighs_each_check(filled: Transactions) -> None:
-    seen = read(filled, what_if=WhatIf(threshold=0.4))
+    seen = read(filled, None, WhatIf(threshold=0.4))
     assert seen.now.sent == 100
     assert seen.now.accuracy.value == pytest.approx(0.9)
     assert seen.then is not None
@@ -224,7 +226,7 @@ def test_what_a_threshold_would_send_weighs_each_check(filled: Transactions) -> 
     assert [one.sent for one in seen.curve] == sorted(
         (one.sent for one in seen.curve), reverse=True
     )
-    unsupported = read(filled, what_if=WhatIf(target_accuracy=0.85))
+    unsupported = read(filled, None, WhatIf(target_accuracy=0.85))
     assert unsupported.then is not None
     assert unsupported.advice is not None
     assert (unsupported.then.sent, unsupported.advice.threshold) == (0, None)
@@ -236,7 +238,7 @@ def test_a_threshold_of_the_curve_sends_what_lies_at_it(begin: Transactions) -> 
     store(begin, *(made(one) for one in curve if one is not None))
     seen = read(begin)
     assert [one.sent for one in seen.curve] == [*range(201, 0, -1)]
-    then = read(begin, what_if=WhatIf(threshold=0.57)).then
+    then = read(begin, None, WhatIf(threshold=0.57)).then
     assert then is not None
     assert then.sent == sum(one >= 0.57 for one in curve if one is not None)
     assert sum(one.sent + one.audited + one.reviewed for one in seen.histogram) == 201
@@ -249,7 +251,7 @@ def test_a_threshold_between_two_steps_sends_no_more_than_it_would(
     confidences = [0.0, 0.86, 0.87, 0.8729, 0.873, 0.8745, 0.8749, 0.875, 0.9, 1.0]
     store(begin, *(made(one) for one in confidences))
     Policies(begin, FakeClock(), new_id).change(ADMIN, change(threshold=threshold), None)
-    seen = read(begin, what_if=WhatIf(threshold=0.874))
+    seen = read(begin, None, WhatIf(threshold=0.874))
     assert seen.now.sent == sum(one >= threshold for one in confidences)
     assert seen.then is not None
     assert seen.then.sent == sum(one >= 0.874 for one in confidences)
@@ -259,7 +261,7 @@ def test_a_threshold_between_two_steps_sends_no_more_than_it_would(
 
 
 def test_days_and_weeks_hold_the_same_documents(filled: Transactions) -> None:
-    days, weeks = read(filled), read(filled, pace=Pace.WEEK)
+    days, weeks = read(filled), read(filled, Period(pace=Pace.WEEK))
     assert sum(row.documents for row in days.rows) == sum(row.documents for row in weeks.rows)
     assert [row.start for row in days.rows[-3:]] == [
         date(2025, 12, 31),
@@ -300,18 +302,57 @@ def test_every_document_is_in_the_histogram(filled: Transactions) -> None:
 def test_a_longer_time_finds_older_documents(filled: Transactions) -> None:
     store(filled, made(0.9, days_ago=100))
     assert read(filled).documents == 125
-    assert read(filled, days=120).documents == 126
+    assert read(filled, Period(120)).documents == 126
+
+
+def test_a_range_of_days_counts_what_was_made_on_them(filled: Transactions) -> None:
+    yesterday = TODAY - timedelta(days=1)
+    seen = read(filled, Period(first=yesterday, last=yesterday))
+    assert (seen.documents, seen.sent, seen.accuracy.checked) == (10, 0, 10)
+    assert (seen.mistakes.checked, seen.mistakes.wrong) == (10, 1)
+    assert [(row.start, row.documents) for row in seen.rows] == [(yesterday, 10)]
+    assert seen.rows[0].backlog == 0, "what waited at its end"
+    assert sum(one.audited for one in seen.histogram) == 10
+    assert seen.queue.waiting == 5, "what waits now"
+    assert seen.queue.completing == pytest.approx(30 / 7), "over seven days, however short it is"
+    assert read(filled, Period(first=yesterday, last=date.max)).documents == 105
+
+
+def test_the_first_page_has_the_numbers_of_the_whole_cockpit(filled: Transactions) -> None:
+    glance = building.reports(filled, FakeClock()).glance(LEAD)
+    whole = vars(read(filled))
+    assert vars(glance) == {name: whole[name] for name in vars(glance)}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "met"),
+    [(0.91, 0.99, True), (0.9, 0.99, True), (0.5, 0.89, False), (0.85, 0.9, None)],
+)
+def test_a_target_between_the_bounds_is_neither_met_nor_missed(
+    filled: Transactions, low: float, high: float, met: bool | None
+) -> None:
+    seen = read(filled)
+    assert seen.policy.target_accuracy == 0.9
+    share = replace(seen.accuracy, low=low, high=high)
+    assert replace(seen, accuracy=share).met is met
+    assert replace(seen, accuracy=Share(0, 0)).met is None
 
 
 def test_what_cannot_be_asked_is_refused(begin: Transactions) -> None:
+    tomorrow, long_ago = TODAY + timedelta(days=1), TODAY - timedelta(days=400)
     for wrong in (
-        {"days": 0},
-        {"days": 401},
-        {"what_if": WhatIf(threshold=1.1)},
-        {"what_if": WhatIf(target_accuracy=1.0)},
+        Period(0),
+        Period(401),
+        Period(first=tomorrow),
+        Period(first=long_ago),
+        Period(first=date.min, last=date.min),
+        Period(first=TODAY, last=TODAY - timedelta(days=1)),
+        Period(last=TODAY),
+        WhatIf(threshold=1.1),
+        WhatIf(target_accuracy=1.0),
     ):
         with pytest.raises(InvalidRequest):
-            read(begin, **wrong)
+            read(begin, *([wrong] if isinstance(wrong, Period) else [None, wrong]))
     for caller in (ANN, CLIENT):
         with pytest.raises(Forbidden):
             building.reports(begin, FakeClock()).cockpit(caller)

@@ -19,7 +19,7 @@ from setwise.service.domain.predictions import (
 from setwise.service.domain.reports import Share, deciding
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
-from setwise.service.services.analysis.over_time import Pace
+from setwise.service.services.analysis.over_time import Pace, Period
 from setwise.service.services.policy import Policies
 from setwise.service.services.reports import Cockpit, WhatIf
 from setwise.service.stores.database import new_id
@@ -206,14 +206,14 @@ def same(found: Share, expected: Share) -> None:
         assert getattr(found, name) == (value if value is None else pytest.approx(value, rel=1e-9))
 
 
-def read(begin: Transactions, pace: Pace, **asked: object) -> Cockpit:
-    return building.reports(begin, FakeClock()).cockpit(LEAD, days=DAYS, pace=pace, **asked)
+def read(begin: Transactions, pace: Pace, what_if: WhatIf | None = None) -> Cockpit:
+    return building.reports(begin, FakeClock()).cockpit(LEAD, Period(DAYS, pace), what_if)
 
 
 @pytest.mark.parametrize("pace", Pace)
 def test_every_number_is_that_of_a_plain_count(begin: Transactions, pace: Pace) -> None:
     filled(begin)
-    seen = read(begin, pace, what_if=WhatIf(threshold=0.6))
+    seen = read(begin, pace, WhatIf(threshold=0.6))
     plain = Plain(stored(begin, seen.since.date()))
     assert seen.documents == len(plain.found)
     assert seen.sent == sum(one.one.decision is Decision.AUTO for one in plain.found)
@@ -254,13 +254,13 @@ def test_shares_by_source_are_those_of_a_plain_count(begin: Transactions) -> Non
 
 def test_a_target_finds_the_forecast_of_the_threshold_that_meets_it(begin: Transactions) -> None:
     filled(begin, 1500)
-    then = read(begin, Pace.DAY, what_if=WhatIf(target_accuracy=0.3)).then
+    then = read(begin, Pace.DAY, WhatIf(target_accuracy=0.3)).then
     assert then is not None
     assert then.threshold is not None
-    again = read(begin, Pace.DAY, what_if=WhatIf(threshold=then.threshold)).then
+    again = read(begin, Pace.DAY, WhatIf(threshold=then.threshold)).then
     assert again is not None
     assert (then.threshold, then.sent, then.reviews) == (again.threshold, again.sent, again.reviews)
     same(then.accuracy, again.accuracy)
-    nothing = read(begin, Pace.DAY, what_if=WhatIf(target_accuracy=0.9999)).then
+    nothing = read(begin, Pace.DAY, WhatIf(target_accuracy=0.9999)).then
     assert nothing is not None
     assert (nothing.threshold, nothing.sent) == (None, 0)

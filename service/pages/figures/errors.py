@@ -8,7 +8,7 @@ from setwise.service.pages.figures.chart import Axis, Frame, count_ticks, percen
 from setwise.service.pages.figures.marks import Intervals, Line, Mark, Rows, Rule
 from setwise.service.pages.figures.numerals import on_axis, percent, plain, plural
 from setwise.service.pages.figures.table import Column, Figure, Kind
-from setwise.service.pages.figures.work import HALF, SHARE, TEXT, drawn
+from setwise.service.pages.figures.work import FEW_CHECKS, HALF, SHARE, TEXT, drawn, intervals
 from setwise.service.services.analysis.mistakes import GroupErrors
 from setwise.service.services.analysis.noise import GroupReport
 from setwise.service.services.reports import Cockpit
@@ -126,7 +126,7 @@ def sources(seen: Cockpit) -> Figure:
             _group_rows(found),
             empty=_no_errors(seen),
             terms=("set accuracy", "exact bounds"),
-            legend=(("completed", "accuracy before corrections, with its bounds"),),
+            legend=(("completed", "accuracy before corrections, with its bounds"), *FEW_CHECKS),
         ),
         found,
         _source,
@@ -145,7 +145,7 @@ def sizes(seen: Cockpit) -> Figure:
             _group_rows(found),
             empty=_no_errors(seen),
             terms=("set accuracy", "exact bounds"),
-            legend=(("completed", "accuracy before corrections, with its bounds"),),
+            legend=(("completed", "accuracy before corrections, with its bounds"), *FEW_CHECKS),
         ),
         found,
         _size,
@@ -221,23 +221,12 @@ def _groups(
     n = len(known)
     marks: list[Mark] = [
         Rows([_cut(name) for name in names], [()] * n, [""] * n),
-        Intervals(
+        *intervals(
             [
-                (
-                    place + 0.5,
-                    one.accuracy.value or 0.0,
-                    one.accuracy.low or 0.0,
-                    1.0 if one.accuracy.high is None else one.accuracy.high,
-                )
-                for place, one in enumerate(known)
+                (place + 0.5, name, one.accuracy)
+                for place, (name, one) in enumerate(zip(names, known, strict=True))
             ],
             "completed",
-            [
-                f"{name}: {percent(one.accuracy.value)}, between {percent(one.accuracy.low)} and "
-                f"{percent(one.accuracy.high)}; {one.accuracy.right} of "
-                f"{one.accuracy.checked} right"
-                for name, one in zip(names, known, strict=True)
-            ],
             lying=True,
         ),
     ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
-from setwise.service.domain.reports import UNDECIDED
+from setwise.service.domain.reports import FEW, UNDECIDED, Share
 from setwise.service.pages.figures.chart import (
     Axis,
     Frame,
@@ -39,7 +39,7 @@ from setwise.service.pages.figures.numerals import (
 from setwise.service.pages.figures.table import Column, Figure, Kind, Value
 from setwise.service.services.analysis.over_time import Pace, Row
 from setwise.service.services.analysis.reliability import LEAST_CHECKED
-from setwise.service.services.reports import Cockpit
+from setwise.service.services.reports import Cockpit, Glance
 
 SHARE, TEXT = Kind.SHARE, Kind.TEXT
 ROUTES = (
@@ -51,7 +51,7 @@ WIDE, HALF = 920, 560
 FORECAST_DAYS = 7
 
 
-def volume(seen: Cockpit) -> Figure:
+def volume(seen: Glance) -> Figure:
     """Return how many documents went which way, by day or week."""
     figure = Figure(
         "volume",
@@ -69,7 +69,6 @@ def volume(seen: Cockpit) -> Figure:
         empty="There were no documents in this period. Post one, or choose a longer period.",
         terms=("coverage", "audit"),
         legend=ROUTES,
-        whole=True,
         end_first=True,
     )
     if not seen.documents:
@@ -88,13 +87,12 @@ def volume(seen: Cockpit) -> Figure:
     frame = Frame(
         Axis(0, len(seen.rows), _dates(seen.rows)),
         Axis(0, most, count_ticks(most), f"documents per {seen.pace}"),
-        width=WIDE,
-        height=200,
+        width=HALF,
     )
     return drawn(figure, frame, [Bars(bars)])
 
 
-def _volume_says(seen: Cockpit) -> str:
+def _volume_says(seen: Glance) -> str:
     if not seen.documents:
         return "No documents yet."
     audited = sum(row.audited for row in seen.rows)
@@ -106,13 +104,9 @@ def _volume_says(seen: Cockpit) -> str:
     )
 
 
-def accuracy(seen: Cockpit) -> Figure:
+def accuracy(seen: Glance) -> Figure:
     """Return how right the confident sets were, by weeks."""
-    known = [
-        (place, row, row.accuracy.value, row.accuracy.low or 0.0, row.accuracy.high or 0.0)
-        for place, row in enumerate(seen.weeks)
-        if row.accuracy.value is not None
-    ]
+    known = [one for one in enumerate(seen.weeks) if one[1].accuracy.value is not None]
     figure = Figure(
         "accuracy",
         "Accuracy of what was sent",
@@ -136,23 +130,20 @@ def accuracy(seen: Cockpit) -> Figure:
         ],
         empty=_accuracy_empty(seen),
         terms=("set accuracy", "audit", "exact bounds"),
-        legend=(("sent", "accuracy, with its bounds"), ("warn stroke", "target")),
+        legend=(
+            ("sent", "accuracy, with its bounds"),
+            *FEW_CHECKS,
+            ("warn stroke", "target"),
+        ),
         end_first=True,
     )
     if not known:
         return figure
     target = seen.policy.target_accuracy
-    floor = max(0.0, min(*(low for *_, low, _ in known), target) - 0.05)
+    floor = max(0.0, min(*(row.accuracy.low or 0.0 for _, row in known), target) - 0.05)
     marks: list[Mark] = [
-        Intervals(
-            [(place + 0.5, value, low, high) for place, _, value, low, high in known],
-            "sent",
-            [
-                f"{_name(row, Pace.WEEK)}: {percent(value)}, between {percent(low)} and "
-                f"{percent(high)}; {row.accuracy.right} of {row.accuracy.checked} right, "
-                f"{plural(row.accuracy.reread, 'agreement')} read again"
-                for _, row, value, low, high in known
-            ],
+        *intervals(
+            [(place + 0.5, _name(row, Pace.WEEK), row.accuracy) for place, row in known], "sent"
         ),
         # On top, where its label can be read.
         Rule(target, "warn", f"target {exactly(target)}", level=True),
@@ -165,7 +156,7 @@ def accuracy(seen: Cockpit) -> Figure:
     return drawn(figure, frame, marks)
 
 
-def undecided(seen: Cockpit) -> str:
+def undecided(seen: Glance) -> str:
     """Say how many contradictions wait for a lead, and how they count."""
     if not seen.undecided:
         return ""
@@ -177,7 +168,7 @@ def _counts(n: int) -> str:
     return "counts" if n == 1 else "count"
 
 
-def _accuracy_empty(seen: Cockpit) -> str:
+def _accuracy_empty(seen: Glance) -> str:
     audits = seen.policy.audits
     if audits.certification_rate or audits.training_rate:
         return (
@@ -190,7 +181,26 @@ def _accuracy_empty(seen: Cockpit) -> str:
     )
 
 
-def _accuracy_says(seen: Cockpit) -> str:
+def right_enough(seen: Glance) -> str:
+    """Say whether what was sent meets the target, and how far checks can tell."""
+    target, share = exactly(seen.policy.target_accuracy), seen.accuracy
+    if share.value is None:
+        return "Unknown: no audit has been completed."
+    said = {
+        True: f"Yes: even the lower bound meets the target of {target}.",
+        False: f"No: even the upper bound misses the target of {target}.",
+        None: f"Cannot tell yet: the target of {target} lies between the bounds.",
+    }[seen.met]
+    basis = "" if seen.drawn else " Outcomes are not drawn at random."
+    return f"{said}{basis}{few_checks(share)}"
+
+
+def few_checks(share: Share) -> str:
+    """Say so if an estimate rests on few checks; otherwise return nothing."""
+    return f" Only {plural(share.checked, 'check')}: the bounds are wide." if share.few else ""
+
+
+def _accuracy_says(seen: Glance) -> str:
     share, risk = seen.accuracy, seen.policy.risk
     if share.value is None:
         return (
@@ -208,6 +218,7 @@ def _accuracy_says(seen: Cockpit) -> str:
         f"{basis}, {percent(share.value)} of the sets that were confident enough to be sent are "
         f"right; the true share lies above {percent(share.low)} and below {percent(share.high)}, "
         f"each with {exactly(1 - risk)} confidence. Unchecked sets do not count."
+        + few_checks(share)
         + (f" {share.correction}" if share.correction else "")
         + (f" {UNDECIDED} Waiting for a lead: {seen.undecided:,}." if seen.undecided else "")
     )
@@ -398,6 +409,38 @@ def drawn(
     """Return the figure with its chart."""
     svg = chart(figure.name, figure.title, figure.says, frame, marks, on_right=on_right)
     return replace(figure, svg=svg)
+
+
+FEW_CHECKS = (("quiet", f"the same from fewer than {FEW} checks"),)
+"""Legend of what `intervals` draws in grey."""
+
+
+def intervals(
+    rows: Sequence[tuple[float, str, Share]], tone: str, *, lying: bool = False
+) -> list[Mark]:
+    """Return estimates with their bounds, in grey where few checks are behind them.
+
+    ``rows``: Place, name and estimate, which is known.
+    """
+    return [
+        Intervals(
+            [
+                (place, one.value or 0.0, one.low or 0.0, 1.0 if one.high is None else one.high)
+                for place, _, one in rows
+                if one.few is few
+            ],
+            "quiet" if few else tone,
+            [
+                f"{name}: {percent(one.value)}, between {percent(one.low)} and "
+                f"{percent(one.high)}; {one.right} of {plural(one.checked, 'check')} right, "
+                f"{plural(one.reread, 'agreement')} read again"
+                for _, name, one in rows
+                if one.few is few
+            ],
+            lying,
+        )
+        for few in (True, False)
+    ]
 
 
 def ratio(part: int, whole: int) -> float | None:

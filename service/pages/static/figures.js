@@ -9,7 +9,12 @@ const seen = new ResizeObserver((changes) => {
     box.tabIndex = scrolls ? 0 : -1;
   }
 });
-for (const box of document.querySelectorAll(".chart-box")) {
-  box.tabIndex = -1;
-  seen.observe(box);
-}
+const watch = () => {
+  seen.disconnect();
+  for (const box of document.querySelectorAll(".chart-box")) {
+    box.tabIndex = -1;
+    seen.observe(box);
+  }
+};
+watch();
+document.addEventListener("refreshed", watch);

@@ -1,7 +1,8 @@
 // Keeps what is marked with `data-live` fresh, by asking for its page again, until it says that
-// nothing more will happen. Without this script the page is reloaded by hand.
+// nothing more will happen. `data-live="60"` asks once a minute. A hidden page asks for nothing.
+// Without this script the page is reloaded by hand.
 
-const PAUSE_MS = 1500;
+const PAUSE_S = 1.5;
 
 async function refresh(part) {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
@@ -11,14 +12,17 @@ async function refresh(part) {
   const made = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = made.getElementById(part.id);
   if (!fresh) return null;
-  // Do not replace a part that has the focus.
-  if (!part.contains(document.activeElement)) part.replaceWith(fresh);
-  return document.getElementById(part.id);
+  // Do not replace a part that has the focus, or in which somebody opened something to read it.
+  const open = (of) => of.querySelectorAll("details[open]").length;
+  if (part.contains(document.activeElement) || open(part) > open(fresh)) return part;
+  part.replaceWith(fresh);
+  document.dispatchEvent(new Event("refreshed"));
+  return fresh;
 }
 
 async function follow(part) {
   while (part && "live" in part.dataset) {
-    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    await new Promise((resolve) => setTimeout(resolve, 1000 * (part.dataset.live || PAUSE_S)));
     if (document.hidden) continue;
     try {
       part = await refresh(part);

@@ -3,9 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 
+from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import Cell, ReviewDay, Share, Standing, confident
 from setwise.service.services.analysis.accuracy import shares
@@ -31,6 +32,56 @@ class Pace(StrEnum):
     def days(self) -> int:
         """Number of days in a row of the report."""
         return 1 if self is Pace.DAY else 7
+
+
+MOST_DAYS = 400
+USUAL_DAYS = 35
+EARLIEST = date(2000, 1, 1)
+
+
+@dataclass(frozen=True)
+class Period:
+    """The days that a report covers, in UTC."""
+
+    days: int = USUAL_DAYS
+    """Number of days up to today; ignored if ``first`` is given."""
+    pace: Pace = Pace.DAY
+    first: date | None = None
+    last: date | None = None
+    """Both included; None or a day to come means up to today."""
+
+    def until(self, today: date) -> date:
+        """Return the last day."""
+        return min(self.last or today, today)
+
+    def since(self, today: date) -> date:
+        """Return the first day; the first of its row."""
+        return self.pace.start(self.first or today - timedelta(days=self.days - 1))
+
+    def before(self) -> datetime | None:
+        """Return when it ends; None if it has no last day."""
+        if self.last is None or self.last == date.max:
+            return None
+        return datetime.combine(self.last + timedelta(days=1), time(), UTC)
+
+    def faults(self, today: date) -> list[FieldFault]:
+        """Return why a report cannot cover it.
+
+        >>> [one.detail for one in Period(first=date(2026, 2, 1)).faults(date(2026, 1, 31))]
+        ['must not lie after the last day']
+        """
+        first, last = self.first, self.until(today)
+        if first is None and self.last is not None:
+            return [FieldFault("/query/first", "must be given with last")]
+        if first is None:
+            wrong = not 1 <= self.days <= MOST_DAYS
+            return [FieldFault("/query/days", f"must lie between 1 and {MOST_DAYS}")] * wrong
+        checks = {
+            "must not lie after the last day": first > last,
+            f"must not lie before {EARLIEST}": first < EARLIEST,
+            f"and last must span at most {MOST_DAYS} days": (last - first).days >= MOST_DAYS,
+        }
+        return [FieldFault("/query/first", why) for why, wrong in checks.items() if wrong][:1]
 
 
 @dataclass(frozen=True)
