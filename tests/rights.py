@@ -103,7 +103,7 @@ RIGHTS = (
         GET /v1/predictions/{prediction_id}/decision
         GET /v1/exports/annotations
         """,
-        "/cockpit /cockpit/details /board/certifications/plan",
+        "/cockpit /cockpit/details /cockpit/report /board/certifications/plan",
     ),
     Right(
         "lead admin auditor",

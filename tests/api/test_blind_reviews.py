@@ -191,7 +191,15 @@ def test_no_page_shows_a_holder_the_suggestion(service: Service) -> None:
     browser.sign_in()
     with_ids = {"{model_id}": "model_id", "{delivery_id}": "delivery_id", "{job_id}": "job_id"}
     of_document = f"/documents/{held.prediction.id}"
-    of_others = ("/", "/desk", "/cockpit", "/cockpit/details", "/documents", of_document)
+    of_others = (
+        "/",
+        "/desk",
+        "/cockpit",
+        "/cockpit/details",
+        "/cockpit/report",
+        "/documents",
+        of_document,
+    )
     for page in (*of_others, *(one.address for one in PAGES)):
         address = page
         for name, known in with_ids.items():

@@ -54,7 +54,7 @@ def test_it_is_for_those_who_read_reports(service: Service, role: Role, status: 
     service.person("ann", role)
     browser = Browser(service)
     browser.sign_in()
-    for address in ("/cockpit", "/cockpit/details", "/cockpit/volume.csv"):
+    for address in ("/cockpit", "/cockpit/details", "/cockpit/report", "/cockpit/volume.csv"):
         assert browser.get(address).status_code == status
     assert ('href="/cockpit"' in browser.get("/").text) == (status == 200)
 
@@ -301,3 +301,28 @@ def test_the_page_is_small(service: Service, browser: Browser) -> None:
     worked(service)
     page = browser.get("/cockpit/details?days=400&threshold=0.6")
     assert len(gzip.compress(page.content)) < 150_000
+
+
+def test_the_weekly_report_has_numbers_with_bounds_and_what_changed(
+    service: Service, browser: Browser
+) -> None:
+    worked(service)
+    today = service.clock().date()
+    page = browser.get(f"/cockpit/report?week={today}").text
+    assert f"<h1>Week {today.isocalendar().week} of {today.year}</h1>" in page
+    assert "The week is not over yet." in page
+    rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td>', page))
+    assert (rows["Documents received"], rows["Reviews completed"]) == ("90", "60")
+    assert re.fullmatch(
+        r"[\d.]+ % \([\d.]+ % to [\d.]+ %, only 5 checks\)", rows["Accuracy of what was sent"]
+    )
+    assert re.search(r"<li><time.*?</time>: The policy was changed.</li>", page)
+    assert page.count('<svg class="chart" ') == 2
+    last_week = browser.get("/cockpit/report").text
+    assert "Nobody changed the policy" in last_week
+    assert f'href="/cockpit/report?week={today - timedelta(days=today.weekday())}"' in last_week
+
+
+@pytest.mark.parametrize("week", ["2999-01-01", "1970-01-01", "0001-01-01", "9999-12-31", "soon"])
+def test_a_week_that_has_no_report_is_refused(browser: Browser, week: str) -> None:
+    assert browser.get(f"/cockpit/report?week={week}").status_code == 422

@@ -20,7 +20,7 @@ KINDS = (
     ("", "anything"),
     ("policy.", "the policy"),
     ("model.", "models"),
-    ("calibrator.", "calibrators"),
+    ("calibration.", "calibrators"),
     ("breaker.", "the breaker"),
     ("key.", "keys"),
     ("person.", "people"),
