@@ -178,7 +178,7 @@ def test_a_row_of_a_figure_leads_to_as_many_documents_as_it_counts(
     service.fix_threshold(0.8)
     for confidence in ("0.3", "0.35", "0.9", "1.0"):
         service.predict(confidence)
-    page = browser.get("/cockpit").text
+    page = browser.get("/cockpit").text + browser.get("/cockpit/details").text
     section = page[page.index(f'id="{figure}"') :].partition("</section>")[0]
     links = [html.unescape(one) for one in re.findall(r'href="(/documents\?[^"]*)"', section)]
     rows = browser.get(f"/cockpit/{figure}.json").json()
