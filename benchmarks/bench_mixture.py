@@ -39,6 +39,7 @@ from sklearn.base import clone
 from setwise.models.data.datasets import Dataset, fold_ids, read_dataset
 from setwise.models.data.text import TextVectorizer
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
+from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.stacked_mixture import StackedMixture
 from setwise.models.mixtures.support.mixture_support import support_log_probabilities
@@ -48,7 +49,6 @@ from setwise.models.mixtures.support.sized_calibration import (
     support_sized_marginals,
 )
 from setwise.models.mixtures.support.support_decider import SupportDecider
-from setwise.models.research.boosted_bernoulli_mixture import BoostedBernoulliMixture
 from setwise.models.sets.decisions import LabelThresholds, Posterior, SharedThreshold
 from setwise.models.sets.f_measure import maximise_expected_f1
 

@@ -8,9 +8,9 @@ from setwise.models.calibration.noisy_history import Noise, checked_noise
 from setwise.models.data.capacity import MOST_WHOLE
 from setwise.models.sets.decisions import OBJECTIVES, Objective
 
-Method = Literal["br", "br-rerank", "cbm", "cbm-rerank"]
-METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank")
-MIXTURE_METHODS: tuple[Method, ...] = ("cbm", "cbm-rerank")
+Method = Literal["br", "br-rerank", "cbm", "cbm-rerank", "cbm-boosted"]
+METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank", "cbm-boosted")
+MIXTURE_METHODS: tuple[Method, ...] = ("cbm", "cbm-rerank", "cbm-boosted")
 RERANKING_METHODS: tuple[Method, ...] = ("br-rerank", "cbm-rerank")
 
 Preset = Literal["paper", "fast", "best"]
@@ -101,15 +101,17 @@ class TrainingOptions:
     preset : {"paper", "fast", "best"}
         ``"paper"`` is the published method: labels calibrated by isotonic regression, mixtures with
         separate experts linear in the features, and the papers' features and set calibrators.
+        The mixture of ``"cbm-boosted"`` is the same in all presets.
         ``"fast"`` and ``"best"`` add the votes of `PRESETS` when reranking. Votes refine label
         probabilities only if there are neither too few nor too many documents; see
         `affordable_extras`. If the method has a mixture, ``"fast"`` and ``"best"`` use label scores
         when these do better on rows set aside, and ``"best"`` averages several mixtures; otherwise
         ``"best"`` also uses word prefixes as features of texts.
-    method : {"br-rerank", "br", "cbm", "cbm-rerank"}
+    method : {"br-rerank", "br", "cbm", "cbm-rerank", "cbm-boosted"}
         ``"br"`` chooses the most probable set under independent labels, ``"cbm"`` under a
         conditional Bernoulli mixture. ``"-rerank"`` chooses the most confident candidate; the
         candidates of ``"cbm-rerank"`` come from the mixture, independent labels and voters.
+        ``"cbm-boosted"`` is ``"cbm"`` with boosted trees as gate and experts.
     optimize : {"set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"}
         Objective that the announced sets maximise; see `sets.decisions`. The confidence is
         always the probability that the whole announced set is right.
@@ -184,6 +186,8 @@ def affordable_extras(options: TrainingOptions, n_documents: int, n_labels: int)
         If it is left out because there are too many documents and labels.
     """
     extras = PRESETS[options.preset]
+    if options.method == "cbm-boosted":
+        return Extras()
     if options.method not in RERANKING_METHODS:
         mixture = options.method in MIXTURE_METHODS
         return Extras(n_fits=extras.n_fits, scored=extras.scored) if mixture else Extras()

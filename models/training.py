@@ -40,6 +40,7 @@ from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.label_scores import LabelScores
 from setwise.models.mixtures.proposals import (
     Proposal,
+    propose_boosted,
     propose_given,
     propose_marginal,
     propose_mixture,
@@ -194,6 +195,17 @@ def fit_base(
             stacked=extras.stacked and not without,
         )
         report(end, "candidates and their features")
+    elif options.method == "cbm-boosted":
+        report(end, "mixture on all documents")
+        proposal = propose_boosted(
+            options.n_candidates,
+            X,
+            dataset.Y,
+            n_components=options.n_components,
+            n_jobs=options.n_jobs,
+            seed=options.seed,
+        )
+        report(0.6, "mixtures, candidates and their features")
     elif isinstance(base, BinaryRelevance) and mixture:
         report(end, "mixture on all documents")
         proposal = propose_mixture(

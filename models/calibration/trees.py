@@ -64,7 +64,7 @@ class CompiledTrees:
             trees = learner["gradient_booster"]["model"]["trees"]
             base = json.loads(learner["learner_model_param"]["base_score"])
             base_score = float(base[0] if isinstance(base, list) else base)
-            parsed = [_read_tree(tree, n_dense, n_dense + n_labels) for tree in trees]
+            parsed = [read_tree(tree, n_dense, n_dense + n_labels) for tree in trees]
         except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as fault:
             raise ValueError(f"not an XGBoost tree model: {fault!r} is missing or odd") from fault
         if objective == "reg:squarederror" and abs(base_score) <= _LARGEST:
@@ -75,7 +75,7 @@ class CompiledTrees:
             raise ValueError(
                 f"objective {objective!r} of {base_score} is not one this evaluator knows"
             )
-        return cls(_join(parsed), margin, objective)
+        return cls(join_trees(parsed), margin, objective)
 
     @property
     def n_trees(self) -> int:
@@ -90,19 +90,19 @@ class CompiledTrees:
         return sum_trees(nodes, self.base_margin, table.dense, table.sets, table.n_labels)
 
 
-def _join(trees: list[Nodes]) -> Nodes:
-    """Concatenate the nodes of single trees."""
+def join_trees(trees: list[Nodes]) -> Nodes:
+    """Concatenate the nodes of trees."""
     offsets = np.cumsum([0, *(len(tree.feature) for tree in trees)], dtype=np.int32)
-    children = [tree.child + np.int32(offset) for tree, offset in zip(trees, offsets, strict=False)]
+    placed = list(zip(trees, offsets, strict=False))
     return Nodes(
-        offsets[:-1].copy(),
+        np.concatenate([np.empty(0, np.int32), *(tree.root + first for tree, first in placed)]),
         np.concatenate([np.empty(0, np.int32), *(tree.feature for tree in trees)]),
-        np.concatenate([np.empty(0, np.int32), *children]),
+        np.concatenate([np.empty(0, np.int32), *(tree.child + first for tree, first in placed)]),
         np.concatenate([np.empty(0, np.float32), *(tree.split for tree in trees)]),
     )
 
 
-def _read_tree(tree: Mapping[str, Any], n_dense: int, n_columns: int) -> Nodes:
+def read_tree(tree: Mapping[str, Any], n_dense: int, n_columns: int) -> Nodes:
     """Return a tree's nodes with siblings adjacent, after their parent."""
     if tree.get("categories"):
         raise ValueError("categorical splits are not supported")

@@ -24,7 +24,11 @@ from setwise.models.mixtures.mixture_em import (
     responsibilities,
     warn_of_missing,
 )
-from setwise.models.mixtures.mixture_explanation import ComponentSummary, feature_contrast
+from setwise.models.mixtures.mixture_explanation import (
+    ComponentSummary,
+    feature_contrast,
+    summarise_components,
+)
 from setwise.models.mixtures.mixture_inference import MixtureInference
 from setwise.models.mixtures.mixture_scoring import (
     SeparateExperts,
@@ -357,23 +361,9 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference):
             contrast = (weights - weights.mean(axis=0)) * self.typical_
         else:
             weights = contrast = self.contrast_
-        # Labels that are frequent everywhere do not characterise a component, so labels are sorted
-        # by their part in the divergence from the overall rates.
-        overall = np.maximum(self.share_ @ self.rates_, 1e-12)
-        telling = self.rates_ * np.log(np.maximum(self.rates_, 1e-12) / overall)
-        summaries = []
-        for k in np.argsort(-self.share_, kind="stable"):
-            labels = np.argsort(-telling[k], kind="stable")[:n_labels]
-            features = np.argsort(-contrast[k], kind="stable")[:n_features]
-            summaries.append(
-                ComponentSummary(
-                    int(k),
-                    float(self.share_[k]),
-                    tuple((int(j), float(self.rates_[k, j])) for j in labels),
-                    tuple((int(j), float(weights[k, j])) for j in features if contrast[k, j] > 0.0),
-                )
-            )
-        return tuple(summaries)
+        return summarise_components(
+            self.share_, self.rates_, weights, contrast, n_labels, n_features
+        )
 
     @property
     def step_reports_(self) -> list[dict[str, Any]]:

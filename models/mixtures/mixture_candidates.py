@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
+from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.mixture_mode import set_log_probabilities
 from setwise.models.mixtures.stacked_mixture import StackedMixture
@@ -21,7 +22,9 @@ from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
 from setwise.models.storage.fields import StoredPiece, StoredSetting
 from setwise.models.storage.state import Lengths, StoredPart
 
-SomeMixture = ConditionalBernoulliMixture | AveragedMixture | StackedMixture
+SomeMixture = (
+    ConditionalBernoulliMixture | BoostedBernoulliMixture | AveragedMixture | StackedMixture
+)
 
 # Maximum number of sets scored per document. A longer search proves more lists but finds no more
 # true sets.
@@ -34,6 +37,8 @@ def _stored_mixture(
 ) -> type[SomeMixture]:
     if "stacked" in settings:
         return StackedMixture
+    if "boosted" in settings:
+        return BoostedBernoulliMixture
     return AveragedMixture if "fits" in settings else ConditionalBernoulliMixture
 
 
@@ -42,7 +47,7 @@ class MixtureCandidates(StoredPart, BaseEstimator):
 
     Parameters
     ----------
-    mixture : ConditionalBernoulliMixture, AveragedMixture or StackedMixture, optional
+    mixture : one of the mixtures, optional
         Template; a clone is fitted. By default a `ConditionalBernoulliMixture`.
     k : int, default 10
         Sets per document and origin, 1 to 64.

@@ -16,9 +16,47 @@ class ComponentSummary:
     component: int
     share: float  # of the training documents
     labels: tuple[tuple[int, float], ...]  # those that distinguish it, with their rates inside it
-    # Features that favour it most, with the gate's coefficients; with a kernel, the deviations by
-    # which their means inside exceed those of all documents.
+    # Features that favour it most, with the gate's coefficients; with a kernel or trees, the
+    # deviations by which their means inside exceed those of all documents.
     features: tuple[tuple[int, float], ...]
+
+
+def summarise_components(  # noqa: PLR0917  # what is known of each component, then how much to tell
+    share: NDArray[np.float64],
+    rates: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    contrast: NDArray[np.float64],
+    n_labels: int,
+    n_features: int,
+) -> tuple[ComponentSummary, ...]:
+    """Summarise components, largest first.
+
+    Parameters
+    ----------
+    share : ndarray of shape (n_components,)
+    rates : ndarray of shape (n_components, n_labels)
+    weights, contrast : ndarray of shape (n_components, n_features)
+        What is told of each feature, and what features are ranked by.
+    n_labels, n_features : int
+        At most so many are listed.
+    """
+    # Labels that are frequent everywhere do not characterise a component, so labels are sorted
+    # by their part in the divergence from the overall rates.
+    overall = np.maximum(share @ rates, 1e-12)
+    telling = rates * np.log(np.maximum(rates, 1e-12) / overall)
+    summaries = []
+    for k in np.argsort(-share, kind="stable"):
+        labels = np.argsort(-telling[k], kind="stable")[:n_labels]
+        features = np.argsort(-contrast[k], kind="stable")[:n_features]
+        summaries.append(
+            ComponentSummary(
+                int(k),
+                float(share[k]),
+                tuple((int(j), float(rates[k, j])) for j in labels),
+                tuple((int(j), float(weights[k, j])) for j in features if contrast[k, j] > 0.0),
+            )
+        )
+    return tuple(summaries)
 
 
 def label_correlation(

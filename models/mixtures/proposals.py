@@ -12,6 +12,7 @@ from sklearn.base import clone
 from setwise.models.data.answers import Answers
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
+from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.label_scores import LabelScores
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates, SomeMixture
@@ -186,6 +187,29 @@ def propose_mixture(
         SetVoters(voters) if voters else None,
         LabelStack() if stacked else None,
     )
+
+
+def propose_boosted(
+    k: int,
+    X: csr_array,
+    Y: csr_array,
+    *,
+    n_components: int | None,
+    n_jobs: int | None,
+    seed: int,
+) -> Proposal:
+    """Return candidates of a mixture of boosted trees.
+
+    It has 25 components if ``n_components`` is None. The folds' mixtures take as many steps as the
+    mixture on all rows.
+    """
+    size = n_components or _SIZES[0]
+    whole = BoostedBernoulliMixture(size, n_jobs=n_jobs, random_state=seed).fit(X, Y)
+    per_fold = clone(whole).set_params(
+        n_components=whole.n_components_, max_iter=whole.n_iter_, validation_fraction=0.0
+    )
+    features = SetFeatures(("score", "independent", "prior"))
+    return Proposal(MixtureCandidates(per_fold, k), MixtureCandidates.of(whole, k), features)
 
 
 class Rows(NamedTuple):

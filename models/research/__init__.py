@@ -1,7 +1,5 @@
 """Methods of the papers that no preset uses; benchmarks compare against them.
 
-- `boosted_bernoulli_mixture`: conditional mixtures with boosted trees for gate and experts.
-- `boosted_learner`: those trees and the M steps that add them.
 - `noisy_audits`: thresholds from answers with known error rates, without a lead.
 - `rival_thresholds`: thresholds by a plug-in estimate and by selection with guaranteed risk.
 - `robust_choice`: the choice between robust calibrators by the amount of data.

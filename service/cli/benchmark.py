@@ -91,8 +91,8 @@ def benchmark(
         str | None, typer.Option(help="Data sets, separated by commas; all by default.")
     ] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Methods, separated by commas; all by default.")
-    ] = None,
+        str, typer.Option(help="Methods, separated by commas; cbm-boosted, the slowest, too.")
+    ] = "br,br-rerank,cbm,cbm-rerank",
     preset: Annotated[
         str, typer.Option(help="Presets, separated by commas: paper, fast, best.")
     ] = "best",
@@ -163,10 +163,8 @@ def _is_dataset(folder: Path) -> bool:
     return any(folder.glob("train.*")) and any(folder.glob("test.*"))
 
 
-def _chosen(names: str | None, known: tuple[Name, ...], what: str) -> list[Name]:
-    """Return the chosen names; all known names without a choice."""
-    if names is None:
-        return list(known)
+def _chosen(names: str, known: tuple[Name, ...], what: str) -> list[Name]:
+    """Return the chosen names."""
     wanted = _listed(names)
     for name in wanted:
         if name not in known:

@@ -75,7 +75,7 @@ def train(
         str,
         typer.Option(
             help="br or cbm: binary relevance or a conditional Bernoulli mixture; br-rerank or "
-            "cbm-rerank: with its candidates reranked."
+            "cbm-rerank: with its candidates reranked; cbm-boosted: cbm with boosted trees."
         ),
     ] = "br-rerank",
     preset: Annotated[

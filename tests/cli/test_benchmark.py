@@ -54,7 +54,7 @@ def measured(folder, *arguments):
 
 @pytest.mark.slow
 def test_every_method_is_measured(data, tmp_path):
-    dataset = measured(tmp_path, "--data", data)
+    dataset = measured(tmp_path, "--data", data, "--methods", ",".join(METHODS))
     assert (dataset["n_train"], dataset["n_test"], dataset["n_labels"]) == (70, 30, 3)
     rows = {row["method"]: row for row in dataset["rows"]}
     assert set(METHODS) | {PLAIN_BR, NON_EMPTY_BR} == set(rows)

@@ -16,10 +16,10 @@ from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.scaling import FeatureWeighting
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture
+from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.label_scores import LabelScores
 from setwise.models.mixtures.stacked_mixture import StackedMixture
-from setwise.models.research.boosted_bernoulli_mixture import BoostedBernoulliMixture
 
 SMALL: dict[str, Any] = {
     "alpha": 1e-3,

@@ -273,7 +273,8 @@ def test_a_model_of_another_objective_is_served_with_the_set_that_its_rule_chose
 
 
 @pytest.mark.parametrize(
-    ("method", "preset"), [("cbm", "fast"), ("cbm", "best"), ("cbm-rerank", "fast")]
+    ("method", "preset"),
+    [("cbm", "fast"), ("cbm", "best"), ("cbm-rerank", "fast"), ("cbm-boosted", "paper")],
 )
 def test_mixtures_serve_what_they_predict(method: Method, preset: Preset, tmp_path: Path) -> None:
     options = TrainingOptions(

@@ -4,34 +4,57 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
+from setwise.models.data.capacity import available_memory
 from setwise.models.labels.scaling import FeatureWeighting, checked_rows
 from setwise.models.labels.targets import as_labels
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture, ComponentWarning
+from setwise.models.mixtures.experts.boosted_trees import (
+    BoostedLearner,
+    BoostedMixture,
+    BoostedState,
+    TreeScores,
+    TreeSettings,
+)
+from setwise.models.mixtures.experts.separate_experts import component_rates
 from setwise.models.mixtures.mixture_em import (
     Documents,
     EMRun,
     StepReport,
     StoppingRule,
+    responsibilities,
     run_em,
     warn_of_missing,
 )
+from setwise.models.mixtures.mixture_explanation import (
+    ComponentSummary,
+    feature_contrast,
+    summarise_components,
+)
 from setwise.models.mixtures.mixture_inference import MixtureInference
 from setwise.models.mixtures.support.mixture_support import distinct_sets
-from setwise.models.research.boosted_learner import (
-    BoostedLearner,
-    BoostedMixture,
-    BoostedState,
-    TreeSettings,
+from setwise.models.storage.fields import (
+    StoredArray,
+    StoredParameters,
+    StoredPiece,
+    StoredSetting,
+    stored_ragged,
 )
+from setwise.models.storage.state import Lengths, StoredPart
+
+# Memory for each document: its features as numbers and as bins, the derivatives of its experts.
+_BYTES_PER_FEATURE = 8
+_BYTES_PER_EXPERT = 64
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
 
-class BoostedBernoulliMixture(MixtureInference):
+class BoostedBernoulliMixture(StoredPart, MixtureInference):
     """Conditional Bernoulli mixture with gradient-boosted gate and experts.
 
     For a few labels and features that interact; it grows a tree per component and label in every
@@ -41,8 +64,6 @@ class BoostedBernoulliMixture(MixtureInference):
     ----------
     n_components : int, default 20
         Fewer remain, with a warning, where there are fewer distinct label sets or some die.
-    trees_per_step : int
-        Boosting rounds in each EM step.
     learning_rate : float
         Shrinkage of the trees.
     max_leaves : int
@@ -77,15 +98,41 @@ class BoostedBernoulliMixture(MixtureInference):
     """
 
     mixture_: BoostedMixture
+    # share_, rates_, contrast_: as of `ConditionalBernoulliMixture` with a kernel.
+    share_: NDArray[np.float64]
+    rates_: NDArray[np.float64]
+    contrast_: NDArray[np.float64]
     n_iter_: int
     reports_: tuple[StepReport, ...]
     n_features_in_: int
+    stored = (
+        StoredParameters("boosted"),
+        StoredArray("share", "share_", np.float64, ("components",)),
+        StoredArray("rates", "rates_", np.float64, ("components", "labels")),
+        StoredArray("contrast", "contrast_", np.float64, ("components", "features")),
+        StoredPiece(
+            "mixture_.gate",
+            TreeScores,
+            "gate_",
+            shares={"outputs": "components", "features": "features"},
+        ),
+        StoredPiece(
+            "mixture_.experts",
+            TreeScores,
+            "expert_",
+            shares={"outputs": "experts", "features": "features"},
+        ),
+        *stored_ragged(
+            "support_indptr", "support_labels", "support_", "indices", "sets", count="members"
+        ),
+        StoredSetting("allow_empty", "allow_empty_", bool),
+        StoredSetting("n_iter", "n_iter_", int),
+    )
 
     def __init__(
         self,
         n_components: int = 20,
         *,
-        trees_per_step: int = 1,
         learning_rate: float = 0.3,
         max_leaves: int = 5,
         min_child_weight: float = 1.0,
@@ -98,7 +145,6 @@ class BoostedBernoulliMixture(MixtureInference):
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.n_components = n_components
-        self.trees_per_step = trees_per_step
         self.learning_rate = learning_rate
         self.max_leaves = max_leaves
         self.min_child_weight = min_child_weight
@@ -129,6 +175,7 @@ class BoostedBernoulliMixture(MixtureInference):
         labels = self._adopt_targets(y, rows)
         self.weighting_ = FeatureWeighting("none").fit(rows)
         everything = Documents.of(rows, labels, sample_weight)
+        self._check_room(*rows.shape, labels.shape[1])
         seed = int(rng.randint(np.iinfo(np.int32).max))
         n_aside = round(self.validation_fraction * len(everything.weight))
         steps, rising = self.max_iter, False
@@ -163,15 +210,13 @@ class BoostedBernoulliMixture(MixtureInference):
             self.n_components, n_init=self.n_init, tol=1e-4, random_state=seed
         ).fit(training.Y, sample_weight=training.weight)
         settings = TreeSettings(
-            self.trees_per_step,
             self.learning_rate,
             self.max_leaves,
             self.min_child_weight,
             self.reg_lambda,
-            self.n_jobs,
         )
         return run_em(
-            BoostedLearner(training, settings),
+            BoostedLearner(training, settings, self.n_jobs),
             start.predict_proba(training.Y),
             training,
             StoppingRule(steps, 0.0, self.patience),
@@ -180,15 +225,63 @@ class BoostedBernoulliMixture(MixtureInference):
 
     def _keep(self, run: EMRun[BoostedState], documents: Documents) -> None:
         self.mixture_ = run.state.mixture
-        self.n_components_ = len(self.mixture_.components)
+        memberships, _ = responsibilities(self.mixture_.log_joint(documents.X, documents.Y))
+        owned = memberships * documents.weight[:, None]
+        self.share_ = owned.sum(axis=0) / owned.sum()
+        self.rates_ = component_rates(documents.Y, owned, 0.0)[0]
+        self.contrast_ = feature_contrast(documents.X, owned)
+        self.n_components_ = len(self.share_)
         self.n_iter_ = run.n_iter
         self.reports_ = run.reports
         self.support_ = distinct_sets(documents.Y)
         self.allow_empty_ = bool((np.diff(documents.Y.indptr) == 0).any())
         warn_of_missing(self.n_components_, self.n_components, self.support_.shape[0])
 
+    def describe_components(
+        self, n_labels: int = 5, n_features: int = 10
+    ) -> tuple[ComponentSummary, ...]:
+        """Summarise the components, largest first, by the features of their documents.
+
+        At most ``n_labels`` labels and ``n_features`` features are listed.
+        """
+        check_is_fitted(self)
+        return summarise_components(
+            self.share_, self.rates_, self.contrast_, self.contrast_, n_labels, n_features
+        )
+
+    @classmethod
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the fitted mixture."""
+        n_components, n_labels = lengths["components"], lengths["labels"]
+        if lengths["experts"] != n_components * n_labels:
+            raise ValueError(f"it counts {lengths['experts']} experts")
+        model = cls(**found["parameters"])
+        model.mixture_ = BoostedMixture(found["mixture_.gate"], found["mixture_.experts"])
+        for name in ("share", "rates", "contrast", "n_iter", "allow_empty"):
+            setattr(model, f"{name}_", found[name])
+        sets = np.ones_like(found["support_labels"], np.uint8), found["support_labels"]
+        shape = (lengths["sets"], n_labels)
+        model.support_ = sp.csr_array((*sets, found["support_indptr"]), shape=shape)
+        model.n_components_, model.n_features_in_ = n_components, lengths["features"]
+        model.classes_ = np.arange(n_labels)
+        model.weighting_ = FeatureWeighting.from_state(
+            np.ones(model.n_features_in_), "none", "none"
+        )
+        return model
+
+    def _check_room(self, n: int, n_features: int, n_labels: int) -> None:
+        n_experts = self.n_components * n_labels
+        needed = n * (_BYTES_PER_FEATURE * n_features + _BYTES_PER_EXPERT * n_experts)
+        room = available_memory()
+        if room is not None and needed > room:
+            raise ValueError(
+                f"{n:,} documents with {n_features:,} features and {n_experts:,} boosted experts "
+                f"need {needed / 1e9:.0f} GB of memory; {room / 1e9:.0f} GB are free. Use linear "
+                "experts ('cbm'), or fewer components"
+            )
+
     def _check_parameters(self) -> None:
-        for name in ("n_components", "trees_per_step", "max_iter", "patience", "n_init"):
+        for name in ("n_components", "max_iter", "patience", "n_init"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; it is {getattr(self, name)}")
         if self.max_leaves < 2:
