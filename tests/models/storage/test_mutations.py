@@ -32,7 +32,7 @@ MODELS = {
         TrainingOptions(method="cbm", optimize="f1", n_components=3, n_folds=2, alpha=1e-3),
     ),
     "boosted": (
-        corpora.vectors(100),
+        corpora.texts(100),
         TrainingOptions(
             method="cbm-boosted", preset="paper", n_components=2, n_folds=2, alpha=1e-3
         ),
