@@ -152,6 +152,7 @@ RIGHTS = (
         /board/models
         /board/models/{model_id}
         /board/models/retrain
+        /board/labels
         /board/keys
         /board/people
         /board/people/{person_id}

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from setwise.service.api.http.dependencies import EdgeOf, ServicesOf, answer
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import LeaseLost
+from setwise.service.domain.models import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reviews import Oddity, QueueFilter, ReviewKind, ReviewTask
 from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
@@ -36,6 +37,7 @@ SKIP_REASONS = (
 COMMANDS = (
     ("add", "/", "Add a label, or remove one"),
     ("remove", "x", "Next label of your set, where Delete removes it"),
+    ("browse", "b", "Browse the labels"),
     ("words", "w", "Show words for and against a label"),
     ("find", "f", "Search in the document"),
     ("comment", "c", "Comment"),
@@ -144,6 +146,15 @@ def find(
     """Search the labels of the active model."""
     found = services.reviews.search_labels(visit.caller, query, limit=MOST_FOUND)
     return answer({"labels": found.labels, "total": found.total})
+
+
+@router.get(f"{DESK}/notes")
+def notes(services: ServicesOf, visit: Reads) -> Response:
+    """Return names, guidelines and parents of labels."""
+    described = services.models.label_notes(visit.caller)
+    every = services.reviews.search_labels(visit.caller, limit=MOST_LABEL_NOTES).labels
+    known = frozenset(every) if described else frozenset()
+    return answer({"notes": [{**one._asdict(), "known": one.label in known} for one in described]})
 
 
 @router.post(f"{DESK}/next")

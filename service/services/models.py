@@ -8,7 +8,15 @@ from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.jobs import Job
-from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally, compared
+from setwise.service.domain.models import (
+    Comparison,
+    LabelNote,
+    ModelVersion,
+    Shadow,
+    Tally,
+    compared,
+    read_label_notes,
+)
 from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
 from setwise.service.domain.recalibration import calibrator_version
 from setwise.service.domain.text import Page, check_page
@@ -75,6 +83,20 @@ class Models(Recorded):
         caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             return transaction.models.all()
+
+    def label_notes(self, caller: Caller) -> list[LabelNote]:
+        """Return what people read of labels, by label."""
+        caller.require(Permission.READ_QUEUE)
+        with self.begin(read_only=True) as transaction:
+            return transaction.models.label_notes()
+
+    def describe_labels(self, caller: Caller, file: str) -> None:
+        """Replace the notes on labels by those of a CSV file; raises `InvalidRequest`."""
+        caller.require(Permission.ADMINISTER)
+        notes = read_label_notes(file)
+        with self.begin() as transaction:
+            transaction.models.replace_label_notes(notes)
+            self._note(transaction, caller, "labels.described", "labels", labels=len(notes))
 
     def verify(self, caller: Caller, model_id: str) -> ModelVersion:
         """Load a model beside the active one, and run one prediction.

@@ -274,6 +274,16 @@ model_activations = Table(
     Index(None, "model_id"),
 )
 
+# What people read of labels; replaced as a whole.
+label_notes = Table(
+    "label_notes",
+    metadata,
+    Column("label", Text, primary_key=True),
+    Column("name", Text),
+    Column("guideline", Text),
+    Column("parent", Text),
+)
+
 model_shadows = Table(
     "model_shadows",
     metadata,

@@ -182,3 +182,32 @@ def test_a_key_of_ones_own_is_kept_and_named_wherever_the_key_was(desk: Page) ->
     desk.keyboard.press("?")
     desk.get_by_role("button", name="Restore").click()
     expect(desk.locator("#skip kbd")).to_have_text("s")
+
+
+NOTES = """label,name,guideline,parent
+W,Weather,,
+storm,Storm,"Wind of force 10, or more",W
+rain,,Only if it falls,W
+"""
+
+
+def test_guidelines_are_read_and_a_hierarchy_is_browsed(
+    site: Site, sign_in: Callable[..., Page], arrived: list[str]
+) -> None:
+    board = sign_in("admin", "/board/labels")
+    board.get_by_label("Label file").fill(NOTES)
+    board.get_by_role("button", name="Replace").click()
+    expect(board.get_by_role("main")).to_contain_text("3 labels are described")
+    board.close()
+    page = sign_in("reviewer", "/desk")
+    expect(page.locator("#browse")).to_be_visible()
+    was = chosen(page).filter(has_text="storm").count()
+    page.keyboard.press("b")
+    page.get_by_text("W Weather").click()
+    assert_accessible(page)
+    page.get_by_role("button", name="storm Storm").click()
+    page.keyboard.press("Escape")
+    expect(chosen(page).filter(has_text="storm")).to_have_count(1 - was)
+    page.locator("#chips .chip[data-label=storm]").focus()
+    expect(page.locator("#guideline")).to_have_text("storm Storm: Wind of force 10, or more")
+    assert_accessible(page)

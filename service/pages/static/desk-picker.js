@@ -11,9 +11,12 @@ export class Picker {
   #shown = null; // the query that the list answers
   #entered = false; // Enter came before the list that answers what is typed
 
-  /** `picked(label)` is called with what is chosen, `chosen(label)` tells what is already. */
-  constructor({ input, list, count, picked, chosen, failed }) {
-    Object.assign(this, { input, list, count, picked, chosen, failed });
+  /**
+   * `picked(label)` is called with what is chosen, `chosen(label)` tells what is already, and
+   * `shown(label)` is called with the one that Enter would choose.
+   */
+  constructor({ input, list, count, picked, chosen, shown, failed }) {
+    Object.assign(this, { input, list, count, picked, chosen, shown, failed });
     input.addEventListener("input", () => this.#later());
     input.addEventListener("focus", () => this.#later());
     input.addEventListener("blur", () => this.close());
@@ -106,6 +109,7 @@ export class Picker {
     option.setAttribute("aria-selected", "true");
     option.scrollIntoView({ block: "nearest" });
     this.input.setAttribute("aria-activedescendant", option.id);
+    this.shown(option.dataset.label);
   }
 
   #key(event) {
@@ -137,6 +141,86 @@ export class Picker {
     this.close();
   }
 }
+
+/** What administrators wrote of labels: names, guidelines and the labels above them. */
+export class Guide {
+  #notes = new Map();
+  #below = new Map();
+
+  /** `picked(label)` and `chosen(label)` as for the picker. */
+  constructor({ line, tree, picked, chosen }) {
+    Object.assign(this, { line, tree, picked, chosen });
+    tree.addEventListener("click", ({ target }) => {
+      const { label } = target.closest("button")?.dataset ?? {};
+      if (label === undefined) return;
+      this.picked(label);
+      for (const one of tree.querySelectorAll("button"))
+        one.setAttribute("aria-pressed", this.chosen(one.dataset.label));
+    });
+  }
+
+  /** Fetch the notes; returns whether there is a hierarchy to browse. */
+  async load() {
+    const { notes } = await ask("/desk/notes");
+    for (const one of notes) {
+      this.#notes.set(one.label, one);
+      this.#below.set(one.parent, [...(this.#below.get(one.parent) ?? []), one]);
+    }
+    return notes.some((one) => one.parent);
+  }
+
+  /** Say what is known of a label. */
+  tell(label) {
+    const found = this.#notes.get(label);
+    this.line.hidden = !found;
+    if (!found) return;
+    const name = document.createElement("strong");
+    name.append(title(found));
+    this.line.replaceChildren(name, found.guideline ? `: ${found.guideline}` : "");
+  }
+
+  /** Show the labels that stand at the top; the others when they are opened. */
+  browse() {
+    this.tree.replaceChildren(...this.#branches(null));
+  }
+
+  #branches(parent) {
+    return (this.#below.get(parent) ?? []).map((one) => {
+      const line = document.createElement("li");
+      if (!this.#below.has(one.label)) {
+        line.append(this.#pick(one));
+        return line;
+      }
+      const opened = document.createElement("details");
+      const summary = document.createElement("summary");
+      const list = document.createElement("ul");
+      summary.append(title(one));
+      opened.append(summary, list);
+      line.append(opened);
+      const fill = () => {
+        const own = document.createElement("li");
+        own.append(this.#pick(one));
+        list.replaceChildren(...(one.known ? [own] : []), ...this.#branches(one.label));
+      };
+      opened.addEventListener("toggle", fill, { once: true });
+      return line;
+    });
+  }
+
+  #pick(one) {
+    if (!one.known) return title(one);
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "second compact";
+    button.dataset.label = one.label;
+    button.title = one.guideline ?? "";
+    button.setAttribute("aria-pressed", this.chosen(one.label));
+    button.append(title(one));
+    return button;
+  }
+}
+
+const title = ({ label, name }) => (name ? `${label} ${name}` : label);
 
 function note(text) {
   const small = document.createElement("small");

@@ -4,7 +4,7 @@
 import { Choice, cards, element, offers, percent, telling, termLines } from "./desk-answer.js";
 import { Refused, ask } from "./desk-client.js";
 import { drafts } from "./desk-keep.js";
-import { Picker } from "./desk-picker.js";
+import { Guide, Picker } from "./desk-picker.js";
 import { Queue } from "./desk-queue.js";
 import { Sheet } from "./desk-text.js";
 
@@ -35,18 +35,35 @@ let explained = null;
 let paused = false;
 let busy = false;
 
+const isChosen = (label) => Boolean(choice?.chosen.has(label));
+
+function picked(label) {
+  const added = choice.toggle(label);
+  changed();
+  say(`${label} ${added ? "added" : "removed"}.`);
+}
+
+const guide = new Guide({ line: ui.guideline, tree: ui.tree, picked, chosen: isChosen });
 const picker = new Picker({
   input: ui.pick,
   list: ui.found,
   count: ui.foundCount,
-  picked(label) {
-    const added = choice.toggle(label);
-    changed();
-    say(`${label} ${added ? "added" : "removed"}.`);
-  },
-  chosen: (label) => Boolean(choice?.chosen.has(label)),
+  picked,
+  chosen: isChosen,
+  shown: (label) => guide.tell(label),
   failed: (error) => trouble(error),
 });
+
+function browse() {
+  if (ui.browse.hidden) return;
+  guide.browse();
+  ui.treeDialog.showModal();
+}
+
+guide.load().then(
+  (hierarchy) => (ui.browse.hidden = !hierarchy),
+  () => {}, // Notes are a help; labels can be chosen without.
+);
 
 // Showing
 
@@ -70,6 +87,7 @@ function show(item) {
   ui.comment.value = draft?.comment ?? "";
   fitComment();
   picker.clear();
+  guide.tell(null);
   const sets = offers(item);
   ui.suggestions.hidden = !sets.length;
   ui.suggestionsTitle.textContent = titleOf(item, sets);
@@ -521,6 +539,9 @@ ui.chips.addEventListener("click", ({ target }) => {
   }
 });
 
+ui.chips.addEventListener("focusin", ({ target }) => guide.tell(target.dataset.label));
+ui.browse.addEventListener("click", browse);
+
 ui.chips.addEventListener("keydown", (event) => {
   const { label } = event.target.closest(".chip")?.dataset ?? {};
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -639,6 +660,7 @@ const acts = {
   undo,
   pause,
   words: explainNext,
+  browse,
   help: () => ui.keysDialog.showModal(),
 };
 const anywhere = new Set(["help", "undo"]);
