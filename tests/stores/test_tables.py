@@ -334,6 +334,8 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("predictions", {"threshold": 2.0}, "threshold_is_probability"),
         ("predictions", {"features": InRow({"bp": 1.0}, ())}, "one_content"),
         ("review_tasks", {"kind": "chat"}, "kind"),
+        ("review_tasks", {"round": -1}, "round_counts"),
+        ("annotations", {"round": -1}, "round_counts"),
         ("review_tasks", {"state": "lost", **NO_LEASE}, "state"),
         ("review_tasks", {"version": 0}, "version_counts"),
         ("review_tasks", {"state": "waiting"}, "leased_has_lease"),
