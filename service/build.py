@@ -292,21 +292,22 @@ def assemble(
         **office,
     )
     models = Models(loader=loader, store=store, lease_clock=lease_clock, **office)
+    reviews = Reviews(
+        predictors=predictors,
+        lottery=lottery,
+        lease=timedelta(seconds=settings.lease_s),
+        most_leases=settings.leases_per_reviewer,
+        undo_window=timedelta(seconds=settings.undo_s),
+        annotated=breaker.annotated,
+        **desk,
+    )
     return Services(
         predictions=predictions,
         documents=Documents(begin, lease_clock, predictors),
         comments=Comments(**office),
-        selections=Selections(**office),
+        selections=Selections(reviews=reviews, **desk),
         outcomes=Outcomes(**office),
-        reviews=Reviews(
-            predictors=predictors,
-            lottery=lottery,
-            lease=timedelta(seconds=settings.lease_s),
-            most_leases=settings.leases_per_reviewer,
-            undo_window=timedelta(seconds=settings.undo_s),
-            annotated=breaker.annotated,
-            **desk,
-        ),
+        reviews=reviews,
         jobs=Jobs(**desk, files=files, keep_files=timedelta(days=settings.job_files_days)),
         files=Files(
             store=files,

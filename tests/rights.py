@@ -91,6 +91,7 @@ RIGHTS = (
         """,
         "/desk /recent /recent/{prediction_id}",
     ),
+    Right("lead admin", "review", "POST /v1/documents/actions"),
     Right(
         "lead admin auditor",
         "report",

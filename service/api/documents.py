@@ -2,12 +2,13 @@
 
 import dataclasses
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Response
 from fastapi import Query as InQuery
 from fastapi.responses import StreamingResponse
-from pydantic import Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.files import exported, file_of
 from setwise.service.api.http.bodies import StrictRoute
@@ -50,6 +51,7 @@ from setwise.service.domain.documents import (
 from setwise.service.domain.files import DOCUMENT, Format, document_row, prediction_row
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.text import Page
+from setwise.service.services.documents.selections import MOST_CHANGED
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
 
@@ -64,6 +66,8 @@ _LISTED: Example = {
     "reason": "audit",
     "segment": "site=north",
     "waiting": False,
+    "assigned_to": [],
+    "prioritized": False,
     "answers": 1,
     "reviewers": [_ID],
     "contradicted": True,
@@ -89,6 +93,8 @@ class ListedDocument(AnswerBody):
     reason: Reason
     segment: str | None = Field(description="Field and value; null without segments.")
     waiting: bool = Field(description="Whether a review of it is open.")
+    assigned_to: list[str] = Field(description="Ids of the people who alone are given a review.")
+    prioritized: bool = Field(description="Whether a review was put first in the queue.")
     answers: int = Field(description="How many people have answered.")
     reviewers: list[str] = Field(description="Their ids.")
     contradicted: bool = Field(description="Whether a person or an outcome gave other labels.")
@@ -162,8 +168,11 @@ class Wanted(Query):
         None, description="Id of a webhook that did not accept a message about it."
     )
     assigned_to: _Version = Field(
-        None, description="Id of the person who holds a review of it, or `me` for yourself."
+        None,
+        description="Id of the person who holds a review of it or to whom one is assigned, or `me` "
+        "for yourself.",
     )
+    prioritized: bool | None = Field(None, description="Whether a review of it was put first.")
     created_from: Instant | None = Field(None, description="RFC 3339, included.")
     created_before: Instant | None = Field(None, description="RFC 3339, excluded.")
     order: Order = Order.NEWEST
@@ -255,6 +264,48 @@ class Comment(AnswerBody):
 
 class CommentPage(Listed[Comment]):
     """The comments on a document, by thread."""
+
+
+class ActionKind(StrEnum):
+    """What to do with documents."""
+
+    ASSIGN = "assign"
+    PRIORITIZE = "prioritize"
+    DEPRIORITIZE = "deprioritize"
+    REOPEN = "reopen"
+
+
+class ActionRequest(RequestBody):
+    """Something to do with several documents."""
+
+    model_config = ConfigDict(strict=False)
+    examples = (
+        {"action": "assign", "ids": [_ID], "assignee": _ID},
+        {"action": "reopen", "ids": [_ID], "reason": "The guideline has changed."},
+    )
+
+    action: ActionKind
+    ids: list[str] = Field(max_length=MOST_CHANGED, description="Ids of predictions.")
+    assignee: str | None = Field(
+        None, description="To `assign`: id of the person; null lets anybody review them again."
+    )
+    reason: str = Field("", description="To `reopen`: shown to who decides.")
+
+
+class Refusal(AnswerBody):
+    """A document that stays as it was."""
+
+    id: str
+    detail: str
+
+
+class ActionDone(Answered):
+    """What was done."""
+
+    examples = ({"changed": [_ID], "refused": [{"id": _ID, "detail": "no review of it is open"}]},)
+
+    changed: list[str] = Field(description="Ids of predictions.")
+    refused: list[Refusal]
 
 
 class LifeEvent(AnswerBody):
@@ -361,6 +412,25 @@ def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> 
             ],
         }
     )
+
+
+@router.post("/actions", response_model=ActionDone)
+def act_on_documents(caller: CallerOf, body: ActionRequest, services: ServicesOf) -> Response:
+    """Assign, prioritize or reopen several documents, in one transaction.
+
+    What is assigned to a person is given to nobody else. Documents that the action does not fit
+    stay as they are, with the reason.
+    """
+    act, ids = services.selections, body.ids
+    match body.action:
+        case ActionKind.ASSIGN:
+            done = act.assign(caller, ids, body.assignee)
+        case ActionKind.REOPEN:
+            done = act.reopen(caller, ids, body.reason)
+        case _:
+            done = act.prioritize(caller, ids, first=body.action is ActionKind.PRIORITIZE)
+    refused = [{"id": one, "detail": detail} for one, detail in done.refused.items()]
+    return answer({"changed": done.changed, "refused": refused})
 
 
 @router.post(

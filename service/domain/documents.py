@@ -116,7 +116,9 @@ class DocumentFilter:
     undelivered_to: str | None = None
     """Id of a webhook that did not accept a message about it."""
     assigned_to: str | None = None
-    """Id of the person who holds a review of it."""
+    """Id of the person who holds a review of it, or alone is given one."""
+    prioritized: bool | None = None
+    """Whether it was put first in the queue."""
     created_from: datetime | None = None
     created_before: datetime | None = None
 
@@ -169,6 +171,10 @@ class ListedDocument(NamedTuple):
     annotations: Sequence[Annotation]
     outcomes: Sequence[Outcome]
     """Both in the order of their creation."""
+    assigned_to: Sequence[str] = ()
+    """Ids of the people to whom open reviews of it are assigned."""
+    prioritized: bool = False
+    """Whether an open review of it was put first."""
 
     @property
     def contradicted(self) -> bool:

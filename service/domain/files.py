@@ -322,6 +322,8 @@ def document_row(found: ListedDocument) -> dict[str, object]:
         "reason": made.reason.value,
         "segment": made.segment,
         "waiting": found.waiting,
+        "assigned_to": list(found.assigned_to),
+        "prioritized": found.prioritized,
         "answers": len(found.annotations),
         "reviewers": list(dict.fromkeys(one.reviewer for one in found.annotations)),
         "contradicted": found.contradicted,
@@ -430,8 +432,8 @@ COLUMNS: dict[Exported, tuple[str, ...]] = {
 }  # fmt: skip
 DOCUMENT = (
     "id", "document_id", "client_id", "labels", "confidence", "decision", "reason", "segment",
-    "waiting", "answers", "reviewers", "contradicted", "outcome", "final_labels", "model_version",
-    "calibrator_version", "created_at",
+    "waiting", "assigned_to", "prioritized", "answers", "reviewers", "contradicted", "outcome",
+    "final_labels", "model_version", "calibrator_version", "created_at",
 )  # fmt: skip
 _ANSWER = {"scores": "scores", "candidates": "candidates", "labels": "answer"}
 """Columns of another model's answer: `labels` are what people decided."""

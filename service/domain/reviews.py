@@ -15,6 +15,9 @@ from setwise.service.domain.text import text_faults
 SKIPS_BEFORE_ESCALATION = 2
 """A task that this many people have skipped waits for a lead."""
 
+AHEAD = timedelta(days=10_000)
+"""What was put first is queued as if it had come so much earlier."""
+
 LONGEST_SKIP_REASON = 500
 LONGEST_COMMENT = 4000
 
@@ -119,6 +122,8 @@ class ReviewTask:
     """What the holder of a leased task decided and can still undo. The task stays with them even if
     the lease expires.
     """
+    assigned_to: str | None = None
+    """Id of the person who alone is given it; None for anybody."""
     queued_at: datetime | None = None
     """Its place in the queue if not `created_at`: later if it was postponed, before its creation if
     it was put first.
@@ -193,6 +198,15 @@ class ReviewTask:
     def postponed(self, holder: str, now: datetime) -> "ReviewTask":
         """Return the task to the end of the queue."""
         return replace(self.released(holder), queued_at=now)
+
+    def prioritized(self, *, first: bool) -> "ReviewTask":
+        """Return the task before all others in the queue, or at its own place again."""
+        return replace(self, queued_at=self.created_at - AHEAD if first else None)
+
+    def busy(self, now: datetime) -> bool:
+        """Return whether somebody is reviewing it."""
+        lease = self.lease
+        return lease is not None and (lease.expires_at > now or self.decision is not None)
 
     def expired(self) -> "ReviewTask":
         """Return the task to the queue because its lease expired."""

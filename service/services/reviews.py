@@ -346,50 +346,59 @@ class Reviews(Recorded):
         caller.require(Permission.REVIEW)
         check_comment(reason, "/reason")
         with self.begin() as transaction:
-            prediction = transaction.predictions.get(prediction_id)
-            if prediction is not None:
-                transaction.reviews.lock(prediction.id)
-            said = transaction.reviews.annotations_of(prediction_id) if prediction else []
-            if prediction is None or not _may_reopen(caller, said, labels):
-                raise errors.PredictionNotFound(f"You may reopen no document {prediction_id!r}.")
-            tasks = transaction.reviews.tasks_of(prediction.id)
-            if any(one.state is not ReviewState.COMPLETED for one in tasks):
-                raise errors.ReviewOpen(
-                    "A review of this document is open; its answer comes first."
-                )
-            now = self.now()
-            task = ReviewTask(
-                id=self.new_id(),
-                prediction=prediction,
-                kind=ReviewKind.REOPENED,
-                state=ReviewState.WAITING,
-                version=1,
-                created_at=now,
-                round=max((one.round for one in tasks), default=0) + 1,
-                because=reason,
+            return self.reopen_in(transaction, caller, prediction_id, reason, labels)
+
+    def reopen_in(
+        self,
+        transaction: Transaction,
+        caller: Caller,
+        prediction_id: str,
+        reason: str,
+        labels: Sequence[str] | None = None,
+    ) -> ReviewTask:
+        """Do as `reopen` in a transaction; errors leave it unchanged."""
+        prediction = transaction.predictions.get(prediction_id)
+        if prediction is not None:
+            transaction.reviews.lock(prediction.id)
+        said = transaction.reviews.annotations_of(prediction_id) if prediction else []
+        if prediction is None or not _may_reopen(caller, said, labels):
+            raise errors.PredictionNotFound(f"You may reopen no document {prediction_id!r}.")
+        tasks = transaction.reviews.tasks_of(prediction.id)
+        if any(one.state is not ReviewState.COMPLETED for one in tasks):
+            raise errors.ReviewOpen("A review of this document is open; its answer comes first.")
+        now = self.now()
+        task = ReviewTask(
+            id=self.new_id(),
+            prediction=prediction,
+            kind=ReviewKind.REOPENED,
+            state=ReviewState.WAITING,
+            version=1,
+            created_at=now,
+            round=max((one.round for one in tasks), default=0) + 1,
+            because=reason,
+        )
+        if labels is not None:
+            task = task.claimed(caller.id, now, self.lease)
+        transaction.reviews.add(task)
+        comment_id = self.new_id()
+        transaction.comments.add(
+            Comment(
+                comment_id,
+                prediction.id,
+                comment_id,
+                CommentKind.REOPENED,
+                caller.id,
+                reason,
+                now,
+                task.id,
             )
-            if labels is not None:
-                task = task.claimed(caller.id, now, self.lease)
-            transaction.reviews.add(task)
-            comment_id = self.new_id()
-            transaction.comments.add(
-                Comment(
-                    comment_id,
-                    prediction.id,
-                    comment_id,
-                    CommentKind.REOPENED,
-                    caller.id,
-                    reason,
-                    now,
-                    task.id,
-                )
-            )
-            self._log(transaction, caller, "review.reopened", task, prediction_id=prediction.id)
-            if labels is None:
-                return task
-            checked = self._checked(task, labels, None)
-            self._complete(transaction, task, caller, checked, None)
-            return task.finished()
+        )
+        self._log(transaction, caller, "review.reopened", task, prediction_id=prediction.id)
+        if labels is None:
+            return task
+        checked = self._checked(task, labels, None)
+        self._complete(transaction, task, caller, checked, None)
+        return task.finished()
 
     def recent(
         self, caller: Caller, *, after: str | None = None, limit: int = 50

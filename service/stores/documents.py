@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
+    Row,
     RowMapping,
     Select,
     Table,
@@ -46,6 +47,7 @@ from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import ReviewStore, to_annotation
 from setwise.service.stores.tables import (
+    ASSIGNED,
     DEAD,
     LEASED,
     OPEN,
@@ -142,13 +144,23 @@ class DocumentStore(Store):
 
     def _listed(self, made: Sequence[Prediction]) -> Iterator[ListedDocument]:
         ids = [one.id for one in made]
-        task = review_tasks.c
-        open_tasks = select(task.prediction_id).where(OPEN, task.prediction_id.in_(ids))
-        waiting = set(self._connection.scalars(open_tasks))
+        columns = _task.prediction_id, _task.assigned_to, _FIRST.label("first")
+        open_tasks = select(*columns).where(OPEN, _task.prediction_id.in_(ids))
+        waiting: dict[str, list[Row[Any]]] = defaultdict(list)  # Any: several columns
+        for row in self._connection.execute(open_tasks):
+            waiting[row.prediction_id].append(row)
         answers = self._by_prediction(annotations, ids, to_annotation)
         reported = self._by_prediction(outcomes, ids, to_outcome)
         for one in made:
-            yield ListedDocument(one, one.id in waiting, answers[one.id], reported[one.id])
+            tasks = waiting[one.id]
+            yield ListedDocument(
+                one,
+                bool(tasks),
+                answers[one.id],
+                reported[one.id],
+                [task.assigned_to for task in tasks if task.assigned_to],
+                any(task.first for task in tasks),
+            )
 
     def _by_prediction(
         self, table: Table, ids: Sequence[str], make: Callable[[RowMapping], _Value]
@@ -315,6 +327,8 @@ _DIFFERENCES: Mapping[Difference, ColumnElement[bool]] = {
     Difference.LABELS: ~_compared.same_labels,
 }
 _later = comments.alias("later")
+_task = review_tasks.c
+_FIRST = _task.queued_at < _task.created_at
 _audit = annotations.c.kind == ReviewKind.AUDIT.value
 _STATES: Mapping[State, ColumnElement[bool]] = {
     State.SENT: _column.decision == Decision.AUTO.value,
@@ -358,5 +372,9 @@ _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {  # Any: what
     "audited": _AUDITED.__getitem__,
     "reviewer": lambda value: _answered(annotations.c.reviewer == value),
     "group": lambda value: _answered(annotations.c.group == value),
-    "assigned_to": lambda value: _in_review(LEASED, review_tasks.c.lease_holder == value),
+    "assigned_to": lambda value: or_(
+        _in_review(LEASED, _task.lease_holder == value),
+        _in_review(ASSIGNED, _task.assigned_to == value),
+    ),
+    "prioritized": lambda value: _in_review(OPEN, _FIRST) if value else ~_in_review(OPEN, _FIRST),
 }

@@ -39,6 +39,7 @@ from setwise.service.stores.columns.rows import Store, of_row, page_of, row_of
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.tables import (
+    ASSIGNED,
     DECIDED,
     LEASED,
     OPEN,
@@ -151,16 +152,20 @@ class ReviewStore(Store):
         The task waits or its lease has expired, ``reviewer`` has not skipped it, and ``reviewer``
         neither holds nor has settled another task of the same prediction; who has settled one may
         claim it once it is reopened. Who has read a suggestion gets no blind task of it. With
-        ``escalated``, tasks for leads come first. Tasks locked by a concurrent claim are skipped,
-        so no task is claimed twice. With ``only``, an id, no other task is returned.
+        ``escalated``, tasks for leads come first, and before all what is assigned to ``reviewer``;
+        nobody is given what is assigned to somebody else. Tasks locked by a concurrent claim are
+        skipped, so no task is claimed twice. With ``only``, an id, no other task is returned.
         """
         if only is not None and not is_id(only):
             return None
-        if escalated:
-            task = self._next(reviewer, now, wanted, among_escalated=True, only=only)
-            if task is not None:
-                return task
-        return self._next(reviewer, now, wanted, among_escalated=False, only=only)
+        task = review_tasks.c
+        for whose in (and_(ASSIGNED, task.assigned_to == reviewer), task.assigned_to.is_(None)):
+            for among_escalated in (True, False) if escalated else (False,):
+                among = (whose, task.escalated.is_(among_escalated), *_conditions(wanted))
+                found = self._next(reviewer, now, among, only=only)
+                if found is not None:
+                    return found
+        return None
 
     def segments(self, *, most: int) -> list[str]:
         """Return the first segments by name of which documents are in the queue."""
@@ -173,9 +178,8 @@ class ReviewStore(Store):
         self,
         reviewer: str,
         now: datetime,
-        wanted: QueueFilter,
+        among: Sequence[ColumnElement[bool]],
         *,
-        among_escalated: bool,
         only: str | None,
     ) -> ReviewTask | None:
         column = review_tasks.c
@@ -183,7 +187,6 @@ class ReviewStore(Store):
             select(column.id)
             .where(
                 OPEN,
-                column.escalated.is_(among_escalated),
                 or_(
                     column.state != ReviewState.LEASED.value,
                     and_(_expired(now), column.decided_at.is_(None)),
@@ -204,7 +207,7 @@ class ReviewStore(Store):
                     _SIBLINGS.c.lease_holder == reviewer,
                     or_(_SIBLINGS.c.lease_expires_at > now, _SIBLINGS.c.decided_at.is_not(None)),
                 ),
-                *_conditions(wanted),
+                *among,
             )
             .order_by(column.queued_at, column.id)
             .limit(1)
@@ -241,6 +244,12 @@ class ReviewStore(Store):
         if saved.rowcount != 1:
             raise StaleVersion(f"Review task {task.id} has changed since it was read.")
         self._add_skips(task)
+
+    def unassign(self, reviewer: str) -> None:
+        """Let anybody have what is assigned to ``reviewer``."""
+        column = review_tasks.c
+        mine = update(review_tasks).where(ASSIGNED, column.assigned_to == reviewer)
+        self._connection.execute(mine.values(assigned_to=None))
 
     def held_by(self, reviewer: str, now: datetime) -> int:
         """Count the live leases of ``reviewer`` and block the reviewer's other claims."""
@@ -479,6 +488,7 @@ def _changing(task: ReviewTask) -> dict[str, object]:
         "state": task.state.value,
         "version": task.version,
         "escalated": task.escalated,
+        "assigned_to": task.assigned_to,
         "queued_at": task.queued_at or task.created_at,
         "lease_holder": lease.holder if lease else None,
         "lease_claimed_at": lease.claimed_at if lease else None,
@@ -533,6 +543,7 @@ def _to_task(row: RowMapping, skips: Iterable[Skip], opened_by: Mapping[str, str
         else Lease(holder, row[column.lease_expires_at], row[column.lease_claimed_at]),
         skips=tuple(skips),
         decision=_decision(row),
+        assigned_to=row[column.assigned_to],
         queued_at=None if queued_at == row[column.created_at] else queued_at,
     )
 

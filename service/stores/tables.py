@@ -74,6 +74,7 @@ KINDS = ("review", "audit", "overlap", "adjudication")
 # Conditions of partial indexes. Queries repeat them verbatim, because PostgreSQL uses such an index
 # only if the query implies its condition without knowing parameters.
 OPEN: ColumnElement[bool] = literal_column("state <> 'completed'")
+ASSIGNED: ColumnElement[bool] = literal_column("state <> 'completed' AND assigned_to IS NOT NULL")
 LEASED: ColumnElement[bool] = literal_column("state = 'leased'")
 DECIDED: ColumnElement[bool] = literal_column("settles_at IS NOT NULL")
 QUEUED: ColumnElement[bool] = literal_column("state = 'queued'")
@@ -456,6 +457,7 @@ review_tasks = Table(
     Column("lease_expires_at", Instant),
     Column("created_at", Instant, nullable=False),
     # The queue's order; servers before this column leave it out.
+    Column("assigned_to", Text),  # a person, who alone is given it
     Column("queued_at", Instant, nullable=False, server_default=text("'1970-01-01 00:00:00'")),
     # The holder's decision, which can still be withdrawn; NULL once it is an annotation.
     Column("decided_labels", Json),
@@ -477,6 +479,7 @@ review_tasks = Table(
     Index(None, "state", "id"),
     Index(None, "created_at"),
     Index("uq_review_tasks_prediction_id_kind", "prediction_id", "kind", "round", unique=True),
+    _partial("ix_review_tasks_assigned_to", "assigned_to", where=ASSIGNED),
     _partial("ix_review_tasks_queue", "escalated", "queued_at", "id", where=OPEN),
     _partial("ix_review_tasks_holder", "lease_holder", where=LEASED),
     _partial("ix_review_tasks_expiry", "lease_expires_at", where=LEASED),

@@ -135,6 +135,10 @@ EVERY: dict[str, Callable[[World], Request]] = {
     "release_review": lambda world: _review(world, "release"),
     "skip_review": lambda world: _review(world, "skip", json={"reason": "page two is missing"}),
     "complete_review": lambda world: _review(world, "complete", json={"labels": ["a"]}),
+    "act_on_documents": lambda world: _to(
+        "/v1/documents/actions",
+        json={"action": "prioritize", "ids": [world.predict("0.4").json()["id"]]},
+    ),
     "reopen_document": lambda world: (
         world.fix_threshold(0.8),
         _to(

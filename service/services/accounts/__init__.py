@@ -27,7 +27,7 @@ from setwise.service.domain.accounts import (
     scope_faults,
     secret_for,
 )
-from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Permission, Role
+from setwise.service.domain.callers import ANONYMOUS, PERMISSIONS, SYSTEM, Caller, Permission, Role
 from setwise.service.domain.text import is_id, text_faults
 from setwise.service.services.accounts.throttle import Counted, Throttle
 from setwise.service.services.audit_trail import Recorded
@@ -280,6 +280,8 @@ class Accounts(Recorded):
             transaction.people.save(new)
             if (new.role, new.disabled) != (old.role, old.disabled):
                 transaction.sessions.delete_of(new.id)
+            if new.disabled or Permission.REVIEW not in PERMISSIONS[new.role]:
+                transaction.reviews.unassign(new.id)
             for action, detail in person_changes(old, new):
                 self._note(transaction, caller, action, new.id, **detail)
         return new

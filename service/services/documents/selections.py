@@ -1,12 +1,14 @@
 """What people do with many documents at once."""
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from setwise.service.domain import errors
-from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.documents import DocumentFilter, Order
+from setwise.service.domain.accounts import Person
+from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
+from setwise.service.domain.documents import DocumentFilter, Order, check_comment
 from setwise.service.domain.files import (
     CONTENT,
     DOCUMENT,
@@ -17,21 +19,42 @@ from setwise.service.domain.files import (
     header,
     lines,
 )
+from setwise.service.domain.reviews import ReviewState, ReviewTask
+from setwise.service.domain.text import is_id
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.documents import checked
 from setwise.service.services.predictions import disclose
+from setwise.service.services.reviews import Reviews
+from setwise.service.stores.transaction import Transaction
 
 MOST_EXPORTED = 100_000
 """Most documents in one file; exports of all predictions have no limit."""
 
+MOST_CHANGED = 100
+"""Most documents that one action changes."""
+
 PAGE = 500
 """Documents of an export that are in memory together."""
+
+
+class Done(NamedTuple):
+    """What an action did."""
+
+    changed: Sequence[str]
+    """Ids of predictions."""
+    refused: Mapping[str, str]
+    """Why others were not, by id."""
+
+
+class _Refused(Exception):
+    """An action leaves a document as it is."""
 
 
 @dataclass(frozen=True)
 class Selections(Recorded):
     """Documents that somebody selected, or found."""
 
+    reviews: Reviews
     stopwatch: Callable[[], float] = time.monotonic
     """Returns monotonic time in seconds."""
 
@@ -65,6 +88,115 @@ class Selections(Recorded):
             )
         return self._parts(caller, wanted, order, written, content=content)
 
+    def assign(self, caller: Caller, ids: Sequence[str], assignee: str | None) -> Done:
+        """Assign the open reviews of documents; nobody else is given them from now on.
+
+        Raises `InvalidRequest` if the assignee may not review.
+
+        ``assignee``: Id of a person; None lets anybody have them again.
+        """
+
+        def assign(transaction: Transaction, person: Person | None, document: str) -> None:
+            tasks = [one for one in _open(transaction, document) if not one.busy(self.now())]
+            if not tasks:
+                raise _Refused("somebody is reviewing it")
+            for task in tasks:
+                freed = replace(task, assigned_to=None)
+                transaction.reviews.save(freed)
+                if person is None:
+                    continue
+                leads = Permission.REPORT in PERMISSIONS[person.role]
+                if transaction.reviews.next_for(
+                    person.id, self.now(), escalated=leads, only=task.id
+                ):
+                    transaction.reviews.save(replace(freed, assigned_to=person.id))
+                    return
+                transaction.reviews.save(task)
+            if person is not None:
+                raise _Refused(
+                    f"{person.name} may not review it: they have answered, skipped or seen it, or "
+                    "it waits for a lead"
+                )
+
+        _check(caller, ids)
+        with self.begin() as transaction:
+            person = None if assignee is None else _reviewer(transaction, assignee)
+            return self._each(
+                transaction,
+                caller,
+                ids,
+                "documents.assigned",
+                lambda document: assign(transaction, person, document),
+                assignee=assignee,
+            )
+
+    def prioritize(self, caller: Caller, ids: Sequence[str], *, first: bool) -> Done:
+        """Put the open reviews of documents first in the queue, or back at their places."""
+
+        def move(transaction: Transaction, document: str) -> None:
+            for task in _open(transaction, document):
+                transaction.reviews.save(task.prioritized(first=first))
+
+        _check(caller, ids)
+        with self.begin() as transaction:
+            return self._each(
+                transaction,
+                caller,
+                ids,
+                "documents.prioritized",
+                lambda document: move(transaction, document),
+                first=first,
+            )
+
+    def reopen(self, caller: Caller, ids: Sequence[str], reason: str) -> Done:
+        """Have documents decided again; see `Reviews.reopen`."""
+        _check(caller, ids)
+        check_comment(reason, "/reason")
+
+        def reopen(transaction: Transaction, document: str) -> None:
+            try:
+                self.reviews.reopen_in(transaction, caller, document, reason)
+            except (errors.Conflict, errors.PredictionNotFound) as refusal:
+                raise _Refused(refusal.detail) from refusal
+
+        with self.begin() as transaction:
+            return self._each(
+                transaction,
+                caller,
+                ids,
+                "documents.reopened",
+                lambda document: reopen(transaction, document),
+            )
+
+    def _each(
+        self,
+        transaction: Transaction,
+        caller: Caller,
+        ids: Sequence[str],
+        action: str,
+        change: Callable[[str], None],
+        **detail: object,
+    ) -> Done:
+        changed, refused = list[str](), dict[str, str]()
+        # In one order, so that two actions at once do not wait for each other.
+        for one in sorted(set(ids)):
+            try:
+                change(one)
+            except _Refused as refusal:
+                refused[one] = str(refusal)
+            else:
+                changed.append(one)
+        self._note(
+            transaction,
+            caller,
+            action,
+            "documents",
+            documents=changed,
+            refused=len(refused),
+            **detail,
+        )
+        return Done(changed, refused)
+
     def _parts(
         self,
         caller: Caller,
@@ -95,3 +227,31 @@ class Selections(Recorded):
                         f"The export took longer than {LONGEST_EXPORT_S:.0f} s and was cut off; "
                         "narrow the filter."
                     )
+
+
+def _check(caller: Caller, ids: Sequence[str]) -> None:
+    """Raise `Forbidden` unless the caller leads reviewers; `InvalidRequest` for wrong ids."""
+    caller.require(Permission.REVIEW)
+    if Permission.REPORT not in PERMISSIONS[caller.role]:
+        raise errors.Forbidden("Only leads and administrators decide who reviews what.")
+    if not 0 < len(ids) <= MOST_CHANGED or not all(map(is_id, ids)):
+        fault = errors.FieldFault("/ids", f"must be 1 to {MOST_CHANGED} ids of predictions")
+        raise errors.InvalidRequest("Nothing can be done with this selection.", [fault])
+
+
+def _open(transaction: Transaction, document: str) -> list[ReviewTask]:
+    """Return the unfinished reviews of a document, locked."""
+    transaction.reviews.lock(document)
+    found = transaction.reviews.tasks_of(document)
+    tasks = [one for one in found if one.state is not ReviewState.COMPLETED]
+    if not tasks:
+        raise _Refused("no review of it is open")
+    return tasks
+
+
+def _reviewer(transaction: Transaction, person_id: str) -> Person:
+    found = transaction.people.get(person_id) if is_id(person_id) else None
+    if found is None or found.disabled or Permission.REVIEW not in PERMISSIONS[found.role]:
+        fault = errors.FieldFault("/assignee", "is nobody who may review")
+        raise errors.InvalidRequest("The documents cannot be assigned.", [fault])
+    return found

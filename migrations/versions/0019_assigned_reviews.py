@@ -1,0 +1,33 @@
+"""Add to reviews whom they are assigned to.
+
+Revision ID: 0019
+Revises: 0018
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0019"
+down_revision = "0018"
+branch_labels = None
+depends_on = None
+
+ASSIGNED = sa.text("state <> 'completed' AND assigned_to IS NOT NULL")
+
+
+def upgrade() -> None:
+    """Add the column and an index of what waits."""
+    op.add_column("review_tasks", sa.Column("assigned_to", sa.Text()))
+    op.create_index(
+        op.f("ix_review_tasks_assigned_to"),
+        "review_tasks",
+        ["assigned_to"],
+        sqlite_where=ASSIGNED,
+        postgresql_where=ASSIGNED,
+    )
+
+
+def downgrade() -> None:
+    """Drop both."""
+    op.drop_index(op.f("ix_review_tasks_assigned_to"), "review_tasks")
+    op.drop_column("review_tasks", "assigned_to")

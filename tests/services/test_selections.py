@@ -1,0 +1,103 @@
+"""Actions on several documents at once: what they do, refuse and record."""
+
+import pytest
+
+from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.documents import DocumentFilter
+from setwise.service.domain.errors import Forbidden, InvalidRequest
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.routing.audits import AuditPlan
+from tests.edge import Service
+from tests.samples import ADMIN, ANN, LEAD
+
+
+@pytest.fixture
+def ben(service: Service) -> Caller:
+    return Caller(service.person("ben", Role.REVIEWER), "Ben", Role.REVIEWER)
+
+
+def predict(service: Service, *confidences: str) -> list[str]:
+    return [service.predict(one).json()["id"] for one in confidences]
+
+
+def claimed(service: Service, who: Caller) -> str | None:
+    task = service.services.reviews.claim(who)
+    return None if task is None else task.prediction.id
+
+
+def listed(service: Service, **wanted: object) -> list[str]:
+    found = service.services.documents.find(ADMIN, DocumentFilter(**wanted))
+    return [one.prediction.id for one in found.page.items]
+
+
+def test_what_is_assigned_is_given_to_nobody_else_and_first(service: Service, ben: Caller) -> None:
+    act = service.services.selections
+    early, late = predict(service, "0.3", "0.4")
+    assert act.assign(LEAD, [late], ben.id).changed == [late]
+    assert listed(service, assigned_to=ben.id) == [late]
+    assert [claimed(service, ANN), claimed(service, ANN)] == [early, None]
+    assert claimed(service, ben) == late
+    done = act.assign(LEAD, [late], None)
+    assert done.refused == {late: "somebody is reviewing it"}
+
+
+def test_assigned_documents_are_anybodys_again(service: Service, ben: Caller) -> None:
+    act = service.services.selections
+    (freed,) = predict(service, "0.3")
+    act.assign(LEAD, [freed], ben.id)
+    act.assign(LEAD, [freed], None)
+    assert claimed(service, ANN) == freed
+    (left,) = predict(service, "0.4")
+    act.assign(LEAD, [left], ben.id)
+    service.services.accounts.change_person(SYSTEM, ben.id, disabled=True)
+    assert claimed(service, ANN) == left
+    with pytest.raises(InvalidRequest):
+        act.assign(LEAD, [left], ben.id)
+
+
+def test_a_blind_review_is_not_assigned_to_who_has_read_the_suggestion(service: Service) -> None:
+    audits = AuditPlan(certification_rate=1.0)
+    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.2, audits=audits)
+    service.services.policy.change(SYSTEM, change, None)
+    read, unread = predict(service, "0.5", "0.6")
+    lea = Caller(service.person("lea", Role.LEAD), "Lea", Role.LEAD)
+    service.services.documents.get(lea, read)
+    done = service.services.selections.assign(ADMIN, [read, unread], lea.id)
+    assert done.changed == [unread]
+    assert "seen it" in done.refused[read]
+
+
+def test_what_is_put_first_is_claimed_first_until_it_is_put_back(service: Service) -> None:
+    act = service.services.selections
+    first, second, third = predict(service, "0.3", "0.4", "0.45")
+    act.prioritize(LEAD, [second, third], first=True)
+    assert listed(service, prioritized=True) == [third, second]
+    assert listed(service, prioritized=False) == [first]
+    act.prioritize(LEAD, [second], first=False)
+    assert [claimed(service, ANN) for _ in range(3)] == [third, first, second]
+    event = service.services.audit_trail.page(SYSTEM).items[3]
+    assert (event.action, event.detail["documents"]) == ("documents.prioritized", [second])
+
+
+def test_documents_go_back_to_review_but_for_those_that_wait(service: Service) -> None:
+    service.fix_threshold(0.8)
+    sent, waiting = predict(service, "0.9", "0.3")
+    missing = LEAD.id
+    done = service.services.selections.reopen(LEAD, [waiting, sent, missing, sent], "new rule")
+    assert done.changed == [sent]
+    assert set(done.refused) == {waiting, missing}
+    assert listed(service, state="waiting") == [waiting, sent]
+    event = service.services.audit_trail.page(SYSTEM).items[0]
+    assert (event.action, event.detail) == (
+        "documents.reopened", {"documents": [sent], "refused": 2}
+    )  # fmt: skip
+
+
+def test_reviewers_and_empty_selections_are_refused(service: Service) -> None:
+    act = service.services.selections
+    (made,) = predict(service, "0.3")
+    with pytest.raises(Forbidden):
+        act.prioritize(ANN, [made], first=True)
+    for ids in ([], ["note"], [made] * 101):
+        with pytest.raises(InvalidRequest):
+            act.prioritize(LEAD, ids, first=True)
