@@ -14,7 +14,7 @@ from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.pages import cockpit, desk, documents, recent, sign_in
-from setwise.service.pages.board.sections import board
+from setwise.service.pages.board.sections import attention, board
 from setwise.service.pages.rendering import SECURITY_HEADERS, assets, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import who_may
@@ -49,6 +49,7 @@ for part in (
 def start(edge: EdgeOf, visit: Annotated[Visit, Depends(who_may())]) -> Response:
     """Say what has been done with the documents that came in, and what waits."""
     values = {"now": edge.now(), **_overview(edge.services, visit.caller)}
+    values["attention"] = attention(edge.services, visit)
     return page("start.html", values, visit=visit)
 
 

@@ -21,7 +21,7 @@ from setwise.service.domain.recalibration import (
     verdict,
 )
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing
+from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
 from setwise.service.pages.board.jobs import JOBS
 from setwise.service.pages.board.reliability import reliability
 from setwise.service.pages.figures.numerals import confidence, exactly, percent
@@ -200,6 +200,15 @@ def _calibrators(call: Call) -> ui.View:
     )
 
 
+def _newest(call: Call) -> State:
+    found = call.services.recalibration.page(call.caller, after=None, limit=1).items
+    return State(
+        f"The newest, against the one before it, is {verdict(found[0].report)}."
+        if found
+        else "None has been trained on reviews yet."
+    )
+
+
 _MEASURED: Sequence[ui.Column["Measure"]] = (
     ui.Column(
         "On documents that it has not seen",
@@ -307,6 +316,7 @@ PAGES = (
         (RETRAIN, ROLL_BACK),
         name="Calibrators",
         meaning="How confidence is calibrated, before and after retraining.",
+        state=_newest,
         needed=_NEEDED,
     ),
     BoardPage(_ONE, _calibrator, (ACTIVATE,), section=CALIBRATORS, needed=_NEEDED),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 
+from setwise.service.domain.callers import Permission
 from setwise.service.pages.board import (
     accounts,
     annotators,
@@ -18,9 +19,11 @@ from setwise.service.pages.board import (
     webhooks,
 )
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import BOARD, BoardPage, Call, mount
+from setwise.service.pages.board.engine import BOARD, BoardPage, Call, State, mount
 from setwise.service.pages.routes import Page
+from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
+from setwise.service.sign_in.sessions import Visit
 
 SETTINGS = "/board/settings"
 
@@ -62,14 +65,37 @@ PAGES: Sequence[BoardPage] = (
 SECTIONS = tuple(one for one in PAGES if one.name)
 
 
-def _start(call: Call) -> ui.View:
-    """Return what there is, and how it stands."""
-    states = {
+URGENT = (webhooks.WEBHOOKS, webhooks.DELIVERIES, accounts.KEYS)
+"""Sections whose trouble the start page tells, too."""
+
+
+def _states(call: Call, pages: Sequence[BoardPage]) -> dict[str, State]:
+    return {
         one.address: one.state(call)
-        for one in PAGES
+        for one in pages
         if one.state and call.caller.may_one(one.needed)
     }
-    return ui.View("Board", template="board_start.html", values={"states": states})
+
+
+def attention(services: Services, visit: Visit) -> list[tuple[BoardPage, State]]:
+    """Return the urgent sections that need attention, as far as the visitor may read them."""
+    urgent = [one for one in SECTIONS if one.address in URGENT]
+    states = _states(Call(services, visit, {}, {}, ()), urgent)
+    found = [(one, states[one.address]) for one in urgent if one.address in states]
+    return [(one, state) for one, state in found if state.wrong]
+
+
+def _start(call: Call) -> ui.View:
+    """Return what there is, and how it stands."""
+    lead = (
+        "What you can change, and what has changed."
+        if call.caller.may(Permission.ADMINISTER)
+        else "What administrators change. You can read all of it."
+        if call.caller.may(Permission.INSPECT)
+        else "What decides how documents are routed. Administrators change it."
+    )
+    values = {"states": _states(call, SECTIONS), "lead": lead}
+    return ui.View("Board", template="board_start.html", values=values)
 
 
 def board() -> APIRouter:

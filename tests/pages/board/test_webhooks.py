@@ -7,19 +7,27 @@ from tests.edge import Service
 from tests.fakes import START
 
 
-def test_the_first_failure_is_on_the_board(service: Service) -> None:
-    service.person("ann", Role.ADMIN)
+def signed_in(service: Service, login: str) -> Browser:
     browser = Browser(service)
-    browser.sign_in()
+    browser.sign_in(login)
+    return browser
+
+
+def test_the_first_failure_is_on_the_board_and_on_the_start_page(service: Service) -> None:
+    service.person("ann", Role.ADMIN)
+    browser = signed_in(service, "ann")
     hooks = service.services.webhooks
     hook, _ = hooks.add(SYSTEM, EndpointChange("https://b.example/"))
     service.fix_threshold(0.5)
     service.predict("0.9")
     hooks.route()
     (parcel,) = hooks.claim({}, room=9, share=9)
-    assert "are retried" not in browser.get("/board/webhooks").text
+    for page in ("/board/webhooks", "/"):
+        assert "failed and is retried" not in browser.get(page).text
     hooks.record([(parcel.delivery, Answer(START, 0.1, 500))])
     said = "1 message failed and is retried"
-    for page in ("/board/webhooks", f"/board/webhooks/{hook.id}", "/board"):
+    for page in ("/board/webhooks", f"/board/webhooks/{hook.id}", "/board", "/"):
         assert said in browser.get(page).text, page
+    service.person("lea", Role.LEAD)
+    assert said not in signed_in(service, "lea").get("/").text, "nothing that leads may not see"
     assert "1, 1 of them failing." in browser.get("/board").text
