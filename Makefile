@@ -89,7 +89,7 @@ lock:  ## Resolve the dependencies again (needs uv)
 bench: setup  ## Run every benchmark; each prints ratios against a named alternative
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
-screenshots: setup  ## Make pictures of every page of the demo, in light and dark
+screenshots: setup  ## Look at every page of the demo: pictures, axe, nothing that sticks out
 	$(BIN)/python -m tests.browser.screenshots
 
 clean:  ## Remove what the other targets made

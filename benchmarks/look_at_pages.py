@@ -12,10 +12,10 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 
 from setwise.service.pages.board.sections import SECTIONS
-from tests.browser.watching import DESKTOP, LOOKS, Faults, violations
+from tests.browser.watching import DESKTOP, LOOKS, Faults, complaints
 
 PAGES = {
-    "lead": ["/", "/cockpit", "/cockpit?days=91&pace=week", "/cockpit?threshold=0.8"],
+    "lead": ["/", "/cockpit", "/cockpit?days=91&pace=week", "/cockpit/details?threshold=0.8"],
     "admin": ["/board", *(one.address for one in SECTIONS)],
 }
 """Addresses, by the login name of who looks."""
@@ -30,7 +30,6 @@ _ANSWERED = """() => {
   const [page] = performance.getEntriesByType("navigation");
   return page.responseEnd - page.requestStart;
 }"""
-_SIDEWAYS = "document.documentElement.scrollWidth - window.innerWidth"
 
 
 @dataclass(frozen=True)
@@ -90,16 +89,12 @@ def look(
 
 def _looks(page: Page, path: str, pictures: Path | None) -> Iterator[str]:
     """Yield what is wrong with a page in each of its looks, and take a picture of each."""
-    for scheme, size in LOOKS:
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        page.set_viewport_size(size)
-        look = f"{scheme}, {size['width']} px wide"
-        yield from (f"{look}: {line}" for line in violations(page))
-        if (wide := page.evaluate(_SIDEWAYS)) > 0:
-            yield f"{look}: {wide} px stick out to the right"
+    for look in LOOKS:
+        look.at(page)
+        yield from complaints(page, look)
         if pictures is not None:
             name = (
                 "".join(each if each.isalnum() else "-" for each in path.strip("/")) or "overview"
             )
-            file = pictures / f"{name}-{scheme}-{size['width']}.png"
+            file = pictures / f"{name}-{look.name}.png"
             page.screenshot(path=file, full_page=True, animations="disabled")

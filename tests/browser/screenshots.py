@@ -1,40 +1,35 @@
-"""Make a PNG of each page, in light and in dark, from what ``setwise demo`` shows.
+"""Look at every page of ``setwise demo`` in each of its looks: make a PNG, and check it.
 
-``make screenshots`` writes them to ``benchmarks/screenshots``; look at them before a release.
+``make screenshots`` writes them to ``benchmarks/screenshots``; look at them before a release. A
+page that axe-core complains of, that sticks out sideways, or that logs an error fails the command.
 """
 
 import argparse
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from setwise.service.pages.board.sections import SECTIONS
+from setwise.service.domain.callers import Role
 from tests.browser.conftest import FLAGS, executable
-from tests.browser.watching import DESKTOP, TABLET
+from tests.browser.watching import DESKTOP, EVERY_LOOK, WIDE, Faults, Look, complaints
+from tests.rights import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN = ROOT / "benchmarks" / "screenshots"
 PATIENCE_S = 1200.0  # the demo trains a model first, on a machine that may be busy
-
-PAGES = {
-    "reviewer": {"overview": "/", "desk": "/desk", "account": "/account"},
-    "lead": {"cockpit": "/cockpit", "what-if": "/cockpit#what-if", "documents": "/documents"},
-    "admin": {
-        "board": "/board",
-        **{one.address.strip("/").replace("/", "-"): one.address for one in SECTIONS},
-    },
-}
-"""By login name: the name of a picture, and the address of its page."""
+LOGINS = (Role.REVIEWER, Role.LEAD, Role.ADMIN)
+"""Who looks: each page is seen by the first of them that may."""
 
 
 @contextmanager
@@ -69,34 +64,68 @@ def _ready(url: str) -> bool:
         return False
 
 
-def take(browser: Browser, url: str, passwords: dict[str, str], to: Path) -> list[Path]:
-    """Take every picture and return the files."""
-    made = []
-    for scheme in ("light", "dark"):
-        for login, pages in PAGES.items():
-            context = browser.new_context(
-                base_url=url, viewport=DESKTOP, color_scheme=scheme, locale="en-GB"
-            )
-            page = context.new_page()
-            page.goto("/login")
-            if login == "reviewer":
-                made.append(shoot(page, to / f"login-{scheme}.png"))
-            page.get_by_label("Login name").fill(login)
-            page.get_by_label("Password").fill(passwords[login])
-            page.get_by_role("button", name="Sign in").click()
-            page.wait_for_url("/")
-            for name, path in pages.items():
-                page.goto(path, wait_until="networkidle")
-                made.append(shoot(page, to / f"{name}-{scheme}.png"))
-            if login == "admin":
-                made.append(shoot(effect(page), to / f"policy-effect-{scheme}.png"))
-                made.append(shoot(calibrator(page), to / f"calibrator-{scheme}.png"))
-            page.set_viewport_size(TABLET)
-            for name, path in pages.items():
-                page.goto(path, wait_until="networkidle")
-                made.append(shoot(page, to / f"{name}-{scheme}-tablet.png"))
-            context.close()
-    return made
+def take(
+    browser: Browser, url: str, passwords: dict[str, str], to: Path, only: Sequence[str] = ()
+) -> list[str]:
+    """Take every picture, or those of some pages, and return what is wrong."""
+    wrong: list[str] = []
+    seen: set[str] = set()
+    for login in LOGINS:
+        context = browser.new_context(base_url=url, viewport=DESKTOP, locale="en-GB")
+        faults = Faults()
+        faults.watch(context)
+        page = context.new_page()
+        page.goto("/login")
+        if login is LOGINS[0] and not only:
+            wrong += look_at(page, "login", to)
+        page.get_by_label("Login name").fill(login)
+        page.get_by_label("Password").fill(passwords[login])
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url("/")
+        if login is Role.ADMIN and not only:
+            calibrator(page)
+        open_to = ["/", "/account", *(one for one, right in pages().items() if right.opens(login))]
+        for pattern in [one for one in open_to if one not in seen]:
+            seen.add(pattern)
+            if only and pattern not in only:
+                continue
+            path = concrete(page, pattern)
+            if path is None:
+                sys.stderr.write(f"the demo has none of {pattern}\n")
+                continue
+            page.goto(path, wait_until="networkidle")
+            name = re.sub(r"\W+", "-", pattern).strip("-") or "overview"
+            wrong += [f"{path}, {line}" for line in look_at(page, name, to)]
+        if login is Role.ADMIN and not only:
+            wrong += look_at(effect(page), "policy-effect", to)
+        context.close()
+        wrong += faults.seen
+    return wrong
+
+
+def concrete(page: Page, pattern: str) -> str | None:
+    """Return the address of one page of a pattern, by a link on the page of them all."""
+    if "{" not in pattern:
+        return pattern
+    if "{form}" in pattern:  # a file
+        return None
+    page.goto(pattern.partition("/{")[0])
+    links = page.eval_on_selector_all("main a", "all => all.map(one => one.getAttribute('href'))")
+    wanted = re.compile(re.sub(r"\{\w+\}", "[^/?#]+", pattern))
+    return next((one for one in links if wanted.fullmatch(one) and one not in pages()), None)
+
+
+def look_at(page: Page, name: str, to: Path) -> list[str]:
+    """Take a picture of a page in each look and return what is wrong with it."""
+    page.locator("main h1").first.wait_for()
+    wrong = []
+    for look in EVERY_LOOK:
+        look.at(page)
+        wrong += complaints(page, look)
+        whole = look.width < WIDE
+        page.screenshot(path=to / f"{name}-{look.name}.png", animations="disabled", full_page=whole)
+    Look("light", WIDE).at(page)
+    return wrong
 
 
 def effect(page: Page) -> Page:
@@ -111,26 +140,13 @@ def effect(page: Page) -> Page:
     return page
 
 
-def calibrator(page: Page) -> Page:
-    """Read what the demo's calibrator is worth, once it is learnt."""
+def calibrator(page: Page) -> None:
+    """Wait until the demo has learnt a calibrator."""
     deadline = time.monotonic() + PATIENCE_S
-    while True:
-        page.goto("/board/calibrators")
-        newest = page.locator("main tbody th a").first
-        if newest.count():
-            newest.click()
-            page.locator("#reliability").evaluate("one => one.scrollIntoView({block: 'center'})")
-            return page
+    while concrete(page, "/board/calibrators/{calibration_id}") is None:
         if time.monotonic() > deadline:
             raise SystemExit("the demo has learnt no calibrator")
         time.sleep(1)
-
-
-def shoot(page: Page, file: Path) -> Path:
-    """Take one picture of what a window shows, or fail if the page does not."""
-    page.locator("main h1").first.wait_for()
-    page.screenshot(path=file, animations="disabled")
-    return file
 
 
 def main() -> None:
@@ -138,6 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=SHOWN)
     parser.add_argument("--data-dir", type=Path, help="of a demo that ran before; saves training")
+    parser.add_argument("--page", action="append", help="only these, such as /documents/{id}")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
@@ -146,9 +163,11 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=executable(), args=list(FLAGS))
         with demo(folder) as url:
             passwords = json.loads((folder / "demo-passwords.json").read_text())
-            made = take(browser, url, passwords, options.out)
+            wrong = take(browser, url, passwords, options.out, options.page or ())
         browser.close()
-    sys.stdout.write(f"{len(made)} pictures in {options.out}\n")
+    sys.stdout.write(f"the pictures are in {options.out}\n")
+    if wrong:
+        raise SystemExit("\n".join(wrong))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ import itertools
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from setwise.service.domain.callers import SYSTEM
 from tests.browser.site import Site
-from tests.browser.watching import assert_accessible, until
+from tests.browser.watching import PAPER, Look, assert_accessible, until
 
 SignIn = Callable[..., Page]
 
@@ -168,6 +169,14 @@ def test_the_axes_upwards_stay_in_sight_and_where_they_belong(
     for one in (one for one in axes if one["name"] == "queue"):
         apart = [tick - line for tick, line in zip(one["ticks"], one["lines"], strict=True)]
         assert max(map(abs, apart)) < 3, "a number stands beside its line"
+
+
+def test_charts_keep_their_axes_on_paper(sign_in: SignIn) -> None:
+    page = sign_in("lead", f"/cockpit/report?week={datetime.now(UTC).date()}")
+    Look("print", PAPER).at(page)
+    axes = page.evaluate(AXES)
+    assert "volume" in {one["name"] for one in axes}
+    assert all(abs(one["sizes"]) < 1 for one in axes), axes
 
 
 LABELS = """() => [...document.querySelectorAll("#what-if svg[role=img] .label")].map((it) => {

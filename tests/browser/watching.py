@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request
@@ -19,7 +19,46 @@ ZOOMED = {"width": 640, "height": 450}
 
 PATIENCE_MS = 60_000  # a machine may be busy
 
-LOOKS = (("light", DESKTOP), ("dark", DESKTOP), ("light", ZOOMED))
+
+@dataclass(frozen=True)
+class Look:
+    """How somebody sees a page."""
+
+    kind: Literal["light", "dark", "forced", "print"]
+    width: int
+
+    @property
+    def name(self) -> str:
+        """Its name in files; that of a desktop is short."""
+        return self.kind if self.width in {WIDE, PAPER} else f"{self.kind}-{self.width}"
+
+    def at(self, page: Page) -> None:
+        """Show a page so."""
+        page.emulate_media(
+            media="print" if self.kind == "print" else "screen",
+            color_scheme="dark" if self.kind == "dark" else "light",
+            forced_colors="active" if self.kind == "forced" else "none",
+            reduced_motion="reduce",
+        )
+        page.set_viewport_size({"width": self.width, "height": HEIGHTS.get(self.width, 900)})
+
+
+WIDE, PAPER = 1440, 680
+"""A large screen; A4 between margins of 15 mm."""
+HEIGHTS = {ZOOMED["width"]: ZOOMED["height"], TABLET["width"]: TABLET["height"]}
+LOOKS = (
+    Look("light", DESKTOP["width"]),
+    Look("dark", DESKTOP["width"]),
+    Look("light", ZOOMED["width"]),
+)
+EVERY_LOOK = (
+    *(
+        Look(kind, width)
+        for kind in ("light", "dark", "forced")
+        for width in (WIDE, TABLET["width"], 390)
+    ),
+    Look("print", PAPER),
+)
 
 
 @dataclass
@@ -78,17 +117,20 @@ def violations(page: Page) -> list[str]:
     ]
 
 
+def complaints(page: Page, look: Look) -> list[str]:
+    """Return what is wrong with a page in a look: what axe-core finds, and what sticks out."""
+    found = violations(page)
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    if wide > 0:
+        found.append(f"{wide} px stick out to the right")
+    return [f"{look.kind}, {look.width} px wide: {line}" for line in found]
+
+
 def assert_accessible(page: Page) -> None:
     """Check a page in light, in dark and at 200 % zoom, where nothing may scroll sideways."""
     found = []
-    for scheme, size in LOOKS:
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        page.set_viewport_size(size)
-        look = f"{page.url}, {scheme}, {size['width']} px wide"
-        found += [f"{look}: {line}" for line in violations(page)]
-        wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        if wide > 0:
-            found.append(f"{look}: {wide} px stick out to the right")
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size(DESKTOP)
-    assert not found, "\n".join(found)
+    for look in LOOKS:
+        look.at(page)
+        found += complaints(page, look)
+    LOOKS[0].at(page)
+    assert not found, "\n".join([page.url, *found])

@@ -17,6 +17,7 @@ from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, Reason
 from setwise.service.pages.start import WHY, router
+from setwise.service.services.documents.comments import Comments
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
@@ -43,6 +44,9 @@ class Service:
             models=building.models(
                 self.begin, self.now, self.new_id, store=FakeStore(self.now, self.new_id)
             ),
+            comments=Comments(self.begin, self.now, self.new_id),
+            webhooks=building.webhooks(self.begin, self.now, self.new_id),
+            accounts=building.accounts(self.begin, self.now, self.new_id),
         )
         self.app = FastAPI(routes=router.routes)
         self.app.state.edge = SimpleNamespace(

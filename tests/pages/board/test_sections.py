@@ -14,7 +14,7 @@ from tests.browsing import Browser
 from tests.edge import Service
 from tests.fakes import START
 from tests.rights import pages
-from tests.samples import job
+from tests.samples import calibration, job, model
 
 
 def browser_of(service: Service, role: Role) -> Browser:
@@ -96,6 +96,25 @@ def test_the_first_page_leads_to_every_section(admin: Browser) -> None:
 def test_a_notice_is_one_of_ours(admin: Browser) -> None:
     assert "every process refuses it" in admin.get("/board/keys?done=key-revoked").text
     assert "pwned" not in admin.get("/board/keys?done=pwned").text
+
+
+def test_a_lead_reads_what_concerns_them_and_how_the_newest_calibrator_did(
+    service: Service,
+) -> None:
+    service.person("lea", Role.LEAD)
+    lead = Browser(service)
+    lead.sign_in("lea")
+    shown = lead.get("/board").text
+    assert "You can read all of it" not in shown
+    for name in ("Breaker", "Calibrators", "Groups"):
+        assert f">{name}</a></h2>" in shown
+    assert "None has been trained on reviews yet." in shown
+    with service.database() as transaction:
+        registered = model()
+        transaction.models.add(registered)
+        report = {"comparison": {"gain": 0.022, "p_value": 0.0001, "n": 1840}}
+        transaction.calibrations.add(replace(calibration(registered), report=report))
+    assert "is proved better: the Brier score falls by 0.0220" in lead.get("/board").text
 
 
 def test_the_first_page_says_what_somebody_should_look_at(service: Service, admin: Browser) -> None:
