@@ -120,6 +120,15 @@ def simulate(
         str | None,
         typer.Option(help="Only documents with this label drift; by default any."),
     ] = None,
+    sites: Annotated[
+        int | None, typer.Option(help="Sites that send documents in turn; the last one is bad.")
+    ] = None,
+    bad_site: Annotated[
+        float, typer.Option(help="Share of its documents that carry another label set.")
+    ] = 0.3,
+    together: Annotated[
+        bool, typer.Option("--together", help="Sites share one threshold, not one each.")
+    ] = False,
     without_loop: Annotated[
         bool,
         typer.Option(
@@ -191,7 +200,7 @@ def simulate(
     from setwise.service.domain.routing.audits import AuditMode, AuditPlan
     from setwise.service.simulation.loop import simulate as run
     from setwise.service.simulation.loop import summary
-    from setwise.service.simulation.plan import Drift, Lapse, Plan, read_groups
+    from setwise.service.simulation.plan import Drift, Lapse, Plan, Sites, read_groups
 
     if audit_mode not in {mode.value for mode in AuditMode}:
         raise CommandError(f"audit-mode: {audit_mode!r} is none; write hold or send")
@@ -228,6 +237,7 @@ def simulate(
         recalibrate_every=recalibrate_every,
         noise=Noise(noise),
         drift=None if drift_week is None else Drift(drift_week, drift, drift_label, drift_over),
+        sites=None if sites is None else Sites(sites, bad_site, not together),
         fixed_threshold=None if not without_loop else target if threshold is None else threshold,
         seed=seed,
     )
@@ -333,6 +343,12 @@ def _conclusion(plan: "Plan", weeks: "Sequence[Week]") -> str:
         + (f"; {right / sent:.1%} of them were right (target {plan.target:.1%})." if sent else "."),
         f"People read for {sum(week.hours for week in weeks) / len(weeks):.1f} hours a week.",
     ]
+    if plan.sites is not None:
+        bad = sum(week.bad_sent for week in weeks)
+        right = sum(week.bad_right for week in weeks)
+        lines.append(
+            f"Of the bad site {bad} were sent" + (f", {right / bad:.1%} right." if bad else ".")
+        )
     if plan.fixed_threshold is None:
         lines.append(
             f"No certificate in {len(weeks)} weeks."

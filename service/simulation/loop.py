@@ -15,9 +15,10 @@ from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Prediction, Submission
 from setwise.service.domain.recalibration import Activate, Options
 from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.routing.segments import value_of
 from setwise.service.services.predictions import MOST_DOCUMENTS, all_predicted
 from setwise.service.simulation.office import START, Office, opened
-from setwise.service.simulation.plan import BadPlan, Plan
+from setwise.service.simulation.plan import BadPlan, Drift, Plan
 from setwise.service.simulation.streams import Item, Labels, Stream, drifted
 
 DAYS = 5
@@ -54,6 +55,9 @@ class Week:
     """Documents read, by kind of task."""
     hours: float
     """Working time of all people."""
+    bad_sent: int = 0
+    bad_right: int = 0
+    """Documents of the bad site that were sent, and those of them that were right."""
     recalibrated: bool = False
     """Whether a new calibrator was activated at the end of the week."""
 
@@ -101,9 +105,10 @@ class _Run:
         services = self.office.services
         services.breaker.watch()
         services.certification.certify_if_due()
-        if services.policy.get(self.office.owner).trip_id is not None:
-            with suppress(CertificateNeeded):  # the breaker stays open
-                services.breaker.reset(self.office.owner)
+        for part in services.policy.get(self.office.owner).units:
+            if part.trip_id is not None:
+                with suppress(CertificateNeeded):  # the breaker stays open
+                    services.breaker.reset(self.office.owner, segment=value_of(part.unit))
 
     def _due(self, week: int, every: int) -> bool:
         return self.plan.fixed_threshold is None and every > 0 and week % every == 0
@@ -140,7 +145,7 @@ class _Run:
         start, end = (first + self.plan.documents * part // DAYS for part in (day, day + 1))
         made: list[Prediction] = []
         for place in range(start, end, MOST_DOCUMENTS):
-            items = [self.stream.item(n) for n in range(place, min(place + MOST_DOCUMENTS, end))]
+            items = [self._item(n) for n in range(place, min(place + MOST_DOCUMENTS, end))]
             outcomes = self.office.services.predictions.predict(
                 [Submission(self.office.client, item.document) for item in items]
             )
@@ -149,9 +154,22 @@ class _Run:
                 made.append(prediction)
         return made
 
+    def _item(self, number: int) -> Item:
+        item, sites = self.stream.item(number), self.plan.sites
+        if sites is None:
+            return item
+        site = sites.of(number)
+        return item._replace(document=item.document._replace(metadata={"site": site}))
+
     def _truth(self, item: Item, week: int) -> Labels:
         draw = Random(f"{self.plan.seed}/drift/{item.document.id}")  # noqa: S311 -- no secret
-        return drifted(item.truth, self.plan.drift, week, self.stream.labels, draw)
+        truth, sites = item.truth, self.plan.sites
+        if sites is not None and item.document.metadata["site"] == sites.bad:
+            truth = drifted(truth, Drift(1, sites.wrong), week, self.stream.labels, draw)
+        return drifted(truth, self.plan.drift, week, self.stream.labels, draw)
+
+    def _right(self, made: Sequence[Prediction]) -> int:
+        return sum(set(one.scored.labels) == set(self.truths[one.name]) for one in made)
 
     def _read(self, week: int) -> Counter[ReviewKind]:
         """Let reviewers empty the queue in parallel, then let the lead adjudicate."""
@@ -184,11 +202,15 @@ class _Run:
         lacking = newest[0] if newest and not certified else None
         state = self.office.services.breaker.get(SYSTEM)
         began = START + timedelta(weeks=week - 1)
+        sites = self.plan.sites
+        bad = [one for one in sent if sites and one.document.metadata["site"] == sites.bad]
         return Week(
             week=week,
             documents=len(made),
             sent=len(sent),
-            right=sum(set(one.scored.labels) == set(self.truths[one.name]) for one in sent),
+            right=self._right(sent),
+            bad_sent=len(bad),
+            bad_right=self._right(bad),
             threshold=policy.least_of(Scorer(active.version, active.calibrator_version)),
             certified=certified,
             lacking=lacking.reason if lacking else None,
@@ -233,4 +255,6 @@ def summary(weeks: Sequence[Week]) -> dict[str, object]:
         "accuracy": sum(week.right for week in weeks) / sent if sent else None,
         "first_certificate": next((week.week for week in weeks if week.certified), None),
         "hours": sum(week.hours for week in weeks),
+        "bad_sent": sum(week.bad_sent for week in weeks),
+        "bad_right": sum(week.bad_right for week in weeks),
     }

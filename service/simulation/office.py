@@ -20,6 +20,7 @@ from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.reviews import ReviewTask
+from setwise.service.domain.routing.segments import Segmentation
 from setwise.service.services.all import Services
 from setwise.service.services.ports import Predictor
 from setwise.service.settings import Settings
@@ -204,5 +205,13 @@ def _policy(plan: Plan) -> PolicyChange:
     if plan.fixed_threshold is not None:
         return PolicyChange(plan.target, plan.risk, True, ThresholdMode.FIXED, plan.fixed_threshold)
     return PolicyChange(
-        plan.target, plan.risk, True, ThresholdMode.CERTIFIED, None, audits=plan.audits
+        plan.target,
+        plan.risk,
+        True,
+        ThresholdMode.CERTIFIED,
+        None,
+        audits=plan.audits,
+        segmentation=Segmentation("site", most=plan.sites.number)
+        if plan.sites is not None and plan.sites.divided
+        else None,
     )

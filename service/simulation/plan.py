@@ -6,6 +6,7 @@ from typing import NamedTuple, Self
 
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
+from setwise.service.domain.routing.segments import MOST_SEGMENTS
 
 MOST_WEEKS = 1_000
 MOST_DOCUMENTS = 100_000
@@ -102,6 +103,29 @@ class Lapse(NamedTuple):
     """Probability, in [0, 1], that a reviewer agrees with a wrong prediction from then on."""
 
 
+class Sites(NamedTuple):
+    """Sites that send documents in turn; the model is worse at the last one."""
+
+    number: int
+    wrong: float
+    """Share, in (0, 1], of the last site's documents whose true set is another."""
+    divided: bool = True
+    """Whether each site has a threshold, a certificate and a breaker of its own."""
+
+    def of(self, document: int) -> str:
+        """Return the site of the document with this number, from 0.
+
+        >>> [Sites(2, 0.3).of(number) for number in range(3)]
+        ['site-1', 'site-2', 'site-1']
+        """
+        return f"site-{document % self.number + 1}"
+
+    @property
+    def bad(self) -> str:
+        """The last one."""
+        return f"site-{self.number}"
+
+
 @dataclass(frozen=True)
 class Plan:
     """Options of a simulation; raises `BadPlan` if one is invalid."""
@@ -136,6 +160,8 @@ class Plan:
     """What recalibration assumes about the reviewers."""
     drift: Drift | None = None
     """A change of the labels' meaning."""
+    sites: Sites | None = None
+    """Where documents come from."""
     fixed_threshold: float | None = None
     """Sends all sets of at least this confidence, without audits, certificates or breaker."""
     seed: int = 0
@@ -188,6 +214,10 @@ class Plan:
         ]
         if self.fixed_threshold is not None and not 0.0 <= self.fixed_threshold <= 1.0:
             faults.append(f"threshold: {self.fixed_threshold:g} must be from 0 to 1")
+        if self.sites is not None:
+            faults += _outside("sites", self.sites.number, 2, MOST_SEGMENTS)
+            if not 0.0 < self.sites.wrong <= 1.0:
+                faults.append(f"bad-site: {self.sites.wrong:g} must be above 0 and at most 1")
         return [*faults, *self._drift_faults(), *self._lapse_faults()]
 
     def _drift_faults(self) -> list[str]:

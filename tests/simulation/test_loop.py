@@ -9,10 +9,11 @@ from setwise.service.domain.breaker import Position
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.domain.routing.segments import Segmentation
 from setwise.service.services.analysis.plans import Arrivals, PlanRequest, plan_audits
 from setwise.service.simulation.loop import Week, simulate, summary
-from setwise.service.simulation.office import START
-from setwise.service.simulation.plan import BadPlan, Drift, Group, Plan
+from setwise.service.simulation.office import START, opened
+from setwise.service.simulation.plan import BadPlan, Drift, Group, Plan, Sites
 from setwise.service.simulation.streams import HeldOutStream, SyntheticStream
 from tests.trained import Artifacts, write_documents
 
@@ -48,6 +49,21 @@ def test_nothing_is_sent_before_a_certificate_and_then_what_it_promises(weeks: l
     assert sent > 30
     assert sum(week.right for week in calm) / sent >= PLAN.target
     assert all(week.trips == 0 for week in calm)
+
+
+def test_a_fixed_threshold_sends_what_a_bad_site_gets_wrong() -> None:
+    plan = replace(PLAN, weeks=1, drift=None, sites=Sites(2, 0.6), fixed_threshold=0.7)
+    (week,) = simulate(plan, SyntheticStream(0))
+    assert week.sent > week.bad_sent > 2 * week.bad_right > 0
+
+
+def test_each_site_has_a_threshold_of_its_own_unless_they_share_one() -> None:
+    for divided in (True, False):
+        plan = replace(PLAN, weeks=1, documents=20, sites=Sites(2, 0.6, divided), drift=None)
+        with opened(plan, SyntheticStream(0)) as office:
+            segmentation = office.services.policy.get(office.owner).segmentation
+        assert segmentation == (Segmentation("site", most=2) if divided else None)
+        assert sum(week.sent for week in simulate(plan, SyntheticStream(0))) == 0
 
 
 def test_the_breaker_stops_what_drift_has_made_wrong(weeks: list[Week]) -> None:
