@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -385,6 +385,14 @@ def predict(
     format_: FormatName = None,
     text_column: TextColumn = "text",
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
+    engine: Annotated[
+        Literal["processes", "dask"],
+        typer.Option(help="What predicts in parallel: this machine's cores, or a Dask cluster."),
+    ] = "processes",
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Address of a Dask scheduler; by default a cluster is started here."),
+    ] = None,
 ) -> None:
     """Predict label sets for a file of documents."""
     from joblib import cpu_count
@@ -392,18 +400,25 @@ def predict(
     from setwise.models.data.formats.reading import document_lines
     from setwise.models.storage.artifacts import load
     from setwise.service.cli.prediction_files import write_predictions
-    from setwise.service.cli.prediction_lines import predicted_lines
+    from setwise.service.cli.prediction_lines import dask_workers, forks, predicted_lines
 
+    if scheduler is not None and engine != "dask":
+        raise CommandError("--scheduler needs --engine dask")
     layout = layout_of(format_, text_column)
     predictor = load(artifact)
     numbers = predictor.numbers if predictor.kind == "external" else None
     cores = jobs or int(cpu_count())
+    processes = (
+        dask_workers(artifact, documents, top, cores, scheduler)
+        if engine == "dask"
+        else forks(cores)
+    )
     if out is None:
         lines = document_lines(documents, layout, numbers=numbers)
-        sys.stdout.writelines(predicted_lines(predictor, documents, lines, top, cores))
+        sys.stdout.writelines(predicted_lines(predictor, documents, lines, top, processes))
         return
     with progress("predict") as report, written_whole(out) as file:
         lines = document_lines(documents, layout, numbers=numbers, progress=report)
         write_predictions(
-            out, file.buffer, predicted_lines(predictor, documents, lines, top, cores)
+            out, file.buffer, predicted_lines(predictor, documents, lines, top, processes)
         )

@@ -1,4 +1,4 @@
-"""Read, predict and write lines for ``predict``, on one core or several."""
+"""Read, predict and write lines for ``predict``, on one core, several, or a cluster."""
 
 # ruff: noqa: PLC0415 - numpy and numba import slowly: only where needed
 
@@ -9,11 +9,16 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import lru_cache
 from itertools import chain, islice
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from setwise.service.cli.console import CommandError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -31,6 +36,8 @@ _LINES_AT_ONCE = 256
 # Shorter input is finished before other processes would have started.
 _LINES_ALONE = 8 * _LINES_AT_ONCE
 _WAITING_PER_WORKER = 3  # blocks: enough to keep workers busy, with constant memory
+_PATIENCE_S = 10  # for a scheduler to answer
+_RETRIES = 5  # of a block, each on another worker
 
 
 class LinePredictor:
@@ -44,6 +51,7 @@ class LinePredictor:
         self._predictor = predictor
         self._name = name
         self._top = top
+        self.version = f"{predictor.version}, calibrator {predictor.calibrator_version}"
         self._labels = [json.dumps(label) for label in predictor.label_names]
         # The member of a document that the model reads, None for answers alone.
         self._reads = "text" if predictor.vectorizer else None
@@ -205,8 +213,23 @@ class LinePredictor:
             )
 
 
+class Pool(NamedTuple):
+    """Processes that predict blocks of lines."""
+
+    submit: Callable[[list[Line]], Future[str]]
+    size: int  # number of processes
+
+
+Processes = Callable[[LinePredictor], AbstractContextManager[Pool]]
+"""Starts processes for a model."""
+
+
 def predicted_lines(
-    predictor: "SetPredictor", name: str, lines: Iterable[Line], top: int, jobs: int
+    predictor: "SetPredictor",
+    name: str,
+    lines: Iterable[Line],
+    top: int,
+    processes: Processes | None = None,
 ) -> Iterator[str]:
     """Yield predictions of lines in blocks, in order and in constant memory.
 
@@ -215,7 +238,7 @@ def predicted_lines(
     ``name``: Of the input, for messages.
     ``lines``: As `read_lines` yields them.
     ``top``: Candidate sets to write per document.
-    ``jobs``: Number of processes; short input uses one.
+    ``processes``: Predict all but short input; None: this process predicts.
     """
     line_predictor = LinePredictor(predictor, name, top)
     rest = iter(lines)
@@ -225,11 +248,12 @@ def predicted_lines(
     if ahead is None:
         return
     blocks = _blocks(chain([ahead], rest))
-    if jobs == 1 or sys.platform != "linux":  # elsewhere forking is not safe
+    if processes is None:
         for block in blocks:
             yield from _up_to_the_fault(line_predictor, block)
     else:
-        yield from _shared(line_predictor, blocks, jobs)
+        with processes(line_predictor) as pool:
+            yield from _shared(line_predictor, blocks, pool)
 
 
 def _blocks(lines: Iterable[Line]) -> Iterator[list[Line]]:
@@ -251,33 +275,106 @@ def _up_to_the_fault(line_predictor: LinePredictor, block: Sequence[Line]) -> It
 
 
 def _shared(
-    line_predictor: LinePredictor, blocks: Iterator[list[Line]], jobs: int
+    line_predictor: LinePredictor, blocks: Iterator[list[Line]], pool: Pool
 ) -> Iterator[str]:
-    """Predict blocks in several processes; yield their predictions in order.
-
-    The processes are forks, so that they share the model and its compiled code without loading it.
-    """
-    global _forked  # noqa: PLW0603 - forks inherit it, which needs no argument
-    _forked = line_predictor
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=multiprocessing.get_context("fork"), initializer=_begin_worker
-    )
+    """Predict blocks in several processes; yield their predictions in order."""
     waiting: deque[tuple[list[Line], Future[str]]] = deque()
+    for block in islice(blocks, pool.size * _WAITING_PER_WORKER):
+        waiting.append((block, pool.submit(block)))
+    while waiting:
+        block, future = waiting.popleft()
+        fault = future.exception()
+        if isinstance(fault, CommandError):
+            raise fault
+        if fault is None:
+            yield future.result()
+        else:
+            # Predict again here, to yield what came before the fault.
+            yield from _up_to_the_fault(line_predictor, block)
+        for following in islice(blocks, 1):
+            waiting.append((following, pool.submit(following)))
+
+
+def forks(jobs: int) -> Processes | None:
+    """Return processes of this machine; None if one is enough, or forking is not safe here.
+
+    They share the model and its compiled code without loading it.
+    """
+    if jobs == 1 or sys.platform != "linux":
+        return None
+
+    @contextmanager
+    def start(line_predictor: LinePredictor) -> Iterator[Pool]:
+        global _forked  # noqa: PLW0603 - forks inherit it, which needs no argument
+        _forked = line_predictor
+        executor = ProcessPoolExecutor(
+            jobs, mp_context=multiprocessing.get_context("fork"), initializer=_begin_worker
+        )
+        try:
+            yield Pool(lambda block: executor.submit(_predict_block, block), jobs)
+        finally:
+            _forked = None
+            executor.shutdown(cancel_futures=True)
+
+    return start
+
+
+def dask_workers(
+    artifact: Path, name: str, top: int, jobs: int, scheduler: str | None
+) -> Processes:
+    """Return the workers of a Dask cluster, which must see the artifact under the same path.
+
+    A block whose worker ends is given to another one.
+
+    ``scheduler``: Address of its scheduler; None starts ``jobs`` workers on this machine.
+
+    Raises `CommandError` if Dask is not installed, or the scheduler does not answer.
+    """
     try:
-        for block in islice(blocks, jobs * _WAITING_PER_WORKER):
-            waiting.append((block, pool.submit(_predict_block, block)))
-        while waiting:
-            block, future = waiting.popleft()
-            if future.exception() is None:
-                yield future.result()
-            else:
-                # Predict again here, to yield what came before the fault.
-                yield from _up_to_the_fault(line_predictor, block)
-            for following in islice(blocks, 1):
-                waiting.append((following, pool.submit(_predict_block, following)))
-    finally:
-        _forked = None
-        pool.shutdown(cancel_futures=True)
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise CommandError("--engine dask needs Dask; install setwise[dask]") from error
+
+    @contextmanager
+    def start(line_predictor: LinePredictor) -> Iterator[Pool]:
+        with ExitStack() as stack:
+            address: Any = scheduler
+            if scheduler is None:
+                address = stack.enter_context(
+                    LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
+                )
+            try:
+                client = stack.enter_context(Client(address, timeout=_PATIENCE_S))
+            except OSError as error:
+                raise CommandError(f"no Dask scheduler answers at {scheduler}: {error}") from error
+            executor = stack.enter_context(client.get_executor(retries=_RETRIES))
+            size = max(sum(client.nthreads().values()), 1)
+            model = str(artifact.resolve()), line_predictor.version, name, top
+            yield Pool(lambda block: executor.submit(predict_lines, model, block), size)
+
+    return start
+
+
+def predict_lines(model: tuple[str, str, str, int], lines: Sequence[Line]) -> str:
+    """Predict lines by a model that a process loads once.
+
+    ``model``: The folder of its artifact, its version, a name of the input, and the candidate sets
+    to write per document.
+    """
+    return _loaded(*model)(lines)
+
+
+@lru_cache(maxsize=1)
+def _loaded(artifact: str, version: str, name: str, top: int) -> LinePredictor:
+    from setwise.models.storage.artifacts import load
+
+    try:
+        found = LinePredictor(load(artifact), name, top)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{artifact} cannot be read on a worker: {error}") from error
+    if found.version != version:
+        raise CommandError(f"{artifact} holds model {found.version} on a worker, not {version}")
+    return found
 
 
 _forked: LinePredictor | None = None

@@ -3,15 +3,26 @@
 import io
 import json
 import multiprocessing
+import os
+import signal
 
 import pytest
+from distributed import Client, LocalCluster
 
 from setwise.models.data.datasets import DataError
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import most_likely
+from setwise.models.storage.artifacts import load, save
 from setwise.models.training import train
 from setwise.service.cli import prediction_lines
-from setwise.service.cli.prediction_lines import LIKELY_LABELS, LinePredictor, predicted_lines
+from setwise.service.cli.console import CommandError
+from setwise.service.cli.prediction_lines import (
+    LIKELY_LABELS,
+    LinePredictor,
+    dask_workers,
+    forks,
+    predicted_lines,
+)
 from tests.models import corpora
 
 
@@ -78,8 +89,8 @@ def test_documents_without_an_id_and_blank_lines_are_taken(predictor):
 
 def test_several_processes_write_what_one_writes(predictor, small_blocks):
     lines = as_lines(stories(120))
-    alone = "".join(predicted_lines(predictor, "a", lines, 10, 1))
-    shared = "".join(predicted_lines(predictor, "a", iter(lines), 10, 3))
+    alone = "".join(predicted_lines(predictor, "a", lines, 10))
+    shared = "".join(predicted_lines(predictor, "a", iter(lines), 10, forks(3)))
     assert len(alone.splitlines()) == 120
     assert shared == alone
 
@@ -91,7 +102,7 @@ def test_everything_before_a_fault_is_written(predictor, small_blocks, jobs, fau
     lines[fault - 1] = (fault, b"no JSON")
     out = io.StringIO()
     with pytest.raises(DataError, match=f"^a, line {fault}: not JSON"):
-        out.writelines(predicted_lines(predictor, "a", lines, 10, jobs))
+        out.writelines(predicted_lines(predictor, "a", lines, 10, forks(jobs)))
     assert len(out.getvalue().splitlines()) == fault - 1
 
 
@@ -104,7 +115,7 @@ def test_input_is_read_only_so_far_ahead(predictor, small_blocks):
             read += 1
             yield read, b'{"id": "x", "text": "fever cough"}'
 
-    lines = predicted_lines(predictor, "a", endless(), 1, 2)
+    lines = predicted_lines(predictor, "a", endless(), 1, forks(2))
     for _ in range(30):
         next(lines)
     assert read <= 7 * 30 + 7 * 2 * prediction_lines._WAITING_PER_WORKER + 7
@@ -112,7 +123,7 @@ def test_input_is_read_only_so_far_ahead(predictor, small_blocks):
 
 
 def test_workers_end_with_their_reader(predictor, small_blocks):
-    lines = predicted_lines(predictor, "a", as_lines(stories(120)), 1, 2)
+    lines = predicted_lines(predictor, "a", as_lines(stories(120)), 1, forks(2))
     for _ in range(3):
         next(lines)
     children = set(multiprocessing.active_children())
@@ -121,3 +132,34 @@ def test_workers_end_with_their_reader(predictor, small_blocks):
     for child in children:
         child.join(timeout=120)
     assert not children & set(multiprocessing.active_children())
+
+
+@pytest.mark.slow
+def test_a_cluster_writes_what_one_process_writes_though_its_workers_are_killed(
+    predictor, small_blocks, tmp_path
+):
+    artifact = tmp_path / "artifact"
+    save(predictor, artifact)
+    kept, lines = load(artifact), as_lines(stories(120))
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        workers = dask_workers(artifact, "a", 10, 1, cluster.scheduler_address)
+        written = predicted_lines(kept, "a", lines, 10, workers)
+        found = [next(written) for _ in range(3)]
+        for process_id in client.run(os.getpid).values():
+            os.kill(process_id, signal.SIGKILL)
+        found += written
+        assert "".join(found) == "".join(predicted_lines(kept, "a", lines, 10))
+
+        other = dask_workers(tmp_path / "missing", "a", 10, 1, cluster.scheduler_address)
+        with pytest.raises(CommandError, match=r"missing.* on a worker"):
+            list(predicted_lines(kept, "a", lines, 10, other))
+
+
+def test_a_scheduler_that_does_not_answer_is_named(predictor, small_blocks, tmp_path, monkeypatch):
+    monkeypatch.setattr(prediction_lines, "_PATIENCE_S", 0.1)
+    nowhere = dask_workers(tmp_path, "a", 10, 1, "tcp://127.0.0.1:1")
+    with pytest.raises(CommandError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
+        list(predicted_lines(predictor, "a", as_lines(stories(120)), 10, nowhere))
