@@ -402,6 +402,7 @@ def edge(
         limits=KeyLimits(settings.key_rate_per_minute),
         https=settings.public_url.startswith("https:"),
         open_metrics=settings.open_metrics,
+        attachment_hosts=frozenset(settings.attachment_hosts.replace(",", " ").split()),
         cursors=Cursors(derived(pepper, "cursors")),
         checks=checks,
         new_id=ids,

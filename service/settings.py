@@ -107,6 +107,8 @@ class Settings(BaseSettings):
     """How long a claimed review task is held, and how many tasks a reviewer may hold."""
     undo_s: Annotated[float, Field(ge=0, le=600)] = 60.0
     """How long a reviewer can undo a decision. It is not sent before."""
+    attachment_hosts: Annotated[str, Field(pattern=r"^[\w.:, -]*$")] = ""
+    """Hosts, by commas, whose PDFs and images the desk shows: a document's `attachment_url`."""
     key_cache_s: Annotated[float, Field(ge=0, le=60)] = 3.0
     """How long a process caches a key after looking it up; a revoked key works at most that long.
     """

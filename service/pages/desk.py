@@ -1,15 +1,18 @@
 """The review desk: the page, and what its script asks for, with the same services as the API."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
+from pathlib import PurePosixPath
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Body, Depends, Form, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from setwise.service.api.http.dependencies import EdgeOf, ServicesOf, answer
+from setwise.service.api.http.headers import PAGE_POLICY
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.models import MOST_LABEL_NOTES
@@ -123,7 +126,12 @@ def show(
         "segments": edge.services.reviews.segments(visit.caller),
         "queue": QueueFilter(segment or None, label or None, bool(prioritized) or None),
     }
-    return page("desk.html", values, visit=visit)
+    shown = page("desk.html", values, visit=visit)
+    if edge.attachment_hosts:
+        hosts = " ".join(f"https://{host}" for host in sorted(edge.attachment_hosts))
+        policy = PAGE_POLICY.replace("img-src 'self'", f"img-src 'self' {hosts}")
+        shown.headers["Content-Security-Policy"] = f"{policy}; object-src {hosts}"
+    return shown
 
 
 @router.get(f"{DESK}/progress")
@@ -159,17 +167,18 @@ def notes(services: ServicesOf, visit: Reads) -> Response:
 
 @router.post(f"{DESK}/next")
 def take(
-    services: ServicesOf,
+    edge: EdgeOf,
     visit: Sends,
     asked: Annotated[Having, Body()],
 ) -> Response:
     """Give a task that the person holds and this tab does not have, or claim one."""
+    services = edge.services
     mine = (one for one in services.reviews.mine(visit.caller) if one.id not in asked.having)
     queue = QueueFilter(asked.segment, asked.label, asked.prioritized)
     task = next(mine, None) or services.reviews.claim(visit.caller, queue)
     if task is None:
         return Response(status_code=HTTPStatus.NO_CONTENT)
-    return answer(item(services, visit.caller, task))
+    return answer(item(services, visit.caller, task, edge.attachment_hosts))
 
 
 def _held(services: Services, task: ReviewTask) -> Response:
@@ -247,10 +256,10 @@ def decide(
 
 
 @router.post(TASK + "/undo")
-def undo(services: ServicesOf, task_id: str, visit: Sends) -> Response:
+def undo(edge: EdgeOf, task_id: str, visit: Sends) -> Response:
     """Take the last decision back, and give its task again."""
-    task = services.reviews.undo(visit.caller, task_id)
-    return answer(item(services, visit.caller, task))
+    task = edge.services.reviews.undo(visit.caller, task_id)
+    return answer(item(edge.services, visit.caller, task, edge.attachment_hosts))
 
 
 @router.post(TASK + "/skip")
@@ -275,11 +284,32 @@ _WHY: Mapping[Reason, str] = {
     Reason.RULE: "A rule of the policy requires a review.",
 }
 
+_IMAGES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 _NAMED = 5
 """Labels of a rule that are named; a long rule would bury the warning."""
 
 
-def item(services: Services, caller: Caller, task: ReviewTask) -> Json:
+def attachment(metadata: Mapping[str, object], hosts: Collection[str]) -> Json | None:
+    """Return where a document's file is, if it may be shown, and as what.
+
+    >>> attachment({"attachment_url": "https://files.example/a.pdf?x"}, ["files.example"])
+    {'host': 'files.example', 'url': 'https://files.example/a.pdf?x', 'shown': 'pdf'}
+    >>> attachment({"attachment_url": "https://u@files.example/a.pdf"}, ["files.example"])["url"]
+    """
+    url = metadata.get("attachment_url")
+    if not isinstance(url, str):
+        return None
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return {"host": url, "url": None, "shown": None}
+    allowed = parts.scheme == "https" and parts.netloc in hosts
+    end = PurePosixPath(parts.path).suffix.lower()
+    kind = "pdf" if end == ".pdf" else "image" if end in _IMAGES else None
+    return {"host": parts.netloc or url, "url": url if allowed else None, "shown": kind}
+
+
+def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection[str] = ()) -> Json:
     """Describe a task that ``caller`` holds."""
     document, scored, blind = task.shown, task.prediction.scored, task.blind
     sets = [] if blind else [candidate.labels for candidate in scored.candidates]
@@ -293,6 +323,7 @@ def item(services: Services, caller: Caller, task: ReviewTask) -> Json:
             "features": document.features,
             "metadata": document.metadata,
             "answer": document.answer,
+            "attachment": attachment(document.metadata, hosts),
         },
         # A blind task looks like any review for which the model has no suggestion.
         "kind": (ReviewKind.REVIEW if blind else task.kind).value,

@@ -82,6 +82,7 @@ def _settings(folder: Path) -> Settings:
         webhook_allow_private=True,
         undo_s=600.0,  # a decision stands only when a test says so, however long that takes
         log_level="warning",
+        attachment_hosts="files.example",
     )
 
 

@@ -5,9 +5,12 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
+from setwise.service.domain.predictions import Document
 from tests.browser.site import Site
 from tests.browser.test_desk import (
     arrived,
+    clear,
+    come_in,
     desk,
     nothing_waits,
     press,
@@ -211,3 +214,40 @@ def test_guidelines_are_read_and_a_hierarchy_is_browsed(
     page.locator("#chips .chip[data-label=storm]").focus()
     expect(page.locator("#guideline")).to_have_text("storm Storm: Wind of force 10, or more")
     assert_accessible(page)
+
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360606060000000050001a5f64540"
+    "0000000049454e44ae426082"
+)
+
+
+def test_an_attachment_is_shown_if_its_host_is_allowed(
+    desk: Page,
+    site: Site,
+    arrived: list[str],
+    context: BrowserContext,
+    sign_in: Callable[..., Page],
+) -> None:
+    clear(desk, site, arrived)
+    sent: list[dict[str, str]] = []
+
+    def give(route: Route) -> None:
+        sent.append(route.request.headers)
+        route.fulfill(body=PIXEL, content_type="image/png")
+
+    context.route("https://files.example/**", give)
+    for name in ("https://files.example/scan.png", "https://other.example/scan.png"):
+        come_in(site, Document(name, "rain", metadata={"attachment_url": name}))
+    page = sign_in("reviewer", "/desk")
+    image = page.get_by_role("img", name="Attachment", exact=True)
+    expect(image).to_have_js_property("complete", value=True)
+    assert image.evaluate("one => one.naturalWidth") == 1
+    assert [one.get("referer") for one in sent] == [None]
+    assert_accessible(page)
+    page.wait_for_timeout(300)
+    press(page, "1")
+    shown = page.locator("#attachment")
+    expect(shown).to_contain_text("at other.example, which may not be opened from here")
+    expect(shown.locator("a, img, object")).to_have_count(0)

@@ -128,6 +128,8 @@ class Edge:
     open_metrics: bool = True
     """Whether anyone may read the metrics, not only callers with permission to inspect."""
     max_upload_bytes: int = 1_000_000_000
+    attachment_hosts: frozenset[str] = frozenset()
+    """Hosts whose files the desk may show beside a document."""
     settings: Sequence[ShownSetting] = ()
     """Those that this server was started with."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

@@ -80,6 +80,21 @@ export class Sheet {
   }
 }
 
+/** A document's file: an image or a PDF in place, with a link, or why it is not opened. */
+export function attached(attachment) {
+  if (!attachment) return [];
+  const { host, url, shown } = attachment;
+  if (!url) return [`There is an attachment at ${host}, which may not be opened from here.`];
+  const link = document.createElement("a");
+  Object.assign(link, { href: url, target: "_blank", rel: "noopener noreferrer" });
+  link.append(`Attachment at ${host}`);
+  if (!shown) return [link];
+  const made = document.createElement(shown === "pdf" ? "object" : "img");
+  if (shown === "pdf") Object.assign(made, { type: "application/pdf", data: url, ariaLabel: "Attachment" });
+  else Object.assign(made, { referrerPolicy: "no-referrer", alt: "Attachment", src: url });
+  return [link, made];
+}
+
 /**
  * A term is one word, two that follow each other, whatever stands between, or, with a star behind,
  * how words begin.

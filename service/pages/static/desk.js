@@ -6,7 +6,7 @@ import { Refused, ask } from "./desk-client.js";
 import { drafts } from "./desk-keep.js";
 import { Guide, Picker } from "./desk-picker.js";
 import { Queue } from "./desk-queue.js";
-import { Sheet } from "./desk-text.js";
+import { Sheet, attached } from "./desk-text.js";
 
 const LOOK_AGAIN_MS = 10_000;
 const CHECK_AFTER_MS = 120;
@@ -82,6 +82,8 @@ function show(item) {
   ui.why.hidden = !item.why;
   showMetadata(item.document.metadata);
   sheet.show(item.document);
+  ui.attachment.hidden = !item.document.attachment;
+  ui.attachment.replaceChildren(...attached(item.document.attachment));
   ui.findText.value = "";
   ui.findCount.textContent = "";
   ui.comment.value = draft?.comment ?? "";
