@@ -92,7 +92,7 @@ class BoostedBernoulliMixture(StoredPart, MixtureInference):
     --------
     >>> X = np.tile([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], (30, 1))
     >>> Y = np.tile([[1, 1], [0, 1], [0, 1], [1, 0]], (30, 1))
-    >>> model = BoostedBernoulliMixture(2, max_iter=20, validation_fraction=0.0, n_jobs=1)
+    >>> model = BoostedBernoulliMixture(2, max_iter=50, validation_fraction=0.0, n_jobs=1)
     >>> model.fit(X, Y).predict(X[:4]).tolist()
     [[1, 1], [0, 1], [0, 1], [1, 0]]
     """
@@ -133,11 +133,11 @@ class BoostedBernoulliMixture(StoredPart, MixtureInference):
         self,
         n_components: int = 20,
         *,
-        learning_rate: float = 0.3,
+        learning_rate: float = 0.1,
         max_leaves: int = 5,
         min_child_weight: float = 1.0,
         reg_lambda: float = 1.0,
-        max_iter: int = 60,
+        max_iter: int = 100,
         patience: int = 5,
         validation_fraction: float = 0.2,
         n_init: int = 8,
