@@ -224,6 +224,7 @@ RIGHTS = (
         POST /v1/admin/erasures
         POST /v1/admin/people
         PATCH /v1/admin/people/{person_id}
+        POST /v1/admin/people/{person_id}/invite
         POST /v1/admin/keys
         POST /v1/admin/keys/{key_id}/rotate
         POST /v1/admin/keys/{key_id}/revoke

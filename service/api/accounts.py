@@ -32,6 +32,7 @@ _PERSON: Example = {
     "role": "reviewer",
     "created_at": "2026-11-21T09:00:00Z",
     "disabled_at": None,
+    "invited_until": None,
 }
 _KEY: Example = {
     "id": _ID,
@@ -66,6 +67,9 @@ class Person(Mirror):
     role: Role
     created_at: datetime
     disabled_at: datetime | None = Field(description="When the person was disabled.")
+    invited_until: datetime | None = Field(
+        description="When an invitation that was not accepted ends."
+    )
 
 
 class PersonPage(WhollyListed[Person]):
@@ -87,7 +91,34 @@ class PersonRequest(RequestBody):
     login: str = Field(max_length=200)
     name: str = Field(max_length=200)
     role: _Role = Field(description="Any role but `client`, which is for keys.")
-    password: _Password = Field(description="At least 12 characters.")
+    password: _Password | None = Field(
+        None, description="At least 12 characters; without one, invite the person."
+    )
+
+
+class InvitationRequest(RequestBody):
+    """For how long a person is invited."""
+
+    examples = ({"days": 7},)
+
+    days: int = Field(7, description="From 1 to 30.")
+
+
+class Invitation(AnswerBody):
+    """An invitation, whose link is shown only once."""
+
+    examples = (
+        {
+            "person": {**_PERSON, "invited_until": "2026-11-28T09:00:00Z"},
+            "path": "/join/x7Qa…",
+        },
+    )
+
+    person: Person
+    path: str = Field(
+        description="Below the address of the service: the page on which the person sets a "
+        "password, once."
+    )
 
 
 class PersonChange(RequestBody):
@@ -213,9 +244,26 @@ def create_person(caller: CallerOf, body: PersonRequest, services: ServicesOf) -
         login=body.login,
         name=body.name,
         role=body.role,
-        password=body.password.get_secret_value(),
+        password=None if body.password is None else body.password.get_secret_value(),
     )
     return answer(Person.of(person), status=201)
+
+
+@router.post(
+    "/people/{person_id}/invite",
+    status_code=201,
+    response_model=Invitation,
+    responses=documented(PersonNotFound),
+)
+def invite_person(
+    caller: CallerOf, person_id: str, body: InvitationRequest, services: ServicesOf
+) -> Response:
+    """Invite a person by a link, which lets them set a password once.
+
+    An earlier link of theirs stops working; their present password works until they set another.
+    """
+    person, secret = services.accounts.invite(caller, person_id, body.days)
+    return answer(Invitation(person=Person.of(person), path=f"/join/{secret}"), status=201)
 
 
 @router.patch(

@@ -22,6 +22,7 @@ SHORTEST_PASSWORD = 12
 
 LONGEST_PASSWORD = 1_000
 
+MOST_DAYS_INVITED = 30
 FEWEST_CHARACTERS = 5
 """Fewest different characters in a password."""
 
@@ -42,6 +43,23 @@ class Person:
     external_id: str | None = None
     """Issuer and subject of that identity provider."""
     disabled_at: datetime | None = None
+    invitation: bytes | None = field(default=None, repr=False)
+    """Keyed hash of the secret with which the person signs in once, without a password."""
+    invited_until: datetime | None = None
+
+    def invited(self, now: datetime) -> bool:
+        """Return whether an invitation can still be accepted."""
+        return self.invited_until is not None and now < self.invited_until and not self.disabled
+
+    def joined(self, *, password: str | None = None, external_id: str | None = None) -> "Person":
+        """Return the person without an invitation, and with another way to sign in."""
+        return replace(
+            self,
+            invitation=None,
+            invited_until=None,
+            password=password or self.password,
+            external_id=external_id or self.external_id,
+        )
 
     @property
     def disabled(self) -> bool:
@@ -78,6 +96,8 @@ class Person:
             name="erased person",
             password=None,
             external_id=None,
+            invitation=None,
+            invited_until=None,
             disabled_at=self.disabled_at or now,
         )
 

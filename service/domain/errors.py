@@ -99,6 +99,10 @@ class KeyNotFound(NotFound):
     """No API key has this id."""
 
 
+class InvitationOver(NotFound):
+    """The invitation was used or replaced, or has expired."""
+
+
 class PersonNotFound(NotFound):
     """No person has this id or login name."""
 

@@ -20,6 +20,9 @@ from setwise.service.sign_in.sessions import Visit, from_request
 Visits = Annotated[Visit, Depends(who_may())]
 Sends = Annotated[Visit, Depends(who_sends())]
 
+JOIN = "/join"
+"""Where invitations lead."""
+
 router = APIRouter(route_class=Page)
 
 
@@ -66,6 +69,58 @@ def sign_out(edge: EdgeOf, request: Request, visit: Sends) -> Response:
     edge.services.accounts.sign_out(visit.token, visit.caller)
     answer = go(LOGIN)
     edge.sessions.end(request, answer)
+    return answer
+
+
+@router.get(f"{JOIN}/{{secret}}")
+def invited(edge: EdgeOf, request: Request, secret: str) -> Response:
+    """Ask who was invited for a password."""
+    return _join(edge, request, secret)
+
+
+@router.post(f"{JOIN}/{{secret}}")
+def join(
+    *,
+    edge: EdgeOf,
+    request: Request,
+    secret: str,
+    new: Annotated[str, Form()] = "",
+    again: Annotated[str, Form()] = "",
+    csrf: Annotated[str, Form()] = "",
+) -> Response:
+    """Take the password, and begin a session."""
+    edge.sessions.check_form(request, csrf)
+    if new != again:
+        return _join(edge, request, secret, "The passwords do not match.")
+    visitor = from_request(ANONYMOUS, request)
+    try:
+        signed_in, token = edge.services.accounts.accept(secret, new, visitor=visitor)
+    except errors.InvitationOver:
+        return _join(edge, request, secret)
+    except errors.InvalidRequest as error:
+        return _join(edge, request, secret, _words(error))
+    answer = go("/")
+    edge.sessions.begin(request, answer, token)
+    edge.sessions.know(request, answer, signed_in.person.login)
+    return answer
+
+
+def _join(edge: Edge, request: Request, secret: str, error: str = "") -> Response:
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK
+    person, bound = None, Response()
+    try:
+        person = edge.services.accounts.invited(secret)
+    except errors.InvitationOver as over:
+        error, status = over.detail, HTTPStatus.NOT_FOUND
+    values = {
+        "csrf": edge.sessions.form_token(request, bound),
+        "person": person,
+        "address": f"{JOIN}/{secret}",
+        "error": error,
+        "external": edge.provider is not None,
+    }
+    answer = page("join.html", values, status=status)
+    answer.headers["Set-Cookie"] = bound.headers["Set-Cookie"]
     return answer
 
 
@@ -183,10 +238,12 @@ def arrive(
     if error or not code:
         raise errors.Unauthenticated("The identity provider did not sign you in. Try again.")
     identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
-    _, token = edge.services.accounts.sign_in_externally(
-        identity, visitor=from_request(ANONYMOUS, request)
-    )
-    answer = go(local(attempt.back))
+    visitor, back = from_request(ANONYMOUS, request), attempt.back
+    if back.startswith(f"{JOIN}/"):
+        secret, back = back.removeprefix(f"{JOIN}/"), "/"
+        edge.services.accounts.accept_externally(secret, identity, visitor=visitor)
+    _, token = edge.services.accounts.sign_in_externally(identity, visitor=visitor)
+    answer = go(local(back))
     cookies.begin(request, answer, token)
     cookies.forget(request, answer)
     return answer

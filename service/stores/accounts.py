@@ -51,6 +51,9 @@ class PersonStore(Store):
     def by_external_id(self, external_id: str) -> Person | None:
         return self._one(_PERSON.external_id == external_id, for_update=False)
 
+    def by_invitation(self, digest: bytes, *, for_update: bool = False) -> Person | None:
+        return self._one(_PERSON.invitation == digest, for_update)
+
     def all(self, *, for_update: bool = False) -> list[Person]:
         """Return all people by login name; ``for_update`` locks them."""
         query = select(people).order_by(_PERSON.login)

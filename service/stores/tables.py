@@ -162,6 +162,9 @@ people = Table(
     Column("external_id", Text),
     Column("created_at", Instant, nullable=False),
     Column("disabled_at", Instant),
+    Column("invitation", LargeBinary),
+    Column("invited_until", Instant),
+    Index(None, "invitation"),
     UniqueConstraint("login"),
     UniqueConstraint("external_id"),
 )

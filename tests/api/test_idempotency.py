@@ -200,6 +200,9 @@ EVERY: dict[str, Callable[[World], Request]] = {
         _to(f"{ADMIN_}/erasures", json={"document_id": "note 0.5"}),
     )[1],
     "create_person": lambda _: _to(f"{ADMIN_}/people", json=_PERSON),
+    "invite_person": lambda world: _to(
+        f"{ADMIN_}/people/{world.person('cy', CLIENT.role.LEAD)}/invite", json={}
+    ),
     "create_key": lambda _: _to(f"{ADMIN_}/keys", json={"name": "new", "role": "client"}),
     "rotate_key": lambda world: _to(f"{ADMIN_}/keys/{world.key('old', CLIENT.role)}/rotate"),
     "revoke_key": _key_to_revoke,

@@ -57,6 +57,21 @@ def test_a_newcomer_gets_an_account_with_the_role_of_their_group(
     assert len(people(browser)) == 1
 
 
+def test_who_was_invited_joins_with_the_provider(
+    browser: Browser, provider: IdentityProvider
+) -> None:
+    accounts = browser._service.services.accounts
+    invited = accounts.create_person(SYSTEM, login="lee", name="Lee", role=Role.LEAD, password=None)
+    _, secret = accounts.invite(SYSTEM, invited.id, 7)
+    assert "Sign in with your organisation" in browser.get(f"/join/{secret}").text
+    provider.claims = {"groups": ["cooks"]}
+    assert come_in(browser, provider, f"/join/{secret}").status_code == 403
+    provider.claims = {}
+    assert come_in(browser, provider, f"/join/{secret}").headers["location"] == "/"
+    assert people(browser) == [("lee", "Ann Lee", Role.REVIEWER)], "the provider names the role"
+    assert browser.get(f"/join/{secret}").status_code == 404
+
+
 def test_the_provider_decides_about_name_and_role(
     browser: Browser, provider: IdentityProvider
 ) -> None:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from setwise.service.domain import errors
-from setwise.service.domain.accounts import MOST_PER_MINUTE, ApiKey, Person
+from setwise.service.domain.accounts import MOST_DAYS_INVITED, MOST_PER_MINUTE, ApiKey, Person
 from setwise.service.domain.callers import PERMISSIONS, Permission, Role
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
@@ -18,6 +18,8 @@ from setwise.service.pages.forms import Day, Input, whole
 
 KEYS = "/board/keys"
 PEOPLE = "/board/people"
+DAYS = 7
+"""How long an invitation is valid, unless somebody says otherwise."""
 SOON = timedelta(days=14)
 """How long before a key expires someone should create the next one."""
 
@@ -259,6 +261,17 @@ class NewPerson(BaseModel):
     ]
 
 
+class Invited(BaseModel):
+    """The form that invites somebody."""
+
+    name: Annotated[str, Input("Name", "As others see it.")]
+    login: Annotated[str, Input("Login name", "What they type to sign in.")]
+    role: Annotated[Role, Input("Role", widget="select", choices=_choices(ROLES))]
+    days: Annotated[
+        int, whole(1, MOST_DAYS_INVITED), Input("Valid for days", "The link works once.")
+    ]
+
+
 class ChangedPerson(BaseModel):
     """The form that changes a name and a role."""
 
@@ -289,6 +302,40 @@ def _person(call: Call) -> Person:
 def _create_person(call: Call, form: NewPerson) -> None:
     call.services.accounts.create_person(
         call.caller, login=form.login, name=form.name, role=form.role, password=form.password
+    )
+
+
+def _invite(call: Call, form: Invited) -> ui.View:
+    person = call.services.accounts.create_person(
+        call.caller, login=form.login, name=form.name, role=form.role, password=None
+    )
+    return _invitation(call, person.id, form.days)
+
+
+def _invitation(call: Call, person_id: str, days: int) -> ui.View:
+    person, secret = call.services.accounts.invite(call.caller, person_id, days)
+    shown = ui.Secret(
+        f"Invitation of {person.name}",
+        "Send them this link. It is not stored and is never shown again.",
+        f"{call.origin}/join/{secret}",
+        ui.joined("They set a password there, once, until ", ui.instant(person.invited_until), "."),
+        f"{PEOPLE}/{person.id}",
+    )
+    return ui.View("", (shown,), title="Invitation", status=HTTPStatus.CREATED)
+
+
+def _invite_question(call: Call) -> ui.Question:
+    person = _person(call)
+    return ui.Question(
+        f"Invite {person.name} by a new link?",
+        (
+            f"A link is shown once; it lets {person.name} set a password within {DAYS} days.",
+            "An earlier link stops working.",
+            "The present password, if there is one, works until then.",
+        ),
+        "Make the link",
+        f"{PEOPLE}/{person.id}",
+        danger=False,
     )
 
 
@@ -327,6 +374,19 @@ def _disable_question(call: Call) -> ui.Question:
 
 
 _ONE = f"{PEOPLE}/{{person_id}}"
+INVITE = Action(
+    f"{PEOPLE}/invite",
+    _invite,
+    Invited,
+    heading="Invite somebody",
+    label="Make a link",
+    blames={errors.LoginTaken: "login"},
+)
+INVITE_AGAIN = Action(
+    f"{_ONE}/invite",
+    lambda call, _: _invitation(call, call.id, DAYS),
+    ask=_invite_question,
+)
 CREATE_PERSON = Action(
     PEOPLE,
     _create_person,
@@ -371,8 +431,17 @@ ENABLE = Action(
 )
 
 
+def _signs_in(person: Person) -> str:
+    if person.external_id:
+        return "the identity provider"
+    return "a password" if person.password else "nothing yet"
+
+
 def _account_state(person: Person) -> Markup:
-    return ui.badge("disabled", "bad") if person.disabled else ui.badge("active", "good")
+    if person.disabled:
+        return ui.badge("disabled", "bad")
+    waits = not (person.password or person.external_id)
+    return ui.badge("invited", "warn") if waits else ui.badge("active", "good")
 
 
 _ACCOUNTS: Sequence[ui.Column[Person]] = (
@@ -392,8 +461,10 @@ def _people(call: Call) -> ui.View:
         "There are no accounts yet. Create the first one below.",
         gone=lambda person: person.disabled,
     )
-    form = call.form(CREATE_PERSON, role=Role.REVIEWER.value)
-    return ui.View("People", (table, form), lead="Who can sign in, and in which role.")
+    role = Role.REVIEWER.value
+    form = call.form(INVITE, role=role, days=str(DAYS))
+    create = ui.More("Create an account with a password", [call.form(CREATE_PERSON, role=role)])
+    return ui.View("People", (table, form, create), lead="Who can sign in, and in which role.")
 
 
 def _people_state(call: Call) -> State:
@@ -409,7 +480,8 @@ def _one_person(call: Call) -> ui.View:
         ("Role", person.role),
         ("Created", ui.instant(person.created_at, zone=True)),
         ("Disabled", ui.instant(person.disabled_at, zone=True) if person.disabled else None),
-        ("Signs in with", "the identity provider" if person.external_id else "a password"),
+        ("Signs in with", _signs_in(person)),
+        ("Invited until", person.invited_until and ui.instant(person.invited_until, zone=True)),
     ]
     parts: list[ui.Piece] = [ui.Facts(facts)]
     if call.caller.may(Permission.READ_AUDIT_TRAIL):
@@ -433,7 +505,8 @@ def _one_person(call: Call) -> ui.View:
                 ui.Go("Disable account", f"{here}/disable"),
             )
         )
-        parts.append(ui.Card("Account", (ui.text(says), ui.Buttons((button,)))))
+        invite = () if person.disabled else (ui.Go("New invitation", f"{here}/invite"),)
+        parts.append(ui.Card("Account", (ui.text(says), ui.Buttons((button, *invite)))))
     return ui.View(person.name, parts, badge=_account_state(person))
 
 
@@ -449,7 +522,7 @@ PAGES = (
     BoardPage(
         PEOPLE,
         _people,
-        (CREATE_PERSON,),
+        (INVITE, CREATE_PERSON),
         name="People",
         meaning="Who can sign in, and in which role.",
         state=_people_state,
@@ -457,7 +530,7 @@ PAGES = (
     BoardPage(
         _ONE,
         _one_person,
-        (CHANGE_PERSON, SET_PASSWORD, DISABLE, ENABLE),
+        (CHANGE_PERSON, INVITE_AGAIN, SET_PASSWORD, DISABLE, ENABLE),
         section=PEOPLE,
     ),
 )

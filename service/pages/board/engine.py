@@ -104,6 +104,8 @@ class Call:
     """What follows the question mark."""
     settings: Sequence[ShownSetting]
     """Those that this server was started with."""
+    origin: str = ""
+    """Where the service is, such as ``https://setwise.example``."""
     tried: Action | None = None
     """What was tried and refused, with the ``filled`` form and its faults."""
     filled: Filled = field(default_factory=Filled.of)
@@ -204,7 +206,7 @@ def _call(request: Request, visit: Visit) -> Call:
     edge = edge_of(request)
     ids = {name: str(value) for name, value in request.path_params.items()}
     query = dict(request.query_params)
-    return Call(edge.services, visit, ids, query, edge.settings)
+    return Call(edge.services, visit, ids, query, edge.settings, edge.sessions.origin(request))
 
 
 def _attempt(action: Action, call: Call) -> tuple[HTTPStatus | None, object]:

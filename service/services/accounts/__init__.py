@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from setwise.service.domain import errors
 from setwise.service.domain.accounts import (
     LONGEST_NAME,
+    MOST_DAYS_INVITED,
     MOST_PER_MINUTE,
     PREFIX_LENGTH,
     SEEN_EVERY,
@@ -302,6 +303,83 @@ class Accounts(Recorded):
             self._note(transaction, caller, "person.erased", person.id)
         return erased
 
+    # Invitations
+
+    def invite(self, caller: Caller, who: str, days: int) -> tuple[Person, str]:
+        """Return a person with the secret of a new invitation, which replaces an earlier one.
+
+        Raises `PersonNotFound`; `InvalidRequest` if the account is disabled, or for too many days.
+        """
+        caller.require(Permission.ADMINISTER)
+        if not 1 <= days <= MOST_DAYS_INVITED:
+            fault = errors.FieldFault("/days", f"must be from 1 to {MOST_DAYS_INVITED}")
+            raise errors.InvalidRequest("Nobody can be invited for so long.", [fault])
+        secret, until = self.new_secret(), self.now() + timedelta(days=days)
+        with self.begin() as transaction:
+            person = _known(transaction, who, for_update=True)
+            if person.disabled:
+                raise errors.InvalidRequest("The account is disabled; enable it first.")
+            digest = self.session_digest(secret)
+            person = replace(person, invitation=digest, invited_until=until)
+            transaction.people.save(person)
+            self._note(transaction, caller, "person.invited", person.id, until=until.isoformat())
+        return person, secret
+
+    def invited(self, secret: str) -> Person:
+        """Return whom an invitation is for; raises `InvitationOver`."""
+        with self.begin(read_only=True) as transaction:
+            return self._invited(transaction, secret)
+
+    def accept(
+        self, secret: str, password: str, *, visitor: Caller = ANONYMOUS
+    ) -> tuple[SignedIn, str]:
+        """Set the password of who was invited; start a session, and return it with its token.
+
+        Raises `InvitationOver` if the invitation was used or replaced, or has expired;
+        `InvalidRequest` if the password is weak.
+        """
+        person = self.invited(secret)
+        with self.passwords.place():
+            hashed = self._hashed(person, password)
+        with self.begin() as transaction:
+            person = self._invited(transaction, secret, for_update=True)
+            self._join(transaction, person.joined(password=hashed), visitor)
+            self.throttle.reset(transaction, person.login)
+            return self._begin_session(transaction, person, visitor)
+
+    def accept_externally(
+        self, secret: str, identity: ExternalIdentity, *, visitor: Caller = ANONYMOUS
+    ) -> None:
+        """Let the identity provider sign in who was invited, from now on.
+
+        Raises `InvitationOver` as `accept` does; `Forbidden` if the identity has no role, or an
+        account already.
+        """
+        if identity.role is None:
+            raise errors.Forbidden("None of your groups has a role here; ask an administrator.")
+        with self.begin() as transaction:
+            person = self._invited(transaction, secret, for_update=True)
+            if transaction.people.by_external_id(identity.id) is not None:
+                raise errors.Forbidden("You have an account already; sign in with it.")
+            self._join(transaction, person.joined(external_id=identity.id), visitor)
+
+    def _invited(
+        self, transaction: Transaction, secret: str, *, for_update: bool = False
+    ) -> Person:
+        digest = self.session_digest(secret)
+        person = transaction.people.by_invitation(digest, for_update=for_update)
+        if person is None or not person.invited(self.now()):
+            raise errors.InvitationOver(
+                "This invitation was used or replaced, or has expired. Ask for a new one."
+            )
+        return person
+
+    def _join(self, transaction: Transaction, person: Person, visitor: Caller) -> None:
+        transaction.people.save(person)
+        transaction.sessions.delete_of(person.id)
+        caller = person.calling().calling_from(visitor.address, visitor.request_id)
+        self._note(transaction, caller, "person.joined", person.id)
+
     # Passwords
 
     def set_password(self, caller: Caller, who: str, password: str) -> Person:
@@ -312,7 +390,7 @@ class Accounts(Recorded):
         hashed = self._hashed(person, password)
         with self.begin() as transaction:
             # Hashing is slow, so the account may have changed.
-            new = replace(_known(transaction, person.id, for_update=True), password=hashed)
+            new = _known(transaction, person.id, for_update=True).joined(password=hashed)
             transaction.people.save(new)
             transaction.sessions.delete_of(new.id)
             self.throttle.reset(transaction, new.login)

@@ -1,0 +1,94 @@
+"""A link invites a person, who sets a password with it, once."""
+
+import re
+
+import pytest
+
+from setwise.service.domain import errors
+from setwise.service.domain.callers import SYSTEM, Role
+from tests.browsing import Browser
+from tests.edge import Service, assert_problem
+
+PASSWORD = "a sentence that only Cy knows"
+
+
+def invite(service: Service) -> str:
+    """Let an administrator invite Cy on the board; return the path of the link."""
+    service.person("ada", Role.ADMIN)
+    browser = Browser(service)
+    browser.sign_in("ada")
+    form = {
+        "csrf": browser.token("/board/people"), "name": "Cy", "login": "cy", "role": "lead",
+        "days": "7",
+    }  # fmt: skip
+    made = browser.submit("/board/people/invite", form)
+    assert made.status_code == 201, made.text
+    found = re.search(r"http://test(/join/[\w-]+)", made.text)
+    assert found is not None
+    assert "invited" in browser.get("/board/people").text
+    return found[1]
+
+
+def answered(service: Service, path: str, new: str = PASSWORD, again: str = "") -> int:
+    browser = Browser(service)
+    token = re.search(r'name="csrf" value="([^"]+)"', browser.get(path).text)
+    fields = {"csrf": token[1] if token else "", "new": new, "again": again or new}
+    return browser.submit(path, fields).status_code
+
+
+def test_a_link_sets_a_password_once_and_signs_in(service: Service) -> None:
+    path = invite(service)
+    browser = Browser(service)
+    shown = browser.get(path).text
+    assert "Welcome, Cy" in shown
+    assert answered(service, path, "short") == 422
+    assert answered(service, path, again="another one altogether") == 422
+    fields = {"csrf": browser.token(path), "new": PASSWORD, "again": PASSWORD}
+    joined = browser.submit(path, fields)
+    assert (joined.status_code, joined.headers["location"]) == (303, "/")
+    assert "lead" in browser.get("/account").text
+    assert Browser(service).sign_in("cy", PASSWORD).status_code == 303
+    assert "Ask for a new one" in browser.get(path).text
+    assert browser.submit(path, fields).status_code == 404
+    events = service.database.contents.events.values()
+    done = [event.action for event in events if event.action.startswith("person.")]
+    assert done[-3:] == ["person.created", "person.invited", "person.joined"]
+    secret = path.rpartition("/")[2]
+    assert all(secret not in str(event) for event in events)
+
+
+def test_a_link_ends_when_it_expires_is_replaced_or_the_account_is_disabled(
+    service: Service,
+) -> None:
+    accounts = service.services.accounts
+    cy = accounts.create_person(SYSTEM, login="cy", name="Cy", role=Role.LEAD, password=None).id
+    assert Browser(service).sign_in("cy", PASSWORD).status_code == 403
+    _, replaced = accounts.invite(SYSTEM, cy, 1)
+    _, secret = accounts.invite(SYSTEM, cy, 1)
+    assert accounts.invited(secret).id == cy
+    accounts.change_person(SYSTEM, cy, disabled=True)
+    for over in (replaced, secret):
+        with pytest.raises(errors.InvitationOver):
+            accounts.accept(over, PASSWORD)
+    accounts.change_person(SYSTEM, cy, disabled=False)
+    service.clock.advance(days=1)
+    with pytest.raises(errors.InvitationOver):
+        accounts.accept(secret, PASSWORD)
+    _, secret = accounts.invite(SYSTEM, cy, 1)
+    accounts.set_password(SYSTEM, cy, PASSWORD)
+    with pytest.raises(errors.InvitationOver):
+        accounts.invited(secret)
+
+
+def test_a_program_invites_a_person(service: Service) -> None:
+    person = {"login": "cy", "name": "Cy", "role": "reviewer"}
+    made = service.post("/v1/admin/people", by="admin", json=person).json()
+    path = f"/v1/admin/people/{made['id']}/invite"
+    assert_problem(
+        service.post(path, by="admin", json={"days": 31}), 422, "invalid-request", "/days"
+    )
+    invited = service.post(path, by="admin", json={}).json()
+    assert invited["person"]["invited_until"] is not None
+    assert answered(service, invited["path"]) == 303
+    (found,) = service.get("/v1/admin/people", by="admin").json()["items"]
+    assert found["invited_until"] is None
