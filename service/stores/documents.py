@@ -51,7 +51,6 @@ from setwise.service.stores.tables import (
     DEAD,
     LEASED,
     OPEN,
-    PLAIN_TEXT,
     annotations,
     api_keys,
     comment_readers,
@@ -66,6 +65,7 @@ from setwise.service.stores.tables import (
     predictions,
     review_tasks,
     searched_places,
+    searched_texts,
     searched_words,
 )
 from setwise.service.stores.webhooks import DeliveryStore, to_message
@@ -210,10 +210,10 @@ class DocumentStore(Store):
 
     def _with_words(self, wanted: Sequence[str]) -> ColumnElement[bool]:
         if self._connection.dialect.name == "postgresql":
-            words: ColumnElement[str] = literal_column("to_tsvector('simple', left(text, 100000))")
             config: ColumnElement[str] = literal_column("'simple'")
             asked = (func.phraseto_tsquery(config, phrase) for phrase in wanted)
-            return and_(PLAIN_TEXT, *(words.bool_op("@@")(one) for one in asked))
+            found = (searched_texts.c.words.bool_op("@@")(one) for one in asked)
+            return _column.id.in_(select(searched_texts.c.prediction_id).where(*found))
         quoted = " ".join(f'"{phrase}"' for phrase in wanted)  # phrases hold no quotes
         places = select(searched_words.c.rowid).where(
             literal_column("searched_words").match(quoted)

@@ -88,9 +88,6 @@ AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
 IN_SEGMENT: ColumnElement[bool] = literal_column("segment IS NOT NULL")
 UNUSUAL: ColumnElement[bool] = literal_column("kind <> 'review'")
 UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
-PLAIN_TEXT: ColumnElement[bool] = literal_column(
-    "text IS NOT NULL AND NOT starts_with(text, 'sw1:')"
-)
 UNACKNOWLEDGED: ColumnElement[bool] = literal_column("acknowledged_at IS NULL")
 
 
@@ -394,11 +391,12 @@ final_labels = Table(
     Index(None, "prediction_id"),
 )
 
-# The index of words is in migrations alone, because Alembic compares neither virtual tables nor
-# indexes of expressions: on PostgreSQL an index, on SQLite a table and the places of its rows.
+# The index of words is in migrations alone, because Alembic does not compare virtual tables: on
+# SQLite a table and the places of its rows, on PostgreSQL a table of the words of each text.
 WORDS = "searched_"
 searched_words = table("searched_words", column("rowid"))
 searched_places = table("searched_places", column("place"), column("prediction_id"))
+searched_texts = table("searched_texts", column("prediction_id"), column("words"))
 
 model_comparisons = Table(
     "model_comparisons",

@@ -23,7 +23,7 @@ NO_AUDIT = Draws(*(math.nextafter(1, 0),) * 3)
 ME = "me"
 """Stands for the caller among the people of a filter."""
 
-MOST_COUNTED = 10_000
+MOST_COUNTED = 1_000
 """Matches are counted up to here, which bounds what a search costs."""
 
 

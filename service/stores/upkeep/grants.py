@@ -8,7 +8,7 @@ over the service therefore cannot rewrite the audit trail.
 from sqlalchemy import Connection, Engine, text
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores.tables import metadata
+from setwise.service.stores.tables import metadata, searched_texts
 
 HISTORY = {
     # Tables and their mutable columns, which the triggers allow to change too.
@@ -53,6 +53,7 @@ def grant(connection: Connection, user: str) -> None:
         f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {name}",
         f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {name}",
         f"GRANT SELECT ON alembic_version TO {name}",
+        f"GRANT SELECT, INSERT, DELETE ON {searched_texts.name} TO {name}",
     ]
     for table in metadata.sorted_tables:
         rights = ["SELECT", "INSERT"]

@@ -66,7 +66,9 @@ def structure(engine: Engine) -> list[tuple[object, ...]]:
     with engine.connect() as connection:
         for query in queries:
             found += [tuple(row) for row in connection.execute(text(query))]
-    compared = (row for row in found if row[0] != "alembic_version" and _compared(row[1]))
+    compared = (
+        row for row in found if row[0] != "alembic_version" and all(map(_compared, row[:2]))
+    )
     return sorted(compared, key=str)
 
 
