@@ -79,11 +79,13 @@ def _lines(now: Row, before: Row) -> Iterator[Line]:
     yield line("Documents received", now.documents, before.documents)
     yield line("Sent automatically", now.sent, before.sent)
     this, last = (work.ratio(row.sent, row.documents) for row in (now, before))
-    points = "unknown" if this is None or last is None else f"{100 * (this - last):+.1f} points"
+    points = "unknown"
+    if this is not None and last is not None:
+        change = round(100 * (this - last), 1)
+        points = f"{change:+.1f} points" if change else "none"
     yield Line("Share sent automatically", percent(this), percent(last), points)
-    change = compared(now.accuracy, before.accuracy)
     accuracies = _bounded(now.accuracy), _bounded(before.accuracy)
-    yield Line("Accuracy of what was sent", *accuracies, change)
+    yield Line("Accuracy of what was sent", *accuracies, compared(now.accuracy, before.accuracy))
     yield line("Held for an audit", now.audited, before.audited)
     yield line("Reviews opened", now.arrived, before.arrived)
     yield line("Reviews completed", now.completed, before.completed)
