@@ -2,14 +2,14 @@
 
 SQLite keeps them since 0012. Encrypted texts have no words here, and a purged text loses them.
 
-Revision ID: 0021
-Revises: 0020
+Revision ID: 0022
+Revises: 0021
 """
 
 from alembic import op
 
-revision = "0021"
-down_revision = "0020"
+revision = "0022"
+down_revision = "0021"
 branch_labels = None
 depends_on = None
 
