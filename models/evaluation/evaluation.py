@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset
@@ -47,7 +48,11 @@ def predict_in_blocks(
 
 
 def evaluate(
-    predictor: SetPredictor | SetClassifier, dataset: Dataset, progress: Progress | None = None
+    predictor: SetPredictor | SetClassifier,
+    dataset: Dataset,
+    progress: Progress | None = None,
+    *,
+    bootstrap: int = 0,
 ) -> Metrics:
     """Return the metrics of a predictor on labelled documents.
 
@@ -59,6 +64,8 @@ def evaluate(
         misses.
     progress : callable, optional
         Called with the share of the documents done.
+    bootstrap : int
+        Draws for the metrics' intervals; 0 for none.
 
     Returns
     -------
@@ -90,7 +97,10 @@ def evaluate(
         if progress is not None:
             progress(rows.stop / dataset.n)
         started = time.perf_counter()
-    return judged.result().timed(
+    metrics = judged.result()
+    if bootstrap:
+        metrics = replace(metrics, intervals=judged.intervals(bootstrap))
+    return metrics.timed(
         predict_seconds=seconds,
         train_seconds=predictor.manifest.get("training", {}).get("seconds"),
     )

@@ -10,15 +10,15 @@ References
    2019, section 2.1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from setwise.models.evaluation.automation import Automation, find_automation
+from setwise.models.evaluation.rankings import average_precision, precision_at
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.sets.candidates import CandidateSets
 
@@ -45,18 +45,24 @@ class Metrics:
         Share of wrong label decisions, (2.12).
     micro_f1, macro_f1 : float
         (2.30), and the mean over labels (2.21).
+    micro_precision, micro_recall, macro_precision, macro_recall : float
+        Of all label decisions together, and means over labels; 0/0 counts 0 in the latter.
     n_undefined_labels : int
         Labels that are neither true nor predicted anywhere; they count 0 in ``macro_f1``.
     map : float or None
         Mean average precision of each document's label ranking; None without marginals.
+    precision_at_1, precision_at_3, precision_at_5 : float or None
+        Share of true labels among the likeliest of each document; None without marginals.
     oracle_accuracy : float or None
         Share of documents with their true set among the candidates; None without candidates.
     brier, uncertainty, sharpness, alignment_error, log_loss : float
         See :func:`~evaluation.scoring.score_calibration`; log loss in nats, at least 0.
     automation : tuple of Automation
         One per target.
-    train_seconds, predict_seconds, documents_per_second : float or None
+    train_seconds, train_cpu_seconds, predict_seconds, documents_per_second : float or None
         At least 0; None where unknown.
+    intervals : mapping of metric to (low, high), or None
+        See :meth:`RunningMetrics.intervals`; None unless asked for.
     """
 
     n: int
@@ -69,8 +75,15 @@ class Metrics:
     hamming_loss: float
     micro_f1: float
     macro_f1: float
+    micro_precision: float
+    micro_recall: float
+    macro_precision: float
+    macro_recall: float
     n_undefined_labels: int
     map: float | None
+    precision_at_1: float | None
+    precision_at_3: float | None
+    precision_at_5: float | None
     oracle_accuracy: float | None
     brier: float
     uncertainty: float
@@ -79,8 +92,10 @@ class Metrics:
     log_loss: float
     automation: tuple[Automation, ...]
     train_seconds: float | None = None
+    train_cpu_seconds: float | None = None
     predict_seconds: float | None = None
     documents_per_second: float | None = None
+    intervals: Mapping[str, tuple[float, float]] | None = None
 
     def timed(self, *, predict_seconds: float, train_seconds: float | None = None) -> "Metrics":
         """Return the metrics with training and prediction times in seconds."""
@@ -134,13 +149,21 @@ class Agreement:
         exact: Bools = (self.hits == self.true) & (self.hits == self.predicted)
         return exact
 
-    def precision(self) -> Floats:
-        """Return TP / (TP + FP)."""
-        return _ratio(self.hits, self.predicted, otherwise=self.true == 0)
+    def precision(self, *, undefined: float | None = None) -> Floats:
+        """Return TP / (TP + FP); 0/0 is `undefined`, else whether both sets are empty."""
+        otherwise = self.true == 0 if undefined is None else undefined
+        return _ratio(self.hits, self.predicted, otherwise=otherwise)
 
-    def recall(self) -> Floats:
-        """Return TP / (TP + FN)."""
-        return _ratio(self.hits, self.true, otherwise=self.predicted == 0)
+    def recall(self, *, undefined: float | None = None) -> Floats:
+        """Return TP / (TP + FN); 0/0 is `undefined`, else whether both sets are empty."""
+        otherwise = self.predicted == 0 if undefined is None else undefined
+        return _ratio(self.hits, self.true, otherwise=otherwise)
+
+    def summed(self) -> "Agreement":
+        """Return the counts of all together, arrays of length 1."""
+        return Agreement(
+            *(np.array([part.sum()]) for part in (self.hits, self.predicted, self.true))
+        )
 
     def f1(self, *, undefined: float = 1.0) -> Floats:
         """Return 2 TP / (2 TP + FP + FN), or `undefined` for empty sets."""
@@ -214,50 +237,6 @@ def _label_matrix(name: str, Y: Labels) -> csr_array:
     return matrix
 
 
-def _judged_rankings(true: csr_array, marginals: ArrayLike) -> Floats:
-    """Return the average precision of each document that has a true label.
-
-    Its labels are ranked by their marginals, as in thesis 3.8.1, which names the measure but does
-    not spell it out: it is the mean, over the true labels, of the share of true labels among those
-    ranked as high or higher; so ties count against the ranking. Labels without a marginal are
-    ranked last.
-    """
-    scores = np.ascontiguousarray(marginals, dtype=np.float64)
-    if scores.ndim != 2 or scores.shape[0] != true.shape[0] or scores.shape[1] > true.shape[1]:
-        raise ValueError(f"marginals of shape {scores.shape} do not fit labels of {true.shape}")
-    if not np.all(np.isfinite(scores)):
-        raise ValueError("marginals must be finite")
-    precision: Floats = _average_precision(
-        true.indptr.astype(np.int64), true.indices.astype(np.int32), scores, true.shape[1]
-    )
-    return precision[np.diff(true.indptr) > 0]
-
-
-@njit(cache=True, nogil=True)
-def _average_precision(
-    indptr: NDArray[np.int64], labels: NDArray[np.int32], scores: Floats, n_labels: int
-) -> Floats:  # pragma: no cover - compiled
-    n, n_scored = scores.shape
-    result = np.zeros(n)
-    for row in range(n):
-        true = labels[indptr[row] : indptr[row + 1]]
-        for label in true:
-            rank = n_labels
-            hits = len(true)
-            if label < n_scored:
-                score = scores[row, label]
-                rank = 0
-                for other in range(n_scored):
-                    rank += scores[row, other] >= score
-                hits = 0
-                for other in true:
-                    hits += other < n_scored and scores[row, other] >= score
-            result[row] += hits / rank
-        if len(true):
-            result[row] /= len(true)
-    return result
-
-
 def evaluate_predictions(
     Y_true: Labels,
     Y_pred: Labels,
@@ -298,7 +277,7 @@ def evaluate_predictions(
 
 
 class RunningMetrics:
-    """Accumulates metrics part by part, without keeping the parts.
+    """Accumulates metrics part by part, without keeping scores or candidates.
 
     Examples
     --------
@@ -313,7 +292,9 @@ class RunningMetrics:
         self._confidence: list[Floats] = []
         self._within: list[Agreement] = []
         self._across: Agreement | None = None
+        self._sets: list[tuple[csr_array, csr_array]] = []  # true and predicted
         self._rankings: list[Floats] | None = []  # None once a part came without marginals
+        self._tops: list[Floats] = []  # as `precision_at`
         self._found: list[Bools] | None = []  # None once a part came without candidates
 
     def add(
@@ -347,11 +328,13 @@ class RunningMetrics:
         if marginals is None:
             self._rankings = None
         elif self._rankings is not None:
-            self._rankings.append(_judged_rankings(true, marginals))
+            self._rankings.append(average_precision(true, marginals))
+            self._tops.append(precision_at(true, marginals))
         if candidates is None:
             self._found = None
         elif self._found is not None:
             self._found.append(_found(true, candidates))
+        self._sets.append((true, predicted))
         self._within.append(within)
         self._confidence.append(np.asarray(confidence, dtype=np.float64))
         self._across = across
@@ -371,8 +354,10 @@ class RunningMetrics:
         within = Agreement.joined(self._within)
         confidence = np.concatenate(self._confidence)
         undefined = (across.true + across.predicted) == 0
-        hits, given = int(across.hits.sum()), int((across.true + across.predicted).sum())
+        together = across.summed()
+        hits, given = int(together.hits[0]), int((together.true + together.predicted)[0])
         rankings = None if self._rankings is None else np.concatenate(self._rankings)
+        tops = None if rankings is None else np.concatenate(self._tops).mean(axis=0).tolist()
         return Metrics(
             n=n,
             n_labels=len(across.true),
@@ -384,14 +369,54 @@ class RunningMetrics:
             hamming_loss=(given - 2 * hits) / (n * len(across.true)),
             micro_f1=2 * hits / given if given else 1.0,
             macro_f1=float(across.f1(undefined=0.0).mean()),
+            micro_precision=float(together.precision()[0]),
+            micro_recall=float(together.recall()[0]),
+            macro_precision=float(across.precision(undefined=0.0).mean()),
+            macro_recall=float(across.recall(undefined=0.0).mean()),
             n_undefined_labels=int(undefined.sum()),
             map=float(rankings.mean()) if rankings is not None and len(rankings) else None,
+            precision_at_1=None if tops is None else tops[0],
+            precision_at_3=None if tops is None else tops[1],
+            precision_at_5=None if tops is None else tops[2],
             oracle_accuracy=None
             if self._found is None
             else float(np.concatenate(self._found).mean()),
             automation=find_automation(confidence, within.exact),
             **asdict(score_calibration(confidence, within.exact)),
         )
+
+    def intervals(
+        self, draws: int, *, level: float = 0.9, seed: int = 0
+    ) -> dict[str, tuple[float, float]]:
+        """Return percentile intervals by the bootstrap over documents, metric by metric.
+
+        Parameters
+        ----------
+        draws : int
+            How often as many documents are drawn with replacement.
+        level : float
+            Share of the draws inside an interval, in (0, 1).
+        """
+        true, predicted = (vstack(parts, format="csr") for parts in zip(*self._sets, strict=True))
+        within, rng = Agreement.joined(self._within), np.random.default_rng(seed)
+        n, n_labels = true.shape
+        means = {
+            "set_accuracy": within.exact,
+            "instance_f1": within.f1(),
+            "instance_jaccard": within.jaccard(),
+            "hamming_loss": (within.true + within.predicted - 2 * within.hits) / n_labels,
+        }
+        found: dict[str, list[float]] = {name: [] for name in (*means, "micro_f1", "macro_f1")}
+        decisions = [matrix.T.tocsr() for matrix in (true.multiply(predicted), predicted, true)]
+        for _ in range(draws):
+            weight = rng.multinomial(n, np.full(n, 1 / n))
+            across = Agreement(*(matrix @ weight for matrix in decisions))
+            for name, value in means.items():
+                found[name].append(float(np.dot(weight, value)) / n)
+            found["micro_f1"].append(float(across.summed().f1()[0]))
+            found["macro_f1"].append(float(across.f1(undefined=0.0).mean()))
+        tails = (0.5 - level / 2, 0.5 + level / 2)
+        return {name: tuple(np.quantile(drawn, tails).tolist()) for name, drawn in found.items()}
 
 
 def _found(true: csr_array, candidates: CandidateSets) -> Bools:

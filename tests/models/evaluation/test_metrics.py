@@ -50,6 +50,15 @@ def test_set_metrics_equal_scikit_learn_where_it_defines_them(case):
     assert ours.macro_f1 == pytest.approx(np.mean(macro))
     micro = reference.f1_score(true.ravel(), predicted.ravel(), zero_division=1)
     assert ours.micro_f1 == pytest.approx(micro)
+    for name, score in (
+        ("precision", reference.precision_score),
+        ("recall", reference.recall_score),
+    ):
+        macro = [score(t, p, zero_division=0) for t, p in zip(true.T, predicted.T, strict=True)]
+        assert getattr(ours, f"macro_{name}") == pytest.approx(np.mean(macro))
+        nothing = float(not true.any() and not predicted.any())
+        micro = score(true.ravel(), predicted.ravel(), zero_division=nothing)
+        assert getattr(ours, f"micro_{name}") == pytest.approx(micro)
 
 
 def members(row):
@@ -91,6 +100,31 @@ def test_average_precision_equals_scikit_learns_label_ranking(case):
         true[judged_rows], marginals[judged_rows]
     )
     assert ours == pytest.approx(theirs)
+
+
+def test_precision_at_k_counts_true_labels_among_the_likeliest():
+    true = [[1, 0, 1, 0, 0, 1], [0, 0, 0, 1, 0, 0]]
+    ours = evaluate(true, true, marginals=[[0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [0.1] * 3 + [0.9, 0, 0]])
+    assert (ours.precision_at_1, ours.precision_at_3) == pytest.approx((1.0, (2 / 3 + 1 / 3) / 2))
+    assert ours.precision_at_5 == pytest.approx((2 / 5 + 1 / 5) / 2)
+    few = evaluate([[1, 0]], [[1, 0]], marginals=[[0.9, 0.1]])
+    assert (few.precision_at_1, few.precision_at_5) == (1.0, 0.5)
+
+
+def test_bootstrap_intervals_cover_the_metric_and_shrink_with_its_standard_error():
+    rng = np.random.default_rng(0)
+    true = rng.random((400, 3)) < 0.4
+    predicted = true ^ (rng.random((400, 3)) < 0.1)
+    judged = RunningMetrics()
+    for rows in (slice(0, 100), slice(100, 400)):
+        judged.add(true[rows], predicted[rows], np.full(len(true[rows]), 0.5))
+    found, intervals = judged.result(), judged.intervals(400)
+    for name, (low, high) in intervals.items():
+        assert low < getattr(found, name) < high
+    low, high = intervals["set_accuracy"]
+    error = np.sqrt(found.set_accuracy * (1 - found.set_accuracy) / 400)
+    assert high - low == pytest.approx(2 * 1.645 * error, rel=0.15)
+    assert intervals == judged.intervals(400)
 
 
 def test_the_example_of_the_thesis():
@@ -193,9 +227,10 @@ def test_every_key_of_the_contract_is_there():
     candidates = k_best_sets(marginals, 2, allow_empty=True)
     ours = evaluate([[1, 0]], [[1, 0]], marginals=marginals, candidates=candidates)
     wanted = """n n_labels set_accuracy instance_f1 instance_precision instance_recall
-        instance_jaccard hamming_loss micro_f1 macro_f1 map oracle_accuracy brier uncertainty
-        sharpness alignment_error log_loss automation train_seconds predict_seconds
-        documents_per_second"""
+        instance_jaccard hamming_loss micro_f1 macro_f1 micro_precision micro_recall
+        macro_precision macro_recall precision_at_1 precision_at_3 precision_at_5 map
+        oracle_accuracy brier uncertainty sharpness alignment_error log_loss automation
+        train_seconds predict_seconds documents_per_second"""
     assert set(wanted.split()) <= set(ours.timed(predict_seconds=1, train_seconds=1).to_json())
 
 
