@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,8 @@ def run_method(
     test_part: Dataset,
     options: TrainingOptions,
     progress: Progress | None = None,
+    *,
+    bootstrap: int = 0,
 ) -> Iterator[Run]:
     """Train and evaluate one method; ``br`` also yields plain BR.
 
@@ -95,6 +97,8 @@ def run_method(
     options : TrainingOptions
     progress : callable, optional
         Called with the share of the run done and the name of the current stage.
+    bootstrap : int
+        Draws for the intervals of the method's own metrics; 0 for none.
 
     Yields
     ------
@@ -102,13 +106,12 @@ def run_method(
         Of the method itself, timed; then of what is derived from it, untimed.
     """
     report = progress or _silent
-    started = time.perf_counter()
+    started, cpu_started = time.perf_counter(), time.process_time()
     predictor = train(train_part, options, lambda done, what: report(_TRAINING_SHARE * done, what))
-    seconds = time.perf_counter() - started
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
     report(_TRAINING_SHARE, "evaluation")
-    metrics = evaluate(predictor, test_part)
-    if metrics.predict_seconds is not None:
-        metrics = metrics.timed(predict_seconds=metrics.predict_seconds, train_seconds=seconds)
+    metrics = evaluate(predictor, test_part, bootstrap=bootstrap)
+    metrics = replace(metrics, train_seconds=seconds, train_cpu_seconds=cpu_seconds)
     yield Run(row_name(options), options.seed, metrics)
     if options.method == "br":
         never_empty = bool((np.diff(train_part.Y.indptr) > 0).all())

@@ -1,5 +1,6 @@
 """Methods of the papers that no preset uses; benchmarks compare against them.
 
+- `baselines`: what the papers compare with, for `setwise benchmark`.
 - `noisy_audits`: thresholds from answers with known error rates, without a lead.
 - `rival_thresholds`: thresholds by a plug-in estimate and by selection with guaranteed risk.
 - `robust_choice`: the choice between robust calibrators by the amount of data.

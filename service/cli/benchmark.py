@@ -6,11 +6,11 @@ import json
 import platform
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from setwise.models.data.datasets import Dataset
     from setwise.models.evaluation.published import PublishedResult
     from setwise.models.evaluation.runs import Progress, Run
-    from setwise.models.options import TrainingOptions
+    from setwise.models.options import Preset
+    from setwise.models.sets.decisions import Objective
     from setwise.service.cli.console import Report
 
 commands = typer.Typer()
@@ -44,6 +45,7 @@ _COLUMNS = (
     ("hamming_loss", "Hamming %", 0.01),
     ("micro_f1", "micro F1 %", 0.01),
     ("macro_f1", "macro F1 %", 0.01),
+    ("precision_at_1", "P@1 %", 0.01),
     ("map", "MAP %", 0.01),
     ("oracle_accuracy", "oracle %", 0.01),
     ("brier", "Brier %", 0.01),
@@ -51,6 +53,7 @@ _COLUMNS = (
     ("sharpness", "sharp. %", 0.01),
     ("alignment_error", "align. %", 0.01),
     ("train_seconds", "train s", 1.0),
+    ("train_cpu_seconds", "CPU s", 1.0),
     ("predict_seconds", "predict s", 1.0),
 )
 
@@ -81,6 +84,36 @@ class Outcome:
         return rows
 
 
+class _Planned(NamedTuple):
+    """One row of the table with one seed."""
+
+    method: str  # of `METHODS`, or of the papers
+    preset: "Preset"
+    optimize: "Objective"
+    seed: int
+    n_jobs: int | None
+    bootstrap: int
+
+    def run(
+        self, train_part: "Dataset", test_part: "Dataset", report: "Progress"
+    ) -> Iterator["Run"]:
+        """Train and evaluate it, and what is derived from it."""
+        from setwise.models.evaluation.runs import run_method
+        from setwise.models.options import METHODS, TrainingOptions
+        from setwise.models.research.baselines.running import run_paper_method
+
+        options = TrainingOptions(
+            preset=self.preset, optimize=self.optimize, seed=self.seed, n_jobs=self.n_jobs
+        )
+        for own in METHODS:
+            if own == self.method:
+                options = replace(options, method=own)
+                return run_method(train_part, test_part, options, report, bootstrap=self.bootstrap)
+        return run_paper_method(
+            self.method, train_part, test_part, options, report, bootstrap=self.bootstrap
+        )
+
+
 @commands.command()
 def benchmark(
     *,
@@ -91,7 +124,7 @@ def benchmark(
         str | None, typer.Option(help="Data sets, separated by commas; all by default.")
     ] = None,
     methods: Annotated[
-        str, typer.Option(help="Methods, separated by commas; cbm-boosted, the slowest, too.")
+        str, typer.Option(help="Methods, by commas: cbm-boosted, the slowest, and the papers' too.")
     ] = "br,br-rerank,cbm,cbm-rerank",
     preset: Annotated[
         str, typer.Option(help="Presets, separated by commas: paper, fast, best.")
@@ -105,21 +138,25 @@ def benchmark(
         Split,
         typer.Option(help="Test on the folder's own part, or on a random tenth for each seed."),
     ] = Split.GIVEN,
+    bootstrap: Annotated[
+        int, typer.Option(help="Draws for 90 % intervals in the JSON; 0 for none.", min=0)
+    ] = 0,
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
     json_: Annotated[
         Path | None, typer.Option("--json", help="JSON file to write, updated after each run.")
     ] = None,
 ) -> None:
     """Compare methods beside published results."""
-    from setwise.models.options import METHODS, PRESETS, TrainingOptions
+    from setwise.models.options import METHODS, PRESETS
+    from setwise.models.research.baselines.registry import PAPER_METHODS, names
     from setwise.models.sets.decisions import OBJECTIVES
 
     folders = _chosen_folders(data, datasets)
     presets = _chosen(preset, tuple(PRESETS), "preset")
-    options = [
-        TrainingOptions(method=method, preset=variant, optimize=objective, seed=seed, n_jobs=jobs)
-        for method in _chosen(methods, METHODS, "method")
-        for variant in (presets[:1] if method == "br" else presets)
+    runs = [
+        _Planned(method, variant, objective, seed, jobs, bootstrap)
+        for method in _chosen(methods, (*METHODS, *names()), "method")
+        for variant in (presets[:1] if method in {"br", *PAPER_METHODS} else presets)
         for objective in _chosen(optimize, OBJECTIVES, "objective")
         for seed in range(seeds)
     ]
@@ -128,7 +165,7 @@ def benchmark(
         outcome = document.begin(folder.name)
         try:
             with progress(folder.name) as report:
-                for _ in _run_all(folder, options, split, outcome, report):
+                for _ in _run_all(folder, runs, split, outcome, report):
                     document.write()
         except (ValueError, OSError, MemoryError) as error:
             outcome.error = one_line(error) or type(error).__name__
@@ -181,27 +218,25 @@ def _listed(names: str) -> list[str]:
 
 def _run_all(
     folder: Path,
-    options: Sequence["TrainingOptions"],
+    runs: Sequence[_Planned],
     split: Split,
     outcome: Outcome,
     report: "Report",
 ) -> Iterator["Run"]:
-    """Run all options on a data set; yield results as they come.
+    """Run all rows on a data set; yield results as they come.
 
     Results are also added to the outcome.
     """
     from setwise.models.data.datasets import check_trainable
-    from setwise.models.evaluation.runs import row_name, run_method
 
     given = _read_parts(folder)
-    for done, chosen in enumerate(options):
+    for done, chosen in enumerate(runs):
         train_part, test_part = _split(given, split, chosen.seed)
         check_trainable(train_part, folder)
         outcome.n_train, outcome.n_test = train_part.n, test_part.n
         outcome.n_labels = len(test_part.label_names)
-        title = f"{folder.name}, {row_name(chosen)}, seed {chosen.seed}"
-        tell = _share(report, title, done, len(options))
-        for run in run_method(train_part, test_part, chosen, tell):
+        title = f"{folder.name}, {chosen.method}, seed {chosen.seed}"
+        for run in chosen.run(train_part, test_part, _share(report, title, done, len(runs))):
             outcome.runs.append(run)
             if not sys.stderr.isatty():
                 accuracy, f1 = run.metrics.set_accuracy, run.metrics.instance_f1

@@ -63,6 +63,17 @@ def test_every_method_is_measured(data, tmp_path):
         assert rows[method]["summary"]["predict_seconds"]["mean"] > 0
 
 
+def test_the_papers_methods_are_rows_by_themselves_and_below_the_set_calibrator(data, tmp_path):
+    wanted = ("--methods", "br-support,ml-knn-rerank", "--preset", "paper", "--bootstrap", 20)
+    dataset = measured(tmp_path, "--data", data, *wanted)
+    rows = {row["method"]: row["runs"][0]["metrics"] for row in dataset["rows"]}
+    assert list(rows) == ["br-support", "ml-knn-rerank --preset paper"]
+    for metrics in rows.values():
+        low, high = metrics["intervals"]["set_accuracy"]
+        assert low <= metrics["set_accuracy"] <= high
+        assert metrics["train_cpu_seconds"] > 0
+
+
 def test_mean_and_standard_error_are_those_of_the_seeds(data, tmp_path):
     dataset = measured(tmp_path, "--data", data, "--methods", "br", "--seeds", 2)
     for row in dataset["rows"]:

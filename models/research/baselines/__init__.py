@@ -1,0 +1,13 @@
+"""Methods that the papers compare with, for `setwise benchmark --methods NAME`.
+
+`registry` names them; `running` runs one by itself or with the set calibrator on top.
+
+- `chains`: classifier chains, greedy, with beam search, and ensembles.
+- `label_subsets`: RAKEL.
+- `neighbours`: ML-kNN.
+- `pairwise_crf`: conditional random field over known label sets.
+- `sized_labels`: LSF.
+- `smooth_link`: randomized embedding with a smooth low-rank link.
+- `stacking`: 2BR, DBR and the conditional dependency network.
+- `support`: binary relevance over known label sets, and the power set.
+"""

@@ -1,0 +1,93 @@
+"""The papers' methods by name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+from setwise.models.research.baselines.chains import (
+    BeamChain,
+    ChainEnsemble,
+    GreedyChain,
+    SetVotingChains,
+)
+from setwise.models.research.baselines.label_subsets import LabelSubsets
+from setwise.models.research.baselines.method import Method
+from setwise.models.research.baselines.neighbours import NeighbourCounts
+from setwise.models.research.baselines.pairwise_crf import PairwiseCRF
+from setwise.models.research.baselines.sized_labels import SizedLabels
+from setwise.models.research.baselines.smooth_link import SmoothLink
+from setwise.models.research.baselines.stacking import (
+    DependencyNetwork,
+    DependentRelevance,
+    TwoStageRelevance,
+)
+from setwise.models.research.baselines.support import PowerSet, SupportedBinaryRelevance
+
+_ICML = "Li et al., ICML 2016, section 5"
+_ECML = "Li et al., ECML 2019, section 3"
+_KDD = "Wang et al., KDD 2017, section 2"
+
+_ALPHAS = (1e-4, 1e-2, 1e-1)
+
+
+@dataclass(frozen=True)
+class PaperMethod:
+    """A method that a paper compares.
+
+    Attributes
+    ----------
+    make : callable
+        Returns it unfitted.
+    source : str
+        Paper and section that describe it.
+    yields : {"set", "scores", "joint"}
+        A set of its own besides label scores; label scores; or probabilities of whole sets.
+    grid : mapping
+        Values of parameters, chosen on a fifth of the training documents set aside. Those without a
+        grid choose the penalty of each label by rows set aside.
+    """
+
+    make: Callable[..., Method]
+    source: str
+    yields: Literal["set", "scores", "joint"]
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+PAPER_METHODS: Mapping[str, PaperMethod] = {
+    "power-set": PaperMethod(PowerSet, _ICML, "joint", {"C": (0.1, 1.0, 10.0)}),
+    "cc": PaperMethod(GreedyChain, _ICML, "scores"),
+    "pcc": PaperMethod(BeamChain, _ICML, "joint"),
+    "ecc-label": PaperMethod(ChainEnsemble, _ICML, "scores"),
+    "ecc-subset": PaperMethod(SetVotingChains, _ICML, "joint"),
+    "cdn": PaperMethod(DependencyNetwork, _ICML, "joint"),
+    "crf": PaperMethod(PairwiseCRF, _KDD, "joint", {"alpha": _ALPHAS}),
+    "crf-unary": PaperMethod(
+        partial(PairwiseCRF, pairs=False),
+        "Wang et al., KDD 2017, section 4.3",
+        "joint",
+        {"alpha": _ALPHAS},
+    ),
+    "br-support": PaperMethod(
+        SupportedBinaryRelevance, "Wang et al., KDD 2017, section 3.2", "joint"
+    ),
+    "lsf": PaperMethod(SizedLabels, "Wang et al., KDD 2017, section 3.2", "set"),
+    "2br": PaperMethod(TwoStageRelevance, _ECML, "scores"),
+    "dbr": PaperMethod(DependentRelevance, _ECML, "scores"),
+    "rakel": PaperMethod(LabelSubsets, _ECML, "scores"),
+    "ml-knn": PaperMethod(NeighbourCounts, _ECML, "scores", {"k": (5, 9, 15, 21)}),
+    "smooth-link": PaperMethod(
+        SmoothLink,
+        "Karampatziakis and Mineiro, 2015, Algorithms 1-4",
+        "scores",
+        {"bandwidth": (1.0, 2.0), "ridge": (1.0, 10.0, 1000.0)},
+    ),
+}
+
+RERANKED = "-rerank"
+"""Ends the name of a method that has the set calibrator on top."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the name of each method, by itself and with the set calibrator on top."""
+    return tuple(name + end for name in PAPER_METHODS for end in ("", RERANKED))

@@ -1,0 +1,207 @@
+"""Runs a method of the papers on a split, by itself or with the set calibrator on top."""
+
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from setwise.models.data.answers import Answers, concatenate_answers
+from setwise.models.data.datasets import Dataset, fold_ids
+from setwise.models.data.scaler import FeatureScaler
+from setwise.models.data.text import TextVectorizer
+from setwise.models.evaluation.evaluation import evaluate
+from setwise.models.evaluation.metrics import RunningMetrics, evaluate_predictions
+from setwise.models.evaluation.runs import Progress, Run
+from setwise.models.labels.scaling import FeatureWeighting, as_rows
+from setwise.models.options import TrainingOptions
+from setwise.models.research.baselines.method import Method, Said, as_sets
+from setwise.models.research.baselines.registry import PAPER_METHODS, RERANKED
+from setwise.models.research.baselines.smooth_link import best_f1_by_label
+from setwise.models.sets.candidates import RaggedSets
+from setwise.models.sets.decisions import Objective
+from setwise.models.sets.f_measure import maximise_expected_f1
+from setwise.models.training import train
+
+_SHARE_ASIDE = 5  # one document of so many, as in the papers
+_GIVEN = 10  # sets of a joint that the set calibrator is told
+
+# The metric by which parameters are chosen, and its sign.
+_MEASURE: dict[Objective, tuple[str, int]] = {
+    "set-accuracy": ("set_accuracy", 1),
+    "f1": ("instance_f1", 1),
+    "hamming": ("hamming_loss", -1),
+    "macro-f1": ("macro_f1", 1),
+}
+
+
+def run_paper_method(
+    name: str,
+    train_part: Dataset,
+    test_part: Dataset,
+    options: TrainingOptions,
+    progress: Progress,
+    *,
+    bootstrap: int = 0,
+) -> Iterator[Run]:
+    """Train and evaluate one method; see `run_method`.
+
+    Parameters
+    ----------
+    name : str
+        One of `setwise.models.research.baselines.registry.names`.
+    options : TrainingOptions
+        The objective decides which sets a method announces, except for ``lsf``. With the set
+        calibrator on top, ``preset`` says what it sees beside the method's answers, which are out
+        of fold for the training documents.
+
+    Raises
+    ------
+    ValueError
+        If a method does not know the objective.
+    """
+    plain, on_top = name.removesuffix(RERANKED), name.endswith(RERANKED)
+    if options.optimize not in _MEASURE and not on_top:
+        known = ", ".join(_MEASURE)
+        raise ValueError(f"{plain} optimises {known}; add {RERANKED} for {options.optimize}")
+    started, cpu_started = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        X, X_test = _matrices(train_part, test_part)
+        progress(0.05, "parameters")
+        method = _tuned(plain, X, train_part.Y, options)
+        progress(0.3, "method on all documents")
+        method.fit(X, train_part.Y)
+        history = _unseen(method, X, train_part.Y, options, progress) if on_top else None
+    title = name + (f" --preset {options.preset}" if on_top else "")
+    if options.optimize != TrainingOptions().optimize:
+        title += f" --optimize {options.optimize}"
+    if history is not None:
+        progress(0.8, "set calibrator")
+        answered = replace(train_part, kind="external", answers=history)
+        predictor = train(answered, replace(options, method="br-rerank"))
+        elapsed = time.perf_counter() - started, time.process_time() - cpu_started
+        asked = replace(test_part, kind="external", answers=answers(method.answer(X_test)))
+        metrics = evaluate(predictor, asked, bootstrap=bootstrap)
+        predict_seconds = metrics.predict_seconds or 0.0
+    else:
+        elapsed = time.perf_counter() - started, time.process_time() - cpu_started
+        said = method.answer(X_test)
+        chosen = decide(plain, said, options.optimize, train_part.Y)
+        predict_seconds = time.perf_counter() - started - elapsed[0]
+        judged = RunningMetrics()
+        judged.add(
+            test_part.Y,
+            chosen,
+            np.clip(said.mass(chosen), 0.0, 1.0),
+            marginals=said.scores,
+            candidates=said.candidates,
+        )
+        metrics = judged.result()
+        if bootstrap:
+            metrics = replace(metrics, intervals=judged.intervals(bootstrap))
+    metrics = metrics.timed(predict_seconds=predict_seconds, train_seconds=elapsed[0])
+    yield Run(title, options.seed, replace(metrics, train_cpu_seconds=elapsed[1]))
+    progress(1.0, "done")
+
+
+def decide(name: str, said: Said, objective: Objective, Y: csr_array) -> csr_array:
+    """Return the sets (n, L) that a method announces for an objective.
+
+    Parameters
+    ----------
+    Y : csr_array
+        Label sets of the training documents.
+    """
+    if objective == "set-accuracy" or PAPER_METHODS[name].yields == "set":
+        return said.sets
+    if objective == "hamming":
+        return as_sets(said.scores > 0.5)
+    if objective == "macro-f1":
+        prior = np.bincount(Y.indices, minlength=Y.shape[1]) / Y.shape[0]
+        return as_sets(best_f1_by_label(said.scores, prior))
+    if said.candidates is not None:
+        mass = np.exp(said.candidates.log_score)
+        return maximise_expected_f1(candidates=said.candidates, masses=mass).sets
+    weights = np.ones((len(said.scores), 1))
+    marginals = said.scores[:, None, :]
+    return maximise_expected_f1(product_weights=weights, product_marginals=marginals).sets
+
+
+def answers(said: Said) -> Answers:
+    """Return what a method says as the answers of another model."""
+    given = Answers.of_scores(said.scores)
+    if said.candidates is None:
+        return given
+    best = said.candidates.top(_GIVEN)
+    return replace(
+        given,
+        doc_indptr=best.doc_indptr,
+        sets=RaggedSets(best.set_indptr, best.labels),
+        counts=np.ones(len(best)),
+        set_scores=np.exp(best.log_score),
+    )
+
+
+def _matrices(train_part: Dataset, test_part: Dataset) -> tuple[csr_array, csr_array]:
+    """Return both parts' weighted features, as binary relevance reads them."""
+    X, X_test = _features(train_part, test_part)
+    weighting = FeatureWeighting().fit(X)
+    return weighting.transform(X), weighting.transform(X_test)
+
+
+def _features(train_part: Dataset, test_part: Dataset) -> tuple[csr_array, csr_array]:
+    if train_part.texts is not None and test_part.texts is not None:
+        vectorizer = TextVectorizer(first_line_twice=True).fit(train_part.texts)
+        return vectorizer.transform(train_part.texts), vectorizer.transform(test_part.texts)
+    exact = as_rows(train_part.X, np.float64), as_rows(test_part.X, np.float64)
+    scaler = FeatureScaler().fit(exact[0])
+    if scaler.active:
+        return scaler.transform(exact[0]), scaler.transform(exact[1])
+    return as_rows(exact[0]), as_rows(exact[1])
+
+
+def _tuned(name: str, X: csr_array, Y: csr_array, options: TrainingOptions) -> Method:
+    """Return the unfitted method with the parameters that do best on documents set aside."""
+    entry = PAPER_METHODS[name]
+    method: Method = entry.make()
+    if "random_state" in method.get_params():
+        method.set_params(random_state=options.seed)
+    choices: list[dict[str, Any]] = [
+        dict(zip(entry.grid, values, strict=True)) for values in product(*entry.grid.values())
+    ]
+    if len(choices) == 1:
+        return method
+    order = np.random.default_rng(options.seed).permutation(X.shape[0])
+    aside, kept = np.split(order, [X.shape[0] // _SHARE_ASIDE])
+    measure, sign = _MEASURE.get(options.optimize, _MEASURE["set-accuracy"])
+
+    def worth(choice: dict[str, Any]) -> float:
+        said = clone(method).set_params(**choice).fit(X[kept], Y[kept]).answer(X[aside])
+        chosen = decide(name, said, options.optimize, Y[kept])
+        found = evaluate_predictions(Y[aside], chosen, np.zeros(len(aside)))
+        return sign * float(getattr(found, measure))
+
+    method.set_params(**max(choices, key=worth))
+    return method
+
+
+def _unseen(
+    method: Method, X: csr_array, Y: csr_array, options: TrainingOptions, progress: Progress
+) -> Answers:
+    """Return what clones say of documents that they were not fitted on."""
+    folds = fold_ids(Y, options.n_folds, options.seed)
+    parts = []
+    for fold in range(options.n_folds):
+        progress(0.4 + 0.4 * fold / options.n_folds, f"method without fold {fold + 1}")
+        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        fitted = clone(method).fit(X[outside], Y[outside])
+        parts.append(answers(fitted.answer(X[inside])))
+    place = np.argsort(np.argsort(folds, kind="stable"), kind="stable")
+    return concatenate_answers(parts).take(place)
