@@ -3,7 +3,8 @@
 from typing import Self
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array
+import scipy.sparse as sp
+from scipy.sparse import csr_array
 
 from setwise.models.research.baselines.learners import labelwise
 from setwise.models.research.baselines.method import Method, Said
@@ -23,22 +24,23 @@ class SizedLabels(Method):
         self.random_state = random_state
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:
-        """Fit a regression for each pair that occurs."""
+        """Fit a regression for each pair that occurs, and one for the empty set."""
         size = np.diff(Y.indptr)
         document = np.repeat(np.arange(Y.shape[0]), size)
         pairs = np.stack([Y.indices, size[document]])
         (self.labels_, self.sizes_), number = np.unique(pairs, axis=1, return_inverse=True)
         ones = np.ones(len(document), dtype=np.uint8)
         shape = (Y.shape[0], len(self.labels_))
-        targets = csc_array((ones, (document, number.ravel())), shape=shape)
+        targets = csr_array((ones, (document, number.ravel())), shape=shape)
+        targets = sp.hstack([targets, csr_array((size == 0).astype(np.uint8)[:, None])])
         self.n_labels_ = Y.shape[1]
         self.model_ = labelwise(self.random_state).fit(X, targets)
         return self
 
     def answer(self, X: csr_array) -> Said:
-        """Return the sets of highest expected F1; the empty set gets what mass is left."""
-        P = self.model_.predict_proba(X)
-        empty = np.maximum(1.0 - (P / self.sizes_).sum(axis=1), 0.0)
+        """Return the sets of highest expected F1."""
+        estimated = self.model_.predict_proba(X)
+        P, empty = estimated[:, :-1], estimated[:, -1]
         best = maximise_from_sized_marginals(P, empty, self.labels_, self.sizes_, self.n_labels_)
         of_label = np.eye(self.n_labels_)[self.labels_]
         return Said(best.sets, np.clip(P @ of_label, 0.0, 1.0))
