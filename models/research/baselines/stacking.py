@@ -41,7 +41,7 @@ class TwoStageRelevance(Method):
         self.first_ = base.fit(X, Y)
         folds = fold_ids(Y, _FOLDS, self.random_state)
         unseen = out_of_fold_logits(labelwise(self.random_state), X, Y, folds)
-        self.second_ = labelwise(self.random_state).fit(beside(X, expit(unseen)), Y)
+        self.second_ = labelwise(self.random_state).fit(beside(X, expit(unseen[:])), Y)
         return self
 
     def answer(self, X: csr_array) -> Said:
