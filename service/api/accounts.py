@@ -110,7 +110,7 @@ class Invitation(AnswerBody):
     examples = (
         {
             "person": {**_PERSON, "invited_until": "2026-11-28T09:00:00Z"},
-            "path": "/join/x7Qa…",
+            "path": "/join?secret=x7Qa…",
         },
     )
 
@@ -263,7 +263,7 @@ def invite_person(
     An earlier link of theirs stops working; their present password works until they set another.
     """
     person, secret = services.accounts.invite(caller, person_id, body.days)
-    return answer(Invitation(person=Person.of(person), path=f"/join/{secret}"), status=201)
+    return answer(Invitation(person=Person.of(person), path=f"/join?secret={secret}"), status=201)
 
 
 @router.patch(

@@ -21,7 +21,8 @@ Visits = Annotated[Visit, Depends(who_may())]
 Sends = Annotated[Visit, Depends(who_sends())]
 
 JOIN = "/join"
-"""Where invitations lead."""
+INVITED = f"{JOIN}?secret="
+"""Where invitations lead; the log keeps paths without what follows the question mark."""
 
 router = APIRouter(route_class=Page)
 
@@ -72,18 +73,18 @@ def sign_out(edge: EdgeOf, request: Request, visit: Sends) -> Response:
     return answer
 
 
-@router.get(f"{JOIN}/{{secret}}")
-def invited(edge: EdgeOf, request: Request, secret: str) -> Response:
+@router.get(JOIN)
+def invited(edge: EdgeOf, request: Request, secret: str = "") -> Response:
     """Ask who was invited for a password."""
     return _join(edge, request, secret)
 
 
-@router.post(f"{JOIN}/{{secret}}")
+@router.post(JOIN)
 def join(
     *,
     edge: EdgeOf,
     request: Request,
-    secret: str,
+    secret: Annotated[str, Form()] = "",
     new: Annotated[str, Form()] = "",
     again: Annotated[str, Form()] = "",
     csrf: Annotated[str, Form()] = "",
@@ -115,7 +116,7 @@ def _join(edge: Edge, request: Request, secret: str, error: str = "") -> Respons
     values = {
         "csrf": edge.sessions.form_token(request, bound),
         "person": person,
-        "address": f"{JOIN}/{secret}",
+        "secret": secret,
         "error": error,
         "external": edge.provider is not None,
     }
@@ -239,8 +240,8 @@ def arrive(
         raise errors.Unauthenticated("The identity provider did not sign you in. Try again.")
     identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
     visitor, back = from_request(ANONYMOUS, request), attempt.back
-    if back.startswith(f"{JOIN}/"):
-        secret, back = back.removeprefix(f"{JOIN}/"), "/"
+    if back.startswith(INVITED):
+        secret, back = back.removeprefix(INVITED), "/"
         edge.services.accounts.accept_externally(secret, identity, visitor=visitor)
     _, token = edge.services.accounts.sign_in_externally(identity, visitor=visitor)
     answer = go(local(back))

@@ -317,7 +317,7 @@ def _invitation(call: Call, person_id: str, days: int) -> ui.View:
     shown = ui.Secret(
         f"Invitation of {person.name}",
         "Send them this link. It is not stored and is never shown again.",
-        f"{call.origin}/join/{secret}",
+        f"{call.origin}/join?secret={secret}",
         ui.joined("They set a password there, once, until ", ui.instant(person.invited_until), "."),
         f"{PEOPLE}/{person.id}",
     )
