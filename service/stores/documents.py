@@ -22,6 +22,7 @@ from sqlalchemy import (
     select,
     tuple_,
     union,
+    union_all,
     update,
 )
 
@@ -346,9 +347,14 @@ _STATES: Mapping[State, ColumnElement[bool]] = {
             ),
         )
     ),
-    State.CONTRADICTED: or_(
-        _answered(~annotations.c.agreed),
-        exists().where(outcomes.c.prediction_id == _column.id, ~outcomes.c.agreed),
+    # Not two conditions with OR, which PostgreSQL checks by reading all answers.
+    State.CONTRADICTED: _column.id.in_(
+        union_all(
+            *(
+                select(each.c.prediction_id).where(~each.c.agreed)
+                for each in (annotations, outcomes)
+            )
+        )
     ),
 }
 _AUDITED: Mapping[Audited, ColumnElement[bool]] = {
