@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from setwise.models.data.answers import Answers
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
@@ -27,6 +28,9 @@ from setwise.models.voters.voters import SetVoters
 # rows.
 _LEAST_STEPS = 4
 _MOST_STEPS = 10
+
+# Steps of mixtures of boosted trees.
+_MOST_BOOSTED_STEPS = 100
 
 # Numbers of components that are compared.
 _SIZES = (25, 100)
@@ -204,7 +208,12 @@ def propose_boosted(
     mixture on all rows.
     """
     size = n_components or _SIZES[0]
-    whole = BoostedBernoulliMixture(size, n_jobs=n_jobs, random_state=seed).fit(X, Y)
+    whole = BoostedBernoulliMixture(
+        size, max_iter=_MOST_BOOSTED_STEPS, n_jobs=n_jobs, random_state=seed
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the bound is one of time
+        whole.fit(X, Y)
     per_fold = clone(whole).set_params(
         n_components=whole.n_components_, max_iter=whole.n_iter_, validation_fraction=0.0
     )
