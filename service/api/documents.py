@@ -50,6 +50,7 @@ from setwise.service.domain.documents import (
 )
 from setwise.service.domain.files import DOCUMENT, Format, document_row, prediction_row
 from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
 from setwise.service.services.documents.selections import MOST_CHANGED
 
@@ -64,7 +65,7 @@ _LISTED: Example = {
     "confidence": 0.93,
     "decision": "auto",
     "reason": "audit",
-    "segment": "site=north",
+    "segment": "north",
     "waiting": False,
     "assigned_to": [],
     "prioritized": False,
@@ -91,7 +92,7 @@ class ListedDocument(AnswerBody):
     confidence: Probability
     decision: Decision
     reason: Reason
-    segment: str | None = Field(description="Field and value; null without segments.")
+    segment: str | None = Field(description="Its value of `segment_by`; null without segments.")
     waiting: bool = Field(description="Whether a review of it is open.")
     assigned_to: list[str] = Field(description="Ids of the people who alone are given a review.")
     prioritized: bool = Field(description="Whether a review was put first in the queue.")
@@ -146,7 +147,10 @@ class Wanted(Query):
     decision: Decision | None = None
     reason: Reason | None = None
     segment: str | None = Field(
-        None, max_length=300, description="Field and value, such as `site=north`."
+        None,
+        max_length=LONGEST_VALUE,
+        description="Value of `segment_by`, such as `north`; `other`: all that the policy does not "
+        "list.",
     )
     confidence_from: Probability | None = Field(None, description="Included.")
     confidence_to: Probability | None = Field(None, description="Excluded.")

@@ -22,6 +22,7 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.routing.segments import (
+    LONGEST_VALUE,
     MOST_SEGMENTS,
     POOL,
     Fallback,
@@ -451,7 +452,11 @@ class ReviewQuery(Paged):
 class ClaimQuery(Query):
     """Which documents of the queue to claim; all without a filter."""
 
-    segment: str | None = Field(None, max_length=200)
+    segment: str | None = Field(
+        None,
+        max_length=LONGEST_VALUE,
+        description="Value of `segment_by`; `other`: all that the policy does not list.",
+    )
     label: str | None = Field(
         None,
         max_length=1_000,

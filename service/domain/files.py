@@ -320,7 +320,7 @@ def document_row(found: ListedDocument) -> dict[str, object]:
         "confidence": made.scored.confidence,
         "decision": made.decision.value,
         "reason": made.reason.value,
-        "segment": made.segment,
+        "segment": value_of(made.segment),
         "waiting": found.waiting,
         "assigned_to": list(found.assigned_to),
         "prioritized": found.prioritized,

@@ -206,6 +206,10 @@ class RoutingPolicy:
         keys = tuple(self.segmentation.key(one) for one in chosen)
         return Scope(keys, self._listed if OTHER in chosen else None)
 
+    def among(self, value: str) -> Scope:
+        """Return the documents of the segment with this value; none without a segmentation."""
+        return self.scope(self.key_of(value)) or Scope(())
+
     @property
     def pool(self) -> "RoutingPolicy | None":
         """The policy of the pool; None if there is none."""

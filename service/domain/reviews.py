@@ -88,6 +88,7 @@ class QueueFilter(NamedTuple):
     """Which documents of the queue to claim; None for all."""
 
     segment: str | None = None
+    """Its value, as in ``north``."""
     label: str | None = None
     """A label of the predicted set. It chooses among plain reviews; all other tasks come too, for
     it would tell what a blind task hides, and whose an answer is.

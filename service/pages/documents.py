@@ -39,6 +39,7 @@ from setwise.service.domain.predictions import (
     TermWeight,
 )
 from setwise.service.domain.reviews import ReviewState
+from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.comments import Written, comments_of
 from setwise.service.pages.figures.numerals import confidence, plural
@@ -629,10 +630,11 @@ def _events(life: Life) -> Sequence[ui.Column[LifeEvent]]:
 
 def _details(made: Prediction) -> ui.Facts:
     scored, chance = made.scored, made.selection.inclusion_probability
+    segment = value_of(made.segment)
     return ui.Facts(
         [
             ("Received", ui.instant(made.created_at, zone=True)),
-            ("Segment", made.segment and ui.link(address(segment=made.segment), made.segment)),
+            ("Segment", segment and ui.link(address(segment=segment), segment)),
             ("Model", ui.link(address(model_version=scored.model_version), scored.model_version)),
             (
                 "Calibrator",

@@ -459,7 +459,7 @@ def _faults(what_if: WhatIf) -> list[FieldFault]:
 
 
 def _scope(whole: RoutingPolicy, segment: str | None) -> Scope | None:
-    return None if segment is None else whole.scope(whole.key_of(segment))
+    return None if segment is None else whole.among(segment)
 
 
 def _certificate(

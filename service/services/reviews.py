@@ -165,7 +165,9 @@ class Reviews(Recorded):
         """Return the segments of which documents are in the queue, for a choice."""
         caller.require(Permission.REVIEW)
         with self.begin(read_only=True) as transaction:
-            return transaction.reviews.segments(most=MOST_SEGMENTS)
+            whole = transaction.policies.current()
+            found = transaction.reviews.segments(most=MOST_SEGMENTS)
+        return sorted({value for key in found if (value := whole.known(key, None)) is not None})
 
     def claim(
         self, caller: Caller, wanted: QueueFilter = EVERYTHING, *, only: str | None = None
@@ -189,12 +191,14 @@ class Reviews(Recorded):
                     f"You hold {held} tasks, the most that one person may; "
                     "complete, skip or release one first."
                 )
+            whole = transaction.policies.current()
             task = transaction.reviews.next_for(
                 caller.id,
                 now,
                 escalated=caller.may(Permission.REPORT),
                 only=only,
                 wanted=wanted,
+                scope=None if wanted.segment is None else whole.among(wanted.segment),
             )
             if task is None:
                 return None

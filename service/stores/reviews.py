@@ -34,8 +34,9 @@ from setwise.service.domain.reviews import (
     Skip,
     rival_answers,
 )
+from setwise.service.domain.routing.segments import Scope
 from setwise.service.domain.text import Page, is_id
-from setwise.service.stores.columns.rows import Store, of_row, page_of, row_of
+from setwise.service.stores.columns.rows import Store, in_scope, of_row, page_of, row_of
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.tables import (
@@ -146,6 +147,7 @@ class ReviewStore(Store):
         escalated: bool,
         only: str | None = None,
         wanted: QueueFilter = EVERYTHING,
+        scope: Scope | None = None,
     ) -> ReviewTask | None:
         """Lock and return the first task in the queue that ``reviewer`` may claim now.
 
@@ -161,7 +163,7 @@ class ReviewStore(Store):
         task = review_tasks.c
         for whose in (and_(ASSIGNED, task.assigned_to == reviewer), task.assigned_to.is_(None)):
             for among_escalated in (True, False) if escalated else (False,):
-                among = (whose, task.escalated.is_(among_escalated), *_conditions(wanted))
+                among = (whose, task.escalated.is_(among_escalated), *_conditions(wanted, scope))
                 found = self._next(reviewer, now, among, only=only)
                 if found is not None:
                     return found
@@ -451,11 +453,11 @@ class ReviewStore(Store):
         return skips
 
 
-def _conditions(wanted: QueueFilter) -> Iterator[ColumnElement[bool]]:
+def _conditions(wanted: QueueFilter, scope: Scope | None) -> Iterator[ColumnElement[bool]]:
     task, named = review_tasks.c, prediction_labels.c
-    if wanted.segment is not None:
+    if scope is not None:
         same = predictions.c.id == task.prediction_id
-        yield exists().where(same, predictions.c.segment == wanted.segment)
+        yield exists().where(same, in_scope(predictions.c.segment, scope))
     if wanted.label is not None:
         same = named.prediction_id == task.prediction_id
         labelled = exists().where(same, named.label == wanted.label)

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from setwise.service.services.documents import selections
 from tests.edge import Service, assert_problem
 
@@ -46,6 +47,20 @@ def test_a_document_is_read_with_its_text_and_events(service: Service) -> None:
     assert found["text"] == "0.5"
     assert [one["kind"] for one in found["events"]] == ["predicted", "queued"]
     assert found["events"][0]["name"] == "client"
+
+
+def test_documents_and_the_queue_are_found_by_the_value_of_their_segment(service: Service) -> None:
+    listed = (SegmentRule("north"), SegmentRule("south"))
+    service.fix_threshold(1.0, segmentation=Segmentation("site"), segments=listed)
+    for site in ("north", "south", "east"):
+        body = {"document": {"text": "0.5"}, "metadata": {"site": site}}
+        service.post("/v1/predictions", by="client", json=body)
+    for asked, named in (("north", ["north"]), ("other", ["east"]), ("site=north", [])):
+        items = service.get(f"/v1/documents?segment={asked}", by="lead").json()["items"]
+        assert [one["segment"] for one in items] == named
+        claimed = service.post(f"/v1/reviews/claim?segment={asked}", by="lead")
+        assert claimed.status_code == (200 if named else 204)
+    assert service.services.reviews.segments(SYSTEM) == ["north", "other", "south"]
 
 
 def test_the_caller_is_found_as_me(service: Service) -> None:

@@ -18,6 +18,7 @@ from setwise.service.domain.reviews import (
     ReviewTask,
     rival_answers,
 )
+from setwise.service.domain.routing.segments import Scope
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, prediction, task
@@ -51,10 +52,11 @@ def next_for(
     escalated: bool = False,
     only: str | None = None,
     wanted: QueueFilter = EVERYTHING,
+    scope: Scope | None = None,
 ) -> ReviewTask | None:
     with begin() as transaction:
         return transaction.reviews.next_for(
-            reviewer.id, now, escalated=escalated, only=only, wanted=wanted
+            reviewer.id, now, escalated=escalated, only=only, wanted=wanted, scope=scope
         )
 
 
@@ -473,14 +475,15 @@ def test_a_queue_is_chosen_by_segment_and_label_unless_that_tells_of_blind_tasks
     store(begin, plain, other, blind)
     with begin(read_only=True) as transaction:
         assert transaction.reviews.segments(most=9) == ["north", "south"]
-    for wanted, found in (
-        (QueueFilter(segment="north"), plain),
-        (QueueFilter(segment="south"), other),
-        (QueueFilter(label="a"), plain),
-        (QueueFilter(label="b"), other),
-        (QueueFilter(label="c"), blind),
-        (QueueFilter(segment="north", label="b"), None),
-        (QueueFilter(segment="south", label="a"), blind),
-        (QueueFilter(prioritized=True), None),
+    north, south = (Scope((segment,)) for segment in ("north", "south"))
+    for wanted, scope, found in (
+        (QueueFilter(), north, plain),
+        (QueueFilter(), south, other),
+        (QueueFilter(label="a"), None, plain),
+        (QueueFilter(label="b"), None, other),
+        (QueueFilter(label="c"), None, blind),
+        (QueueFilter(label="b"), north, None),
+        (QueueFilter(label="a"), south, blind),
+        (QueueFilter(prioritized=True), None, None),
     ):
-        assert next_for(begin, ANN, wanted=wanted) == found
+        assert next_for(begin, ANN, wanted=wanted, scope=scope) == found

@@ -20,7 +20,7 @@ from setwise.service.domain.certification import Certification
 from setwise.service.domain.documents import Audited
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.reports import Share
-from setwise.service.domain.routing.segments import POOL, value_of
+from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
@@ -130,7 +130,7 @@ def _audits(made: Certification) -> object:
         int(str(made.evidence.get("n_audits") or 0)),
         audited=Audited.DRAWN,
         model_version=made.scorer.model_version,
-        segment=None if made.segment == POOL else made.segment,
+        segment=None if made.members else value_of(made.segment),
         created_before=f"{made.created_at:%Y-%m-%dT%H:%M:%S}",
     )
 
@@ -373,8 +373,7 @@ def _delay(one: Delay) -> str:
 def _audited(watch: Watch, found: Mapping[str, int]) -> Iterator[object]:
     """Yield how many audits were right, wrong or are incomplete, with links to them."""
     since = f"{watch.audits[0].predicted_at:%Y-%m-%dT%H:%M}" if watch.audits else None
-    unit = watch.policy.unit
-    behind = {"segment": None if unit == POOL else unit, "created_from": since}
+    behind = {"segment": value_of(watch.policy.unit), "created_from": since}
     yield documents.counted(found["right"], audited=Audited.AGREED, **behind)
     yield " right, "
     yield documents.counted(found["wrong"], audited=Audited.CONTRADICTED, **behind)

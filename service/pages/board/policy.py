@@ -194,7 +194,7 @@ def _segments(call: Call) -> dict[str, object]:
         "segments": states,
         "unlisted": unlisted,
         "number": _number,
-        "documents_of": lambda key: documents.address(segment=key),
+        "documents_of": lambda value: documents.address(segment=value),
     }
 
 

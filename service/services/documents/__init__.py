@@ -147,14 +147,19 @@ class Documents:
 
 
 def checked(transaction: Transaction, wanted: DocumentFilter, caller: Caller) -> DocumentFilter:
-    """Return a filter with the caller's id for `ME`; raises `InvalidRequest`."""
+    """Return a filter with the caller's id for `ME` and with its scope.
+
+    Raises `InvalidRequest` if nothing can match.
+    """
     faults = list(wanted.faults())
     if wanted.text is not None and not transaction.documents.searchable:
         faults = [FieldFault("/text", "cannot be searched: texts are encrypted")]
     if faults:
         raise InvalidRequest("No document can match.", faults)
+    whole = transaction.policies.current()
     return replace(
         wanted,
+        scope=None if wanted.segment is None else whole.among(wanted.segment),
         reviewer=caller.id if wanted.reviewer == ME else wanted.reviewer,
         assigned_to=caller.id if wanted.assigned_to == ME else wanted.assigned_to,
     )
