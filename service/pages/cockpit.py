@@ -105,10 +105,12 @@ def details(services: ServicesOf, visit: Leads, asked: Wanted) -> Response:
 
 
 @router.get(REPORT)
-def report(services: ServicesOf, visit: Leads, week: date | None = None) -> Response:
+def report(
+    services: ServicesOf, visit: Leads, week: date | None = None, segment: str | None = None
+) -> Response:
     """Show the report on the week of a day, to print or to send."""
     today = services.reports.now().astimezone(UTC).date()
-    values = weekly.report(services, visit.caller, week, today)
+    values = weekly.report(services, visit.caller, week, today, segment)
     return page("cockpit_report.html", values, visit=visit)
 
 
@@ -117,6 +119,8 @@ def download(services: ServicesOf, name: str, form: str, visit: Leads, asked: Wa
     """Give the numbers of one figure as CSV or JSON."""
     seen = _read(services, visit.caller, asked)
     figures = [make(seen) for make in (*FIRST, *FURTHER)]
+    if asked.segment is not None:
+        figures = [one.within(asked.segment) for one in figures]
     figures += [make(services, visit.caller, seen) for make in WATCHED]
     found = next((one for one in figures if one.name == name), None)
     if found is None:
@@ -169,10 +173,8 @@ def _with_documents(seen: Glance, figures: Iterable[Figure]) -> dict[str, Figure
 
 
 def _address(seen: Glance) -> Callable[..., str]:
-    """Return what makes addresses of lists of documents; none of what no list can show."""
-    if value_of(seen.segment) == OTHER:
-        return lambda **_: ""
-    return partial(documents.address, segment=seen.segment)
+    """Return what makes addresses of lists of documents."""
+    return partial(documents.address, segment=value_of(seen.segment))
 
 
 def between(first: date, last: date) -> dict[str, str]:
@@ -184,8 +186,6 @@ def between(first: date, last: date) -> dict[str, str]:
 def _documents(seen: Glance) -> Mapping[str, Callable[[Sequence[Value]], str]]:
     """Return the addresses of the documents behind the rows of figures, by name."""
     within, address = between(seen.since.date(), seen.until), _address(seen)
-    if value_of(seen.segment) == OTHER:
-        return {}
 
     def in_row(days: int, row: Sequence[Value], **more: object) -> str:
         first = date.fromisoformat(str(row[0]))

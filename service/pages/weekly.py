@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from urllib.parse import urlencode
 
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import FieldFault, InvalidRequest
@@ -38,10 +39,15 @@ class Line:
     change: str
 
 
-def report(services: Services, caller: Caller, day: date | None, today: date) -> dict[str, object]:
+def report(
+    services: Services, caller: Caller, day: date | None, today: date, segment: str | None = None
+) -> dict[str, object]:
     """Return the values of the page for the week of a day; without one, the last full week.
 
-    Raises `setwise.service.domain.errors.InvalidRequest` if there is no such week yet.
+    Raises `setwise.service.domain.errors.InvalidRequest` if there is no such week yet, or the
+    policy does not list the segment.
+
+    ``segment``: Count only this segment's documents.
     """
     day = day or today - WEEK
     if not EARLIEST + WEEKS * WEEK <= day <= today:
@@ -50,12 +56,19 @@ def report(services: Services, caller: Caller, day: date | None, today: date) ->
     monday = Pace.WEEK.start(day)
     sunday, following = monday + WEEK - timedelta(days=1), monday + WEEK
     asked = Period(pace=Pace.WEEK, first=monday - (WEEKS - 1) * WEEK, last=sunday)
-    seen = services.reports.glance(caller, asked)
+    seen = services.reports.glance(caller, asked, segment=segment)
     midnights = [datetime.combine(each, time(), UTC) for each in (monday, following)]
     before, now = seen.rows[-2:]
+
+    def address(week: date, of: str | None = segment) -> str:
+        named = {} if of is None else {"segment": of}
+        return f"/cockpit/report?{urlencode({'week': week, **named})}"
+
     return {
         "now": seen.at,
         "seen": seen,
+        "segment": segment,
+        "address": address,
         "week": monday.isocalendar(),
         "monday": monday,
         "sunday": sunday,

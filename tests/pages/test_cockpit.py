@@ -66,11 +66,32 @@ def test_it_shows_one_segment_with_its_documents(service: Service, browser: Brow
         assert service.post("/v1/predictions", by="client", json=body).json()["segment"] == site
     shown = browser.get("/cockpit?days=7&segment=north").text
     assert "2 of 2" in shown
-    assert "segment=site%3Dnorth" in shown, "in the addresses of the documents"
+    assert "/documents?segment=north&amp;" in shown, "in the addresses of the documents"
     assert 'href="/cockpit?days=7&amp;pace=day&amp;segment=other"' in shown
     rows = browser.get("/cockpit/volume.csv?days=1&segment=north").text.splitlines()
-    assert rows[1].split(",")[1] == "2", rows
+    assert rows[0].startswith("segment,day,sent,"), rows
+    assert rows[1].split(",")[::2][:2] == ["north", "2"], rows
+    other = browser.get("/cockpit/volume.json?days=1&segment=other").json()
+    assert (other[-1]["segment"], other[-1]["reviewed"]) == ("other", 1)
+    whole = browser.get("/cockpit/breaker.json?days=1&segment=north").json()
+    assert all("segment" not in row for row in whole), "it is of the unit that is watched"
+    assert "/documents?segment=other&amp;" in browser.get("/cockpit?days=7&segment=other").text
     assert browser.get("/cockpit?segment=unlisted").status_code == 422
+
+
+def test_the_weekly_report_speaks_of_one_segment(service: Service, browser: Browser) -> None:
+    service.fix_threshold(0.8, segmentation=Segmentation("site"), segments=(SegmentRule("north"),))
+    for site in ("north", "north", "south"):
+        body = {"document": {"text": "0.9"}, "metadata": {"site": site}}
+        service.post("/v1/predictions", by="client", json=body)
+    assert 'href="/cockpit/report?segment=north"' in browser.get("/cockpit?segment=north").text
+    today = service.clock().date()
+    page = browser.get(f"/cockpit/report?week={today}&segment=north").text
+    rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td>', page))
+    assert rows["Documents received"] == "2"
+    assert re.search(r'href="/cockpit/report\?week=[\d-]+&amp;segment=other">other', page)
+    assert re.search(r'href="/cockpit\?first=[\d-]+&amp;last=[\d-]+&amp;segment=north"', page)
+    assert browser.get("/cockpit/report?segment=unlisted").status_code == 422
 
 
 def test_without_documents_every_figure_says_what_to_do(browser: Browser) -> None:

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from markupsafe import Markup
@@ -100,6 +100,11 @@ class Figure:
             [column.kind.write(value) for column, value in zip(self.columns, row, strict=True)]
             for row in self.rows
         ]
+
+    def within(self, segment: str) -> "Figure":
+        """Return the figure with a column that names a segment."""
+        columns = [Column("segment", Kind.TEXT), *self.columns]
+        return replace(self, columns=columns, rows=[[segment, *row] for row in self.rows])
 
     def as_csv(self) -> str:
         """Return the table as CSV (RFC 4180), numbers in full.
