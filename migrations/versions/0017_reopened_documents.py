@@ -53,6 +53,7 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_comments_prediction_id_id"), "comments", ["prediction_id", "id"])
     op.create_index(op.f("ix_comments_author"), "comments", ["author"])
+    op.create_index(op.f("ix_comments_task_id"), "comments", ["task_id"])
     op.create_table(
         "comment_readers",
         sa.Column("prediction_id", ID, nullable=False),

@@ -21,7 +21,7 @@ def upgrade() -> None:
     op.create_index(
         op.f("ix_review_tasks_assigned_to"),
         "review_tasks",
-        ["assigned_to"],
+        ["assigned_to", "escalated", "queued_at", "id"],
         sqlite_where=ASSIGNED,
         postgresql_where=ASSIGNED,
     )

@@ -433,6 +433,8 @@ class ReviewStore(Store):
 
     def _opened_by(self, task_ids: Sequence[str]) -> Mapping[str, str]:
         """Return why tasks were reopened, by id."""
+        if not task_ids:
+            return {}
         column = comments.c
         query = select(column.task_id, column.text, column.id, column.prediction_id)
         rows = self._connection.execute(query.where(column.task_id.in_(task_ids)))

@@ -480,7 +480,14 @@ review_tasks = Table(
     Index(None, "state", "id"),
     Index(None, "created_at"),
     Index("uq_review_tasks_prediction_id_kind", "prediction_id", "kind", "round", unique=True),
-    _partial("ix_review_tasks_assigned_to", "assigned_to", where=ASSIGNED),
+    _partial(
+        "ix_review_tasks_assigned_to",
+        "assigned_to",
+        "escalated",
+        "queued_at",
+        "id",
+        where=ASSIGNED,
+    ),
     _partial("ix_review_tasks_queue", "escalated", "queued_at", "id", where=OPEN),
     _partial("ix_review_tasks_holder", "lease_holder", where=LEASED),
     _partial("ix_review_tasks_expiry", "lease_expires_at", where=LEASED),
@@ -562,6 +569,7 @@ comments = Table(
     Column("created_at", Instant, nullable=False),
     Index(None, "prediction_id", "id"),
     Index(None, "author"),
+    Index(None, "task_id"),
 )
 
 comment_readers = Table(

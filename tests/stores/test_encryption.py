@@ -36,6 +36,7 @@ PLACES = {
     "predictions.answer",
     "predictions.metadata",
     "annotations.comment",
+    "comments.text",
     "review_skips.reason",
     "review_tasks.decided_comment",
     "webhook_endpoints.secrets",
