@@ -360,6 +360,10 @@ def test_the_trail_keeps_once_who_has_stopped_contradicting(readers: Readers) ->
     (cat,) = (one for one in annotators.page(LEAD) if one.annotator.id == CAT.id)
     assert cat.finding is not None
     assert cat.finding.blocking
+    withheld = replace(annotators, personal_figures="self")
+    shown = [one.shown() for one in withheld.page(LEAD)]
+    assert shown == [{"alpha": None, "beta": None, "findings": []}] * len(shown)
+    assert withheld.own(ANN).shown()["alpha"] is not None
 
 
 def test_the_interval_of_alpha_holds_whatever_leads_decide_on_what_waits(readers: Readers) -> None:
