@@ -321,7 +321,7 @@ def assemble(
         segments=Segments(**office),
         certification=certifications,
         breaker=breaker,
-        annotators=Annotators(personal_figures=settings.personal_figures, **office),
+        annotators=Annotators(**office),
         recalibration=Recalibration(
             loader=loader,
             calibrator_loader=calibrator_loader,

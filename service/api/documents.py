@@ -38,6 +38,7 @@ from setwise.service.api.schemas import (
 )
 from setwise.service.domain import documents as domain
 from setwise.service.domain import errors
+from setwise.service.domain.callers import Caller
 from setwise.service.domain.documents import (
     LISTS,
     Audited,
@@ -52,7 +53,8 @@ from setwise.service.domain.files import DOCUMENT, Format, document_row, predict
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
-from setwise.service.services.documents.selections import MOST_CHANGED
+from setwise.service.services.all import Services
+from setwise.service.services.documents.selections import MOST_CHANGED, Done
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
 
@@ -418,6 +420,18 @@ def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> 
     )
 
 
+def carry_out(services: Services, caller: Caller, body: ActionRequest) -> Done:
+    """Do what is asked for, with all documents at once."""
+    act, ids = services.selections, body.ids
+    match body.action:
+        case ActionKind.ASSIGN:
+            return act.assign(caller, ids, body.assignee)
+        case ActionKind.REOPEN:
+            return act.reopen(caller, ids, body.reason)
+        case _:
+            return act.prioritize(caller, ids, first=body.action is ActionKind.PRIORITIZE)
+
+
 @router.post("/actions", response_model=ActionDone)
 def act_on_documents(caller: CallerOf, body: ActionRequest, services: ServicesOf) -> Response:
     """Assign, prioritize or reopen several documents, in one transaction.
@@ -425,14 +439,7 @@ def act_on_documents(caller: CallerOf, body: ActionRequest, services: ServicesOf
     What is assigned to a person is given to nobody else. Documents that the action does not fit
     stay as they are, with the reason.
     """
-    act, ids = services.selections, body.ids
-    match body.action:
-        case ActionKind.ASSIGN:
-            done = act.assign(caller, ids, body.assignee)
-        case ActionKind.REOPEN:
-            done = act.reopen(caller, ids, body.reason)
-        case _:
-            done = act.prioritize(caller, ids, first=body.action is ActionKind.PRIORITIZE)
+    done = carry_out(services, caller, body)
     refused = [{"id": one, "detail": detail} for one, detail in done.refused.items()]
     return answer({"changed": done.changed, "refused": refused})
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Form, Request, Response
@@ -46,6 +46,7 @@ from setwise.service.pages.figures.numerals import confidence, plural
 from setwise.service.pages.forms import Filled, Input, filled, select, utc
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
+from setwise.service.pages.selections import Selection, export_of, name_of
 from setwise.service.pages.visitors import who_may, who_sends
 from setwise.service.services.all import Services
 from setwise.service.services.documents import ME, MOST_COUNTED, Found
@@ -149,11 +150,52 @@ def of_document(prediction_id: str) -> str:
 @router.get(HERE)
 def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
     """Show the documents that match the address."""
+    chosen = Selection(people=services.selections.people(visit.caller))
+    return _shown(_asked(request), services, visit, chosen)
+
+
+@router.post(HERE)
+def act(
+    request: Request,
+    services: ServicesOf,
+    visit: Sends,
+    form: Annotated[Filled, Depends(filled)],
+) -> Response:
+    """Do something with the ticked documents, and show the list again."""
+    asked = _asked(request)
+    chosen = Selection.of(services, visit, form, asked.wanted)
+    if chosen.export:
+        return go(chosen.export)
+    question = chosen.question(asked.here)
+    if question is not None:
+        view = ui.View("", [question], title=question.heading)
+        return page("documents.html", {"view": view, "refusal": ""}, visit=visit)
+    return _shown(asked, services, visit, chosen)
+
+
+class _Asked(NamedTuple):
+    """What the address of a list asks for."""
+
+    query: Mapping[str, str]
+    form: Filled
+    wanted: DocumentQuery | None
+    """None if something is wrong with the query."""
+    after: str | None
+
+    @property
+    def here(self) -> str:
+        return address(**self.query, after=self.after)
+
+
+def _asked(request: Request) -> _Asked:
     names = (*_INPUTS, *_MORE, *_PEOPLE, *_LINKED)
     query = {name: text for name in names if (text := request.query_params.get(name, "").strip())}
     form = Filled.of(**query)
-    wanted = _read(query, form)
-    after = request.query_params.get("after")
+    return _Asked(query, form, _read(query, form), request.query_params.get("after"))
+
+
+def _shown(asked: _Asked, services: Services, visit: Visit, chosen: Selection) -> Response:
+    query, form, wanted, after = asked
     found: Found | None = None
     if wanted is not None:
         try:
@@ -164,18 +206,21 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
             for fault in refusal.faults:
                 form.blame(fault.pointer.removeprefix("/"), fault.detail)
     hidden = {name: Input(widget="hidden") for name in _LINKED if name in query}
-    more = {**_MORE, **_people(services.documents.reviewers(visit.caller), visit.caller, form)}
+    reviewers = services.documents.reviewers(visit.caller)
+    more = {**_MORE, **_people(reviewers, visit.caller, form)}
     view = ui.View(
         "Documents",
         [
+            *chosen.told(found.page.items if found else ()),
             ui.Filters(HERE, {**_INPUTS, **hidden}, form, more=more),
             *_kept(query),
-            *(_list(found, query, started=after is None) if found else ()),
+            *(_list(found, asked, chosen, reviewers) if found else ()),
             *(_exports(wanted, found) if wanted and found and found.matches else ()),
         ],
         lead="Every document with what became of it. The address keeps your filters.",
     )
-    return page("documents.html", {"view": view}, visit=visit)
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if chosen.filled.faults else HTTPStatus.OK
+    return page("documents.html", {"view": view}, visit=visit, status=status)
 
 
 def _read(query: Mapping[str, str], form: Filled) -> DocumentQuery | None:
@@ -221,10 +266,18 @@ def _kept(query: Mapping[str, str]) -> Sequence[Markup]:
     )
 
 
-def _list(found: Found, query: Mapping[str, str], *, started: bool) -> Sequence[ui.Piece]:
+def _list(
+    found: Found, asked: _Asked, chosen: Selection, reviewers: Mapping[str, str]
+) -> Sequence[ui.Piece]:
+    rows, started = found.page.items, asked.after is None
+    columns = (
+        chosen.column(),
+        *_COLUMNS,
+        ui.Column("Checked", lambda one: _became(one, reviewers)),
+    )
     empty = (
         ui.joined("No document matches. ", ui.link(HERE, "Show all."))
-        if query
+        if asked.query
         else "No document has been sent to the service yet."
     )
     more = found.matches >= MOST_COUNTED
@@ -233,18 +286,17 @@ def _list(found: Found, query: Mapping[str, str], *, started: bool) -> Sequence[
     )
     return (
         ui.status(count[0].upper() + count[1:]) if found.matches else Markup(""),
-        ui.Table("Documents", _COLUMNS, found.page.items, empty),
-        ui.Pager(HERE, found.page.next_after, query, started=started),
+        ui.Table("Documents", columns, rows, empty),
+        ui.Pager(HERE, found.page.next_after, asked.query, started=started),
+        *chosen.bar(asked.here, rows, count if found.matches > len(rows) else ""),
     )
 
 
 def _exports(wanted: DocumentQuery, found: Found) -> Sequence[Markup]:
     """Return links to files of all that matches."""
-    given = wanted.model_dump(mode="json", exclude_defaults=True)
 
     def export(written: Format, name: str) -> Markup:
-        query = urlencode({**given, "format": written.value}, doseq=True)
-        return ui.link(f"/v1/documents/export?{query}", name)
+        return ui.link(export_of(wanted, written.value), name)
 
     most = f" A file holds at most {MOST_EXPORTED:,}." if found.matches >= MOST_COUNTED else ""
     links = export(Format.CSV, "CSV"), " or ", export(Format.JSON_LINES, "JSON Lines")
@@ -261,8 +313,7 @@ def labels_of(labels: Sequence[str] | None) -> Markup:
 
 
 def _name(one: ListedDocument) -> Markup:
-    made = one.prediction
-    return ui.link(of_document(made.id), made.document.id or f"…{made.id[-12:]}")
+    return ui.link(of_document(one.prediction.id), name_of(one))
 
 
 def _decision(one: ListedDocument) -> Markup:
@@ -274,8 +325,11 @@ def _decision(one: ListedDocument) -> Markup:
     )
 
 
-def _became(one: ListedDocument) -> Markup:
+def _became(one: ListedDocument, names: Mapping[str, str]) -> Markup:
     waits = ui.badge("waits for review", "leased") if one.waiting else Markup("")
+    to = ", ".join(names.get(person, person) for person in one.assigned_to)
+    facts = [f"assigned to {to}"] * bool(to) + ["first in the queue"] * one.prioritized
+    waits = ui.joined(waits, ui.sub(", ".join(facts)))
     if not one.annotations and not one.outcomes:
         return waits or ui.quiet("not checked")
     if one.contradicted:
@@ -300,7 +354,6 @@ _COLUMNS: Sequence[ui.Column[ListedDocument]] = (
     ui.Column("Labels", lambda one: labels_of(one.prediction.scored.labels), "wrap"),
     ui.Column("Confidence", lambda one: confidence(one.prediction.scored.confidence), "count"),
     ui.Column("Decision", _decision),
-    ui.Column("Checked", _became),
 )
 
 

@@ -106,8 +106,17 @@ class DocumentStore(Store):
 
     def count(self, wanted: DocumentFilter, hidden: Collection[str] = (), *, most: int) -> int:
         """Return the number of documents, counting no further than ``most``."""
-        found = select(_column.id).where(*self._conditions(wanted, hidden)).limit(most).subquery()
+        found = self._ids(wanted, hidden, most).subquery()
         return int(self._connection.execute(select(func.count()).select_from(found)).scalar_one())
+
+    def ids(
+        self, wanted: DocumentFilter, hidden: Collection[str] = (), *, most: int
+    ) -> Sequence[str]:
+        """Return the ids of up to ``most`` predictions."""
+        return self._connection.scalars(self._ids(wanted, hidden, most)).all()
+
+    def _ids(self, wanted: DocumentFilter, hidden: Collection[str], most: int) -> Select[Any]:
+        return select(_column.id).where(*self._conditions(wanted, hidden)).limit(most)
 
     def life(self, prediction: Prediction) -> Life:
         """Return all that happened to a document."""

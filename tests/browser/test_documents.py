@@ -82,3 +82,24 @@ def test_a_reviewer_corrects_an_answer_that_a_lead_then_finds(sign_in: SignIn, s
     expect(page.get_by_role("heading", name="New comments")).to_be_visible()
     assert_accessible(page)
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_many_documents_are_ticked_and_changed_on_a_phone(sign_in: SignIn) -> None:
+    page = sign_in("lead", "/documents?state=waiting")
+    page.set_viewport_size({"width": 390, "height": 900})
+    everything = page.get_by_label("Select all on this page")
+    everything.check()
+    boxes = page.locator("tbody input[type=checkbox]")
+    expect(page.locator("tbody input:checked")).to_have_count(boxes.count())
+    boxes.first.uncheck()
+    expect(everything).not_to_be_checked()
+    with page.expect_download() as file:
+        page.get_by_role("button", name="Export as CSV").click()
+    assert file.value.path().read_text().count("\n") == boxes.count()
+    page.get_by_role("button", name="Put back in the queue").click()
+    expect(page.get_by_role("heading", name="Change")).to_be_visible()
+    assert_accessible(page)
+    page.get_by_role("button", name="Change them").click()
+    expect(page.locator("[role=status]").first).to_contain_text("put back at the usual place")
+    assert_accessible(page)
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -307,6 +307,8 @@ class Question(Part):
     back: str
     """Where the answer "no" leads."""
     danger: bool = True
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """What the answer "yes" repeats."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,8 @@ function fill(form, values) {
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.method !== "post") return;
+  // After a file the page is still there.
+  if (form.method !== "post" || event.submitter?.matches("[data-file]")) return;
   if ("sent" in form.dataset) {
     event.preventDefault();
     return;
@@ -66,6 +67,14 @@ document.addEventListener("submit", (event) => {
   setTimeout(() => delete form.dataset.sent, AGAIN_MS);
   if (form.matches(".sheet"))
     store({ page: location.pathname, action: actionOf(form), values: contents(form) });
+});
+
+// The box of a list ticks the boxes of its rows.
+document.addEventListener("change", ({ target }) => {
+  const all = target.form?.elements.namedItem("all");
+  const rows = [...(target.form?.elements ?? [])].filter((one) => one.name === "id");
+  if (target === all) for (const one of rows) one.checked = all.checked;
+  else if (all && target.name === "id") all.checked = rows.every((one) => one.checked);
 });
 
 addEventListener("pageshow", () => {

@@ -63,7 +63,7 @@ class Documents:
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
             wanted = checked(transaction, wanted or DocumentFilter(), caller)
-            hidden = _held(transaction, caller)
+            hidden = held_by(transaction, caller)
             page = transaction.documents.page(wanted, order, hidden, after=after, limit=limit)
             matches = transaction.documents.count(wanted, hidden, most=MOST_COUNTED)
         self._note_reader(caller, [one.prediction.id for one in page.items])
@@ -165,7 +165,7 @@ def checked(transaction: Transaction, wanted: DocumentFilter, caller: Caller) ->
     )
 
 
-def _held(transaction: Transaction, caller: Caller) -> frozenset[str]:
+def held_by(transaction: Transaction, caller: Caller) -> frozenset[str]:
     """Return the predictions that the caller must answer blindly before seeing them."""
     if not caller.may(Permission.REVIEW):
         return frozenset()

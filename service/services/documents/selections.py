@@ -22,7 +22,7 @@ from setwise.service.domain.files import (
 from setwise.service.domain.reviews import ReviewState, ReviewTask
 from setwise.service.domain.text import is_id
 from setwise.service.services.audit_trail import Recorded
-from setwise.service.services.documents import checked
+from setwise.service.services.documents import checked, held_by
 from setwise.service.services.predictions import disclose
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores.transaction import Transaction
@@ -32,6 +32,9 @@ MOST_EXPORTED = 100_000
 
 MOST_CHANGED = 100
 """Most documents that one action changes."""
+
+MOST_FOUND = 1_000
+"""Most documents that a search finds for an action."""
 
 PAGE = 500
 """Documents of an export that are in memory together."""
@@ -87,6 +90,32 @@ class Selections(Recorded):
                 transaction, caller, "export.read", "documents", format=written.value, rows=number
             )
         return self._parts(caller, wanted, order, written, content=content)
+
+    def found(self, caller: Caller, wanted: DocumentFilter) -> Sequence[str]:
+        """Return the ids of all matching predictions, to be changed.
+
+        Raises `InvalidRequest` if nothing can match, or more than `MOST_FOUND` do.
+        """
+        caller.require(Permission.READ_ALL_PREDICTIONS)
+        with self.begin(read_only=True) as transaction:
+            wanted, hidden = checked(transaction, wanted, caller), held_by(transaction, caller)
+            ids = transaction.documents.ids(wanted, hidden, most=MOST_FOUND + 1)
+        if len(ids) > MOST_FOUND:
+            raise errors.InvalidRequest(
+                f"More than {MOST_FOUND:,} documents match. Narrow the filters."
+            )
+        return ids
+
+    def people(self, caller: Caller) -> Mapping[str, str]:
+        """Return the names of those who can be assigned documents, by id.
+
+        Empty unless the caller decides who reviews what.
+        """
+        if not _leads(caller):
+            return {}
+        with self.begin(read_only=True) as transaction:
+            able = [one for one in transaction.people.all() if _able(one)]
+        return {one.id: one.name for one in sorted(able, key=lambda one: (one.name, one.id))}
 
     def assign(self, caller: Caller, ids: Sequence[str], assignee: str | None) -> Done:
         """Assign the open reviews of documents; nobody else is given them from now on.
@@ -232,11 +261,19 @@ class Selections(Recorded):
 def _check(caller: Caller, ids: Sequence[str]) -> None:
     """Raise `Forbidden` unless the caller leads reviewers; `InvalidRequest` for wrong ids."""
     caller.require(Permission.REVIEW)
-    if Permission.REPORT not in PERMISSIONS[caller.role]:
+    if not _leads(caller):
         raise errors.Forbidden("Only leads and administrators decide who reviews what.")
     if not 0 < len(ids) <= MOST_CHANGED or not all(map(is_id, ids)):
         fault = errors.FieldFault("/ids", f"must be 1 to {MOST_CHANGED} ids of predictions")
         raise errors.InvalidRequest("Nothing can be done with this selection.", [fault])
+
+
+def _leads(caller: Caller) -> bool:
+    return caller.may(Permission.REVIEW) and Permission.REPORT in PERMISSIONS[caller.role]
+
+
+def _able(person: Person) -> bool:
+    return not person.disabled and Permission.REVIEW in PERMISSIONS[person.role]
 
 
 def _open(transaction: Transaction, document: str) -> list[ReviewTask]:
@@ -251,7 +288,7 @@ def _open(transaction: Transaction, document: str) -> list[ReviewTask]:
 
 def _reviewer(transaction: Transaction, person_id: str) -> Person:
     found = transaction.people.get(person_id) if is_id(person_id) else None
-    if found is None or found.disabled or Permission.REVIEW not in PERMISSIONS[found.role]:
+    if found is None or not _able(found):
         fault = errors.FieldFault("/assignee", "is nobody who may review")
         raise errors.InvalidRequest("The documents cannot be assigned.", [fault])
     return found

@@ -1,0 +1,212 @@
+"""What readers of a list do with the documents that they tick."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+from pydantic import ValidationError
+
+from setwise.service.api.documents import ActionKind, ActionRequest, DocumentQuery, carry_out
+from setwise.service.domain.documents import ListedDocument, check_comment
+from setwise.service.domain.errors import InvalidRequest
+from setwise.service.pages.board import parts as ui
+from setwise.service.pages.figures.numerals import plural
+from setwise.service.pages.forms import Choices, Filled
+from setwise.service.services.all import Services
+from setwise.service.services.documents.selections import MOST_CHANGED, Done
+from setwise.service.sign_in.sessions import Visit
+
+FORM = "selection"
+MANY = 10
+"""More documents are changed only after a question."""
+MOST_SHOWN = 20
+"""Documents that stayed as before are listed up to here."""
+_FILE = "file:"
+_DONE: Mapping[ActionKind, str] = {
+    ActionKind.ASSIGN: "assigned to {}",
+    ActionKind.PRIORITIZE: "put first in the queue",
+    ActionKind.DEPRIORITIZE: "put back at the usual place in the queue",
+    ActionKind.REOPEN: "sent back to review",
+}
+
+
+@dataclass(frozen=True)
+class Bar(ui.Part):
+    """What can be done with the ticked documents of a list."""
+
+    macro = "bar"
+    address: str
+    listed: Sequence[str]
+    """Ids of all predictions in the list."""
+    matching: str
+    """How many documents match; empty if the list shows them all."""
+    filled: Filled
+    people: Choices
+    """To whom they can be assigned; empty for those who only read."""
+
+
+@dataclass
+class Selection:
+    """The documents that were ticked, and what came of it."""
+
+    filled: Filled = field(default_factory=Filled.of)
+    people: Mapping[str, str] = field(default_factory=dict)
+    """Names of those to whom documents can be assigned, by id."""
+    ids: Sequence[str] = ()
+    export: str = ""
+    """The address of a file of them, if that is what was asked for."""
+    act: ActionKind | None = None
+    """What to do with them."""
+    done: Done | None = None
+    """What was done; None before many documents are changed, which a question precedes."""
+
+    @classmethod
+    def of(
+        cls, services: Services, visit: Visit, filled: Filled, wanted: DocumentQuery | None
+    ) -> Self:
+        """Do what a form asks for, or note why not.
+
+        ``wanted``: What the list shows.
+        """
+        given, everything = filled.text, filled.ticked("matching") and wanted is not None
+        ticked = filled.all("listed" if filled.ticked("all") else "id")
+        ids = [one for some in ticked for one in some.split(",")]
+        found = cls(filled, services.selections.people(visit.caller), ids)
+        if not ids and not everything:
+            filled.blame("", "Tick at least one document.")
+        elif given("act").startswith(_FILE):
+            written = given("act").removeprefix(_FILE)
+            found.export = export_of(wanted if wanted and everything else ids, written)
+        else:
+            try:
+                body = ActionRequest.model_validate(
+                    {
+                        "action": given("act"),
+                        "ids": [],
+                        "assignee": given("assignee") or None,
+                        "reason": given("why"),
+                    }
+                )
+                if body.action is ActionKind.REOPEN:
+                    check_comment(body.reason, "/reason")
+                if wanted and everything:
+                    found.ids = services.selections.found(visit.caller, wanted.as_filter())
+                found._carry_out(services, visit, body)
+            except ValidationError:
+                filled.blame("", "Choose what to do with the documents.")
+            except InvalidRequest as refusal:
+                filled.blame("", refusal.detail)
+                filled.take(refusal.faults, {"/assignee": "assignee", "/reason": "why"})
+        return found
+
+    def _carry_out(self, services: Services, visit: Visit, body: ActionRequest) -> None:
+        self.act = body.action
+        if len(self.ids) > MANY and not self.filled.ticked("sure"):
+            return
+        changed, refused = list[str](), dict[str, str]()
+        for start in range(0, len(self.ids), MOST_CHANGED):
+            part = body.model_copy(update={"ids": self.ids[start : start + MOST_CHANGED]})
+            done = carry_out(services, visit.caller, part)
+            changed += done.changed
+            refused |= done.refused
+        self.done = Done(changed, refused)
+
+    def _sentence(self, act: ActionKind, number: int, before: str = "") -> str:
+        to = self.people.get(self.filled.text("assignee"), "nobody: anybody may review")
+        return f"{plural(number, 'document')} {before}{_DONE[act].format(to)}."
+
+    def question(self, address: str) -> ui.Question | None:
+        """Return what is asked before many documents are changed, at the list's address."""
+        if self.act is None or self.done or self.filled.faults:
+            return None
+        again = "They wait for review again; other programs hear of it if the answer changes."
+        return ui.Question(
+            f"Change {plural(len(self.ids), 'document')}?",
+            [
+                self._sentence(self.act, len(self.ids), "will be "),
+                *([again] if self.act is ActionKind.REOPEN else []),
+                "Documents that this does not fit stay as before; the next page names them.",
+            ],
+            "Change them",
+            address,
+            danger=self.act is ActionKind.REOPEN,
+            fields={
+                **{name: self.filled.text(name) for name in ("act", "assignee", "why")},
+                "id": ",".join(self.ids),
+                "sure": "yes",
+            },
+        )
+
+    def told(self, shown: Sequence[ListedDocument]) -> Sequence[Markup]:
+        """Return what was done, and what was refused and why."""
+        if self.filled.faults:
+            why = self.filled.faults.get("", ["Fix the fields marked below."])
+            return (
+                Markup(
+                    '<div class="alert" role="alert"><p>Nothing was changed. {}</p></div>'
+                ).format(" ".join(why)),
+            )
+        if self.act is None or self.done is None:
+            return ()
+        names = {one.prediction.id: name_of(one) for one in shown}
+        refused = [
+            Markup('<li><a href="/documents/{}">{}</a>: {}</li>').format(
+                one, names.get(one, f"…{one[-12:]}"), why
+            )
+            for one, why in self.done.refused.items()
+        ]
+        more = len(refused) - MOST_SHOWN
+        kept = Markup("<p>{} stayed as before:</p><ul>{}{}</ul>").format(
+            plural(len(refused), "document"),
+            ui.joined(*refused[:MOST_SHOWN]),
+            Markup("<li>{} more</li>").format(more) if more > 0 else "",
+        )
+        return (
+            Markup('<div class="{}" role="status"><p>{}</p>{}</div>').format(
+                "note" if refused else "done",
+                self._sentence(self.act, len(self.done.changed)),
+                kept if refused else "",
+            ),
+        )
+
+    def column(self) -> ui.Column[ListedDocument]:
+        """Return the column with a box for each row, and one for all of them."""
+        left = () if self.done else self.ids
+
+        def box(name: str, value: str, label: str, *, ticked: bool) -> Markup:
+            return Markup(
+                '<label class="pick"><input type="checkbox" form="{}" name="{}" value="{}"{}>'
+                '<span class="unseen">{}</span></label>'
+            ).format(FORM, name, value, Markup(" checked") if ticked else "", label)
+
+        return ui.Column(
+            box("all", "yes", "Select all on this page", ticked=False),
+            lambda one: box(
+                "id", one.prediction.id, f"Select {name_of(one)}", ticked=one.prediction.id in left
+            ),
+        )
+
+    def bar(self, address: str, shown: Sequence[ListedDocument], matching: str) -> Sequence[Bar]:
+        """Return the form that the boxes of the rows belong to."""
+        given = Filled.of() if self.done else self.filled
+        to = [("", "anybody"), *self.people.items()] if self.people else []
+        listed = [one.prediction.id for one in shown]
+        return (Bar(address, listed, matching, given, to),) if shown else ()
+
+
+def export_of(wanted: DocumentQuery | Sequence[str], written: str) -> str:
+    """Return the address of a file of what matches, or of predictions with these ids."""
+    query = (
+        wanted.model_dump(mode="json", exclude_defaults=True)
+        if isinstance(wanted, DocumentQuery)
+        else {"id": wanted}
+    )
+    return f"/v1/documents/export?{urlencode({**query, 'format': written}, doseq=True)}"
+
+
+def name_of(one: ListedDocument) -> str:
+    """Return what a document is called in a list."""
+    made = one.prediction
+    return made.document.id or f"…{made.id[-12:]}"
