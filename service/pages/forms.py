@@ -136,7 +136,7 @@ class Filled:
             case "tick":
                 return self.ticked(each.name)
             case "password":  # spaces belong to it
-                return (self.all(each.name) or [""])[0]
+                return (self.all(each.name) or [""])[0] or None
             case _:
                 return self.text(each.name) or None
 

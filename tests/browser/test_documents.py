@@ -19,7 +19,7 @@ def test_three_clicks_lead_from_the_start_to_who_contradicted_what(
     site.services.outcomes.report(SYSTEM, sent.items[0].id, [], "second reading")
     page = sign_in("lead")
     page.get_by_role("link", name="Cockpit").click()
-    tile = page.get_by_role("listitem").filter(has_text="Accuracy of what was sent")
+    tile = page.get_by_role("listitem").filter(has_text="Is what we send right enough?")
     tile.get_by_role("link").click()
     expect(page.get_by_role("status")).to_contain_text("document")
     assert_accessible(page)

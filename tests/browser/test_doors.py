@@ -50,10 +50,10 @@ def test_an_administrator_invites_somebody_who_sets_a_password(
     sign_in: Callable[..., Page],
 ) -> None:
     page = sign_in("admin", "/board/people")
-    form = page.get_by_role("form", name="Invite somebody")
+    form = page.get_by_role("form", name="Add somebody")
     form.get_by_label("Name", exact=True).fill("Cy Cole")
     form.get_by_label("Login name").fill("cy")
-    page.get_by_role("button", name="Make a link").click()
+    page.get_by_role("button", name="Add").click()
     link = page.get_by_role("note", name="Secret").inner_text()
     assert_accessible(page)
     page.context.clear_cookies()

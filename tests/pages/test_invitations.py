@@ -21,7 +21,7 @@ def invite(service: Service) -> str:
         "csrf": browser.token("/board/people"), "name": "Cy", "login": "cy", "role": "lead",
         "days": "7",
     }  # fmt: skip
-    made = browser.submit("/board/people/invite", form)
+    made = browser.submit("/board/people", form)
     assert made.status_code == 201, made.text
     found = re.search(r"http://test(/join\?secret=[\w-]+)", made.text)
     assert found is not None

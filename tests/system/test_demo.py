@@ -103,7 +103,7 @@ class Demo:
 
     def tiles(self) -> dict[str, int]:
         found = re.findall(
-            r'class="name">([^<]+)</span>\s*<span class="number">([\d,]+)<',
+            r'class="name">([^<]+)</span>\s*<span class="number">(?:<a[^>]*>)?([\d,]+)<',
             self.page("/", "lead"),
         )
         return {name: int(number.replace(",", "")) for name, number in found}

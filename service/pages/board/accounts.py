@@ -255,21 +255,15 @@ class NewPerson(BaseModel):
     name: Annotated[str, Input("Name", "As others see it.")]
     login: Annotated[str, Input("Login name", "What they type to sign in.")]
     role: Annotated[Role, Input("Role", widget="select", choices=_choices(ROLES))]
-    password: Annotated[
-        str,
-        Input("First password", "At least 12 characters; they can change it later.", "password"),
-    ]
-
-
-class Invited(BaseModel):
-    """The form that invites somebody."""
-
-    name: Annotated[str, Input("Name", "As others see it.")]
-    login: Annotated[str, Input("Login name", "What they type to sign in.")]
-    role: Annotated[Role, Input("Role", widget="select", choices=_choices(ROLES))]
     days: Annotated[
-        int, whole(1, MOST_DAYS_INVITED), Input("Valid for days", "The link works once.")
+        int,
+        whole(1, MOST_DAYS_INVITED),
+        Input("Link valid for days", "They set a password by a link, which works once."),
     ]
+    password: Annotated[
+        str | None,
+        Input("First password", "At least 12 characters; there is no link then.", "password"),
+    ] = None
 
 
 class ChangedPerson(BaseModel):
@@ -299,17 +293,11 @@ def _person(call: Call) -> Person:
     return found
 
 
-def _create_person(call: Call, form: NewPerson) -> None:
-    call.services.accounts.create_person(
+def _create_person(call: Call, form: NewPerson) -> ui.View | None:
+    person = call.services.accounts.create_person(
         call.caller, login=form.login, name=form.name, role=form.role, password=form.password
     )
-
-
-def _invite(call: Call, form: Invited) -> ui.View:
-    person = call.services.accounts.create_person(
-        call.caller, login=form.login, name=form.name, role=form.role, password=None
-    )
-    return _invitation(call, person.id, form.days)
+    return None if form.password else _invitation(call, person.id, form.days)
 
 
 def _invitation(call: Call, person_id: str, days: int) -> ui.View:
@@ -374,14 +362,6 @@ def _disable_question(call: Call) -> ui.Question:
 
 
 _ONE = f"{PEOPLE}/{{person_id}}"
-INVITE = Action(
-    f"{PEOPLE}/invite",
-    _invite,
-    Invited,
-    heading="Invite somebody",
-    label="Make a link",
-    blames={errors.LoginTaken: "login"},
-)
 INVITE_AGAIN = Action(
     f"{_ONE}/invite",
     lambda call, _: _invitation(call, call.id, DAYS),
@@ -391,8 +371,8 @@ CREATE_PERSON = Action(
     PEOPLE,
     _create_person,
     NewPerson,
-    heading="Create an account",
-    label="Create",
+    heading="Add somebody",
+    label="Add",
     then=PEOPLE,
     notices={"person-created": "The account is created."},
     blames={errors.LoginTaken: "login"},
@@ -461,10 +441,8 @@ def _people(call: Call) -> ui.View:
         "There are no accounts yet. Create the first one below.",
         gone=lambda person: person.disabled,
     )
-    role = Role.REVIEWER.value
-    form = call.form(INVITE, role=role, days=str(DAYS))
-    create = ui.More("Create an account with a password", [call.form(CREATE_PERSON, role=role)])
-    return ui.View("People", (table, form, create), lead="Who can sign in, and in which role.")
+    form = call.form(CREATE_PERSON, role=Role.REVIEWER.value, days=str(DAYS))
+    return ui.View("People", (table, form), lead="Who can sign in, and in which role.")
 
 
 def _people_state(call: Call) -> State:
@@ -522,7 +500,7 @@ PAGES = (
     BoardPage(
         PEOPLE,
         _people,
-        (INVITE, CREATE_PERSON),
+        (CREATE_PERSON,),
         name="People",
         meaning="Who can sign in, and in which role.",
         state=_people_state,
