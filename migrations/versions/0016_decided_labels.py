@@ -1,4 +1,4 @@
-"""Index the labels that were sent last, so that people can search for them.
+"""Index the labels that were sent last, and contradictions, so that people can search for them.
 
 Triggers keep the index, so that rows of a release that does not know it are found too.
 
@@ -25,6 +25,7 @@ TRIGGERS = (
     ("annotations", "NEW.settles", "NEW.prediction_id"),
     ("outcomes", f"EXISTS {SENT}", "NEW.prediction_id"),
 )
+ANSWERS = ("annotations", "outcomes")
 EACH_OF = {
     "postgresql": ("json_array_elements_text", "candidates->0->'labels'"),
     "sqlite": ("json_each", "json_extract(candidates, '$[0].labels')"),
@@ -49,7 +50,7 @@ FILL = """
 
 
 def upgrade() -> None:
-    """Create the index and fill it."""
+    """Create the indexes and fill them."""
     op.create_table(
         "final_labels",
         sa.Column("label", sa.Text(), nullable=False),
@@ -65,6 +66,12 @@ def upgrade() -> None:
         body = REPLACE.format(prediction=prediction, each=each, labels=labels)
         _after_insert(table, name, condition, body)
     op.execute(FILL.format(each=each, first=first))
+    for table in ANSWERS:
+        name = op.f(f"ix_{table}_contradicted")
+        wrong = sa.text("NOT agreed")
+        op.create_index(
+            name, table, ["prediction_id", "agreed"], sqlite_where=wrong, postgresql_where=wrong
+        )
 
 
 def _after_insert(table: str, name: str, condition: str, body: str) -> None:
@@ -84,7 +91,9 @@ def _after_insert(table: str, name: str, condition: str, body: str) -> None:
 
 
 def downgrade() -> None:
-    """Drop the index."""
+    """Drop the indexes."""
+    for table in ANSWERS:
+        op.drop_index(op.f(f"ix_{table}_contradicted"), table)
     on_postgresql = op.get_bind().dialect.name == "postgresql"
     for table, *_ in TRIGGERS:
         name = f"{table}_index_final"

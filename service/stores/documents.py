@@ -22,7 +22,6 @@ from sqlalchemy import (
     select,
     tuple_,
     union,
-    union_all,
     update,
 )
 
@@ -49,6 +48,7 @@ from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import ReviewStore, to_annotation
 from setwise.service.stores.tables import (
     ASSIGNED,
+    CONTRADICTED,
     DEAD,
     LEASED,
     OPEN,
@@ -356,13 +356,11 @@ _STATES: Mapping[State, ColumnElement[bool]] = {
             ),
         )
     ),
-    # Not two conditions with OR, which PostgreSQL checks by reading all answers.
+    # Not two conditions with OR, which PostgreSQL checks by reading all answers; nor UNION ALL, of
+    # which it expects 200 predictions.
     State.CONTRADICTED: _column.id.in_(
-        union_all(
-            *(
-                select(each.c.prediction_id).where(~each.c.agreed)
-                for each in (annotations, outcomes)
-            )
+        union(
+            *(select(each.c.prediction_id).where(CONTRADICTED) for each in (annotations, outcomes))
         )
     ),
 }

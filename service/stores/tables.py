@@ -87,6 +87,7 @@ DEAD: ColumnElement[bool] = literal_column("state = 'dead'")
 AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
 IN_SEGMENT: ColumnElement[bool] = literal_column("segment IS NOT NULL")
 UNUSUAL: ColumnElement[bool] = literal_column("kind <> 'review'")
+CONTRADICTED: ColumnElement[bool] = literal_column("NOT agreed")
 UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
 UNACKNOWLEDGED: ColumnElement[bool] = literal_column("acknowledged_at IS NULL")
 
@@ -553,6 +554,7 @@ annotations = Table(
     _partial(
         "ix_annotations_unusual", "kind", "prediction_id", "reviewer", "agreed", where=UNUSUAL
     ),
+    _partial("ix_annotations_contradicted", "prediction_id", "agreed", where=CONTRADICTED),
     Index(None, "reviewer", "id"),
 )
 
@@ -624,6 +626,7 @@ outcomes = Table(
     _check("number_counts", "number >= 1"),
     UniqueConstraint("prediction_id", "number"),
     Index("ix_outcomes_reports", "created_at", "prediction_id", "number", "agreed"),
+    _partial("ix_outcomes_contradicted", "prediction_id", "agreed", where=CONTRADICTED),
 )
 
 certifications = Table(
