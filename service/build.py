@@ -321,7 +321,7 @@ def assemble(
         segments=Segments(**office),
         certification=certifications,
         breaker=breaker,
-        annotators=Annotators(**office),
+        annotators=Annotators(personal_figures=settings.personal_figures, **office),
         recalibration=Recalibration(
             loader=loader,
             calibrator_loader=calibrator_loader,

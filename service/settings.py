@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from setwise.service.domain.annotators import PersonalFigures
 from setwise.service.secret_files import SUFFIX, BadSecretFile, read_secrets
 from setwise.service.sign_in.oidc import read_roles
 from setwise.service.stores.columns.ciphers import read_keys
@@ -109,6 +110,8 @@ class Settings(BaseSettings):
     """How long a reviewer can undo a decision. It is not sent before."""
     attachment_hosts: Annotated[str, Field(pattern=r"^[\w.:, -]*$")] = ""
     """Hosts, by commas, whose PDFs and images the desk shows: a document's `attachment_url`."""
+    personal_figures: PersonalFigures = "leads"
+    """Who sees pace and error rates of single persons; everyone sees their own."""
     key_cache_s: Annotated[float, Field(ge=0, le=60)] = 3.0
     """How long a process caches a key after looking it up; a revoked key works at most that long.
     """

@@ -375,7 +375,7 @@ def watch(metrics: Metrics, finished: Services) -> None:
 
     def lapsed() -> Mapping[tuple[str, ...], float]:
         found = finished.annotators.lapsed(SYSTEM)
-        return {(kind,): float(len(names)) for kind, names in found.items()}
+        return {(kind,): float(n) for kind, n in found.items()}
 
     metrics.watch(
         "setwise_lapsed",

@@ -1,9 +1,9 @@
 """Routes for annotators, their groups and the groups' noise rates."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Literal, Self
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Query, Response
 from pydantic import ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute
@@ -65,6 +65,7 @@ _ANNOTATOR: Example = {
     "answers": 412,
     "blind_answers": 57,
     "mean_seconds": 38.4,
+    "pace": {"decisions": 96, "median_seconds": 31.5},
     "last_answer_at": "2026-11-21T09:00:00Z",
     "alpha": _RATE,
     "beta": None,
@@ -74,6 +75,8 @@ _ANNOTATOR: Example = {
 _IfMatch = Annotated[
     str | None, Header(description="The `ETag` of what you mean to change; optional.")
 ]
+_Days = Annotated[int, Query(ge=1, le=366, description="Days until now that `pace` is about.")]
+_DAYS = 28
 
 
 class NoiseRate(AnswerBody):
@@ -278,18 +281,32 @@ class AnnotatorRequest(RequestBody):
     group: str = Field(description="Its id. Answers given before stay with the group before.")
 
 
+class Pace(AnswerBody):
+    """How much, and how fast, an annotator has decided lately."""
+
+    decisions: int = Field(ge=0)
+    median_seconds: float | None = Field(
+        ge=0, description="From claim to decision; null without decisions."
+    )
+
+
 class Annotator(AnswerBody):
-    """An annotator and their error rates."""
+    """An annotator, their pace and error rates.
+
+    The setting `PERSONAL_FIGURES` decides who sees figures of others; for anyone else they are
+    null, and `findings` empty.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [_ANNOTATOR]})
 
     id: str = Field(description="Of the person or key.")
     name: str | None = Field(description="null for an account that is there no more.")
     group: str
-    answers: int = Field(ge=0)
-    blind_answers: int = Field(ge=0, description="Given without seeing another answer.")
-    mean_seconds: float = Field(ge=0)
+    answers: int | None = Field(ge=0)
+    blind_answers: int | None = Field(ge=0, description="Given without seeing another answer.")
+    mean_seconds: float | None = Field(ge=0)
     last_answer_at: datetime | None
+    pace: Pace | None = Field(description="Of the last `days`.")
     alpha: NoiseRate | None = Field(
         description="Drawn towards the group's; null without gold labels. For talking with people: "
         "calibrators learn with the group's."
@@ -301,15 +318,13 @@ class Annotator(AnswerBody):
     @classmethod
     def of(cls, report: AnnotatorReport) -> Self:
         """Return the body for an annotator."""
-        answers = report.answers
+        counts = ("answers", "blind_answers", "mean_seconds", "last_answer_at")
         return cls.model_validate(
             {
                 **vars(report.annotator),
                 "name": report.name,
-                "answers": answers.answered,
-                "blind_answers": answers.blind,
-                "mean_seconds": answers.seconds,
-                "last_answer_at": answers.last_at,
+                **dict(zip(counts, report.answers or (None,) * len(counts), strict=True)),
+                "pace": report.pace and report.pace._asdict(),
                 **report.shown(),
             }
         )
@@ -324,9 +339,10 @@ class AnnotatorPage(AnswerBody):
 
 
 @router.get("/annotators", response_model=AnnotatorPage)
-def list_annotators(caller: CallerOf, services: ServicesOf) -> Response:
+def list_annotators(caller: CallerOf, services: ServicesOf, days: _Days = _DAYS) -> Response:
     """List current and past annotators with their groups, in one page."""
-    items = [Annotator.of(one) for one in services.annotators.page(caller)]
+    found = services.annotators.page(caller, timedelta(days=days))
+    items = [Annotator.of(one) for one in found]
     return answer(AnnotatorPage(items=items, limit=len(items)))
 
 
@@ -335,9 +351,11 @@ def list_annotators(caller: CallerOf, services: ServicesOf) -> Response:
     response_model=Annotator,
     responses=answering("ETag") | documented(AnnotatorNotFound),
 )
-def get_annotator(caller: CallerOf, annotator_id: str, services: ServicesOf) -> Response:
-    """Read an annotator's group, number of answers and error rates."""
-    found = services.annotators.get(caller, annotator_id)
+def get_annotator(
+    caller: CallerOf, annotator_id: str, services: ServicesOf, days: _Days = _DAYS
+) -> Response:
+    """Read an annotator's group, number of answers, pace and error rates."""
+    found = services.annotators.get(caller, annotator_id, timedelta(days=days))
     return answer(Annotator.of(found), etag=found.annotator.version, counts=True)
 
 

@@ -319,7 +319,7 @@ def _annotators(begin: "Transactions") -> Finding:
         return _warning(
             "annotators",
             f"{' and '.join(several)} found in the last four weeks to contradict too seldom",
-            "see who under Annotators on the board, and raise gold_reread_rate",
+            "see who at /board/groups or in the audit trail, and raise gold_reread_rate",
         )
     return _ok("annotators", "no auditor was found in the last four weeks to have stopped looking")
 

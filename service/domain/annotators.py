@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.text import text_faults
@@ -110,6 +110,18 @@ class Answers(NamedTuple):
     seconds: float = 0.0
     """Mean time of an answer."""
     last_at: datetime | None = None
+
+
+class Pace(NamedTuple):
+    """How much, and how fast, an annotator has decided in a period."""
+
+    decisions: int = 0
+    median_seconds: float | None = None
+    """From the claim of a document to its decision; None without decisions."""
+
+
+PersonalFigures = Literal["leads", "admins", "self"]
+"""Who may see the figures of a single person, apart from that person."""
 
 
 class GoldAnswer(NamedTuple):

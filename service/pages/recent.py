@@ -12,6 +12,7 @@ from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import Conflict, InvalidRequest
 from setwise.service.domain.reviews import OwnAnswer
 from setwise.service.pages.board import parts as ui
+from setwise.service.pages.board.annotators import in_a_line
 from setwise.service.pages.comments import Written, comments_of
 from setwise.service.pages.documents import content, labels_of
 from setwise.service.pages.forms import Filled, Input, filled
@@ -58,7 +59,9 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
     """Show what the person answered, the newest first."""
     after = request.query_params.get("after")
     found = services.reviews.recent(visit.caller, after=after, limit=PAGE)
+    own = [] if after else [ui.text(in_a_line(services.annotators.own(visit.caller)), "quiet")]
     parts: list[ui.Piece] = [
+        *own,
         ui.Table("Your answers", _COLUMNS, found.items, "You have not answered a document yet."),
         ui.Pager(HERE, found.next_after, {}, started=after is None),
     ]

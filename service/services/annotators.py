@@ -1,7 +1,7 @@
 """Read and change annotators, their groups, and the noise rates of groups."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from setwise.models.guarantees.noise import AnnotatorNoise, NoiseFinding
@@ -11,6 +11,8 @@ from setwise.service.domain.annotators import (
     Answers,
     Group,
     GroupChange,
+    Pace,
+    PersonalFigures,
 )
 from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.callers import PERMISSIONS, SYSTEM, Caller, Permission
@@ -41,6 +43,13 @@ RECENTLY = timedelta(weeks=4)
 
 MOST_LAPSED = 1_000
 
+_SEE: Mapping[PersonalFigures, tuple[Permission, ...]] = {
+    "leads": (Permission.REPORT, Permission.INSPECT),
+    "admins": (Permission.INSPECT,),
+    "self": (),
+}
+"""Permissions that show figures of other persons."""
+
 
 @dataclass(frozen=True)
 class AnnotatorReport:
@@ -49,10 +58,12 @@ class AnnotatorReport:
     annotator: Annotator
     name: str | None
     """None for a deleted account."""
-    answers: Answers
-    noise: AnnotatorNoise | None
+    answers: Answers | None = None
+    """None, as all below, if the caller may not see figures of this person."""
+    pace: Pace | None = None
+    noise: AnnotatorNoise | None = None
     """Shrunk towards the group's rates; None without gold labels in the current group."""
-    finding: NoiseFinding | None
+    finding: NoiseFinding | None = None
     """Why calibrators must not learn from their answers."""
 
     def shown(self) -> dict[str, object]:
@@ -66,19 +77,35 @@ class AnnotatorReport:
 
 @dataclass(frozen=True)
 class Annotators(Recorded):
-    """Annotators, their groups, and the noise rates of both."""
+    """Annotators, their groups, and the noise rates of both.
 
-    def page(self, caller: Caller) -> list[AnnotatorReport]:
-        """Return everyone who may review or has reviewed, sorted by name."""
+    Figures of single persons are left out for callers whom ``personal_figures`` excludes.
+    """
+
+    personal_figures: PersonalFigures = "leads"
+
+    def page(self, caller: Caller, period: timedelta = RECENTLY) -> list[AnnotatorReport]:
+        """Return everyone who may review or has reviewed, sorted by name.
+
+        ``period``: The time until now that the pace is about.
+        """
         caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
-            return _annotators(transaction)
+            return self._annotators(transaction, caller, period)
 
-    def get(self, caller: Caller, annotator_id: str) -> AnnotatorReport:
+    def get(
+        self, caller: Caller, annotator_id: str, period: timedelta = RECENTLY
+    ) -> AnnotatorReport:
         """Return an annotator; raises `AnnotatorNotFound`."""
         caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
-            return _found(transaction, annotator_id)
+            return self._found(transaction, caller, annotator_id, period)
+
+    def own(self, caller: Caller) -> AnnotatorReport:
+        """Return the caller's own figures."""
+        caller.require(Permission.REVIEW)
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            return self._found(transaction, caller, caller.id)
 
     def place(
         self, caller: Caller, annotator_id: str, group_id: str, expected_version: int | None
@@ -95,7 +122,7 @@ class Annotators(Recorded):
         """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
-            before = _found(transaction, annotator_id).annotator
+            before = self._found(transaction, caller, annotator_id).annotator
             _check_version(before.version, expected_version)
             if transaction.annotators.group(group_id) is None:
                 fault = FieldFault("/group", f"{group_id!r} is not a group; create it first")
@@ -111,7 +138,7 @@ class Annotators(Recorded):
                     group=group_id,
                     replaced=before.group,
                 )
-            return _found(transaction, annotator_id)
+            return self._found(transaction, caller, annotator_id)
 
     def watch(self) -> list[Lapsed]:
         """Record in the audit trail who has stopped looking since the last time; return them."""
@@ -134,11 +161,12 @@ class Annotators(Recorded):
                     made.append(lapsed)
         return made
 
-    def lapsed(self, caller: Caller) -> Mapping[str, frozenset[str]]:
-        """Return the annotators and the groups found since `RECENTLY`, by id."""
+    def lapsed(self, caller: Caller) -> Mapping[str, int]:
+        """Return how many annotators and groups were found since `RECENTLY`."""
         caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
-            return recent_lapses(transaction, self.now())
+            found = recent_lapses(transaction, self.now())
+        return {kind: len(ids) for kind, ids in found.items()}
 
     def groups(self, caller: Caller) -> list[GroupReport]:
         """Return all groups with their noise rates, ordered by id."""
@@ -193,6 +221,44 @@ class Annotators(Recorded):
             )
             return report_noise(transaction).groups[group_id]
 
+    def _annotators(
+        self, transaction: Transaction, caller: Caller, period: timedelta
+    ) -> list[AnnotatorReport]:
+        """Return everyone, with the figures that the caller may see."""
+        store, noise = transaction.annotators, report_noise(transaction)
+        placed, answers, names = store.placed(), store.answers(), _names(transaction)
+        pace = store.pace(self.now() - period)
+        sees_all = caller.may_one(_SEE[self.personal_figures])
+        reports = []
+        for who in {*names.reviewing, *answers, *placed}:
+            annotator, name = placed.get(who, Annotator(who, DEFAULT_GROUP, 0)), names.all.get(who)
+            report = AnnotatorReport(annotator, name)
+            if sees_all or who == caller.id:
+                lapsed = noise.lapsed.get(who)
+                report = replace(
+                    report,
+                    answers=answers.get(who, Answers()),
+                    pace=pace.get(who, Pace()),
+                    noise=noise.annotators.get((who, annotator.group)),
+                    finding=None if lapsed is None else lapsed.finding(shown=name, blocking=True),
+                )
+            reports.append(report)
+        return sorted(reports, key=lambda one: (one.name or "", one.annotator.id))
+
+    def _found(
+        self,
+        transaction: Transaction,
+        caller: Caller,
+        annotator_id: str,
+        period: timedelta = RECENTLY,
+    ) -> AnnotatorReport:
+        for report in self._annotators(transaction, caller, period):
+            if report.annotator.id == annotator_id:
+                return report
+        raise AnnotatorNotFound(
+            f"No one who may review, or has reviewed, has the id {annotator_id!r}."
+        )
+
 
 def recent_lapses(transaction: Transaction, now: datetime) -> Mapping[str, frozenset[str]]:
     """Return the annotators and the groups that `Annotators.watch` found lately, by id."""
@@ -217,33 +283,6 @@ def _shown(group: Group) -> dict[str, object]:
 def _check_version(there: int, expected: int | None) -> None:
     if expected not in {None, there}:
         raise StaleVersion(f"It is at version {there}, not {expected}: read it again.")
-
-
-def _annotators(transaction: Transaction) -> list[AnnotatorReport]:
-    store, noise = transaction.annotators, report_noise(transaction)
-    placed, answers, names = store.placed(), store.answers(), _names(transaction)
-    reports = []
-    for who in {*names.reviewing, *answers, *placed}:
-        annotator = placed.get(who, Annotator(who, DEFAULT_GROUP, 0))
-        reports.append(
-            AnnotatorReport(
-                annotator=annotator,
-                name=names.all.get(who),
-                answers=answers.get(who, Answers()),
-                noise=noise.annotators.get((who, annotator.group)),
-                finding=None
-                if (lapsed := noise.lapsed.get(who)) is None
-                else lapsed.finding(shown=names.all.get(who), blocking=True),
-            )
-        )
-    return sorted(reports, key=lambda one: (one.name or "", one.annotator.id))
-
-
-def _found(transaction: Transaction, annotator_id: str) -> AnnotatorReport:
-    for report in _annotators(transaction):
-        if report.annotator.id == annotator_id:
-            return report
-    raise AnnotatorNotFound(f"No one who may review, or has reviewed, has the id {annotator_id!r}.")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Annotators, their groups, and statistics of their answers."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -28,6 +29,7 @@ from setwise.service.domain.annotators import (
     BlindAnswer,
     GoldAnswer,
     Group,
+    Pace,
     Rates,
 )
 from setwise.service.domain.errors import StaleVersion
@@ -115,6 +117,27 @@ class AnnotatorStore(Store):
             ).group_by(column.reviewer)
         )
         return {who: Answers(n, int(blind), float(mean), at) for who, n, blind, mean, at in rows}
+
+    def pace(self, since: datetime) -> Mapping[str, Pace]:
+        """Return each annotator's decisions from then on, by id."""
+        column, who = annotations.c, annotations.c.reviewer
+        ranked = (
+            select(
+                who,
+                column.seconds,
+                func.row_number().over(partition_by=who, order_by=column.seconds).label("rank"),
+                func.count().over(partition_by=who).label("n"),
+            )
+            .where(column.created_at >= since)
+            .subquery()
+        )
+        query = (
+            select(ranked.c.reviewer, func.max(ranked.c.n), func.avg(ranked.c.seconds))
+            # The one or two in the middle: SQLite has no median.
+            .where((2 * ranked.c.rank).between(ranked.c.n, ranked.c.n + 2))
+            .group_by(ranked.c.reviewer)
+        )
+        return {who: Pace(n, float(mid)) for who, n, mid in self._connection.execute(query)}
 
     def gold(self) -> list[GoldAnswer]:
         """Return blind answers to audits that a lead has adjudicated, oldest first."""

@@ -5,8 +5,11 @@ from typing import Any
 import httpx
 import pytest
 
-from setwise.service.domain.callers import Role
-from tests.edge import Service, assert_problem
+from setwise.service.domain.annotators import PersonalFigures
+from setwise.service.domain.callers import Caller, Role
+from setwise.service.settings import Settings
+from tests.browsing import Browser
+from tests.edge import Service, assert_problem, build_service
 from tests.samples import CLIENT
 
 FIXED = {
@@ -64,19 +67,69 @@ def test_somebody_is_put_into_a_group_from_the_next_answer_on(service: Service) 
     }
 
 
-def test_an_annotator_is_shown_with_what_they_did(service: Service) -> None:
+def _decide(service: Service, by: str, seconds: float = 20) -> None:
     service.predict("0.5")
-    task = service.post("/v1/reviews/claim", by="reviewer").json()
+    task = service.post("/v1/reviews/claim", by=by).json()
+    service.clock.advance(seconds=seconds)
     service.post(
         f"/v1/reviews/{task['id']}/complete",
-        by="reviewer",
+        by=by,
         json={"labels": ["a", "b"]},
         headers={"If-Match": f'"{task["version"]}"'},
     )
+
+
+def test_an_annotator_is_shown_with_what_they_did(service: Service) -> None:
+    _decide(service, "reviewer")
     listed = service.get("/v1/admin/annotators", by="lead").json()["items"]
     (shown,) = [one for one in listed if one["name"] == "reviewer"]
     assert (shown["answers"], shown["blind_answers"]) == (1, 0)
     assert (shown["alpha"], shown["beta"], shown["findings"]) == (None, None, [])
+    assert shown["pace"] == {"decisions": 1, "median_seconds": 20}
+    service.clock.advance(days=3)
+    for days, decisions in ((2, 0), (4, 1)):
+        recent = service.get(f"/v1/admin/annotators/{shown['id']}?days={days}", by="lead").json()
+        assert recent["pace"]["decisions"] == decisions
+    refused = service.get("/v1/admin/annotators?days=0", by="lead")
+    assert_problem(refused, 422, "invalid-request", "/query/days")
+
+
+_FIGURES = ("answers", "blind_answers", "mean_seconds", "last_answer_at", "pace")
+
+
+@pytest.mark.parametrize(
+    ("setting", "see"),
+    [
+        ("leads", {"lead", "admin", "auditor"}),
+        ("admins", {"admin", "auditor"}),
+        ("self", set()),
+    ],
+)
+def test_figures_of_a_person_are_shown_to_whom_the_setting_allows_and_to_them(
+    setting: PersonalFigures, see: set[str]
+) -> None:
+    service = build_service(Settings(max_text_bytes=1_000, key_cache_s=0, personal_figures=setting))
+    _decide(service, "reviewer")
+    _decide(service, "lead")
+    for by in ("lead", "admin", "auditor"):
+        listed = service.get("/v1/admin/annotators", by=by).json()["items"]
+        shown = {one["name"]: one for one in listed}
+        assert service.get(f"/v1/admin/annotators/{shown['lead']['id']}", by=by).json() in listed
+        seen = {
+            name for name, one in shown.items() if any(one[each] is not None for each in _FIGURES)
+        }
+        assert seen == ({"admin", "lead", "reviewer"} if by in see else {by} & set(shown)), by
+        assert service.get("/v1/admin/groups/default", by=by).json()["findings"]
+    placed = _put(service, f"annotators/{shown['reviewer']['id']}", {"group": "default"}).json()
+    assert (placed["pace"] is not None) == ("admin" in see), "nor does a change tell them"
+    ann = Caller(service.person("ann", Role.LEAD), "ann", Role.LEAD)
+    service.services.annotators.own(ann)
+    browser = Browser(service)
+    browser.sign_in("ann")
+    page = browser.get("/board/groups").text
+    assert ("20 seconds (only 1 decision)" in page) == ("lead" in see)
+    assert ("Figures of single persons are not shown to you." in page) == ("lead" not in see)
+    assert "in the last four weeks: no decisions." in browser.get("/recent").text
 
 
 @pytest.mark.parametrize(

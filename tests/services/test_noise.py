@@ -349,9 +349,9 @@ def test_the_trail_keeps_once_who_has_stopped_contradicting(readers: Readers) ->
     found = annotators.watch()
     assert found[0].name == CAT.id
     assert annotators.watch() == []
-    assert annotators.lapsed(LEAD)["annotator"] == {CAT.id}
+    assert annotators.lapsed(LEAD)["annotator"] == 1
     annotators.now.advance(weeks=5)
-    assert annotators.lapsed(LEAD)["annotator"] == frozenset()
+    assert annotators.lapsed(LEAD)["annotator"] == 0
     with readers.database(read_only=True) as transaction:
         wanted = EventFilter(action="annotator.lapsed")
         (event,) = transaction.audit_trail.page(wanted, after=None, limit=9).items
@@ -360,6 +360,10 @@ def test_the_trail_keeps_once_who_has_stopped_contradicting(readers: Readers) ->
     (cat,) = (one for one in annotators.page(LEAD) if one.annotator.id == CAT.id)
     assert cat.finding is not None
     assert cat.finding.blocking
+    withheld = replace(annotators, personal_figures="self")
+    shown = [one.shown() for one in withheld.page(LEAD)]
+    assert shown == [{"alpha": None, "beta": None, "findings": []}] * len(shown)
+    assert withheld.own(ANN).shown()["alpha"] is not None
 
 
 def test_the_interval_of_alpha_holds_whatever_leads_decide_on_what_waits(readers: Readers) -> None:

@@ -12,6 +12,7 @@ from setwise.service.domain.annotators import (
     AnswerPair,
     Answers,
     Group,
+    Pace,
     Rates,
 )
 from setwise.service.domain.errors import StaleVersion
@@ -134,6 +135,19 @@ def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Transac
             (ANN.id, "coders", False, False, 0.7, 1.0),
             (BEN.id, DEFAULT_GROUP, False, False, 0.95, 1.0),
         ]
+
+
+def test_pace_is_the_median_of_a_period(begin: Transactions) -> None:
+    with begin() as transaction:
+        for who, minutes in ((ANN, (1, 5, 6, 90)), (BEN, (9, 7, 30)), (LEAD, (2,))):
+            for each in minutes:
+                one = _predicted(transaction, 0.5, FIRST_POLICY_VERSION)
+                _say(transaction, one, who.id, ReviewKind.REVIEW, *RIGHT, minutes=each)
+    with begin(read_only=True) as transaction:
+        pace = transaction.annotators.pace
+        assert pace(START + timedelta(minutes=5)) == {ANN.id: Pace(3, 6.0), BEN.id: Pace(3, 9.0)}
+        assert pace(START)[ANN.id] == Pace(4, 5.5), "the mean of the two in the middle"
+        assert pace(START + timedelta(days=1)) == {}
 
 
 def test_blind_answers_and_second_readings_are_found_by_group(begin: Transactions) -> None:

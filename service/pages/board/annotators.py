@@ -1,7 +1,7 @@
 """Groups of annotators: who belongs to which, and their error rates."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeGuard
 
 from markupsafe import Markup
 from pydantic import BaseModel
@@ -10,6 +10,7 @@ from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.documents import Audited
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
+from setwise.service.domain.reports import FEW
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, State
@@ -165,12 +166,45 @@ def estimate(of: Mapping[str, object], name: str, group: str) -> str:
     '5.0 % (1.0 % to 12.5 %, 40 checked) of this group and nurses together'
     """
     found, pooled = of[name], of["pooled"]
-    if not isinstance(found, Mapping) or not found["checked"]:
-        return "unknown"
-    value, low, high = (numerals.percent(float(found[key])) for key in ("value", "low", "high"))
     others = [each for each in pooled if each != group] if isinstance(pooled, list) else []
     whose = f" of this group and {', '.join(others)} together" if others else ""
-    return f"{value} ({low} to {high}, {found['checked']:,} checked){whose}"
+    return f"{_interval(found)}{whose if _known(found) else ''}"
+
+
+def _known(found: object) -> TypeGuard[Mapping[str, Any]]:  # Any: numbers
+    return isinstance(found, Mapping) and bool(found["checked"])
+
+
+def _interval(found: object) -> str:
+    if not _known(found):
+        return "unknown"
+    value, low, high = (numerals.percent(float(found[key])) for key in ("value", "low", "high"))
+    few = "only " if found["checked"] < FEW else ""
+    return f"{value} ({low} to {high}, {few}{found['checked']:,} checked)"
+
+
+def _pace(one: AnnotatorReport) -> str:
+    """Return the pace of the last four weeks.
+
+    >>> from setwise.service.domain.annotators import Annotator, Pace
+    >>> someone = Annotator("x", "coders", 1)
+    >>> [_pace(AnnotatorReport(someone, "Ann", pace=Pace(n, 31.4))) for n in (12, 400)]
+    ['31 seconds (only 12 decisions)', '31 seconds (400 decisions)']
+    """
+    if one.pace is None or one.pace.median_seconds is None:
+        return "no decisions"
+    few = "only " if one.pace.decisions < FEW else ""
+    decided = numerals.plural(one.pace.decisions, "decision")
+    return f"{numerals.span(one.pace.median_seconds)} ({few}{decided})"
+
+
+def in_a_line(one: AnnotatorReport) -> str:
+    """Return a person's own figures in a line."""
+    rates = one.shown()
+    return (
+        f"Your median time for a document in the last four weeks: {_pace(one)}. Right sets "
+        f"rejected: {_interval(rates['alpha'])}. Wrong sets accepted: {_interval(rates['beta'])}."
+    )
 
 
 def _waiting(report: GroupReport) -> Sequence[tuple[str, object]]:
@@ -184,12 +218,22 @@ def _waiting(report: GroupReport) -> Sequence[tuple[str, object]]:
     )
 
 
+_WITHHELD = "Figures of single persons are not shown to you."
+
+
 def _state(call: Call) -> State:
-    lapsed = [one for one in call.services.annotators.page(call.caller) if one.finding is not None]
+    annotators = call.services.annotators.page(call.caller)
+    lapsed = [one for one in annotators if one.finding is not None]
     if not lapsed:
+        if any(one.answers is None for one in annotators):
+            return State(_WITHHELD)
         return State("No auditor has stopped looking.")
     names = ", ".join(one.name or one.annotator.id for one in lapsed)
     return State(f"Contradicts much less than is usual: {names}.", wrong=True)
+
+
+# Right sets that are rejected contradict the model, wrong ones that are accepted agree.
+_AUDITED = {"alpha": Audited.CONTRADICTED, "beta": Audited.AGREED}
 
 
 def _rate(one: GroupReport, name: str) -> object:
@@ -199,9 +243,7 @@ def _rate(one: GroupReport, name: str) -> object:
     found = one.shown()["estimate"]
     if not isinstance(found, Mapping):
         return ui.quiet("unknown")
-    # Right sets that are rejected contradict the model, wrong ones that are accepted agree.
-    audited = Audited.CONTRADICTED if name == "alpha" else Audited.AGREED
-    behind = documents.address(group=one.group.id, audited=audited)
+    behind = documents.address(group=one.group.id, audited=_AUDITED[name])
     return ui.link(behind, estimate(found, name, one.group.id))
 
 
@@ -269,6 +311,41 @@ _GROUPS: Sequence[ui.Column[_Member]] = (
 )
 
 
+def _own_rate(one: AnnotatorReport, name: str) -> object:
+    """Return a rate of an annotator, with a link to the answers behind it."""
+    said = _interval(one.shown()[name])
+    if said == "unknown":
+        return ui.quiet(said)
+    behind = documents.address(reviewer=one.annotator.id, audited=_AUDITED[name])
+    return ui.link(behind, said)
+
+
+_FIGURES: Sequence[ui.Column[AnnotatorReport]] = (
+    ui.Column(
+        "Answers",
+        lambda one: (
+            one.answers and documents.counted(one.answers.answered, reviewer=one.annotator.id)
+        ),
+        "count",
+    ),
+    ui.Column(
+        "Blind",
+        lambda one: (
+            one.answers
+            and documents.counted(
+                one.answers.blind, reviewer=one.annotator.id, audited=Audited.DRAWN
+            )
+        ),
+        "count",
+    ),
+    ui.Column("Time, four weeks", lambda one: one.answers and _pace(one)),
+    ui.Column("Right sets rejected", lambda one: one.answers and _own_rate(one, "alpha")),
+    ui.Column("Wrong sets accepted", lambda one: one.answers and _own_rate(one, "beta")),
+    ui.Column("Last", lambda one: one.answers and ui.instant(one.answers.last_at)),
+)
+"""Of single persons; empty where the caller may not see them."""
+
+
 def _groups(call: Call) -> ui.View:
     groups = call.services.annotators.groups(call.caller)
     annotators = call.services.annotators.page(call.caller)
@@ -284,19 +361,7 @@ def _groups(call: Call) -> ui.View:
             ),
             "head",
         ),
-        ui.Column(
-            "Answers",
-            lambda one: documents.counted(one.answers.answered, reviewer=one.annotator.id),
-            "count",
-        ),
-        ui.Column(
-            "Blind",
-            lambda one: documents.counted(
-                one.answers.blind, reviewer=one.annotator.id, audited=Audited.DRAWN
-            ),
-            "count",
-        ),
-        ui.Column("Last", lambda one: ui.instant(one.answers.last_at)),
+        *_FIGURES,
         ui.Column("Group", lambda one: _placing(call, one, groups)),
     )
     empty = Markup("No reviewers yet. {} for them.").format(
@@ -307,6 +372,13 @@ def _groups(call: Call) -> ui.View:
         (
             ui.Table("Groups", _GROUPS, rows),
             ui.heading("Annotators"),
+            ui.text(
+                _WITHHELD
+                if any(one.answers is None for one in annotators)
+                else "Times are medians from claim to decision; error rates lean towards the "
+                "group's.",
+                "quiet",
+            ),
             ui.Table("Annotators", columns, annotators, empty),
             call.form(CREATE),
         ),
