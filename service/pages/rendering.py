@@ -134,7 +134,7 @@ def templates() -> Environment:
     environment.filters["confidence"] = numerals.confidence
     environment.globals["static"] = lambda name: assets()[name].address
     environment.globals["places_for"] = places_for
-    environment.globals["meaning_of"] = GLOSSARY.__getitem__
+    environment.globals["glossary"] = GLOSSARY
     return environment
 
 

@@ -109,7 +109,7 @@ def _ways(counts: Counts) -> list[Part]:
             "Sent automatically",
             "sent",
             counts.auto_sent,
-            "without a review",
+            "before anybody reads them",
             {"decision": Decision.AUTO},
         ),
         Part(
@@ -143,7 +143,7 @@ def _tasks(counts: Counts) -> list[Part]:
             "Reviewed",
             "completed",
             counts.completed,
-            "completed by a reviewer",
+            "submitted by a reviewer",
             {"state": State.REVIEWED},
         ),
     ]

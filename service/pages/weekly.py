@@ -101,7 +101,7 @@ def _lines(now: Row, before: Row) -> Iterator[Line]:
     yield Line("Accuracy of what was sent", *accuracies, compared(now.accuracy, before.accuracy))
     yield line("Held for an audit", now.audited, before.audited)
     yield line("Reviews opened", now.arrived, before.arrived)
-    yield line("Reviews completed", now.completed, before.completed)
+    yield line("Reviews submitted", now.completed, before.completed)
     yield line("Waiting at the end", now.backlog, before.backlog)
 
 

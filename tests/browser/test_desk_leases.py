@@ -136,7 +136,7 @@ def test_what_was_settled_meanwhile_is_not_asked_for_again(
     go_away(desk)
     change(site, task_id, ReviewTask.finished)
     desk.get_by_role("button", name="Reclaim it").click()
-    expect(desk.locator("#notices")).to_contain_text("has already been completed")
+    expect(desk.locator("#notices")).to_contain_text("has already been submitted")
     expect(desk.get_by_role("button", name="Reclaim it")).to_have_count(0)
     desk.get_by_role("button", name="Continue with the next").click()
     expect(desk.locator("#work")).not_to_have_attribute("data-task", task_id)

@@ -333,7 +333,7 @@ def test_the_weekly_report_has_numbers_with_bounds_and_what_changed(
     assert f"<h1>Week {today.isocalendar().week} of {today.year}</h1>" in page
     assert "The week is not over yet." in page
     rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td>', page))
-    assert (rows["Documents received"], rows["Reviews completed"]) == ("90", "60")
+    assert (rows["Documents received"], rows["Reviews submitted"]) == ("90", "60")
     assert re.fullmatch(
         r"[\d.]+ % \([\d.]+ % to [\d.]+ %, only 5 checks\)", rows["Accuracy of what was sent"]
     )

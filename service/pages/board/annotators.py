@@ -384,7 +384,7 @@ def _groups(call: Call) -> ui.View:
         ),
         lead="People who make similar errors. Calibrators correct for the error rates of a group; "
         "individuals are not ranked.",
-        terms=("noise", "adjudication", "calibrator"),
+        terms=("calibrator", "checked", "audit"),
     )
 
 

@@ -176,7 +176,7 @@ def _certifications(call: Call) -> ui.View:
             ui.link(f"{CERTIFICATIONS}/plan", "Plan audits"),
             " to see how many it takes.",
         ),
-        terms=("certified", "audit", "risk"),
+        terms=("certificate", "audit", "threshold"),
     )
 
 
@@ -233,7 +233,7 @@ def _certification(call: Call) -> ui.View:
         title="Certification",
         badge=ui.badge("certified", "good") if proved else ui.badge("not certified", "warn"),
         lead=lead,
-        terms=("certified", "confidence", "risk"),
+        terms=("certificate", "confidence"),
     )
 
 
@@ -277,7 +277,7 @@ def _reset_question(call: Call) -> ui.Question:
     return ui.Question(
         "Resume sending?",
         (
-            "From the next document on, confident label sets are sent without a review again.",
+            "From the next document on, confident label sets are sent automatically again.",
             "The threshold was set by hand, so sending resumes on your decision alone: nothing "
             "proves it."
             if _fixed(call)
@@ -424,7 +424,7 @@ def _breaker(call: Call) -> ui.View:
         buttons=(ui.Go("Resume sending", f"{BREAKER}/reset", "danger"),) if state.trip else (),
         lead="Watches the audits and stops automatic sending when they contradict the target, or "
         "when there are too few of them.",
-        terms=("breaker", "audit", "target"),
+        terms=("breaker", "audit", "policy"),
     )
 
 

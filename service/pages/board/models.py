@@ -288,7 +288,7 @@ def _models(call: Call) -> ui.View:
             ),
         ),
         lead="One is active; verify and compare others before you activate them.",
-        terms=("shadow run", "calibrated"),
+        terms=("confidence", "calibrator"),
     )
 
 

@@ -83,7 +83,7 @@ def _plan(call: Call) -> ui.View:
         "Plan audits",
         (asked, *wrong, *(_parts(found) if found else ())),
         lead="How many audits prove a threshold and find a drop soon enough, and what they cost.",
-        terms=("certified", "audit", "risk"),
+        terms=("certificate", "audit"),
         status=HTTPStatus.OK if found or not call.query else HTTPStatus.UNPROCESSABLE_ENTITY,
     )
 

@@ -182,7 +182,7 @@ def _calibrators(call: Call) -> ui.View:
     serving = call.services.recalibration.serving_version(call.caller)
     empty = (
         "None has been trained on reviews yet; each model uses its own. Once reviewers have "
-        "completed a few hundred documents, retrain."
+        "submitted a few hundred documents, retrain."
     )
     return ui.View(
         "Calibrators",
@@ -196,7 +196,7 @@ def _calibrators(call: Call) -> ui.View:
         else (),
         lead="A calibrator turns a model's score into a confidence that can be taken literally. It "
         "is trained on reviews; the model itself stays as it is.",
-        terms=("calibrator", "calibrated", "noise"),
+        terms=("calibrator", "confidence", "checked"),
     )
 
 
@@ -385,7 +385,9 @@ def measures(report: Mapping[str, object]) -> Iterator[Measure]:
     shares = [_number(each.get("coverage")) for each in pair]
     if target is not None and shares != [None, None]:
         meaning = f"share that could be sent at {exactly(target)} right"
-        yield Measure("Automation", meaning, _automation(pair[0]), _automation(pair[1]), None)
+        yield Measure(
+            "Sent automatically", meaning, _automation(pair[0]), _automation(pair[1]), None
+        )
 
 
 def route_changes(report: Mapping[str, object]) -> list[str]:

@@ -27,7 +27,7 @@ def reliability(report: Mapping[str, object]) -> Figure:
         ],
         [row for when, curve in curves.items() for row in _rows(when, curve)],
         empty=_missing(report),
-        terms=("calibrated", "confidence"),
+        terms=("confidence", "calibrator"),
         legend=(
             ("waiting stroke", "before"),
             ("link stroke", "after"),

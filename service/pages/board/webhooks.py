@@ -31,7 +31,7 @@ PAGE = 50
 
 EVENTS = {
     MessageType.PREDICTION_AUTO_SENT: "a label set is sent automatically",
-    MessageType.REVIEW_COMPLETED: "a reviewer completes a document",
+    MessageType.REVIEW_COMPLETED: "a reviewer submits a label set",
     MessageType.DOCUMENT_CORRECTED: "a label set that was sent turns out to be wrong",
     MessageType.POLICY_TRIPPED: "the breaker stops automatic sending",
 }

@@ -125,7 +125,7 @@ def sources(seen: Cockpit) -> Figure:
             _GROUP_COLUMNS,
             _group_rows(found),
             empty=_no_errors(seen),
-            terms=("set accuracy", "exact bounds"),
+            terms=("accuracy", "checked"),
             legend=(("completed", "accuracy before corrections, with its bounds"), *FEW_CHECKS),
         ),
         found,
@@ -144,7 +144,7 @@ def sizes(seen: Cockpit) -> Figure:
             _GROUP_COLUMNS,
             _group_rows(found),
             empty=_no_errors(seen),
-            terms=("set accuracy", "exact bounds"),
+            terms=("accuracy", "checked"),
             legend=(("completed", "accuracy before corrections, with its bounds"), *FEW_CHECKS),
         ),
         found,
@@ -335,7 +335,7 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
             "No lead has decided an audit yet. Audits, and the share of them that is read "
             "again, are set in the policy."
         ),
-        terms=("noise", "adjudication"),
+        terms=("audit", "checked"),
         legend=(("leased", "estimate, with its interval"),),
     )
     if not rates:

@@ -71,7 +71,7 @@ def what_if(seen: Cockpit) -> Figure:
             for one, worked in [*zip(seen.curve, hours, strict=True)][::_ROWS]
         ],
         empty="There were no documents in this period to try a threshold on.",
-        terms=("threshold", "target", "coverage", "set accuracy"),
+        terms=("threshold", "sent automatically", "accuracy"),
         legend=_LEGEND if seen.seconds is not None else _LEGEND[:2],
         whole=True,
         end_first=True,

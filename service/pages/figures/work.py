@@ -67,7 +67,7 @@ def volume(seen: Glance) -> Figure:
             for row in seen.rows
         ],
         empty="There were no documents in this period. Post one, or choose a longer period.",
-        terms=("coverage", "audit"),
+        terms=("sent automatically", "audit"),
         legend=ROUTES,
         end_first=True,
     )
@@ -129,7 +129,7 @@ def accuracy(seen: Glance) -> Figure:
             for row in seen.weeks
         ],
         empty=_accuracy_empty(seen),
-        terms=("set accuracy", "audit", "exact bounds"),
+        terms=("accuracy", "audit", "checked"),
         legend=(
             ("sent", "accuracy, with its bounds"),
             *FEW_CHECKS,
@@ -173,7 +173,7 @@ def _accuracy_empty(seen: Glance) -> str:
     if audits.certification_rate or audits.training_rate:
         return (
             "None of the sets that were confident enough to be sent has been checked. Audits are "
-            "drawn; their results appear here once a reviewer has completed one."
+            "drawn; their results appear here once a reviewer has submitted one."
         )
     return (
         "None of the sets that were confident enough to be sent has been checked. Ask an "
@@ -267,11 +267,11 @@ def _queue_says(seen: Cockpit) -> str:
     if not queue.arriving and not queue.completing:
         return (
             f"{waits} In the {queue.over} days before today no tasks arrived and none were "
-            "completed, so there is no forecast."
+            "submitted, so there is no forecast."
         )
     pace = (
         f"In the {queue.over} days before today, {plain(queue.arriving)} per day arrived and "
-        f"{plain(queue.completing)} per day were completed"
+        f"{plain(queue.completing)} per day were submitted"
     )
     empty = queue.empty_in_days
     end = (
@@ -302,7 +302,7 @@ def reliability(seen: Cockpit) -> Figure:
             f"{plural(seen.checked, 'document')} checked so far; the curve needs at least "
             f"{LEAST_CHECKED}. Reviews, audits and reported outcomes all count."
         ),
-        terms=("calibrated", "confidence"),
+        terms=("confidence", "calibrator"),
         legend=(
             ("link stroke", "accuracy at each confidence"),
             ("link span", "where calibrated confidence would lie"),

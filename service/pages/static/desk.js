@@ -352,8 +352,8 @@ function lost(how) {
   const words = {
     expired: "Your lease expired, so other reviewers can take this document.",
     taken: "Another reviewer has this document now.",
-    settled: "You completed this document in another tab.",
-    decided: "This document has already been completed.",
+    settled: "You submitted this document in another tab.",
+    decided: "This document has already been submitted.",
   };
   const over = how === "settled" || how === "decided";
   const kept = how === "settled" ? "" : " Your choices and comment are kept in this tab.";
@@ -458,7 +458,7 @@ function showUndo() {
 
 function showProgress() {
   ui.progress.hidden = false;
-  ui.progress.replaceChildren(element("strong", {}, String(done)), " completed today");
+  ui.progress.replaceChildren(element("strong", {}, String(done)), " submitted today");
 }
 
 async function loadProgress() {
