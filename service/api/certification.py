@@ -290,7 +290,7 @@ class AuditPlan(Mirror):
     )
     weeks_at_most: int | None = Field(description="The same in 80 of 100 cases.")
     automation: Probability | None = Field(
-        description="Share of all documents that is sent then; null without a certificate."
+        description="Share of all documents sent automatically then; null without a certificate."
     )
     ramp_up: PlannedWeek = Field(description="Before the certificate.")
     running: PlannedWeek | None = Field(description="After it; null without one.")

@@ -139,7 +139,7 @@ class Wanted(Query):
     )
     state: State | None = Field(
         None,
-        description="`sent` without a person, `waiting` for a review, `held` by a reviewer, "
+        description="`sent` automatically, `waiting` for a review, `held` by a reviewer, "
         "`passed-on` to a lead, `reviewed` by a person, or "
         "`contradicted` by a person or an outcome.",
     )

@@ -90,7 +90,7 @@ class Forecast(AnswerBody):
     threshold: Probability | None = Field(description="null: nothing is sent.")
     documents: int = Field(ge=0)
     sent: int = Field(ge=0)
-    coverage: Probability
+    coverage: Probability = Field(description="Share that was sent automatically.")
     expected_accuracy: Probability | None = Field(description="Mean confidence of what is sent.")
     accuracy: Share
     reviews: int = Field(ge=0)
@@ -179,7 +179,7 @@ class Summary(AnswerBody):
 
     predictions: int = Field(ge=0)
     auto_sent: int = Field(ge=0)
-    coverage: Probability
+    coverage: Probability = Field(description="Share that was sent automatically.")
     reasons: dict[Reason, int]
     reviews: dict[str, int]
     recent: Recent
@@ -373,7 +373,7 @@ def reliability(
 def automation(
     caller: CallerOf, wanted: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
-    """Return coverage and accuracy at thresholds from 0 to 1.
+    """Return the share sent automatically (`coverage`) and its accuracy at thresholds.
 
     People mostly read documents that were not sent, so the accuracy above a threshold rests on few
     documents: on audits, each of which stands for all documents that could have been drawn. If

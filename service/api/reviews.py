@@ -136,7 +136,7 @@ def complete_review(
         str | None, Header(description="The `ETag` of the task as you saw it. Required.")
     ] = None,
 ) -> Response:
-    """Complete a task with the right label set; it cannot change later."""
+    """Submit the right label set of a task; it cannot change later."""
     seen = number_in(if_match, lambda: services.reviews.get(caller, task_id).version)
     annotation = services.reviews.complete(caller, task_id, body.labels, body.comment, seen)
     # Completing adds one to the version. Reading the task again could fail although the work is

@@ -73,7 +73,7 @@ class AutoSentMessage(AnswerBody):
 
 
 class CompletedMessage(AnswerBody):
-    """The message that a review was completed."""
+    """The message that a reviewer submitted a label set."""
 
     examples = (
         {
@@ -212,7 +212,7 @@ def prediction_auto_sent(body: AutoSentMessage) -> None:
 
 @router.post(MessageType.REVIEW_COMPLETED.value, **_RECEIVED)
 def review_completed(body: CompletedMessage) -> None:
-    """Report a document that a reviewer completed. Verify the signature first."""
+    """Report a label set that a reviewer submitted. Verify the signature first."""
 
 
 @router.post(MessageType.DOCUMENT_CORRECTED.value, **_RECEIVED)

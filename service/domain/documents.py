@@ -33,7 +33,7 @@ class State(StrEnum):
     """What became of a document; it may be in more than one state."""
 
     SENT = "sent"
-    """Sent without a person."""
+    """Sent automatically."""
     WAITING = "waiting"
     """A review of it is open."""
     HELD = "held"

@@ -156,7 +156,7 @@ class BlindReviewHeld(Conflict):
 
 
 class ReviewAlreadyDecided(Conflict):
-    """The review task is completed; its labels cannot change."""
+    """The review task is already submitted; its labels cannot change."""
 
 
 class ReviewOpen(Conflict):

@@ -84,7 +84,7 @@ class RoutingPolicy:
     risk: float
     """Probability, in (0, 1), that a certificate may be wrong."""
     auto_send: bool
-    """Whether label sets may be sent without a person."""
+    """Whether label sets may be sent automatically."""
     threshold_mode: ThresholdMode
     """Audits prove a certified threshold; an administrator sets a fixed one."""
     threshold: float | None
@@ -114,7 +114,7 @@ class RoutingPolicy:
 
     @property
     def sends(self) -> bool:
-        """Whether anything can be sent without a person."""
+        """Whether anything can be sent automatically."""
         if self.segmentation is not None:
             return any(unit.sends for unit in self.units)
         return self.auto_send and self.threshold is not None and self.trip_id is None

@@ -417,8 +417,8 @@ def unvouched(question: "Question") -> str | None:
         return None
     return (
         f"Only {found} of the rows are training audits or outcomes; reviews say nothing of the "
-        f"confident sets that are sent. It takes {LEAST_SENT} before a calibrator is put into "
-        "service without a person: set audit.training_rate in the policy."
+        f"confident sets that are sent. It takes {LEAST_SENT} before a calibrator is activated "
+        "automatically: set audit.training_rate in the policy."
     )
 
 

@@ -144,7 +144,7 @@ class Evidence:
 
     confidence: float
     sent: bool
-    """Whether it was sent without a person."""
+    """Whether it was sent automatically."""
     reason: Reason
     created_at: datetime
     inclusion_probability: float | None = None

@@ -316,7 +316,7 @@ class ReviewTask:
 
     def _require_open(self) -> None:
         if self.state is ReviewState.COMPLETED:
-            raise errors.ReviewAlreadyDecided("This task is completed; claim the next one.")
+            raise errors.ReviewAlreadyDecided("This task is already submitted; claim the next one.")
         if self.decision is not None:
             raise errors.ReviewAlreadyDecided(
                 "This task is decided; undo the decision to change it."
@@ -484,7 +484,7 @@ def checked_answer(
     if comment is not None:
         faults += text_faults(comment, "/comment", longest=LONGEST_COMMENT, blank_allowed=True)
     if faults:
-        raise errors.InvalidRequest("The review cannot be completed like this.", faults)
+        raise errors.InvalidRequest("The review cannot be submitted like this.", faults)
     return tuple(sorted(labels, key=places.__getitem__))
 
 

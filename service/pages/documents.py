@@ -113,13 +113,13 @@ _MORE: Mapping[str, Input] = {
     "model_version": Input("Model"),
     "calibrator_version": Input("Calibrator"),
 }
-_PEOPLE: Mapping[str, str] = {"reviewer": "Answered by", "assigned_to": "Assigned to"}
+_PEOPLE: Mapping[str, str] = {"reviewer": "Submitted by", "assigned_to": "Assigned to"}
 # Links set these; the form keeps them.
 _LINKED: Mapping[str, str] = {
     "reason": "routed for one reason",
     "decision": "with one decision",
     "client_id": "of one client",
-    "group": "answered by one group",
+    "group": "submitted by one group",
     "candidate": "compared with another model",
     "difference": "with one result of it",
     "undelivered_to": "that a webhook did not accept",
@@ -646,7 +646,7 @@ _HAPPENED: Mapping[EventKind, str] = {
     EventKind.REOPENED: "Reopened",
     EventKind.QUEUED: "Review opened",
     EventKind.SKIPPED: "Skipped",
-    EventKind.ANSWERED: "Answered",
+    EventKind.ANSWERED: "Submitted",
     EventKind.OUTCOME: "Outcome reported",
     EventKind.SENT: "Sent",
     EventKind.DELIVERED: "Delivered to a webhook",

@@ -48,7 +48,7 @@ def _name(one: OwnAnswer) -> object:
 
 _COLUMNS: Sequence[ui.Column[OwnAnswer]] = (
     ui.Column("Document", _name, "head"),
-    ui.Column("Answered (UTC)", lambda one: one.annotation.created_at),
+    ui.Column("Submitted (UTC)", lambda one: one.annotation.created_at),
     ui.Column("Your labels", lambda one: labels_of(one.annotation.labels), "wrap"),
     ui.Column("Comment", lambda one: one.annotation.comment or "", "wrap"),
 )
@@ -62,7 +62,7 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
     own = [] if after else [ui.text(in_a_line(services.annotators.own(visit.caller)), "quiet")]
     parts: list[ui.Piece] = [
         *own,
-        ui.Table("Your answers", _COLUMNS, found.items, "You have not answered a document yet."),
+        ui.Table("Your answers", _COLUMNS, found.items, "You have not submitted a document yet."),
         ui.Pager(HERE, found.next_after, {}, started=after is None),
     ]
     lead = "The newest first. Open one to read it again or to correct it."
@@ -122,7 +122,7 @@ def _answer(
     said, document = own.annotation, own.prediction.document
     facts = [
         ("Labels", labels_of(said.labels)),
-        ("Answered", ui.instant(said.created_at, zone=True)),
+        ("Submitted", ui.instant(said.created_at, zone=True)),
         ("Comment", said.comment),
     ]
     view = ui.View(

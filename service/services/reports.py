@@ -83,7 +83,7 @@ class Counts:
     """Counts of predictions by decision and of review tasks by state."""
 
     auto_sent: int
-    """Predictions sent without a review."""
+    """Predictions sent automatically."""
     waiting: int
     leased: int
     completed: int
@@ -150,7 +150,7 @@ class Glance:
     """Key of the one that was asked for."""
     documents: int
     sent: int
-    """Received documents, and those sent without a review."""
+    """Received documents, and those sent automatically."""
     rows: list[Row]
     weeks: list[Row]
     """Rows by ``pace``, and by week, because a day has too few audits to measure accuracy."""

@@ -30,7 +30,7 @@ class Week:
     """The results of a week."""
 
     week: int
-    """From 1. Received documents, those sent without a review, and those of the latter that were
+    """From 1. Received documents, those sent automatically, and those of the latter that were
     right.
     """
     documents: int

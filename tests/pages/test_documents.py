@@ -80,7 +80,7 @@ def test_a_document_tells_who_said_what_about_it(service: Service, browser: Brow
     happened = shown[shown.index("What happened") :]
     events = re.findall(r'<th scope="row">(.*?)</th>', happened, re.DOTALL)
     assert [one.split("<")[0] for one in events[:5]] == [
-        "Predicted", "Review opened", "Answered", "Sent", "Outcome reported",
+        "Predicted", "Review opened", "Submitted", "Sent", "Outcome reported",
     ]  # fmt: skip
     assert "see &lt;page 2&gt;" in happened
     assert "reviewer" in happened

@@ -27,7 +27,7 @@ SCOPES = {
     Permission.PREDICT: "post documents and read their predictions",
     Permission.READ_ALL_PREDICTIONS: "read the predictions of every client",
     Permission.READ_QUEUE: "read the queue",
-    Permission.REVIEW: "claim and complete reviews",
+    Permission.REVIEW: "claim and submit reviews",
     Permission.REPORT: "read reports",
     Permission.INSPECT: "read what administrators change, such as policy, models and keys",
     Permission.READ_AUDIT_TRAIL: "read the audit trail",
@@ -36,13 +36,13 @@ SCOPES = {
 }
 KEY_ROLES = {
     Role.CLIENT: "a program that sends documents",
-    Role.REVIEWER: "a program that completes reviews",
+    Role.REVIEWER: "a program that submits reviews",
     Role.LEAD: "reviews, and reads reports and all predictions",
     Role.ADMIN: "may do everything",
     Role.AUDITOR: "reads everything and changes nothing",
 }
 ROLES = {
-    Role.REVIEWER: "completes reviews at the desk",
+    Role.REVIEWER: "submits reviews at the desk",
     Role.LEAD: "reviews, decides between two answers, reads reports",
     Role.ADMIN: "may do everything",
     Role.AUDITOR: "reads everything and changes nothing",

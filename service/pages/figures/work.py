@@ -230,7 +230,7 @@ def backlog(seen: Cockpit) -> Figure:
         "queue",
         "Queue",
         _queue_says(seen),
-        [Column(seen.pace.value, TEXT), *map(Column, ("arrived", "completed", "waiting"))],
+        [Column(seen.pace.value, TEXT), *map(Column, ("arrived", "submitted", "waiting"))],
         [[_iso(row), row.arrived, row.completed, row.backlog] for row in seen.rows],
         empty="Nothing has waited for a reviewer in this period.",
         legend=(("waiting stroke", "waiting at the end"), ("quiet stroke", "forecast")),

@@ -59,7 +59,7 @@ class Learnt(NamedTuple):
     report: Mapping[str, object]
     better: bool
     blind_spot: str | None
-    """Why it must not be activated without a person; None if nothing speaks against it."""
+    """Why it must not be activated automatically; None if nothing speaks against it."""
 
 
 def learn(

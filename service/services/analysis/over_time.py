@@ -92,7 +92,7 @@ class Row:
     sent: int
     audited: int
     reviewed: int
-    """Documents sent without a review, confident documents held for an audit, and all others."""
+    """Documents sent automatically, confident documents held for an audit, and all others."""
     accuracy: Share
     """Accuracy of confident documents, from audits; without audits, from outcomes."""
     arrived: int
