@@ -81,6 +81,7 @@ RIGHTS = (
         "review",
         """
         GET /v1/reviews/recent
+        GET /v1/documents/new-comments
         POST /v1/reviews/claim
         POST /v1/reviews/{task_id}/heartbeat
         POST /v1/reviews/{task_id}/release

@@ -272,6 +272,20 @@ class CommentPage(Listed[Comment]):
     """The comments on a document, by thread."""
 
 
+class NewComments(AnswerBody):
+    """A document with comments that you have not read."""
+
+    examples = ({"prediction_id": _ID, "document_id": "note-17", "new": 2},)
+
+    prediction_id: str
+    document_id: str | None
+    new: int = Field(description="How many comments you have not read.")
+
+
+class NewCommentsPage(Listed[NewComments]):
+    """Documents with comments that you have not read."""
+
+
 class ActionKind(StrEnum):
     """What to do with documents."""
 
@@ -395,6 +409,21 @@ def export_documents(
         caller, wanted.as_filter(), wanted.order, written=wanted.format, content=wanted.content
     )
     return file_of(parts, "documents", wanted.format)
+
+
+@router.get("/new-comments", response_model=NewCommentsPage)
+def list_new_comments(caller: CallerOf, services: ServicesOf) -> Response:
+    """List documents that you answered or wrote about, and on which others have commented since.
+
+    The last written about comes first, at most 20. Reading the comments of a document takes it off
+    the list. Documents of which you hold a blind review are left out.
+    """
+    return listed_wholly(
+        NewComments(
+            prediction_id=one.prediction.id, document_id=one.prediction.document.id, new=one.number
+        )
+        for one in services.comments.unread(caller)
+    )
 
 
 @router.get(

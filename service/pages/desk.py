@@ -140,9 +140,10 @@ def progress(
     visit: Reads,
     within_s: Annotated[float, Query(ge=0, le=2 * DAY_S)] = DAY_S,
 ) -> Response:
-    """Count what the person settled: since their own midnight, which the browser knows."""
+    """Count what the person settled since their own midnight, and comments they have not read."""
     done = services.reviews.done_within(visit.caller, timedelta(seconds=within_s))
-    return answer({"done": done})
+    comments = sum(one.number for one in services.comments.unread(visit.caller))
+    return answer({"done": done, "comments": comments})
 
 
 @router.get(f"{DESK}/labels")

@@ -129,3 +129,18 @@ def test_more_documents_than_a_file_holds_are_refused(
     assert_problem(refused, 422, "invalid-request")
     assert "More than 1 documents match" in refused.json()["detail"]
     assert_problem(service.get("/v1/documents?id=note", by="lead"), 422, "invalid-request", "/id")
+
+
+def test_comments_are_new_until_they_are_read(service: Service) -> None:
+    service.key("lead", Role.LEAD)
+    service.key("admin", Role.ADMIN)
+    made = service.predict("0.5").json()["id"]
+    for who in ("lead", "admin"):
+        address = f"/v1/documents/{made}/comments"
+        assert service.post(address, by=who, json={"text": "why?"}).status_code == 201
+    new = {"prediction_id": made, "document_id": "note 0.5", "new": 1}
+    found = [service.get("/v1/documents/new-comments", by="lead").json()["items"]]
+    service.clock.advance(seconds=1)
+    service.get(f"/v1/documents/{made}/comments", by="lead")
+    found.append(service.get("/v1/documents/new-comments", by="lead").json()["items"])
+    assert found == [[new], []]

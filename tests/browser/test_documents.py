@@ -78,7 +78,8 @@ def test_a_reviewer_corrects_an_answer_that_a_lead_then_finds(sign_in: SignIn, s
     assert_accessible(page)
     page.get_by_role("button", name="Resolve").click()
     expect(page.get_by_text("Ward 3.")).to_have_count(2)
-    page = sign_in("reviewer", "/")
+    page = sign_in("reviewer", "/desk")
+    page.get_by_role("link", name="New comments: ").click()
     expect(page.get_by_role("heading", name="New comments")).to_be_visible()
     assert_accessible(page)
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

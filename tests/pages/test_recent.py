@@ -96,8 +96,10 @@ def test_a_reviewer_and_a_lead_talk_about_a_document(service: Service, ann: Call
     assert ">note 0.9</a>" in lead.get("/documents?state=flagged").text
     browser = browsing(service)
     assert f'<a href="{address}#comments" dir="auto">note 0.9</a>: 1 new' in browser.get("/").text
+    assert browser.get("/desk/progress").json()["comments"] == 1
     service.clock.advance(seconds=1)
     shown = browser.get(address).text
+    assert browser.get("/desk/progress").json()["comments"] == 0
     assert "why not &lt;b&gt;?" in shown
     thread = re.search(r'name="thread" value="([^"]+)"', shown)
     assert thread is not None

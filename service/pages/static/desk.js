@@ -11,6 +11,7 @@ import { Sheet, attached } from "./desk-text.js";
 const LOOK_AGAIN_MS = 10_000;
 const CHECK_AFTER_MS = 120;
 const WARN_BELOW_S = 120;
+const COUNT_AGAIN_MS = 60_000;
 // A second press within this time was meant for the document that has just gone.
 const SETTLING_MS = 250;
 const SINGLE_KEYS = "setwise-single-keys";
@@ -29,6 +30,7 @@ const sheet = new Sheet(ui.text);
 let choice = null;
 let shownAt = 0;
 let done = 0;
+let counted = 0;
 let lookAgain = 0;
 let checking = 0;
 let explained = null;
@@ -221,6 +223,7 @@ function settle(labels) {
   queue.decide([...labels], ui.comment.value.trim() ? ui.comment.value : null);
   done += 1;
   showProgress();
+  loadProgress();
   showUndo();
   go();
 }
@@ -461,11 +464,18 @@ function showProgress() {
   ui.progress.replaceChildren(element("strong", {}, String(done)), " submitted today");
 }
 
+/** Count anew, but not while nobody works: that would keep an idle session. */
 async function loadProgress() {
+  if (Date.now() - counted < COUNT_AGAIN_MS) return;
+  const first = !counted;
+  counted = Date.now();
   const midnight = new Date().setHours(0, 0, 0, 0);
   const within = ((Date.now() - midnight) / 1000).toFixed(0);
   try {
-    done += (await ask(`/desk/progress?within_s=${within}`)).done;
+    const reply = await ask(`/desk/progress?within_s=${within}`);
+    if (first) done += reply.done;
+    ui.comments.hidden = !reply.comments;
+    ui.comments.textContent = `New comments: ${reply.comments}`;
     showProgress();
   } catch {
     // It is nice to know, and no more.
