@@ -2,8 +2,7 @@
 
 import warnings
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +19,13 @@ from setwise.models.calibration.calibrators import (
 from setwise.models.calibration.crossfit import CrossFitted
 from setwise.models.calibration.group_softmax import SoftmaxSets
 from setwise.models.calibration.losses import shifted_target
-from setwise.models.calibration.noisy_history import checked_noise
+from setwise.models.calibration.noisy_history import RowRates, checked_noise
 from setwise.models.calibration.robust_calibrators import (
     LossName,
     RobustBoostedSets,
     RobustLogisticSets,
 )
 from setwise.models.calibration.sampling import effective_rows
-from setwise.models.labels.linear import thread_count
 from setwise.models.options import (
     PUBLISHED_CALIBRATORS,
     RERANKING_METHODS,
@@ -35,6 +33,8 @@ from setwise.models.options import (
     TrainingOptions,
     TrainingWarning,
 )
+from setwise.models.parallel import engine_for
+from setwise.models.sets.features import SetFeatureTable
 
 # With fewer documents a flexible calibrator overfits. Trees also need enough right and enough
 # wrong candidates to separate.
@@ -74,7 +74,7 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
         seen = rows.candidates.doc_indptr[:-1]
     brier = {name: _brier(rows, confidence, seen) for name, confidence in confidences.items()}
     best = min(names, key=lambda name: (brier[name], names.index(name)))
-    calibrator = _fit(contenders[best], rows)
+    calibrator = _fit(contenders[best], _Judged.of(rows))
     return ChosenCalibrator(best, calibrator, confidences[best], brier)
 
 
@@ -84,41 +84,58 @@ def refit_calibrator(
     """Refit the chosen kind of calibrator on rows that include announced sets."""
     unfitted = _contenders(options)[chosen.name]
     confidence = cross_validate({chosen.name: unfitted}, rows, options.n_jobs)[chosen.name]
-    return ChosenCalibrator(chosen.name, _fit(unfitted, rows), confidence, chosen.brier)
+    return ChosenCalibrator(chosen.name, _fit(unfitted, _Judged.of(rows)), confidence, chosen.brier)
 
 
 def cross_validate(
     contenders: dict[str, SetCalibrator], rows: CrossFitted, n_jobs: int | None = None
 ) -> dict[str, NDArray[np.float64]]:
     """Return the cross-validated confidences of each calibrator."""
-    folds = rows.set_folds
-    names = np.unique(folds)
-    parts = {fold: (np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)) for fold in names}
-
-    def confidence(job: tuple[str, int]) -> NDArray[np.float64]:
-        name, fold = job
-        inside, outside = parts[fold]
-        # Copy tables job by job: copies for all folds at once would take too much memory.
-        fitted = _fit(clone(contenders[name]), rows, outside)
-        return np.asarray(fitted.predict(rows.table.take(inside)))
-
-    jobs = [(name, fold) for name in contenders for fold in names]
-    out = {name: np.empty(len(folds)) for name in contenders}
-    # Threads suffice: XGBoost and compiled code release the interpreter's lock.
-    with ThreadPoolExecutor(thread_count(n_jobs)) as pool:
-        for (name, fold), values in zip(jobs, pool.map(confidence, jobs), strict=True):
-            out[name][parts[fold][0]] = values
+    judged = _Judged.of(rows)
+    folds = np.unique(judged.folds)
+    parts = [(calibrator, fold) for calibrator in contenders.values() for fold in folds]
+    found = iter(engine_for(n_jobs).run(_confidence, judged, parts))
+    out = {name: np.empty(len(judged.folds)) for name in contenders}
+    for confidence in out.values():
+        for fold in folds:
+            confidence[judged.folds == fold] = next(found)
     return out
 
 
-def _fit(
-    calibrator: SetCalibrator, rows: CrossFitted, some: NDArray[np.int64] | None = None
-) -> SetCalibrator:
-    """Fit a calibrator to all or some candidates, as their noise asks for."""
-    table, given, rates = rows.table, rows.correct, rows.set_rates
-    if some is not None:
-        table, given = table.take(some), given[some]
-        rates = None if rates is None else rates.take(some)
+class _Judged(NamedTuple):
+    """Candidates, and what is known of their being right."""
+
+    folds: NDArray[np.int64]
+    table: SetFeatureTable
+    correct: NDArray[np.uint8]
+    rates: RowRates | None
+
+    @classmethod
+    def of(cls, rows: CrossFitted) -> Self:
+        return cls(rows.set_folds, rows.table, rows.correct, rows.set_rates)
+
+    def take(self, some: NDArray[np.int64]) -> Self:
+        """Return some of the candidates."""
+        rates = None if self.rates is None else self.rates.take(some)
+        return self._replace(
+            folds=self.folds[some],
+            table=self.table.take(some),
+            correct=self.correct[some],
+            rates=rates,
+        )
+
+
+def _confidence(judged: _Judged, part: tuple[SetCalibrator, int]) -> NDArray[np.float64]:
+    """Return a fold's confidences by a calibrator fitted on the other folds."""
+    calibrator, fold = part
+    # Copy tables part by part: copies for all folds at once would take too much memory.
+    fitted = _fit(clone(calibrator), judged.take(np.flatnonzero(judged.folds != fold)))
+    return np.asarray(fitted.predict(judged.table.take(np.flatnonzero(judged.folds == fold))))
+
+
+def _fit(calibrator: SetCalibrator, judged: _Judged) -> SetCalibrator:
+    """Fit a calibrator to candidates, as their noise asks for."""
+    _, table, given, rates = judged
     if rates is None:
         return calibrator.fit(table, given)
     if isinstance(calibrator, RobustLogisticSets | RobustBoostedSets):

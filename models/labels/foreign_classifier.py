@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from setwise.models.labels.linear import thread_count
+from setwise.models.parallel import thread_count
 
 Rows = Any  # texts, array or sparse matrix
 

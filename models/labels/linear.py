@@ -4,8 +4,6 @@ The solver knows nothing of labels: binary relevance gives it one problem per la
 problem per label and component with instance weights.
 """
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.labels.prox_newton import Fits, Problems, Rule, fit_problems
 from setwise.models.labels.quadratic_model import Columns, as_columns
+from setwise.models.parallel import Engine, engine_for
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
 # A problem's estimated distance to its minimum, as a share of the loss without features.
 TOLERANCE = 1e-6
-_CHUNKS_PER_THREAD = 8  # small enough to balance the threads, large enough to amortise a call
+_CHUNKS_PER_WORKER = 8  # small enough to balance the workers, large enough to amortise a call
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,18 +34,6 @@ class LinearFit:
     n_iter: NDArray[np.int64]  # (n_problems,) Newton steps taken
     # (n_problems,) whether the fit ended at the tolerance, before the limit of its steps.
     converged: NDArray[np.bool_]
-
-
-def usable_cores() -> int:
-    """Return the number of processors this process can use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def thread_count(n_jobs: int | None) -> int:
-    """Return the number of threads for ``n_jobs``; None or below 0 means every usable core."""
-    return usable_cores() if n_jobs is None or n_jobs < 0 else max(1, n_jobs)
 
 
 def fit_elastic_net(
@@ -142,7 +129,7 @@ def fit_elastic_net(
         start_intercept=start_intercept,
     )
     rule = Rule(float(tol), int(max_iter), int(max_sweeps), float(trusted))
-    fits = _join(_in_threads(problems, rule, size, n_jobs))
+    fits = _join(_in_chunks(problems, rule, size, engine_for(n_jobs)))
     return LinearFit(
         coef=sp.csr_array((fits.values, fits.indices, fits.indptr), shape=(size, d)),
         intercept=fits.intercept,
@@ -226,20 +213,16 @@ def _as_start(
     return as_columns(warm_start.coef.T), warm_start.intercept
 
 
-def _in_threads(problems: Problems, rule: Rule, size: int, n_jobs: int | None) -> list[Fits]:
-    """Fit consecutive ranges of problems on threads; return them in order."""
-    threads = thread_count(n_jobs)
-    chunk = max(1, -(-size // (threads * _CHUNKS_PER_THREAD)))
-    starts = range(0, size, chunk)
+def _in_chunks(problems: Problems, rule: Rule, size: int, engine: Engine) -> list[Fits]:
+    """Fit consecutive ranges of problems side by side; return them in order."""
+    chunk = max(1, -(-size // (engine.size * _CHUNKS_PER_WORKER)))
+    ranges = [(first, min(first + chunk, size)) for first in range(0, size, chunk)]
+    return engine.run(_fit_range, (problems, rule), ranges)
 
-    def run(first: int) -> Fits:
-        fits: Fits = fit_problems(problems, first, min(first + chunk, size), rule)
-        return fits
 
-    if min(threads, len(starts)) <= 1:
-        return [run(first) for first in starts]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(run, starts))
+def _fit_range(shared: tuple[Problems, Rule], part: tuple[int, int]) -> Fits:
+    fits: Fits = fit_problems(shared[0], *part, shared[1])
+    return fits
 
 
 def _join(parts: list[Fits]) -> Fits:

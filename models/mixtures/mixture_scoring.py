@@ -16,10 +16,10 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from setwise.models.labels.linear import thread_count
 from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits
 from setwise.models.mixtures.mixture_storage import restored_linear, stored_linear
+from setwise.models.parallel import thread_count
 from setwise.models.storage.fields import StoredArray
 from setwise.models.storage.state import Lengths, StoredPart
 

@@ -8,10 +8,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from setwise.service.cli.cluster import EngineName, Scheduler, cluster_of, trained_on
 from setwise.service.cli.console import (
     CommandError,
     print_json,
@@ -113,6 +114,8 @@ def train(
         ),
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
+    engine: EngineName = "local",
+    scheduler: Scheduler = None,
     format_: FormatName = None,
     text_column: TextColumn = "text",
     labels_column: LabelsColumn = None,
@@ -149,6 +152,7 @@ def train(
     if number and not external:
         raise CommandError("--number is read beside another model's answers; add --external")
     options = _options(method, preset, optimize, seed=seed, jobs=jobs)
+    cluster = cluster_of(engine, scheduler, jobs)
     layout = layout_of(format_, text_column, (labels_column, label_column), label_separator)
     started_at = time.perf_counter()
     with progress("read") as report:
@@ -167,7 +171,7 @@ def train(
         dataset, found = settle(dataset, {} if gold is None else read_gold(gold), rates)
         options = replace(options, noise=found)
     check_trainable(dataset, data)
-    with progress("train") as report:
+    with progress("train") as report, trained_on(cluster):
         predictor = fit(dataset, options, progress=report)
     out.parent.mkdir(parents=True, exist_ok=True)
     save(predictor, out, overwrite=force)
@@ -385,14 +389,8 @@ def predict(
     format_: FormatName = None,
     text_column: TextColumn = "text",
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
-    engine: Annotated[
-        Literal["processes", "dask"],
-        typer.Option(help="What predicts in parallel: this machine's cores, or a Dask cluster."),
-    ] = "processes",
-    scheduler: Annotated[
-        str | None,
-        typer.Option(help="Address of a Dask scheduler; by default a cluster is started here."),
-    ] = None,
+    engine: EngineName = "local",
+    scheduler: Scheduler = None,
 ) -> None:
     """Predict label sets for a file of documents."""
     from joblib import cpu_count
@@ -402,17 +400,12 @@ def predict(
     from setwise.service.cli.prediction_files import write_predictions
     from setwise.service.cli.prediction_lines import dask_workers, forks, predicted_lines
 
-    if scheduler is not None and engine != "dask":
-        raise CommandError("--scheduler needs --engine dask")
+    cores = jobs or int(cpu_count())
+    cluster = cluster_of(engine, scheduler, cores)
     layout = layout_of(format_, text_column)
     predictor = load(artifact)
     numbers = predictor.numbers if predictor.kind == "external" else None
-    cores = jobs or int(cpu_count())
-    processes = (
-        dask_workers(artifact, documents, top, cores, scheduler)
-        if engine == "dask"
-        else forks(cores)
-    )
+    processes = forks(cores) if cluster is None else dask_workers(cluster, artifact, documents, top)
     if out is None:
         lines = document_lines(documents, layout, numbers=numbers)
         sys.stdout.writelines(predicted_lines(predictor, documents, lines, top, processes))

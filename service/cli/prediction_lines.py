@@ -11,13 +11,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from itertools import chain, islice
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from setwise.service.cli.cluster import Cluster, threads
 from setwise.service.cli.console import CommandError
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ _LINES_AT_ONCE = 256
 # Shorter input is finished before other processes would have started.
 _LINES_ALONE = 8 * _LINES_AT_ONCE
 _WAITING_PER_WORKER = 3  # blocks: enough to keep workers busy, with constant memory
-_PATIENCE_S = 10  # for a scheduler to answer
 _RETRIES = 5  # of a block, each on another worker
 
 
@@ -319,38 +319,17 @@ def forks(jobs: int) -> Processes | None:
     return start
 
 
-def dask_workers(
-    artifact: Path, name: str, top: int, jobs: int, scheduler: str | None
-) -> Processes:
+def dask_workers(cluster: Cluster, artifact: Path, name: str, top: int) -> Processes:
     """Return the workers of a Dask cluster, which must see the artifact under the same path.
 
     A block whose worker ends is given to another one.
-
-    ``scheduler``: Address of its scheduler; None starts ``jobs`` workers on this machine.
-
-    Raises `CommandError` if Dask is not installed, or the scheduler does not answer.
     """
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError as error:
-        raise CommandError("--engine dask needs Dask; install setwise[dask]") from error
 
     @contextmanager
     def start(line_predictor: LinePredictor) -> Iterator[Pool]:
-        with ExitStack() as stack:
-            address: Any = scheduler
-            if scheduler is None:
-                address = stack.enter_context(
-                    LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
-                )
-            try:
-                client = stack.enter_context(Client(address, timeout=_PATIENCE_S))
-            except OSError as error:
-                raise CommandError(f"no Dask scheduler answers at {scheduler}: {error}") from error
-            executor = stack.enter_context(client.get_executor(retries=_RETRIES))
-            size = max(sum(client.nthreads().values()), 1)
+        with cluster as client, client.get_executor(retries=_RETRIES) as executor:
             model = str(artifact.resolve()), line_predictor.version, name, top
-            yield Pool(lambda block: executor.submit(predict_lines, model, block), size)
+            yield Pool(lambda block: executor.submit(predict_lines, model, block), threads(client))
 
     return start
 

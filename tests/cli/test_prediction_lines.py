@@ -3,23 +3,17 @@
 import io
 import json
 import multiprocessing
-import os
-import signal
 
 import pytest
-from distributed import Client, LocalCluster
 
 from setwise.models.data.datasets import DataError
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import most_likely
-from setwise.models.storage.artifacts import load, save
 from setwise.models.training import train
 from setwise.service.cli import prediction_lines
-from setwise.service.cli.console import CommandError
 from setwise.service.cli.prediction_lines import (
     LIKELY_LABELS,
     LinePredictor,
-    dask_workers,
     forks,
     predicted_lines,
 )
@@ -132,34 +126,3 @@ def test_workers_end_with_their_reader(predictor, small_blocks):
     for child in children:
         child.join(timeout=120)
     assert not children & set(multiprocessing.active_children())
-
-
-@pytest.mark.slow
-def test_a_cluster_writes_what_one_process_writes_though_its_workers_are_killed(
-    predictor, small_blocks, tmp_path
-):
-    artifact = tmp_path / "artifact"
-    save(predictor, artifact)
-    kept, lines = load(artifact), as_lines(stories(120))
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        workers = dask_workers(artifact, "a", 10, 1, cluster.scheduler_address)
-        written = predicted_lines(kept, "a", lines, 10, workers)
-        found = [next(written) for _ in range(3)]
-        for process_id in client.run(os.getpid).values():
-            os.kill(process_id, signal.SIGKILL)
-        found += written
-        assert "".join(found) == "".join(predicted_lines(kept, "a", lines, 10))
-
-        other = dask_workers(tmp_path / "missing", "a", 10, 1, cluster.scheduler_address)
-        with pytest.raises(CommandError, match=r"missing.* on a worker"):
-            list(predicted_lines(kept, "a", lines, 10, other))
-
-
-def test_a_scheduler_that_does_not_answer_is_named(predictor, small_blocks, tmp_path, monkeypatch):
-    monkeypatch.setattr(prediction_lines, "_PATIENCE_S", 0.1)
-    nowhere = dask_workers(tmp_path, "a", 10, 1, "tcp://127.0.0.1:1")
-    with pytest.raises(CommandError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
-        list(predicted_lines(predictor, "a", as_lines(stories(120)), 10, nowhere))

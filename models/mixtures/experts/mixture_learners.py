@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from setwise.models.labels.linear import thread_count
 from setwise.models.mixtures.experts.gating import Gate, fit_gate
 from setwise.models.mixtures.experts.separate_experts import (
     ComponentExperts,
@@ -25,6 +24,7 @@ from setwise.models.mixtures.mixture_scoring import (
     SharedExperts,
     SharedMixture,
 )
+from setwise.models.parallel import thread_count
 
 
 @dataclass(frozen=True)

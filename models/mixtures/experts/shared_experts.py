@@ -27,7 +27,6 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from setwise.models.labels.linear import thread_count
 from setwise.models.labels.quadratic_model import (
     MAX_HALVINGS,
     MIN_CURVATURE,
@@ -43,6 +42,7 @@ from setwise.models.labels.quadratic_model import (
     penalty_change,
 )
 from setwise.models.mixtures.mixture_scoring import SharedExperts
+from setwise.models.parallel import thread_count
 
 # Below this the error of six terms of the series of log(1 + e) is less than rounding.
 _SMALL = 0.01
