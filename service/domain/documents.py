@@ -19,6 +19,11 @@ LONGEST_COMMENT = 4_000
 MOST_LABELS = 20
 """Most labels that one search names."""
 
+LONGEST_NAME, LONGEST_QUERY = 100, 2_000
+"""Most characters of a saved search."""
+MOST_SEARCHES = 50
+"""Most searches that one person saves."""
+
 LISTS = {
     "id": "ids",
     "label": "labels",
@@ -163,6 +168,21 @@ def phrases(text: str) -> list[str]:
     for place, part in enumerate(text.split('"')):
         found += [part.strip()] if place % 2 else part.split()
     return [one for one in found if any(map(str.isalnum, one))]
+
+
+class SavedSearch(NamedTuple):
+    """A search that somebody gave a name."""
+
+    name: str
+    query: str
+    """As in the address of the list."""
+
+    def faults(self) -> list[FieldFault]:
+        """Return why it cannot be stored."""
+        return [
+            *text_faults(self.name, "/name", longest=LONGEST_NAME),
+            *text_faults(self.query, "/query", longest=LONGEST_QUERY),
+        ]
 
 
 class ListedDocument(NamedTuple):

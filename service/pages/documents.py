@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
@@ -21,6 +22,7 @@ from setwise.service.domain.documents import (
     LifeEvent,
     ListedDocument,
     Order,
+    SavedSearch,
     State,
 )
 from setwise.service.domain.errors import (
@@ -173,6 +175,46 @@ def act(
     return _shown(asked, services, visit, chosen)
 
 
+@router.post(f"{HERE}/searches")
+def save(
+    request: Request,
+    services: ServicesOf,
+    visit: Sends,
+    form: Annotated[Filled, Depends(filled)],
+) -> Response:
+    """Save the filters of the address under a name."""
+    asked = _asked(request)
+    try:
+        search = SavedSearch(form.text("search_name"), asked.kept)
+        services.documents.save_search(visit.caller, search)
+    except InvalidRequest as refusal:
+        form.take(refusal.faults, {"/name": "search_name"})
+        chosen = Selection(people=services.selections.people(visit.caller))
+        return _shown(asked, services, visit, chosen, form)
+    return go(asked.here)
+
+
+@router.post(f"{HERE}/searches/delete")
+def forget(
+    services: ServicesOf, visit: Sends, form: Annotated[Filled, Depends(filled)]
+) -> Response:
+    """Delete a saved search."""
+    services.documents.forget_search(visit.caller, form.text("search_name"))
+    return go(HERE)
+
+
+@dataclass(frozen=True)
+class Searches(ui.Part):
+    """The searches that somebody saved, and a form to save this one."""
+
+    macro = "searches"
+    address: str
+    saved: Sequence[SavedSearch]
+    query: str
+    """Of the list that is shown; empty if it cannot be saved."""
+    filled: Filled
+
+
 class _Asked(NamedTuple):
     """What the address of a list asks for."""
 
@@ -186,6 +228,12 @@ class _Asked(NamedTuple):
     def here(self) -> str:
         return address(**self.query, after=self.after)
 
+    @property
+    def kept(self) -> str:
+        """The query to save, unless nothing can match or it names a document: those are erased."""
+        named = "document_id" in self.query
+        return "" if named or self.form.faults else urlencode(self.query)
+
 
 def _asked(request: Request) -> _Asked:
     names = (*_INPUTS, *_MORE, *_PEOPLE, *_LINKED)
@@ -194,7 +242,13 @@ def _asked(request: Request) -> _Asked:
     return _Asked(query, form, _read(query, form), request.query_params.get("after"))
 
 
-def _shown(asked: _Asked, services: Services, visit: Visit, chosen: Selection) -> Response:
+def _shown(
+    asked: _Asked,
+    services: Services,
+    visit: Visit,
+    chosen: Selection,
+    saving: Filled | None = None,
+) -> Response:
     query, form, wanted, after = asked
     found: Found | None = None
     if wanted is not None:
@@ -213,13 +267,17 @@ def _shown(asked: _Asked, services: Services, visit: Visit, chosen: Selection) -
         [
             *chosen.told(found.page.items if found else ()),
             ui.Filters(HERE, {**_INPUTS, **hidden}, form, more=more),
+            Searches(
+                HERE, services.documents.searches(visit.caller), asked.kept, saving or Filled.of()
+            ),
             *_kept(query),
             *(_list(found, asked, chosen, reviewers) if found else ()),
             *(_exports(wanted, found) if wanted and found and found.matches else ()),
         ],
         lead="Every document with what became of it. The address keeps your filters.",
     )
-    status = HTTPStatus.UNPROCESSABLE_ENTITY if chosen.filled.faults else HTTPStatus.OK
+    refused = chosen.filled.faults or saving
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if refused else HTTPStatus.OK
     return page("documents.html", {"view": view}, visit=visit, status=status)
 
 

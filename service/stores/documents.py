@@ -13,6 +13,7 @@ from sqlalchemy import (
     Table,
     and_,
     cast,
+    delete,
     exists,
     func,
     insert,
@@ -35,6 +36,7 @@ from setwise.service.domain.documents import (
     ListedDocument,
     NewComments,
     Order,
+    SavedSearch,
     State,
     phrases,
 )
@@ -65,6 +67,7 @@ from setwise.service.stores.tables import (
     prediction_labels,
     predictions,
     review_tasks,
+    saved_searches,
     searched_places,
     searched_texts,
     searched_words,
@@ -117,6 +120,24 @@ class DocumentStore(Store):
 
     def _ids(self, wanted: DocumentFilter, hidden: Collection[str], most: int) -> Select[Any]:
         return select(_column.id).where(*self._conditions(wanted, hidden)).limit(most)
+
+    def searches(self, owner: str) -> list[SavedSearch]:
+        """Return the searches that somebody saved, by name."""
+        query = select(saved_searches).where(saved_searches.c.owner == owner)
+        ordered = query.order_by(saved_searches.c.name)
+        return self._every(ordered, lambda row: of_row(SavedSearch, saved_searches, row))
+
+    def save_search(self, owner: str, search: SavedSearch) -> None:
+        """Save a search in place of the one of its name."""
+        self.forget_search(owner, search.name)
+        row = {"owner": owner, **row_of(search, saved_searches)}
+        self._connection.execute(self._missing(saved_searches), row)
+
+    def forget_search(self, owner: str, name: str) -> None:
+        """Delete a saved search."""
+        column = saved_searches.c
+        where = column.owner == owner, column.name == name
+        self._connection.execute(delete(saved_searches).where(*where))
 
     def life(self, prediction: Prediction) -> Life:
         """Return all that happened to a document."""

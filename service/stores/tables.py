@@ -582,6 +582,14 @@ comment_readers = Table(
     Column("read_at", Instant, nullable=False),
 )
 
+saved_searches = Table(
+    "saved_searches",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("query", Text, nullable=False),
+)
+
 annotator_groups = Table(
     "annotator_groups",
     metadata,

@@ -13,6 +13,8 @@ from tests.browsing import Browser
 from tests.edge import Service
 from tests.fakes import FakePredictor
 
+UNKNOWN = "019b7a0b-0000-7000-9000-0000000000ff"
+
 
 @pytest.fixture
 def browser(service: Service) -> Browser:
@@ -382,3 +384,53 @@ def test_who_only_reads_may_export_and_change_nothing(service: Service) -> None:
     assert reviewer.submit("/documents", form).status_code == 403
     forged = {"csrf": "x", "act": "file:csv", "id": made}
     assert auditor.submit("/documents", forged).status_code == 403
+
+
+def saved(browser: Browser, name: str, query: str) -> httpx.Response:
+    form = {"csrf": browser.token("/documents"), "search_name": name}
+    return browser.submit(f"/documents/searches?{query}", form)
+
+
+def test_a_saved_search_is_listed_for_its_owner_until_it_is_deleted(
+    service: Service, browser: Browser
+) -> None:
+    assert 'name="search_name"' not in browser.get("/documents").text, "nothing to save"
+    query = "label=%3Ca%3E&state=waiting"
+    done = saved(browser, "wards <3>", f"state=waiting&label=%3Ca%3E&after={UNKNOWN}&x=1")
+    assert (done.status_code, done.headers["Location"]) == (
+        303,
+        f"/documents?{query}&after={UNKNOWN}",
+    )
+    link = f'<a href="/documents?{html.escape(query)}"'
+    for address in ("/documents", "/documents?state=sent"):
+        shown = browser.get(address).text
+        assert f'{link} dir="auto">wards &lt;3&gt;</a>' in shown
+    assert f'{link} aria-current="true"' in browser.get(f"/documents?{query}").text
+    service.person("ada", Role.AUDITOR)
+    auditor = Browser(service)
+    auditor.sign_in("ada")
+    assert "wards" not in auditor.get("/documents").text
+    form = {"csrf": auditor.token("/documents"), "search_name": "wards <3>"}
+    assert auditor.submit("/documents/searches/delete", form).status_code == 303
+    assert link in browser.get("/documents").text, "it is not the auditor's"
+    assert saved(auditor, "mine", "state=sent").status_code == 303
+    form["csrf"] = browser.token("/documents")
+    assert browser.submit("/documents/searches/delete", form).headers["Location"] == "/documents"
+    assert link not in browser.get("/documents").text
+
+
+def test_a_search_without_a_name_or_of_one_document_is_not_saved(
+    service: Service, browser: Browser
+) -> None:
+    refused = saved(browser, " ", "state=waiting")
+    assert refused.status_code == 422
+    assert "It is empty" in re.search(r'id="search_name-fault">([^<]*)<', refused.text)[1]
+    assert saved(browser, "one", "document_id=note-17").status_code == 422
+    assert "Save this search" not in browser.get("/documents?document_id=note-17").text
+    service.person("ann", Role.REVIEWER)
+    reviewer = Browser(service)
+    reviewer.sign_in("ann")
+    form = {"csrf": reviewer.token("/desk"), "search_name": "mine"}
+    for path in ("/documents/searches?state=sent", "/documents/searches/delete"):
+        assert reviewer.submit(path, form).status_code == 403
+        assert browser.submit(path, {**form, "csrf": "x"}).status_code == 403

@@ -3,7 +3,7 @@
 import pytest
 
 from setwise.service.domain.callers import SYSTEM, Caller, Role
-from setwise.service.domain.documents import DocumentFilter
+from setwise.service.domain.documents import MOST_SEARCHES, DocumentFilter, SavedSearch
 from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
@@ -101,3 +101,24 @@ def test_reviewers_and_empty_selections_are_refused(service: Service) -> None:
     for ids in ([], ["note"], [made] * 101):
         with pytest.raises(InvalidRequest):
             act.prioritize(LEAD, ids, first=True)
+
+
+def test_a_search_for_an_action_leaves_out_what_somebody_must_answer_blindly(
+    service: Service,
+) -> None:
+    audits = AuditPlan(certification_rate=1.0)
+    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.2, audits=audits)
+    service.services.policy.change(SYSTEM, change, None)
+    held, other = predict(service, "0.5", "0.6")
+    assert claimed(service, LEAD) == held
+    assert service.services.selections.found(LEAD, DocumentFilter()) == [other]
+
+
+def test_a_person_saves_so_many_searches(service: Service) -> None:
+    documents = service.services.documents
+    for number in range(MOST_SEARCHES):
+        documents.save_search(LEAD, SavedSearch(f"{number}", "state=sent"))
+    documents.save_search(LEAD, SavedSearch("0", "state=waiting"))
+    for refused in (SavedSearch("new", "state=sent"), SavedSearch("0", "x" * 2_001)):
+        with pytest.raises(InvalidRequest):
+            documents.save_search(LEAD, refused)

@@ -7,7 +7,14 @@ from typing import NamedTuple
 
 from setwise.service.domain import errors
 from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
-from setwise.service.domain.documents import DocumentFilter, Life, ListedDocument, Order
+from setwise.service.domain.documents import (
+    MOST_SEARCHES,
+    DocumentFilter,
+    Life,
+    ListedDocument,
+    Order,
+    SavedSearch,
+)
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.predictions import Document, Prediction, TermWeight
 from setwise.service.domain.routing.audits import Draws
@@ -77,6 +84,30 @@ class Documents:
             everybody += [(one.name, one.id, one.role) for one in transaction.keys.all()]
         able = Permission.REVIEW
         return {one: name for name, one, role in sorted(everybody) if able in PERMISSIONS[role]}
+
+    def searches(self, caller: Caller) -> Sequence[SavedSearch]:
+        """Return the searches that the caller saved, by name."""
+        caller.require(Permission.READ_ALL_PREDICTIONS)
+        with self.begin(read_only=True) as transaction:
+            return transaction.documents.searches(caller.id)
+
+    def save_search(self, caller: Caller, search: SavedSearch) -> None:
+        """Save a search for the caller, in place of one of the same name."""
+        caller.require(Permission.READ_ALL_PREDICTIONS)
+        faults = search.faults()
+        with self.begin() as transaction:
+            others = {one.name for one in transaction.documents.searches(caller.id)}
+            if len(others - {search.name}) >= MOST_SEARCHES:
+                faults.append(FieldFault("/name", f"is one too many; {MOST_SEARCHES} are kept"))
+            if faults:
+                raise InvalidRequest("The search cannot be saved.", faults)
+            transaction.documents.save_search(caller.id, search)
+
+    def forget_search(self, caller: Caller, name: str) -> None:
+        """Delete a search of the caller."""
+        caller.require(Permission.READ_ALL_PREDICTIONS)
+        with self.begin() as transaction:
+            transaction.documents.forget_search(caller.id, name)
 
     def get(self, caller: Caller, prediction_id: str) -> Life:
         """Return all that happened to a document.
