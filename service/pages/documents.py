@@ -272,7 +272,6 @@ def _shown(
             ),
             *_kept(query),
             *(_list(found, asked, chosen, reviewers) if found else ()),
-            *(_exports(wanted, found) if wanted and found and found.matches else ()),
         ],
         lead="Every document with what became of it. The address keeps your filters.",
     )
@@ -346,6 +345,7 @@ def _list(
         ui.status(count[0].upper() + count[1:]) if found.matches else Markup(""),
         ui.Table("Documents", columns, rows, empty),
         ui.Pager(HERE, found.page.next_after, asked.query, started=started),
+        *(_exports(asked.wanted, found) if asked.wanted and rows else ()),
         *chosen.bar(asked.here, rows, count if found.matches > len(rows) else ""),
     )
 
