@@ -13,8 +13,9 @@ from setwise.service.domain.documents import State
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.pages import cockpit, desk, documents, recent, sign_in
+from setwise.service.pages import cockpit, desk, documents, sign_in
 from setwise.service.pages.board.sections import attention, board
+from setwise.service.pages.documents import document, listing, recent, trial
 from setwise.service.pages.rendering import SECURITY_HEADERS, assets, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import who_may
@@ -37,7 +38,9 @@ router = APIRouter(route_class=Page)
 for part in (
     sign_in.router,
     cockpit.router,
-    documents.router,
+    listing.router,
+    document.router,
+    trial.router,
     recent.router,
     board(),
     desk.router,

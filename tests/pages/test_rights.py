@@ -3,9 +3,10 @@
 import pytest
 
 from setwise.service.domain.callers import Role
-from setwise.service.pages import cockpit, documents, recent
+from setwise.service.pages import cockpit
 from setwise.service.pages.board.engine import BOARD
 from setwise.service.pages.board.sections import PAGES, SETTINGS
+from setwise.service.pages.documents import document, listing, recent, trial
 from setwise.service.pages.rendering import PLACES
 from tests.browsing import Browser
 from tests.edge import Service
@@ -53,8 +54,8 @@ def test_the_table_has_every_page() -> None:
     declared = {one.address for one in PAGES} | {SETTINGS}
     others = {
         route.path
-        for router in (cockpit.router, documents.router, recent.router)
-        for route in router.routes
+        for part in (cockpit, listing, document, trial, recent)
+        for route in part.router.routes
         if "GET" in route.methods and "{name}" not in route.path
     }
     assert set(pages()) == declared | others | {place.address for place in PLACES[1:]}

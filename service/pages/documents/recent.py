@@ -13,8 +13,8 @@ from setwise.service.domain.errors import Conflict, InvalidRequest
 from setwise.service.domain.reviews import OwnAnswer
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.annotators import in_a_line
-from setwise.service.pages.comments import Written, comments_of
-from setwise.service.pages.documents import content, labels_of
+from setwise.service.pages.documents.comments import Written, comments_of
+from setwise.service.pages.documents.predictions import content, labels_of, name_of
 from setwise.service.pages.forms import Filled, Input, filled
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
@@ -42,8 +42,7 @@ class Correction(BaseModel):
 
 
 def _name(one: OwnAnswer) -> object:
-    made = one.prediction
-    return ui.link(f"{HERE}/{made.id}", made.document.id or f"…{made.id[-12:]}")
+    return ui.link(f"{HERE}/{one.prediction.id}", name_of(one.prediction))
 
 
 _COLUMNS: Sequence[ui.Column[OwnAnswer]] = (

@@ -12,6 +12,8 @@ from setwise.service.api.documents import ActionKind, ActionRequest, DocumentQue
 from setwise.service.domain.documents import ListedDocument, check_comment
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.pages.board import parts as ui
+from setwise.service.pages.documents import of_document
+from setwise.service.pages.documents.predictions import name_of
 from setwise.service.pages.figures.numerals import plural
 from setwise.service.pages.forms import Choices, Filled
 from setwise.service.services.all import Services
@@ -150,10 +152,10 @@ class Selection:
             )
         if self.act is None or self.done is None:
             return ()
-        names = {one.prediction.id: name_of(one) for one in shown}
+        names = {one.prediction.id: name_of(one.prediction) for one in shown}
         refused = [
-            Markup('<li><a href="/documents/{}">{}</a>: {}</li>').format(
-                one, names.get(one, f"…{one[-12:]}"), why
+            Markup("<li>{}: {}</li>").format(
+                ui.link(of_document(one), names.get(one, f"…{one[-12:]}")), why
             )
             for one, why in self.done.refused.items()
         ]
@@ -184,7 +186,10 @@ class Selection:
         return ui.Column(
             box("all", "yes", "Select all on this page", ticked=False),
             lambda one: box(
-                "id", one.prediction.id, f"Select {name_of(one)}", ticked=one.prediction.id in left
+                "id",
+                one.prediction.id,
+                f"Select {name_of(one.prediction)}",
+                ticked=one.prediction.id in left,
             ),
         )
 
@@ -204,9 +209,3 @@ def export_of(wanted: DocumentQuery | Sequence[str], written: str) -> str:
         else {"id": wanted}
     )
     return f"/v1/documents/export?{urlencode({**query, 'format': written}, doseq=True)}"
-
-
-def name_of(one: ListedDocument) -> str:
-    """Return what a document is called in a list."""
-    made = one.prediction
-    return made.document.id or f"…{made.id[-12:]}"

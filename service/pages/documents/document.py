@@ -1,0 +1,187 @@
+"""One document: its prediction, and all that happened to it."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+from markupsafe import Markup
+from pydantic import BaseModel
+
+from setwise.service.api.http.dependencies import ServicesOf
+from setwise.service.domain.documents import EventKind, Life, LifeEvent
+from setwise.service.domain.errors import Conflict, InvalidRequest
+from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.reviews import ReviewState
+from setwise.service.domain.routing.segments import value_of
+from setwise.service.pages.board import parts as ui
+from setwise.service.pages.documents import HERE, Reads, Sends, address, of_document
+from setwise.service.pages.documents.comments import Written, comments_of
+from setwise.service.pages.documents.predictions import (
+    answered,
+    candidates,
+    content,
+    evidence,
+    labels_of,
+    why,
+)
+from setwise.service.pages.figures.numerals import confidence
+from setwise.service.pages.forms import Filled, Input, filled
+from setwise.service.pages.rendering import go, page
+from setwise.service.pages.routes import Page
+from setwise.service.services.all import Services
+from setwise.service.sign_in.sessions import Visit
+
+router = APIRouter(route_class=Page)
+
+
+class Reopening(BaseModel):
+    """The form that has a document decided again."""
+
+    reason: Annotated[
+        str,
+        Input("Why", "Whoever decides reads it. The last answer stays in the history.", "textarea"),
+    ]
+
+
+@router.get(f"{HERE}/{{prediction_id}}")
+def tell(services: ServicesOf, prediction_id: str, visit: Reads) -> Response:
+    """Show a document and all that happened to it."""
+    return _document(services, visit, prediction_id)
+
+
+@router.post(f"{HERE}/{{prediction_id}}/reopen")
+def reopen(
+    services: ServicesOf,
+    prediction_id: str,
+    visit: Sends,
+    form: Annotated[Filled, Depends(filled)],
+) -> Response:
+    """Have a document decided again."""
+    given = form.read(Reopening)
+    if given is not None:
+        try:
+            services.reviews.reopen(visit.caller, prediction_id, given.reason)
+        except InvalidRequest as refusal:
+            form.refused(refusal, Reopening)
+        except Conflict as refusal:
+            form.blame("", refusal.detail)
+    if form.faults:
+        return _document(services, visit, prediction_id, form)
+    return go(of_document(prediction_id))
+
+
+@router.post(f"{HERE}/{{prediction_id}}/comments")
+def comment(
+    services: ServicesOf,
+    prediction_id: str,
+    visit: Sends,
+    written: Annotated[Written, Depends()],
+) -> Response:
+    """Comment on a document."""
+    if written.stored(services, visit, prediction_id):
+        return go(f"{of_document(prediction_id)}#comments")
+    return _document(services, visit, prediction_id, tried=written)
+
+
+def _document(
+    services: Services,
+    visit: Visit,
+    prediction_id: str,
+    form: Filled | None = None,
+    tried: Written | None = None,
+) -> Response:
+    life = services.documents.get(visit.caller, prediction_id)
+    made, document = life.prediction, life.prediction.document
+    weights = services.documents.explain(visit.caller, made)
+    view = ui.View(
+        document.id or "Untitled document",
+        [
+            ui.text(why(made), "lead"),
+            ui.Card("Text", [content(document, weights)]),
+            *evidence(made, weights),
+            *answered(made),
+            ui.Card("Label sets", candidates(made)),
+            ui.Card("What happened", [ui.Table("All events", _events(life), life.events())]),
+            *_reopening(life, form),
+            ui.Card("Details", [_details(made)]),
+        ],
+    )
+    talk = comments_of(services, visit, prediction_id, of_document(prediction_id), tried)
+    values = {"view": view, "crumb": HERE, **talk}
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if form or tried else HTTPStatus.OK
+    return page("documents.html", values, visit=visit, status=status)
+
+
+def _reopening(life: Life, form: Filled | None) -> Sequence[ui.Form]:
+    if not form and any(task.state is not ReviewState.COMPLETED for task in life.tasks):
+        return ()  # somebody decides already
+    address = f"{of_document(life.prediction.id)}/reopen"
+    hint = "It waits for review; other programs hear of it if the answer changes."
+    heading, filled_in = "Have it decided again", form or Filled.of()
+    return (ui.Form(heading, "Reopen", hint, address, Reopening, filled_in),)
+
+
+_HAPPENED: Mapping[EventKind, str] = {
+    EventKind.PREDICTED: "Predicted",
+    EventKind.DRAWN: "Drawn for an audit",
+    EventKind.COMMENT: "Comment",
+    EventKind.FLAGGED: "Flagged",
+    EventKind.RESOLVED: "Flag resolved",
+    EventKind.REOPENED: "Reopened",
+    EventKind.QUEUED: "Review opened",
+    EventKind.SKIPPED: "Skipped",
+    EventKind.ANSWERED: "Submitted",
+    EventKind.OUTCOME: "Outcome reported",
+    EventKind.SENT: "Sent",
+    EventKind.DELIVERED: "Delivered to a webhook",
+    EventKind.UNDELIVERED: "Not delivered to a webhook",
+}
+
+
+def _events(life: Life) -> Sequence[ui.Column[LifeEvent]]:
+    def who(event: LifeEvent) -> object:
+        name = None if event.by is None else life.names.get(event.by, event.by)
+        return ui.joined(name) if name else ui.quiet("the service")
+
+    def what(event: LifeEvent) -> Markup:
+        return ui.joined(_HAPPENED[event.kind], ui.sub(event.detail))
+
+    def labels(event: LifeEvent) -> object:
+        if event.labels is None:
+            return ui.joined(event.comment or "")
+        differs = event.agreed is False
+        return ui.joined(
+            labels_of(event.labels),
+            " " if differs else "",
+            ui.badge("differs", "bad") if differs else "",
+            ui.sub(event.comment),
+        )
+
+    return (
+        ui.Column("When (UTC)", lambda event: event.at),
+        ui.Column("What", what, "head"),
+        ui.Column("By", who),
+        ui.Column("Labels", labels, "wrap"),
+    )
+
+
+def _details(made: Prediction) -> ui.Facts:
+    scored, chance = made.scored, made.selection.inclusion_probability
+    segment = value_of(made.segment)
+    return ui.Facts(
+        [
+            ("Received", ui.instant(made.created_at, zone=True)),
+            ("Segment", segment and ui.link(address(segment=segment), segment)),
+            ("Model", ui.link(address(model_version=scored.model_version), scored.model_version)),
+            (
+                "Calibrator",
+                ui.link(
+                    address(calibrator_version=scored.calibrator_version), scored.calibrator_version
+                ),
+            ),
+            ("Probability of audit", chance and confidence(chance)),
+            *((f"Metadata: {name}", str(value)) for name, value in made.document.metadata.items()),
+            ("Prediction", ui.code(made.id)),
+        ]
+    )

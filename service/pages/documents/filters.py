@@ -1,0 +1,148 @@
+"""The filters of a list of documents: a form, and an address that keeps them."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
+from urllib.parse import urlencode
+
+from fastapi import Request
+from markupsafe import Markup
+from pydantic import ValidationError
+
+from setwise.service.api.documents import DocumentQuery
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.documents import LISTS, Audited, Order, State
+from setwise.service.pages.board import parts as ui
+from setwise.service.pages.documents import HERE, address
+from setwise.service.pages.forms import Filled, Input, select, utc
+from setwise.service.services.documents import ME
+
+_STATES = (
+    ("", "any"),
+    (State.SENT.value, "sent automatically"),
+    (State.WAITING.value, "waits for review"),
+    (State.HELD.value, "is being reviewed"),
+    (State.PASSED_ON.value, "waits for a lead"),
+    (State.REVIEWED.value, "reviewed"),
+    (State.CONTRADICTED.value, "contradicted"),
+    (State.FLAGGED.value, "flagged"),
+)
+_AUDITS = (
+    ("", "any"),
+    (Audited.DRAWN.value, "audited"),
+    (Audited.AGREED.value, "audited, agreed"),
+    (Audited.CONTRADICTED.value, "audited, contradicted"),
+)
+_ORDERS = (
+    (Order.NEWEST.value, "newest first"),
+    (Order.OLDEST.value, "oldest first"),
+    (Order.LEAST_CONFIDENT.value, "least confident first"),
+    (Order.MOST_CONFIDENT.value, "most confident first"),
+)
+_INPUTS: Mapping[str, Input] = {
+    "text": Input("Words in the text"),
+    "label": Input("With label"),
+    "without_label": Input("Without label"),
+    "state": select("State", _STATES),
+    "audited": select("Audit", _AUDITS),
+    "confidence_from": Input("Confidence from"),
+    "confidence_to": Input("below"),
+    "created_from": Input("From (UTC)", widget="datetime-local"),
+    "created_before": Input("Until (UTC)", widget="datetime-local"),
+    "order": select("Order", _ORDERS),
+}
+_MORE: Mapping[str, Input] = {
+    "final_label": Input("Decided with label"),
+    "without_final_label": Input("Decided without label"),
+    "document_id": Input("Document id"),
+    "segment": Input("Segment"),
+    "model_version": Input("Model"),
+    "calibrator_version": Input("Calibrator"),
+}
+_PEOPLE: Mapping[str, str] = {"reviewer": "Submitted by", "assigned_to": "Assigned to"}
+# Links set these; the form keeps them.
+_LINKED: Mapping[str, str] = {
+    "reason": "routed for one reason",
+    "decision": "with one decision",
+    "client_id": "of one client",
+    "group": "submitted by one group",
+    "candidate": "compared with another model",
+    "difference": "with one result of it",
+    "undelivered_to": "that a webhook did not accept",
+}
+_INSTANTS = ("created_from", "created_before")
+
+
+class Asked(NamedTuple):
+    """What the address of a list asks for."""
+
+    query: Mapping[str, str]
+    form: Filled
+    wanted: DocumentQuery | None
+    """None if something is wrong with the query."""
+    after: str | None
+
+    @property
+    def here(self) -> str:
+        """The address itself."""
+        return address(**self.query, after=self.after)
+
+    @property
+    def kept(self) -> str:
+        """The query to save, unless nothing can match or it names a document: those are erased."""
+        named = "document_id" in self.query
+        return "" if named or self.form.faults else urlencode(self.query)
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        """Return what a request asks for."""
+        names = (*_INPUTS, *_MORE, *_PEOPLE, *_LINKED)
+        query = {
+            name: text for name in names if (text := request.query_params.get(name, "").strip())
+        }
+        form = Filled.of(**query)
+        return cls(query, form, _read(query, form), request.query_params.get("after"))
+
+    def filters(self, reviewers: Mapping[str, str], caller: Caller) -> ui.Filters:
+        """Return the form; ``reviewers`` are names by id."""
+        hidden = {name: Input(widget="hidden") for name in _LINKED if name in self.query}
+        more = {**_MORE, **_people(reviewers, caller, self.form)}
+        return ui.Filters(HERE, {**_INPUTS, **hidden}, self.form, more=more)
+
+    def linked(self) -> Sequence[Markup]:
+        """Return what the filters of a link leave out, and the way back."""
+        kept = [words for name, words in _LINKED.items() if name in self.query]
+        if not kept:
+            return ()
+        rest = {name: value for name, value in self.query.items() if name not in _LINKED}
+        everything = ui.link(address(**rest), "Show all")
+        return (ui.text(ui.joined(f"Only documents {', '.join(kept)}. ", everything)),)
+
+
+def _read(query: Mapping[str, str], form: Filled) -> DocumentQuery | None:
+    given: dict[str, object] = dict(query)
+    for name in LISTS:
+        if name in given:
+            given[name] = [given[name]]
+    for name in _INSTANTS:
+        try:
+            given |= {name: utc(query[name])} if name in query else {}
+        except ValueError as error:
+            form.blame(name, str(error))
+    try:
+        wanted = DocumentQuery.model_validate(given)
+    except ValidationError as error:
+        for fault in error.errors():
+            form.blame(str(fault["loc"][0]), fault["msg"])
+        return None
+    return None if form.faults else wanted
+
+
+def _people(names: Mapping[str, str], caller: Caller, form: Filled) -> Mapping[str, Input]:
+    """Return the lists to choose people from; a link may name someone who is not in them."""
+    found = {}
+    for field, label in _PEOPLE.items():
+        given = form.text(field)
+        known = {ME: "me", **{one: name for one, name in names.items() if one != caller.id}}
+        others = [] if not given or given in known else [(given, given)]
+        found[field] = select(label, [("", "anybody"), *known.items(), *others])
+    return found

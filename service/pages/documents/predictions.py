@@ -1,0 +1,197 @@
+"""A prediction as people read it: why, the text with its evidence, and the label sets."""
+
+import re
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from setwise.service.domain.predictions import (
+    Candidate,
+    Decision,
+    Document,
+    Prediction,
+    Reason,
+    TermWeight,
+)
+from setwise.service.pages.board import parts as ui
+from setwise.service.pages.figures.numerals import confidence, plural
+
+MOST_WORDS = 3
+"""Words marked for each label, the most important ones."""
+MOST_EVIDENCE = 6
+"""Words listed for and against each label."""
+STRONG, MODERATE = 1.0, 0.3
+"""Least weights: nearly triple the odds, and a third more."""
+MOST_SHOWN = 20
+"""Labels or label sets of another model that are shown."""
+MOST_SETS = 5
+"""Label sets shown at once; the others unfold."""
+
+
+def name_of(made: Prediction) -> str:
+    """Return what a document is called in a list."""
+    return made.document.id or f"…{made.id[-12:]}"
+
+
+def labels_of(labels: Sequence[str] | None) -> Markup:
+    """Return a label set as people read it."""
+    if labels is None:
+        return ui.quiet("not sent")
+    if not labels:
+        return ui.quiet("no labels")
+    return ui.joined(*(Markup('<span class="label">{}</span> ').format(one) for one in labels))
+
+
+def why(made: Prediction) -> str:
+    """Return in one sentence why a document was routed as it was."""
+    at, least = confidence(made.scored.confidence), made.threshold
+    if made.reason is Reason.AUDIT and made.decision is Decision.AUTO:
+        return f"Sent automatically at a confidence of {at}, and drawn for an audit."
+    sentences = {
+        Reason.ABOVE_THRESHOLD: f"Sent automatically: its confidence, {at}, reaches the threshold"
+        + (f" of {confidence(least)}." if least is not None else "."),
+        Reason.BELOW_THRESHOLD: f"Sent to review: its confidence, {at}, is below the threshold"
+        + (f" of {confidence(least)}." if least is not None else "."),
+        Reason.AUDIT: f"Drawn for an audit before it is sent; its confidence is {at}.",
+        Reason.NO_THRESHOLD: "Sent to review, because nothing had taught the model how sure to be."
+        if made.scored.uncalibrated
+        else "Sent to review, because no threshold was in force.",
+        Reason.OUT_OF_DOMAIN: "Sent to review, because the model knows no word or feature of it.",
+        Reason.BREAKER: "Sent to review, because the breaker had stopped automatic sending.",
+        Reason.RULE: f"Sent to review by the rule “{made.rule}”.",
+    }
+    return sentences[made.reason]
+
+
+def content(document: Document, weights: Sequence[Sequence[TermWeight]] = ()) -> Markup:
+    """Return a text with its evidence marked, or what there is instead of a text."""
+    if document.text is not None:
+        shown = marked(document.text, [term for terms in weights for term in terms[:MOST_WORDS]])
+        return ui.joined(
+            Markup('<div class="text" dir="auto" tabindex="0">{}</div>').format(shown),
+            ui.text(
+                ui.joined(
+                    Markup('<mark class="for">{}</mark> ').format("words for"),
+                    Markup('<mark class="against">{}</mark>').format("words against"),
+                    " the predicted labels, by the active model",
+                ),
+                "hint",
+            )
+            if "<mark" in shown
+            else Markup(""),
+        )
+    if document.features is None:
+        erased = document.answer is None
+        missing = "The text was erased." if erased else "This document came without its text."
+        return ui.text(missing, "empty")
+    named = sorted(document.features.items(), key=lambda one: -abs(one[1]))
+    return Markup("<dl>{}</dl>").format(
+        ui.joined(*(Markup("<dt>{}</dt><dd>{}</dd>").format(*one) for one in named))
+    )
+
+
+def answered(made: Prediction) -> list[ui.Piece]:
+    """Return a card with what another model answered."""
+    answer = made.document.answer
+    if answer is None:
+        return []
+    sets = [one["labels"] for one in answer.get("candidates", ())]
+    sets += [answer["labels"]] if "labels" in answer else []
+    given = [
+        ("Probabilities", _listed([f"{x} {p:.3g}" for x, p in answer.get("scores", {}).items()])),
+        ("Label sets", _listed([", ".join(labels) or "no labels" for labels in sets])),
+    ]
+    facts = [(name, said) for name, said in given if said]
+    return [ui.Card("Another model's answer", [ui.Facts(facts)])]
+
+
+_Evidence = tuple[str, Sequence[TermWeight]]
+_EVIDENCE: Sequence[ui.Column[_Evidence]] = (
+    ui.Column("Label", lambda one: one[0], "head"),
+    ui.Column("For it", lambda one: _words("for", one[1]), "wrap"),
+    ui.Column("Against it", lambda one: _words("against", one[1]), "wrap"),
+)
+
+
+def evidence(made: Prediction, weights: Sequence[Sequence[TermWeight]]) -> list[ui.Piece]:
+    """Return a card with the words for and against each predicted label."""
+    rows = [(label, terms) for label, terms in zip(made.scored.labels, weights, strict=False)]
+    if not any(weights):
+        return []
+    return [ui.Card("Evidence", [ui.Table("Words for and against each label", _EVIDENCE, rows)])]
+
+
+def _words(kind: str, terms: Sequence[TermWeight]) -> Markup:
+    found = [
+        Markup('<mark class="{}" dir="auto">{}</mark> ({})').format(
+            kind, one.term.replace("*", "…"), strength(one)
+        )
+        for one in terms
+        if (one.weight > 0) == (kind == "for")
+    ]
+    return Markup(", ").join(found[:MOST_EVIDENCE]) or ui.quiet("nothing")
+
+
+def strength(term: TermWeight) -> str:
+    """Return how strongly a term speaks: a weight adds to the logarithm of the odds.
+
+    >>> [strength(TermWeight("fever", weight)) for weight in (1.5, -0.5, 0.1)]
+    ['strong', 'moderate', 'weak']
+    """
+    size = abs(term.weight)
+    return "strong" if size >= STRONG else "moderate" if size >= MODERATE else "weak"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    more = len(parts) - MOST_SHOWN
+    return "; ".join(parts[:MOST_SHOWN]) + (f"; {more} more" if more > 0 else "")
+
+
+def marked(text: str, terms: Sequence[TermWeight]) -> Markup:
+    """Return a text with the words marked that speak for or against its labels.
+
+    A term is one word, two that follow each other or, with a star behind, how words begin.
+
+    >>> marked("<b> Dry coughs", [TermWeight("cough*", 1.0), TermWeight("dry", -0.5)])
+    Markup('&lt;b&gt; <mark class="against">Dry</mark> <mark class="for">coughs</mark>')
+    """
+    for_it = {one.term for one in terms if one.weight > 0}
+    patterns = {
+        term: "for" if term in for_it else "against"
+        for term in dict.fromkeys(t.term for t in terms)
+    }
+    if not patterns:
+        return Markup("{}").format(text)
+    # The longest first, so that two words are marked together rather than the first alone.
+    ordered = sorted(patterns, key=len, reverse=True)
+    wanted = re.compile("|".join(f"({_pattern(term)})" for term in ordered), re.IGNORECASE)
+    pieces, end = [], 0
+    for found in wanted.finditer(text):
+        kind = patterns[ordered[(found.lastindex or 1) - 1]]
+        pieces += [
+            Markup("{}").format(text[end : found.start()]),
+            Markup('<mark class="{}">{}</mark>').format(kind, found[0]),
+        ]
+        end = found.end()
+    return ui.joined(*pieces, text[end:])
+
+
+def _pattern(term: str) -> str:
+    words = r"[\W_]+".join(map(re.escape, term.rstrip("*").split()))
+    rest = r"[^\W_]*" if term.endswith("*") else ""
+    return rf"(?<![^\W_]){words}{rest}(?![^\W_])"
+
+
+def candidates(made: Prediction) -> Sequence[ui.Part]:
+    """Return the label sets; the less likely ones unfold."""
+    sets = made.scored.candidates
+    likely, others = sets[:MOST_SETS], sets[MOST_SETS:]
+    rest = f"{plural(len(others), 'less likely set')}"
+    more = [ui.More(rest, [ui.Table("Less likely label sets", _SETS, others)])] if others else []
+    return [ui.Table("Likeliest label sets", _SETS, likely), *more]
+
+
+_SETS: Sequence[ui.Column[Candidate]] = (
+    ui.Column("Label set", lambda one: labels_of(one.labels), "wrap"),
+    ui.Column("Confidence", lambda one: confidence(one.confidence), "count"),
+)

@@ -1,0 +1,185 @@
+"""A list is narrowed, exported and saved, and figures lead to it."""
+
+import html
+import re
+
+import httpx
+import pytest
+
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.routing.audits import AuditPlan
+from tests.browsing import Browser
+from tests.edge import Service
+
+UNKNOWN = "019b7a0b-0000-7000-9000-0000000000ff"
+
+
+def test_an_empty_list_says_so(browser: Browser) -> None:
+    assert "No document has been sent to the service yet." in browser.get("/documents").text
+    shown = browser.get("/documents?text=fever").text
+    assert "No document matches." in shown
+    assert 'value="fever"' in shown
+
+
+@pytest.mark.parametrize(
+    ("query", "fault"),
+    [
+        ("confidence_from=2", "less than or equal to 1"),
+        ("confidence_from=x", "valid number"),
+        ("created_from=yesterday", "Enter a time"),
+        ("text=%22%22", "has no word"),
+        ("confidence_from=0.5&confidence_to=0.5", "must be greater than confidence_from"),
+    ],
+)
+def test_a_filter_that_cannot_match_is_refused_at_its_field(
+    service: Service, browser: Browser, query: str, fault: str
+) -> None:
+    service.predict("0.5")
+    response = browser.get(f"/documents?{query}")
+    assert response.status_code == 200
+    name = query.partition("=")[0] if "&" not in query else "confidence_to"
+    shown = re.search(rf'id="{name}-fault">([^<]*)<', response.text)
+    assert shown is not None
+    assert fault in shown[1]
+    assert "<table" not in response.text
+
+
+def test_a_link_can_narrow_a_list_by_what_the_form_does_not_ask(
+    service: Service, browser: Browser
+) -> None:
+    service.predict("0.5")
+    shown = browser.get("/documents?client_id=nobody&state=waiting").text
+    assert "of one client" in shown
+    assert '<a href="/documents?state=waiting">Show all</a>' in shown
+    assert '<input type="hidden" name="client_id" value="nobody">' in shown
+
+
+def test_people_are_chosen_by_name(service: Service, browser: Browser) -> None:
+    ann = service.person("ann", Role.REVIEWER)
+    shown = browser.get(f"/documents?reviewer={ann}&assigned_to=gone").text
+    assert f'<option value="{ann}" selected>Ann</option>' in shown
+    assert '<option value="gone" selected>gone</option>' in shown
+    assert '<details class="more" open>' in shown
+    assert "selected>me</option>" in browser.get("/documents?assigned_to=me").text
+
+
+@pytest.mark.parametrize("figure", ["volume", "confidence"])
+def test_a_row_of_a_figure_leads_to_as_many_documents_as_it_counts(
+    service: Service, browser: Browser, figure: str
+) -> None:
+    service.fix_threshold(0.8)
+    for confidence in ("0.3", "0.35", "0.9", "1.0"):
+        service.predict(confidence)
+    page = browser.get("/cockpit").text + browser.get("/cockpit/details").text
+    section = page[page.index(f'id="{figure}"') :].partition("</section>")[0]
+    links = [html.unescape(one) for one in re.findall(r'href="(/documents\?[^"]*)"', section)]
+    rows = browser.get(f"/cockpit/{figure}.json").json()
+    assert len(links) == len(rows)
+    counted = [row["sent"] + row["audited"] + row["reviewed"] for row in rows]
+    assert sum(counted) == 4
+    for link, expected in zip(links, counted, strict=True):
+        shown = browser.get(link).text
+        assert shown.count('<th scope="row">') == expected, link
+
+
+def test_what_a_page_finds_can_be_exported(service: Service, browser: Browser) -> None:
+    service.predict("0.5")
+    service.predict("0.6")
+    found = "label=a&confidence_from=0.55&created_from=2020-01-01T00:00"
+    links = re.findall(r'href="(/v1/[^"]+)"', browser.get(f"/documents?{found}").text)
+    assert [browser.get(html.unescape(one)).text.count("note 0.6") for one in links] == [1, 1]
+    assert "note 0.5" not in browser.get(html.unescape(links[0])).text
+    assert "/v1/" not in browser.get("/documents?label=none").text.partition("</main>")[0]
+
+
+def behind(browser: Browser, path: str) -> list[int]:
+    """Return how many documents each link of a page leads to, in order."""
+    page = browser.get(path).text.partition("<main")[2]
+    links = re.findall(r'href="(/documents\?[^"]+)"', page)
+    return [browser.get(html.unescape(one)).text.count('<th scope="row">') for one in links]
+
+
+def test_figures_of_the_start_page_lead_to_documents_for_who_may_read_them(
+    service: Service, browser: Browser
+) -> None:
+    service.fix_threshold(0.8)
+    for confidence in ("0.3", "0.35", "0.9"):
+        service.predict(confidence)
+    service.post("/v1/reviews/claim", by="reviewer")
+    # Sent, to a reviewer; waiting or held, held; above and below the threshold.
+    assert behind(browser, "/") == [1, 2, 2, 1, 1, 2]
+    service.person("ann", Role.REVIEWER)
+    reviewer = Browser(service)
+    reviewer.sign_in("ann")
+    assert behind(reviewer, "/") == []
+
+
+def test_figures_of_the_board_lead_to_documents(service: Service, browser: Browser) -> None:
+    policy = PolicyChange(
+        0.95, 0.1, True, ThresholdMode.FIXED, 0.2, audits=AuditPlan(certification_rate=1.0)
+    )
+    service.services.policy.change(SYSTEM, policy, None)
+    for confidence, labels in (("0.5", ["a", "b"]), ("0.6", ["c"]), ("0.7", None)):
+        service.predict(confidence)
+        task = service.post("/v1/reviews/claim", by="reviewer").json()
+        if labels is not None:
+            path = f"/v1/reviews/{task['id']}/complete"
+            version = {"If-Match": str(task["version"])}
+            service.post(path, by="reviewer", json={"labels": labels}, headers=version)
+    # One is right; of one a lead must decide, and one is not read yet.
+    assert behind(browser, "/board/breaker") == [1, 2]
+    # Answers of the reviewer, and blind ones.
+    assert behind(browser, "/board/groups")[-2:] == [2, 2]
+    service.services.certification.certify()
+    assert set(behind(browser, "/board/certifications")) == {3}
+
+
+def saved(browser: Browser, name: str, query: str) -> httpx.Response:
+    form = {"csrf": browser.token("/documents"), "search_name": name}
+    return browser.submit(f"/documents/searches?{query}", form)
+
+
+def test_a_saved_search_is_listed_for_its_owner_until_it_is_deleted(
+    service: Service, browser: Browser
+) -> None:
+    assert 'name="search_name"' not in browser.get("/documents").text, "nothing to save"
+    query = "label=%3Ca%3E&state=waiting"
+    done = saved(browser, "wards <3>", f"state=waiting&label=%3Ca%3E&after={UNKNOWN}&x=1")
+    assert (done.status_code, done.headers["Location"]) == (
+        303,
+        f"/documents?{query}&after={UNKNOWN}",
+    )
+    link = f'<a href="/documents?{html.escape(query)}"'
+    for address in ("/documents", "/documents?state=sent"):
+        shown = browser.get(address).text
+        assert f'{link} dir="auto">wards &lt;3&gt;</a>' in shown
+    assert f'{link} aria-current="true"' in browser.get(f"/documents?{query}").text
+    service.person("ada", Role.AUDITOR)
+    auditor = Browser(service)
+    auditor.sign_in("ada")
+    assert "wards" not in auditor.get("/documents").text
+    form = {"csrf": auditor.token("/documents"), "search_name": "wards <3>"}
+    assert auditor.submit("/documents/searches/delete", form).status_code == 303
+    assert link in browser.get("/documents").text, "it is not the auditor's"
+    assert saved(auditor, "mine", "state=sent").status_code == 303
+    form["csrf"] = browser.token("/documents")
+    assert browser.submit("/documents/searches/delete", form).headers["Location"] == "/documents"
+    assert link not in browser.get("/documents").text
+
+
+def test_a_search_without_a_name_or_of_one_document_is_not_saved(
+    service: Service, browser: Browser
+) -> None:
+    refused = saved(browser, " ", "state=waiting")
+    assert refused.status_code == 422
+    assert "It is empty" in re.search(r'id="search_name-fault">([^<]*)<', refused.text)[1]
+    assert saved(browser, "one", "document_id=note-17").status_code == 422
+    assert "Save this search" not in browser.get("/documents?document_id=note-17").text
+    service.person("ann", Role.REVIEWER)
+    reviewer = Browser(service)
+    reviewer.sign_in("ann")
+    form = {"csrf": reviewer.token("/desk"), "search_name": "mine"}
+    for path in ("/documents/searches?state=sent", "/documents/searches/delete"):
+        assert reviewer.submit(path, form).status_code == 403
+        assert browser.submit(path, {**form, "csrf": "x"}).status_code == 403
