@@ -13,7 +13,7 @@ from setwise.service.domain.reviews import Annotation
 from setwise.service.stores.audit_trail import read_events
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.predictions import to_prediction
-from setwise.service.stores.reports import (
+from setwise.service.stores.reports.verdicts import (
     flag,
     reread_flag,
     reread_of,

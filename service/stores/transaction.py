@@ -27,7 +27,8 @@ from setwise.service.stores.outcomes import OutcomeStore
 from setwise.service.stores.policy import PolicyStore
 from setwise.service.stores.predictions import PredictionStore, TextStore
 from setwise.service.stores.recalibration import CalibrationStore
-from setwise.service.stores.reports import BacklogStore, ReportStore
+from setwise.service.stores.reports import ReportStore
+from setwise.service.stores.reports.backlog import BacklogStore
 from setwise.service.stores.reviews import ReviewStore
 from setwise.service.stores.webhooks import DeliveryStore, EndpointStore, OutboxStore
 

@@ -1,4 +1,4 @@
-"""Aggregates for reports, from covering indexes, and the backlog.
+"""Aggregates for reports, from covering indexes.
 
 Every query starts at an instant, so its cost does not grow with the history. Rows of predictions
 are wide, so queries read only those whose labels are shown.
@@ -20,7 +20,6 @@ from sqlalchemy import (
     Select,
     String,
     Table,
-    and_,
     case,
     cast,
     func,
@@ -28,7 +27,6 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
-    true,
     type_coerce,
     union,
     union_all,
@@ -36,52 +34,35 @@ from sqlalchemy import (
 
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.reports import (
-    CONFIDENT,
-    STEPS,
-    Backlog,
-    Cell,
-    CheckedSet,
-    Counted,
-    Line,
-    ReviewDay,
-)
+from setwise.service.domain.reports import CONFIDENT, STEPS, Cell, CheckedSet, Counted, ReviewDay
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.segments import Scope
 from setwise.service.stores.certification import audits_of
 from setwise.service.stores.columns.rows import in_scope
 from setwise.service.stores.columns.types import opened
-from setwise.service.stores.tables import (
-    DEAD,
-    FAILED_ONCE,
-    LEASED,
-    OPEN,
-    PENDING,
-    QUEUED,
-    RUNNING,
-    UNROUTED,
-    annotations,
-    deliveries,
-    jobs,
-    outbox_messages,
-    outcomes,
-    predictions,
-    review_tasks,
-    routing_policies,
+from setwise.service.stores.reports.verdicts import (
+    ADJUDICATED,
+    COUNTS,
+    REREAD,
+    SLACK,
+    about_scope,
+    reread_flag,
+    reread_of,
+    reread_rate_of,
+    said_of,
+    said_since,
+    told_of,
+    told_since,
 )
+from setwise.service.stores.tables import annotations, outcomes, predictions, review_tasks
 
 LONGEST_READING_S = 900.0
 """Longer gaps count as breaks, not as work."""
 
-_SLACK = timedelta(days=1)
-"""Bound on clock skew: no check is older than its prediction by more than this."""
-
-
 _DECISIONS, _REASONS = tuple(Decision), tuple(Reason)
 _FLAGS = (False, True, None)
 _UNKNOWN: ColumnElement[int] = literal_column(str(_FLAGS.index(None)))
-_REREAD = (None, False, True)
-_KINDS = len(_DECISIONS) * len(_REASONS) * len(_FLAGS) ** 2 * len(_REREAD)
+_KINDS = len(_DECISIONS) * len(_REASONS) * len(_FLAGS) ** 2 * len(REREAD)
 """Number of kinds of predictions in a `Cell`, apart from time and confidence."""
 
 
@@ -143,7 +124,7 @@ class ReportStore:
             union_all(by_day, by_step)
         ):
             place, kind = divmod(int(code), _KINDS)
-            kind, reread = divmod(kind, len(_REREAD))
+            kind, reread = divmod(kind, len(REREAD))
             kind, told = divmod(kind, len(_FLAGS))
             kind, said = divmod(kind, len(_FLAGS))
             decision, reason = divmod(kind, len(_REASONS))
@@ -159,7 +140,7 @@ class ReportStore:
                 documents=int(n),
                 confidence=total,
                 split=splits[reached - 1] if reached and not on_days else None,
-                reread=_REREAD[reread],
+                reread=REREAD[reread],
                 reread_rate=rate,
             )
             (tally.by_day if on_days else tally.by_step).append(cell)
@@ -198,7 +179,7 @@ class ReportStore:
                 case((read, one)) for one in (reread_of(column.id), reread_rate_of(column.id))
             )
         else:
-            said_by, told_by = _said(since), _told(since)
+            said_by, told_by = said_since(since), told_since(since)
             rows = rows.outerjoin(said_by, said_by.c.prediction_id == column.id)
             rows = rows.outerjoin(told_by, told_by.c.prediction_id == column.id)
             said, told = said_by.c.said, told_by.c.told
@@ -211,7 +192,7 @@ class ReportStore:
             (_place_of(column.reason, _REASONS), len(_REASONS)),
             (func.coalesce(type_coerce(said, Integer), _UNKNOWN), len(_FLAGS)),
             (func.coalesce(type_coerce(told, Integer), _UNKNOWN), len(_FLAGS)),
-            (func.coalesce(type_coerce(reread, Integer), literal_column("0")), len(_REREAD)),
+            (func.coalesce(type_coerce(reread, Integer), literal_column("0")), len(REREAD)),
         ):
             code = code * literal_column(str(of)) + digit
         return (
@@ -313,8 +294,8 @@ class ReportStore:
         said = annotations.c
         query = (
             select(said.prediction_id, said.agreed, said.labels)
-            .where(said.prediction_id.in_(ids), _COUNTS)
-            .order_by(_ADJUDICATED.desc(), said.agreed, said.id)
+            .where(said.prediction_id.in_(ids), COUNTS)
+            .order_by(ADJUDICATED.desc(), said.agreed, said.id)
         )
         return self._first(query)
 
@@ -372,7 +353,7 @@ class ReportStore:
         made = [of.where(*_until(before)).exists()] if before else []
         newest = (
             select(table.c.prediction_id)
-            .where(table.c.created_at >= since - _SLACK, about, *made)
+            .where(table.c.created_at >= since - SLACK, about, *made)
             .order_by(table.c.created_at.desc())
             .limit(limit)
             .subquery()
@@ -397,162 +378,8 @@ class ReportStore:
         return number if self._connection.dialect.name == "sqlite" else func.floor(number)
 
 
-class BacklogStore:
-    """The backlog, from small indexes, because every metrics scrape reads it."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def read(self, scope: Scope | None = None) -> Backlog:
-        """Return the backlog; ``scope``: reviews only of documents of these segments."""
-        task = review_tasks.c
-        about = about_scope(task.prediction_id, scope)
-        return Backlog(
-            reviews={
-                "waiting": self._line(
-                    task.created_at, task.id, OPEN, task.state == "waiting", about
-                ),
-                "leased": self._line(task.lease_claimed_at, task.lease_claimed_at, LEASED, about),
-                "skipped": self._line(
-                    task.created_at, task.id, OPEN, task.state == "skipped", about
-                ),
-            },
-            deliveries={
-                "unrouted": self._line(
-                    outbox_messages.c.created_at, outbox_messages.c.ordinal, UNROUTED
-                ),
-                "pending": self._line(deliveries.c.created_at, deliveries.c.created_at, PENDING),
-                "failing": self._line(
-                    deliveries.c.created_at, deliveries.c.created_at, PENDING, FAILED_ONCE
-                ),
-                "dead": self._line(deliveries.c.created_at, deliveries.c.created_at, DEAD),
-            },
-            jobs={
-                "queued": self._line(jobs.c.due_at, jobs.c.due_at, QUEUED),
-                "running": self._line(jobs.c.started_at, jobs.c.started_at, RUNNING),
-            },
-        )
-
-    def _line(
-        self, since: Column[datetime], order: Column[Any], *conditions: ColumnElement[bool]
-    ) -> Line:
-        count = select(func.count()).select_from(since.table).where(*conditions)
-        oldest = select(since).where(*conditions).order_by(order).limit(1)
-        return Line(
-            self._connection.execute(count).scalar_one(),
-            self._connection.execute(oldest).scalar_one_or_none(),
-        )
-
-
-# The same rule as `domain.verdicts.deciding`. Flags become numbers because PostgreSQL has no
-# minimum of booleans.
-_ADJUDICATED = case((annotations.c.kind == ReviewKind.ADJUDICATION.value, 1), else_=0)
-_AGREED = case((annotations.c.agreed, 1), else_=0)
 _JULIAN = 1_721_424.5
 """Julian day at the beginning of the day before the first day that Python supports."""
-
-_COUNTS = and_(
-    annotations.c.round == 0,
-    or_(annotations.c.settles, annotations.c.kind == ReviewKind.AUDIT.value),
-)
-_LAST_WORD = func.coalesce(func.min(case((_ADJUDICATED == 1, _AGREED))), func.min(_AGREED))
-
-
-def about_scope(prediction_id: Column[str], scope: Scope | None) -> ColumnElement[bool]:
-    """Return the condition that a prediction is meant; None means all."""
-    if scope is None:
-        return true()
-    of = predictions.alias("meant")
-    return select(of.c.id).where(of.c.id == prediction_id, in_scope(of.c.segment, scope)).exists()
-
-
-def said_of(prediction_id: Column[str]) -> ColumnElement[int | None]:
-    """Return the reviewers' final answer on a prediction: 1, 0 or NULL."""
-    word = select(_LAST_WORD).where(annotations.c.prediction_id == prediction_id, _COUNTS)
-    return word.scalar_subquery()
-
-
-def told_of(prediction_id: Column[str]) -> ColumnElement[bool | None]:
-    """Return whether the last outcome agrees with the prediction; NULL without outcomes."""
-    last = select(outcomes.c.agreed).where(outcomes.c.prediction_id == prediction_id)
-    return last.order_by(outcomes.c.number.desc()).limit(1).scalar_subquery()
-
-
-# Whether an auditor agreed, and whether a lead read the document nevertheless; see `_REREAD`.
-_AGREEMENT = and_(annotations.c.kind == ReviewKind.AUDIT.value, annotations.c.agreed)
-_READ_AGAIN = func.max(case((_AGREEMENT, 1), else_=0)) * (1 + func.max(_ADJUDICATED))
-_AUDITED = predictions.alias("audited")
-_AUDITED_BY = (
-    select(_AUDITED.c.policy_version)
-    .where(_AUDITED.c.id == annotations.c.prediction_id)
-    .correlate(annotations)
-    .scalar_subquery()
-)
-_REREAD_RATE = func.max(
-    case(
-        (
-            _AGREEMENT,
-            func.coalesce(
-                annotations.c.reread_rate,
-                select(routing_policies.c.gold_reread_rate)
-                .where(routing_policies.c.version == _AUDITED_BY)
-                .correlate(annotations)
-                .scalar_subquery(),
-            ),
-        )
-    )
-)
-
-
-def reread_of(prediction_id: Column[str]) -> ColumnElement[int | None]:
-    """Return what became of an auditor's agreement; `reread_flag` reads it."""
-    found = select(_READ_AGAIN).where(annotations.c.prediction_id == prediction_id)
-    return found.scalar_subquery()
-
-
-def reread_flag(number: int | None) -> bool | None:
-    """Return whether a lead read an agreement again; None without one."""
-    return _REREAD[number or 0]
-
-
-def reread_rate_of(prediction_id: Column[str]) -> ColumnElement[float | None]:
-    """Return with which probability an auditor's agreement was to be read again."""
-    found = select(_REREAD_RATE).where(annotations.c.prediction_id == prediction_id)
-    return found.scalar_subquery()
-
-
-def flag(number: int | bool | None) -> bool | None:
-    """Return a database's number or boolean as a boolean."""
-    return None if number is None else bool(number)
-
-
-def _said(since: datetime) -> CTE:
-    """Return the final answer of the reviewers of each prediction."""
-    of = annotations.c
-    return (
-        select(
-            of.prediction_id,
-            _LAST_WORD.label("said"),
-            _READ_AGAIN.label("reread"),
-            _REREAD_RATE.label("reread_rate"),
-        )
-        .where(of.created_at >= since - _SLACK, _COUNTS)
-        .group_by(of.prediction_id)
-        .cte("said")
-    )
-
-
-def _told(since: datetime) -> CTE:
-    """Return whether the last outcome of each prediction agrees with it."""
-    of = outcomes.c
-    # The flag is the lowest bit, so it comes with the greatest number.
-    last = func.max(of.number * 2 + case((of.agreed, 1), else_=0))
-    return (
-        select(of.prediction_id, (last % 2).label("told"))
-        .where(of.created_at >= since - _SLACK)
-        .group_by(of.prediction_id)
-        .cte("told")
-    )
 
 
 def _until(before: datetime | None) -> list[ColumnElement[bool]]:

@@ -1,0 +1,71 @@
+"""How much work waits, and for how long."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Connection, func, select
+
+from setwise.service.domain.reports import Backlog, Line
+from setwise.service.domain.routing.segments import Scope
+from setwise.service.stores.reports.verdicts import about_scope
+from setwise.service.stores.tables import (
+    DEAD,
+    FAILED_ONCE,
+    LEASED,
+    OPEN,
+    PENDING,
+    QUEUED,
+    RUNNING,
+    UNROUTED,
+    deliveries,
+    jobs,
+    outbox_messages,
+    review_tasks,
+)
+
+
+class BacklogStore:
+    """The backlog, from small indexes, because every metrics scrape reads it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def read(self, scope: Scope | None = None) -> Backlog:
+        """Return the backlog; ``scope``: reviews only of documents of these segments."""
+        task = review_tasks.c
+        about = about_scope(task.prediction_id, scope)
+        return Backlog(
+            reviews={
+                "waiting": self._line(
+                    task.created_at, task.id, OPEN, task.state == "waiting", about
+                ),
+                "leased": self._line(task.lease_claimed_at, task.lease_claimed_at, LEASED, about),
+                "skipped": self._line(
+                    task.created_at, task.id, OPEN, task.state == "skipped", about
+                ),
+            },
+            deliveries={
+                "unrouted": self._line(
+                    outbox_messages.c.created_at, outbox_messages.c.ordinal, UNROUTED
+                ),
+                "pending": self._line(deliveries.c.created_at, deliveries.c.created_at, PENDING),
+                "failing": self._line(
+                    deliveries.c.created_at, deliveries.c.created_at, PENDING, FAILED_ONCE
+                ),
+                "dead": self._line(deliveries.c.created_at, deliveries.c.created_at, DEAD),
+            },
+            jobs={
+                "queued": self._line(jobs.c.due_at, jobs.c.due_at, QUEUED),
+                "running": self._line(jobs.c.started_at, jobs.c.started_at, RUNNING),
+            },
+        )
+
+    def _line(
+        self, since: Column[datetime], order: Column[Any], *conditions: ColumnElement[bool]
+    ) -> Line:
+        count = select(func.count()).select_from(since.table).where(*conditions)
+        oldest = select(since).where(*conditions).order_by(order).limit(1)
+        return Line(
+            self._connection.execute(count).scalar_one(),
+            self._connection.execute(oldest).scalar_one_or_none(),
+        )
