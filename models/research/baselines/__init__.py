@@ -7,7 +7,7 @@
 - `neighbours`: ML-kNN.
 - `pairwise_crf`: conditional random field over known label sets.
 - `sized_labels`: LSF.
-- `smooth_link`: randomized embedding with a smooth low-rank link.
+- `smooth_link`: randomized embedding, and smooth links with and without it.
 - `stacking`: 2BR, DBR and the conditional dependency network.
 - `support`: binary relevance over known label sets, and the power set.
 """

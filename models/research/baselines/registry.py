@@ -78,9 +78,21 @@ PAPER_METHODS: Mapping[str, PaperMethod] = {
     "ml-knn": PaperMethod(NeighbourCounts, _ECML, "scores", {"k": (5, 9, 15, 21)}),
     "smooth-link": PaperMethod(
         SmoothLink,
-        "Karampatziakis and Mineiro, 2015, Algorithms 1-4",
+        "Karampatziakis and Mineiro, 2015, Algorithm 3",
         "scores",
         {"bandwidth": (1.0, 2.0), "ridge": (1.0, 10.0, 1000.0)},
+    ),
+    "smooth-link-br": PaperMethod(
+        partial(SmoothLink, embedded=False),
+        "Karampatziakis and Mineiro, 2015, Algorithm 2",
+        "scores",
+        {"bandwidth": (1.0, 2.0)},
+    ),
+    "low-rank": PaperMethod(
+        partial(SmoothLink, n_cosines=0),
+        "Karampatziakis and Mineiro, 2015, Algorithm 1 and section 7.3",
+        "scores",
+        {"ridge": (1.0, 10.0, 1000.0)},
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Randomized embedding of labels, and a smooth low-rank link on top of it."""
+"""Randomized embedding of labels, and smooth links with and without it."""
 
 from typing import Self
 
@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn.linear_model import Ridge
 
-from setwise.models.research.baselines.learners import minimise
+from setwise.models.research.baselines.learners import labelwise, minimise
 from setwise.models.research.baselines.method import Bits, Floats, Method, Said, independent
 
 _EXTRA = 20  # probing vectors beyond the rank, as in the paper
@@ -51,13 +51,17 @@ class SmoothLink(Method):
     Parameters
     ----------
     bandwidth : float
-        Of the Gaussian kernel, in median distances between projected documents.
+        Of the Gaussian kernel, in median distances between activations.
     alpha : float
         L2 penalty of the last regressions, beside their mean loss.
     ridge : float
         Penalty of the embedding.
-    n_cosines, max_iter : int
-        Random cosines, and steps of L-BFGS.
+    n_cosines : int
+        Random cosines; 0 for the linear kernel of section 7.3, regressions on the embedding itself.
+    embedded : bool
+        False for Algorithm 2: activations are the log-odds of one regression for each label.
+    max_iter : int
+        Steps of L-BFGS.
 
     References
     ----------
@@ -72,6 +76,7 @@ class SmoothLink(Method):
         alpha: float = 1e-5,
         ridge: float = 1.0,
         n_cosines: int = 1000,
+        embedded: bool = True,
         max_iter: int = 100,
         random_state: int = 0,
     ) -> None:
@@ -79,31 +84,36 @@ class SmoothLink(Method):
         self.alpha = alpha
         self.ridge = ridge
         self.n_cosines = n_cosines
+        self.embedded = embedded
         self.max_iter = max_iter
         self.random_state = random_state
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:
-        """Fit the embedding, then all labels on the cosines."""
+        """Fit the activations, then all labels on their cosines."""
         rng = np.random.default_rng(self.random_state)
-        X, truth = X.astype(np.float64), Y.toarray().astype(np.float64)
-        _, W = randomized_embedding(X, Y.astype(np.float64), rank_of(Y), self.ridge, rng)
-        projected = X @ W
-        pairs = rng.integers(len(projected), size=(2, 1000))
-        apart = np.linalg.norm(projected[pairs[0]] - projected[pairs[1]], axis=1)
+        truth = Y.toarray().astype(np.float64)
+        if self.embedded:
+            wide, rank = X.astype(np.float64), rank_of(Y)
+            _, self.projection_ = randomized_embedding(wide, Y.astype(float), rank, self.ridge, rng)
+        else:
+            self.of_labels_ = labelwise(self.random_state).fit(X, Y)
+        activations = self._activations(X)
+        pairs = rng.integers(len(activations), size=(2, 1000))
+        apart = np.linalg.norm(activations[pairs[0]] - activations[pairs[1]], axis=1)
         width = self.bandwidth * max(float(np.median(apart)), np.finfo(float).tiny)
-        self.directions_ = W @ rng.standard_normal((W.shape[1], self.n_cosines)) / width
+        self.directions_ = rng.standard_normal((activations.shape[1], self.n_cosines)) / width
         self.shifts_ = rng.uniform(0.0, 2.0 * np.pi, self.n_cosines)
-        cosines = self._cosines(X)
+        columns = self._columns(X)
         rate = (truth.sum(axis=0) + 0.5) / (len(truth) + 1.0)
-        start = np.zeros((self.n_cosines + 1, Y.shape[1]))
+        start = np.zeros((columns.shape[1] + 1, Y.shape[1]))
         start[-1] = np.log(rate / (1.0 - rate))
 
         def objective(theta: Floats) -> tuple[float, Floats]:
             V = theta.reshape(start.shape)
-            z = cosines @ V[:-1] + V[-1]
+            z = columns @ V[:-1] + V[-1]
             loss = float((np.logaddexp(0.0, z) - truth * z).sum()) / len(z)
             surplus = (expit(z) - truth) / len(z)
-            slope = np.vstack([cosines.T @ surplus + self.alpha * V[:-1], surplus.sum(axis=0)])
+            slope = np.vstack([columns.T @ surplus + self.alpha * V[:-1], surplus.sum(axis=0)])
             return loss + 0.5 * self.alpha * float((V[:-1] ** 2).sum()), slope.ravel()
 
         self.coef_ = minimise(objective, start.ravel(), self.max_iter).reshape(start.shape)
@@ -111,10 +121,20 @@ class SmoothLink(Method):
 
     def answer(self, X: csr_array) -> Said:
         """Return label probabilities."""
-        return independent(expit(self._cosines(X) @ self.coef_[:-1] + self.coef_[-1]))
+        return independent(expit(self._columns(X) @ self.coef_[:-1] + self.coef_[-1]))
 
-    def _cosines(self, X: csr_array) -> Floats:
-        angle = X @ self.directions_ + self.shifts_
+    def _activations(self, X: csr_array) -> Floats:
+        """Return the projected features, or the log-odds of each label by itself."""
+        if self.embedded:
+            return np.asarray(X.astype(np.float64) @ self.projection_)
+        return self.of_labels_.decision_function(X)
+
+    def _columns(self, X: csr_array) -> Floats:
+        """Return what the last regressions read: cosines, or the activations themselves."""
+        activations = self._activations(X)
+        if self.n_cosines == 0:
+            return activations
+        angle = activations @ self.directions_ + self.shifts_
         return np.asarray(np.sqrt(2.0 / self.n_cosines) * np.cos(angle))
 
 

@@ -4,13 +4,19 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 from scipy.sparse import csr_array
-from scipy.special import expit, log_expit, log_softmax, logsumexp
+from scipy.special import expit, log_expit, log_softmax, logit, logsumexp
 
 from setwise.models.research.baselines.chains import BeamChain, ChainEnsemble, SetVotingChains
+from setwise.models.research.baselines.learners import labelwise
 from setwise.models.research.baselines.method import as_sets, joint, votes
 from setwise.models.research.baselines.pairwise_crf import PairwiseCRF
 from setwise.models.research.baselines.sized_labels import SizedLabels
-from setwise.models.research.baselines.smooth_link import best_f1_by_label, randomized_embedding
+from setwise.models.research.baselines.smooth_link import (
+    SmoothLink,
+    best_f1_by_label,
+    randomized_embedding,
+    rank_of,
+)
 from setwise.models.research.baselines.stacking import DependencyNetwork, DependentRelevance
 from setwise.models.research.baselines.support import PowerSet, SupportedBinaryRelevance
 from tests.models.enumeration import every_set
@@ -170,6 +176,18 @@ def test_a_full_embedding_projects_on_all_labels(rows):
     one, _ = randomized_embedding(X, Y, 1, 1e-9, np.random.default_rng(0))
     expected = np.linalg.svd(dense @ plain)[2][0]
     assert abs(one[:, 0] @ expected) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_the_smooth_link_reads_cosines_of_log_odds_and_the_linear_one_few_directions(rows):
+    X, Y = rows
+    smooth = SmoothLink(embedded=False, n_cosines=5).fit(X, Y)
+    odds = labelwise(0).fit(X, Y).decision_function(X)
+    columns = np.sqrt(2 / 5) * np.cos(odds @ smooth.directions_ + smooth.shifts_)
+    expected = expit(columns @ smooth.coef_[:-1] + smooth.coef_[-1])
+    np.testing.assert_allclose(smooth.answer(X).scores, expected)
+    linear = SmoothLink(n_cosines=0).fit(X, Y)
+    varying = logit(linear.answer(X).scores) - linear.coef_[-1]
+    assert np.linalg.matrix_rank(varying, tol=1e-8) == rank_of(Y) < 4
 
 
 def test_f1_inference_takes_the_best_depth_of_each_label():
