@@ -8,6 +8,8 @@
 - `pairwise_crf`: conditional random field over known label sets.
 - `sized_labels`: LSF.
 - `smooth_link`: randomized embedding, and smooth links with and without it.
+- `sparse_margins`: PD-Sparse.
 - `stacking`: 2BR, DBR and the conditional dependency network.
 - `support`: binary relevance over known label sets, and the power set.
+- `thresholded`: threshold and probabilities for scores without a scale.
 """

@@ -17,6 +17,7 @@ from setwise.models.research.baselines.neighbours import NeighbourCounts
 from setwise.models.research.baselines.pairwise_crf import PairwiseCRF
 from setwise.models.research.baselines.sized_labels import SizedLabels
 from setwise.models.research.baselines.smooth_link import SmoothLink
+from setwise.models.research.baselines.sparse_margins import SparseMargins
 from setwise.models.research.baselines.stacking import (
     DependencyNetwork,
     DependentRelevance,
@@ -87,6 +88,9 @@ PAPER_METHODS: Mapping[str, PaperMethod] = {
         "Karampatziakis and Mineiro, 2015, Algorithm 2",
         "scores",
         {"bandwidth": (1.0, 2.0)},
+    ),
+    "pd-sparse": PaperMethod(
+        SparseMargins, _ECML, "scores", {"l1": (0.1, 0.01, 0.001), "C": (1.0, 10.0)}
     ),
     "low-rank": PaperMethod(
         partial(SmoothLink, n_cosines=0),
