@@ -11,6 +11,8 @@ from setwise.models.research.baselines.chains import (
     GreedyChain,
     SetVotingChains,
 )
+from setwise.models.research.baselines.constrained_networks import PredictAndConstrain
+from setwise.models.research.baselines.energy_networks import EnergyNetwork
 from setwise.models.research.baselines.label_subsets import LabelSubsets
 from setwise.models.research.baselines.method import Method
 from setwise.models.research.baselines.neighbours import NeighbourCounts
@@ -24,6 +26,7 @@ from setwise.models.research.baselines.stacking import (
     TwoStageRelevance,
 )
 from setwise.models.research.baselines.support import PowerSet, SupportedBinaryRelevance
+from setwise.models.research.baselines.value_networks import ValueNetwork
 
 _ICML = "Li et al., ICML 2016, section 5"
 _ECML = "Li et al., ECML 2019, section 3"
@@ -92,6 +95,9 @@ PAPER_METHODS: Mapping[str, PaperMethod] = {
     "pd-sparse": PaperMethod(
         SparseMargins, _ECML, "scores", {"l1": (0.1, 0.01, 0.001), "C": (1.0, 10.0)}
     ),
+    "spen": PaperMethod(EnergyNetwork, _ECML, "scores", {"rate": (1e-4, 1e-3)}),
+    "dvn": PaperMethod(ValueNetwork, _ECML, "scores", {"decay": (1e-4, 1e-3)}),
+    "pc": PaperMethod(PredictAndConstrain, _ECML, "scores", {"rate": (1e-4, 1e-3)}),
     "low-rank": PaperMethod(
         partial(SmoothLink, n_cosines=0),
         "Karampatziakis and Mineiro, 2015, Algorithm 1 and section 7.3",
