@@ -23,8 +23,9 @@ from setwise.service.domain.reports import UNDECIDED
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.services.analysis import forecast
 from setwise.service.services.analysis import reliability as reliability_reports
+from setwise.service.services.analysis.cockpit import Glance
 from setwise.service.services.analysis.forecast import MOST_DOCUMENTS
-from setwise.service.services.reports import Counts, Glance
+from setwise.service.services.reports import Counts
 
 router = APIRouter(prefix="/v1", tags=["reports"], route_class=StrictRoute)
 

@@ -38,8 +38,8 @@ from setwise.service.pages.rendering import page, taken_away
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import who_may
 from setwise.service.services.all import Services
+from setwise.service.services.analysis.cockpit import Cockpit, Glance, WhatIf
 from setwise.service.services.analysis.over_time import Pace, Period
-from setwise.service.services.reports import Cockpit, Glance, WhatIf
 from setwise.service.sign_in.sessions import Visit
 
 HERE, DETAILS, REPORT = "/cockpit", "/cockpit/details", "/cockpit/report"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.callers import Caller, Permission
@@ -11,36 +11,34 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import verdict
-from setwise.service.domain.reports import (
-    STEPS,
-    Backlog,
-    Cell,
-    Share,
-    Standing,
-    confident,
-    standing,
-)
+from setwise.service.domain.reports import Backlog, Cell, Share, confident, standing
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.segments import OTHER, Scope, value_of
 from setwise.service.services.analysis.accuracy import share
-from setwise.service.services.analysis.advice import Advice, advise, warning
+from setwise.service.services.analysis.advice import warning
+from setwise.service.services.analysis.cockpit import (
+    CertificateState,
+    Cockpit,
+    Glance,
+    WhatIf,
+    forecasts_of,
+    histogram,
+)
 from setwise.service.services.analysis.forecast import (
     MOST_DOCUMENTS,
     PREVIEWED,
     Forecast,
-    forecasts,
     in_force,
     of_segment,
     over,
     part_of,
     under,
 )
-from setwise.service.services.analysis.mistakes import Mistakes, mistakes
+from setwise.service.services.analysis.mistakes import mistakes
 from setwise.service.services.analysis.over_time import (
     LAST_DAYS,
     Pace,
     Period,
-    Queue,
     Row,
     over_time,
     queue,
@@ -48,7 +46,6 @@ from setwise.service.services.analysis.over_time import (
 from setwise.service.services.analysis.proofs import SCHEDULE
 from setwise.service.services.analysis.reliability import (
     MOST_CHECKED,
-    Curve,
     Reliability,
     draw_curve,
     measure,
@@ -70,9 +67,6 @@ ROUTING = (
 
 MOST_CHANGES = 50
 """Of each of these actions, the newest in a report."""
-
-BINS = 40
-"""Number of bins in the histogram of confidence."""
 
 AUTOMATION_STEPS = 50
 """Steps between thresholds 0 and 1 in the automation report."""
@@ -96,127 +90,6 @@ class Counts:
     def predictions(self) -> int:
         """Number of all predictions."""
         return sum(self.reasons.values())
-
-
-@dataclass(frozen=True)
-class CertificateState:
-    """The certificate in force, and progress towards the next one."""
-
-    certified: bool
-    """Whether a certificate for the serving model proves the threshold in force."""
-    threshold: float | None
-    """The threshold in force."""
-    since: datetime | None
-    """When the certificate was created."""
-    newest: Certification | None
-    """The newest attempt for the serving model."""
-    audits: int
-    """Completed audits of that model."""
-    next_attempt_in: int | None
-    """Audits until the next attempt; None if none is due, because the newest certificate covers the
-    policy or the threshold is fixed.
-    """
-    audits_needed: int | None
-    """Estimate, from the newest attempt, of how many audits prove a threshold; None if unknown, or
-    if no number would.
-    """
-
-
-@dataclass(frozen=True)
-class Bin:
-    """Documents with a confidence from ``low`` up to ``high``."""
-
-    low: float
-    high: float
-    sent: int
-    audited: int
-    reviewed: int
-
-
-@dataclass(frozen=True)
-class Glance:
-    """How right and how automatic sending was in a period, and what waits."""
-
-    at: datetime
-    since: datetime
-    until: date
-    """When the numbers were read, the start of the period, midnight in UTC, and its last day."""
-    pace: Pace
-    policy: RoutingPolicy
-    """That of the segment, if one was asked for."""
-    segments: tuple[str, ...]
-    """What can be asked for; empty without segments."""
-    segment: str | None
-    """Key of the one that was asked for."""
-    documents: int
-    sent: int
-    """Received documents, and those sent automatically."""
-    rows: list[Row]
-    weeks: list[Row]
-    """Rows by ``pace``, and by week, because a day has too few audits to measure accuracy."""
-    known: Standing
-    """Weights of checked predictions."""
-    accuracy: Share
-    """Accuracy of label sets that were confident enough to be sent, from weighted audits; without
-    audits, from reported outcomes.
-    """
-    undecided: int
-    """Contradictions that a lead has yet to decide; the accuracy counts them as wrong."""
-    reported: Share
-    """Accuracy of sent sets with a reported outcome, which may not be a random sample."""
-    seconds: float | None
-    """Mean time per review; None before the first review."""
-    certificate: CertificateState
-    queue: Queue
-
-    @property
-    def drawn(self) -> bool:
-        """Whether the accuracy comes from audits."""
-        return self.known.drawn
-
-    @property
-    def hours_saved(self) -> float | None:
-        """Review time saved by the sent documents."""
-        return None if self.seconds is None else self.sent * self.seconds / 3600
-
-    @property
-    def met(self) -> bool | None:
-        """Whether checks show that the target is met, or missed; None if they show neither."""
-        low, high, target = self.accuracy.low, self.accuracy.high, self.policy.target_accuracy
-        if low is None or high is None or low < target <= high:
-            return None
-        return low >= target
-
-
-@dataclass(frozen=True)
-class Cockpit(Glance):
-    """All numbers of the cockpit."""
-
-    reliability: Curve | None
-    checked: int
-    histogram: list[Bin]
-    curve: list[Forecast]
-    """Forecasts at increasing thresholds."""
-    now: Forecast
-    then: Forecast | None
-    """Forecasts of the policy in force and of the other policy. Here and in ``curve``, documents
-    held back by a rule stay held back.
-    """
-    warning: str | None
-    """Says so if checks contradict the target at the other policy or, without one, at present."""
-    advice: Advice | None
-    """The threshold for a target, or what is missing; None unless a target was given."""
-    mistakes: Mistakes
-    calibrator: str | None
-    """The paired test of the newest calibrator in words, see `verdict`; None before the first."""
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """Another policy: a threshold, or a target accuracy to meet."""
-
-    threshold: float | None = None
-    target_accuracy: float | None = None
 
 
 @dataclass(frozen=True)
@@ -350,14 +223,14 @@ class Reports:
                 else transaction.history.evidence(PREVIEWED, with_labels=True)
             )
         days = (seen.until - since.date()).days + 1
-        curve, at_present, then, advice = _what_if(tally.by_step, policy, what_if, days)
+        curve, at_present, then, advice = forecasts_of(tally.by_step, policy, what_if, days)
         if recent is not None:
             at_present = under(recent, policy)
         return Cockpit(
             **vars(seen),
             reliability=draw_curve(checked, seen.known),
             checked=sum(seen.known.of(one) > 0 for one in checked),
-            histogram=_histogram(tally.by_step),
+            histogram=histogram(tally.by_step),
             curve=curve,
             now=at_present,
             then=then,
@@ -370,7 +243,7 @@ class Reports:
     def _since(self, period: Period, what_if: WhatIf | None = None) -> datetime:
         """Return when a period starts; raises `InvalidRequest` if it is out of range."""
         today = self.now().astimezone(UTC).date()
-        faults = [*period.faults(today), *_faults(what_if or WhatIf())]
+        faults = [*period.faults(today), *(what_if or WhatIf()).faults()]
         if faults:
             raise InvalidRequest("The cockpit cannot show this.", faults)
         return datetime.combine(period.since(today), time(), UTC)
@@ -449,15 +322,6 @@ def _check_documents(documents: int) -> None:
         raise InvalidRequest("The report cannot cover that many documents.", [fault])
 
 
-def _faults(what_if: WhatIf) -> list[FieldFault]:
-    faults = []
-    if what_if.threshold is not None and not 0.0 <= what_if.threshold <= 1.0:
-        faults.append(FieldFault("/query/threshold", "must lie between 0 and 1"))
-    if what_if.target_accuracy is not None and not 0.0 < what_if.target_accuracy < 1.0:
-        faults.append(FieldFault("/query/target", "must lie between 0 and 1, both excluded"))
-    return faults
-
-
 def _scope(whole: RoutingPolicy, segment: str | None) -> Scope | None:
     return None if segment is None else whole.among(segment)
 
@@ -510,31 +374,3 @@ def _needed(newest: Certification | None) -> int | None:
 def _reported(sent: Sequence[Cell], risk: float) -> Share:
     # Outcomes only, without reviews.
     return share([cell._replace(said=None) for cell in sent], risk)
-
-
-def _what_if(
-    cells: Sequence[Cell], policy: RoutingPolicy, what_if: WhatIf, days: int
-) -> tuple[list[Forecast], Forecast, Forecast | None, Advice | None]:
-    """Return forecasts of the curve, the current policy and the other, and any advice."""
-    sendable = [cell.sendable for cell in cells]
-
-    # Cells start at these steps and at the two thresholds, which may lie between steps.
-    steps = [step / STEPS for step in range(STEPS + 1)]
-    thresholds = [*steps, in_force(policy), what_if.threshold, None]
-    made = forecasts(cells, thresholds, sendable=sendable, risk=policy.risk, days=days)
-    curve, (now, then, nothing) = made[: len(steps)], made[len(steps) :]
-    if what_if.target_accuracy is not None:
-        advice = advise(curve, what_if.target_accuracy, policy.risk)
-        at = next((one for one in curve if one.threshold == advice.threshold), nothing)
-        return curve, now, at, advice
-    return curve, now, None if what_if.threshold is None else then, None
-
-
-def _histogram(cells: Sequence[Cell]) -> list[Bin]:
-    counts = [[0, 0, 0] for _ in range(BINS)]
-    for cell in cells:
-        audited = cell.reason is Reason.AUDIT and cell.decision is not Decision.AUTO
-        kind = 0 if cell.decision is Decision.AUTO else 1 if audited else 2
-        place = min((cell.step or 0) * BINS // STEPS, BINS - 1)  # confidence 1 is in the last bin
-        counts[place][kind] += cell.documents
-    return [Bin(place / BINS, (place + 1) / BINS, *kinds) for place, kinds in enumerate(counts)]

@@ -17,10 +17,10 @@ from setwise.service.domain.reports import UNDECIDED, CheckedSet, ReviewDay, Sha
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
 from setwise.service.pages.figures.work import accuracy, undecided
+from setwise.service.services.analysis.cockpit import Cockpit, WhatIf
 from setwise.service.services.analysis.mistakes import mistakes
 from setwise.service.services.analysis.over_time import Pace, Period, Queue, over_time, queue
 from setwise.service.services.policy import Policies
-from setwise.service.services.reports import Cockpit, WhatIf
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building

@@ -19,9 +19,9 @@ from setwise.service.domain.predictions import (
 from setwise.service.domain.reports import Share, deciding
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
+from setwise.service.services.analysis.cockpit import Cockpit, WhatIf
 from setwise.service.services.analysis.over_time import Pace, Period
 from setwise.service.services.policy import Policies
-from setwise.service.services.reports import Cockpit, WhatIf
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building

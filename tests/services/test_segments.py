@@ -17,8 +17,8 @@ from setwise.service.domain.reports import Span
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.segments import POOL, Fallback, Segmentation, SegmentRule
 from setwise.service.runtime.schedule import outcome_of
+from setwise.service.services.analysis.cockpit import WhatIf
 from setwise.service.services.analysis.proofs import Schedule
-from setwise.service.services.reports import WhatIf
 from setwise.service.services.segments import Segments
 from setwise.service.stores.transaction import Transactions
 from tests import building

@@ -9,9 +9,9 @@ from setwise.service.pages.figures.marks import Intervals, Line, Mark, Rows, Rul
 from setwise.service.pages.figures.numerals import on_axis, percent, plain, plural
 from setwise.service.pages.figures.table import Column, Figure, Kind
 from setwise.service.pages.figures.work import FEW_CHECKS, HALF, SHARE, TEXT, drawn, intervals
+from setwise.service.services.analysis.cockpit import Cockpit
 from setwise.service.services.analysis.mistakes import GroupErrors
 from setwise.service.services.analysis.noise import GroupReport
-from setwise.service.services.reports import Cockpit
 
 _ROW = 24
 """Height of a row of a lying chart, in units of the picture."""

@@ -15,8 +15,8 @@ from setwise.service.pages.figures.numerals import (
 )
 from setwise.service.pages.figures.table import Column, Figure, Kind
 from setwise.service.pages.figures.work import SHARE, WIDE, drawn
+from setwise.service.services.analysis.cockpit import Cockpit
 from setwise.service.services.analysis.forecast import Forecast
-from setwise.service.services.reports import Cockpit
 
 _LEGEND = (
     ("leased stroke", "sent automatically"),

@@ -37,9 +37,9 @@ from setwise.service.pages.figures.numerals import (
     span,
 )
 from setwise.service.pages.figures.table import Column, Figure, Kind, Value
+from setwise.service.services.analysis.cockpit import Cockpit, Glance
 from setwise.service.services.analysis.over_time import Pace, Row
 from setwise.service.services.analysis.reliability import LEAST_CHECKED
-from setwise.service.services.reports import Cockpit, Glance
 
 SHARE, TEXT = Kind.SHARE, Kind.TEXT
 ROUTES = (
