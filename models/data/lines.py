@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -127,6 +128,17 @@ def read_lines(
 def read_whole(path: str | Path, *, content: ContentHash | None = None) -> bytes:
     """Return the bytes of a plain or gzipped file; see `read_lines`."""
     return b"".join(line for _, line in read_lines(path, content=content))
+
+
+@contextmanager
+def opened_anywhere(path: str | Path) -> Iterator[BinaryIO]:
+    """Yield a file to read from any place; only one that has to be decompressed is in memory."""
+    if Path(path).is_file():
+        with _opened(path) as (stream, raw, _):
+            if stream is raw:
+                yield raw
+                return
+    yield io.BytesIO(read_whole(path))
 
 
 @contextmanager

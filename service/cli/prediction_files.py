@@ -4,6 +4,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -16,6 +17,7 @@ from setwise.service.domain.files import Format, header, lines
 commands = typer.Typer()
 
 COLUMNS = ("id", "labels", "confidence", "known_features", "model_version", "calibrator_version")
+_BLOCKS_A_GROUP = 32  # readers are slow on files of many small groups of rows
 
 
 def write_predictions(name: Path, file: BinaryIO, blocks: Iterable[str]) -> None:
@@ -49,7 +51,9 @@ def _write_parquet(file: BinaryIO, blocks: Iterable[str]) -> None:
     )  # fmt: skip
     schema = pa.schema(list(zip(COLUMNS, kinds, strict=True)))
     with parquet.ParquetWriter(file, schema) as writer:
-        for rows in _tables(blocks):
+        tables = _tables(blocks)
+        while group := list(islice(tables, _BLOCKS_A_GROUP)):
+            rows = list(chain.from_iterable(group))
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
 
 

@@ -1,7 +1,6 @@
 """Tables with a document a row: CSV, Parquet and JSON Lines of other tools."""
 
 import csv
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -15,8 +14,8 @@ from setwise.models.data.lines import (
     DataError,
     Progress,
     decode,
+    opened_anywhere,
     read_lines,
-    read_whole,
 )
 
 Row = tuple[int, Mapping[str, Any]]
@@ -162,16 +161,18 @@ def _parquet_rows(
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError as error:
         raise DataError(path, None, "Parquet needs pyarrow", "install setwise[parquet]") from error
-    content = read_whole(path)
     number = 0
     try:
-        file = parquet.ParquetFile(io.BytesIO(content))
-        _refuse_repeated(path, None, file.schema_arrow.names)
-        for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE):
-            for number, row in enumerate(batch.to_pylist(), number + 1):  # noqa: B020
-                yield number, row
-            if progress is not None:
-                progress(number / max(file.metadata.num_rows, 1))
+        with opened_anywhere(path) as content:
+            file = parquet.ParquetFile(content)
+            _refuse_repeated(path, None, file.schema_arrow.names)
+            # A reader of all groups keeps those that it has read.
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, row_groups=[group]):
+                    for number, row in enumerate(batch.to_pylist(), number + 1):  # noqa: B020
+                        yield number, row
+                    if progress is not None:
+                        progress(number / max(file.metadata.num_rows, 1))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(
             path, None, f"not a Parquet file that can be read ({error})", "write it again"

@@ -4,7 +4,9 @@ import csv
 import gzip
 import io
 import json
+import random
 import sys
+import tracemalloc
 import warnings
 
 import arff
@@ -356,6 +358,19 @@ def test_parquet_names_the_row(tmp_path):
     with pytest.raises(DataError, match=r"a\.parquet, row 2: 'text' is null; give a string"):
         read_dataset(tmp_path / "a.parquet")
     assert refusal(tmp_path / "b.parquet", b"PAR1").startswith(": not a Parquet file")
+
+
+def test_parquet_is_read_group_by_group(tmp_path):
+    table = pa.table({"text": [random.randbytes(1000).hex() for _ in range(4096)]})
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=512, use_dictionary=False)
+    tracemalloc.start()
+    try:
+        lines = document_lines(tmp_path / "a.parquet")
+        assert json.loads(next(lines)[1])["text"] == table["text"][0].as_py()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < (tmp_path / "a.parquet").stat().st_size / 2
 
 
 @pytest.mark.parametrize(
