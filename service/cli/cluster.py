@@ -11,7 +11,7 @@ import typer
 from setwise.service.cli.console import CommandError
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 Shared = TypeVar("Shared")
 Own = TypeVar("Own")
@@ -28,6 +28,7 @@ Scheduler = Annotated[
 Cluster = AbstractContextManager["Client"]
 
 _PATIENCE_S = 10  # for a scheduler to answer
+_GLANCE_S = 0.5  # between looks whether there are workers
 _WARN_ABOVE = "distributed.admin.large-graph-warning-threshold"
 
 
@@ -58,7 +59,9 @@ def cluster_of(engine: str, scheduler: str | None, jobs: int | None) -> Cluster 
             address: Any = scheduler
             if scheduler is None:
                 address = stack.enter_context(
-                    LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
+                    LocalCluster(
+                        n_workers=jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+                    )
                 )
             try:
                 client = stack.enter_context(Client(address, timeout=_PATIENCE_S))
@@ -70,9 +73,22 @@ def cluster_of(engine: str, scheduler: str | None, jobs: int | None) -> Cluster 
 
 
 def threads(client: "Client") -> int:
-    """Return the number of threads of the workers, at least 1."""
+    """Return the number of threads of the workers."""
     found: int = sum(client.nthreads().values())
-    return max(found, 1)
+    return found
+
+
+def fault_of(task: "Future", workers: Callable[[], int]) -> BaseException | None:
+    """Wait for a task and return its fault; if no worker is left, cancel it: `TimeoutError`."""
+    while True:
+        try:
+            fault: BaseException | None = task.exception(timeout=_GLANCE_S)
+        except TimeoutError as error:
+            if workers() == 0:
+                task.cancel()
+                return error
+        else:
+            return fault
 
 
 @contextmanager
@@ -96,21 +112,23 @@ class DaskEngine:
     @property
     def size(self) -> int:
         """Number of parts that run at once."""
-        return threads(self._client)
+        return max(threads(self._client), 1)
 
     def run(
         self, function: Callable[[Shared, Own], Result], shared: Shared, parts: Sequence[Own]
     ) -> list[Result]:
         """Return the results of the parts, in order; what they share goes to each worker once.
 
-        The parts of a worker that ends run on others, those that end every worker in this process.
+        If a worker ends, others run its parts; a part that ends several workers, and all parts
+        while there are no workers, run in this process.
         """
+        client = self._client
         # As the result of a task, it is made again if all workers that hold it end.
-        sent = self._client.submit(_same, shared, pure=False)
-        tasks = self._client.map(function, [sent] * len(parts), list(parts), pure=False)
+        sent = client.submit(_same, shared, pure=False)
+        tasks = client.map(function, [sent] * len(parts), list(parts), pure=False)
         results = []
         for task, part in zip(tasks, parts, strict=True):
-            task.exception()  # waits
+            fault_of(task, lambda: threads(client))
             results.append(task.result() if task.status == "finished" else function(shared, part))
         return results
 

@@ -18,7 +18,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from setwise.service.cli.cluster import Cluster, threads
+from setwise.service.cli.cluster import Cluster, fault_of, threads
 from setwise.service.cli.console import CommandError
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class Pool(NamedTuple):
     """Processes that predict blocks of lines."""
 
     submit: Callable[[list[Line]], Future[str]]
-    size: int  # number of processes
+    size: Callable[[], int]  # number of processes
 
 
 Processes = Callable[[LinePredictor], AbstractContextManager[Pool]]
@@ -279,17 +279,17 @@ def _shared(
 ) -> Iterator[str]:
     """Predict blocks in several processes; yield their predictions in order."""
     waiting: deque[tuple[list[Line], Future[str]]] = deque()
-    for block in islice(blocks, pool.size * _WAITING_PER_WORKER):
+    for block in islice(blocks, max(pool.size(), 1) * _WAITING_PER_WORKER):
         waiting.append((block, pool.submit(block)))
     while waiting:
         block, future = waiting.popleft()
-        fault = future.exception()
+        fault = fault_of(future, pool.size)
         if isinstance(fault, CommandError):
             raise fault
         if fault is None:
             yield future.result()
         else:
-            # Predict again here, to yield what came before the fault.
+            # Predict here, to yield what came before the fault.
             yield from _up_to_the_fault(line_predictor, block)
         for following in islice(blocks, 1):
             waiting.append((following, pool.submit(following)))
@@ -311,7 +311,7 @@ def forks(jobs: int) -> Processes | None:
             jobs, mp_context=multiprocessing.get_context("fork"), initializer=_begin_worker
         )
         try:
-            yield Pool(lambda block: executor.submit(_predict_block, block), jobs)
+            yield Pool(lambda block: executor.submit(_predict_block, block), lambda: jobs)
         finally:
             _forked = None
             executor.shutdown(cancel_futures=True)
@@ -329,7 +329,9 @@ def dask_workers(cluster: Cluster, artifact: Path, name: str, top: int) -> Proce
     def start(line_predictor: LinePredictor) -> Iterator[Pool]:
         with cluster as client, client.get_executor(retries=_RETRIES) as executor:
             model = str(artifact.resolve()), line_predictor.version, name, top
-            yield Pool(lambda block: executor.submit(predict_lines, model, block), threads(client))
+            yield Pool(
+                lambda block: executor.submit(predict_lines, model, block), lambda: threads(client)
+            )
 
     return start
 

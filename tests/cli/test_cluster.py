@@ -29,7 +29,9 @@ def predictor():
 
 @pytest.fixture(scope="module")
 def workers():
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as started:
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+    ) as started:
         yield started
 
 
@@ -110,6 +112,17 @@ def test_a_cluster_writes_what_one_process_writes_though_its_workers_are_killed(
     assert "".join(found) == "".join(predicted_lines(kept, "a", lines(), 10))
     with pytest.raises(CommandError, match=r"missing.* on a worker"):
         list(written_from(tmp_path / "missing"))
+
+
+def test_without_workers_this_process_does_all(predictor, small_blocks, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "_GLANCE_S", 0.01)
+    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty:
+        with Client(empty) as client:
+            assert DaskEngine(client).run(pow, 2, [3, 4]) == [8, 16]
+        found = cluster_of("dask", empty.scheduler_address, None)
+        processes = dask_workers(found, tmp_path, "a", 10)
+        written = "".join(predicted_lines(predictor, "a", lines(40), 10, processes))
+    assert written == "".join(predicted_lines(predictor, "a", lines(40), 10))
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
