@@ -216,7 +216,8 @@ class ReviewTask:
     def skipped(self, holder: str, reason: str, now: datetime) -> "ReviewTask":
         """Return the task for another reviewer or, after two skips, a lead."""
         self._require_holder(holder)
-        return self._returned((*self.skips, Skip(holder, reason, now)))
+        returned = self._returned((*self.skips, Skip(holder, reason, now)))
+        return replace(returned, assigned_to=None)
 
     def completed(self, holder: str, expected_version: int) -> "ReviewTask":
         """Return the task completed by ``holder``, who saw ``expected_version``."""

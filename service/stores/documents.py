@@ -133,11 +133,12 @@ class DocumentStore(Store):
         row = {"owner": owner, **row_of(search, saved_searches)}
         self._connection.execute(self._missing(saved_searches), row)
 
-    def forget_search(self, owner: str, name: str) -> None:
-        """Delete a saved search."""
-        column = saved_searches.c
-        where = column.owner == owner, column.name == name
-        self._connection.execute(delete(saved_searches).where(*where))
+    def forget_search(self, owner: str, name: str | None = None) -> None:
+        """Delete a saved search; without a name, all of ``owner``."""
+        gone = delete(saved_searches).where(saved_searches.c.owner == owner)
+        if name is not None:
+            gone = gone.where(saved_searches.c.name == name)
+        self._connection.execute(gone)
 
     def life(self, prediction: Prediction) -> Life:
         """Return all that happened to a document."""

@@ -247,11 +247,10 @@ class ReviewStore(Store):
             raise StaleVersion(f"Review task {task.id} has changed since it was read.")
         self._add_skips(task)
 
-    def unassign(self, reviewer: str) -> None:
-        """Let anybody have what is assigned to ``reviewer``."""
-        column = review_tasks.c
-        mine = update(review_tasks).where(ASSIGNED, column.assigned_to == reviewer)
-        self._connection.execute(mine.values(assigned_to=None))
+    def unassign(self, reviewer: str, *which: ColumnElement[bool]) -> None:
+        """Let anybody have what is assigned to ``reviewer``, or some of it."""
+        mine = and_(ASSIGNED, review_tasks.c.assigned_to == reviewer, *which)
+        self._connection.execute(update(review_tasks).where(mine).values(assigned_to=None))
 
     def held_by(self, reviewer: str, now: datetime) -> int:
         """Count the live leases of ``reviewer`` and block the reviewer's other claims."""
@@ -289,7 +288,8 @@ class ReviewStore(Store):
     def note_reader(self, reader: str, among: Collection[str] | None, at: datetime) -> None:
         """Keep the open blind tasks of predictions, None for all, from who reads their suggestion.
 
-        Blocks the reader's claims. Tasks that the reader holds are left out.
+        Blocks the reader's claims. Tasks that the reader holds are left out. What is assigned to
+        the reader goes to anybody.
         """
         self._block(reader)
         held = and_(LEASED, review_tasks.c.lease_holder == reader)
@@ -300,6 +300,7 @@ class ReviewStore(Store):
                 ["prediction_id", "reader", "read_at"], rows.distinct()
             )
         )
+        self.unassign(reader, _BLIND, _read_by(reader), ~held)
 
     def page(
         self,

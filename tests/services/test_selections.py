@@ -1,7 +1,10 @@
 """Actions on several documents at once: what they do, refuse and record."""
 
+from dataclasses import replace
+
 import pytest
 
+from setwise.service.domain.accounts import ExternalIdentity
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.documents import MOST_SEARCHES, DocumentFilter, SavedSearch
 from setwise.service.domain.errors import Forbidden, InvalidRequest
@@ -53,6 +56,40 @@ def test_assigned_documents_are_anybodys_again(service: Service, ben: Caller) ->
     assert claimed(service, ANN) == left
     with pytest.raises(InvalidRequest):
         act.assign(LEAD, [left], ben.id)
+
+
+def test_what_a_person_is_no_longer_given_goes_to_anybody(service: Service, ben: Caller) -> None:
+    act, accounts = service.services.selections, service.services.accounts
+    skipped, erased, demoted = predict(service, "0.3", "0.35", "0.4")
+    eve = ExternalIdentity("issuer eve", "eve", "Eve", Role.LEAD)
+    lea = accounts.sign_in_externally(eve)[0].person
+    for document, who in ((skipped, ben), (demoted, lea)):
+        act.assign(LEAD, [document], who.id)
+    assert claimed(service, ben) == skipped
+    (task,) = service.services.reviews.mine(ben)
+    service.services.reviews.skip(ben, task.id, "not mine")
+    assert claimed(service, ANN) == skipped
+    act.assign(LEAD, [erased], ben.id)
+    accounts.erase_person(SYSTEM, ben.id)
+    assert claimed(service, ANN) == erased
+    documents = service.services.documents
+    documents.save_search(lea.calling(), SavedSearch("mine", "text=fever"))
+    accounts.sign_in_externally(replace(eve, role=Role.AUDITOR))
+    assert claimed(service, ANN) == demoted
+    accounts.erase_person(SYSTEM, lea.id)
+    assert not documents.searches(lea.calling())
+
+
+def test_who_reads_the_suggestion_loses_a_blind_review_to_anybody(service: Service) -> None:
+    audits = AuditPlan(certification_rate=1.0)
+    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.2, audits=audits)
+    service.services.policy.change(SYSTEM, change, None)
+    (drawn,) = predict(service, "0.5")
+    lea = Caller(service.person("lea", Role.LEAD), "Lea", Role.LEAD)
+    assert service.services.selections.assign(ADMIN, [drawn], lea.id).changed == [drawn]
+    service.services.documents.get(lea, drawn)
+    assert claimed(service, lea) is None
+    assert claimed(service, ANN) == drawn
 
 
 def test_a_blind_review_is_not_assigned_to_who_has_read_the_suggestion(service: Service) -> None:

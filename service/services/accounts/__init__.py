@@ -28,7 +28,7 @@ from setwise.service.domain.accounts import (
     scope_faults,
     secret_for,
 )
-from setwise.service.domain.callers import ANONYMOUS, PERMISSIONS, SYSTEM, Caller, Permission, Role
+from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Permission, Role
 from setwise.service.domain.text import is_id, text_faults
 from setwise.service.services.accounts.throttle import Counted, Throttle
 from setwise.service.services.audit_trail import Recorded
@@ -257,7 +257,7 @@ class Accounts(Recorded):
     ) -> Person:
         """Change an account; None keeps the value.
 
-        A new role, disabling and enabling end the person's sessions.
+        A new role, disabling and enabling end the person's sessions and assignments.
 
         Raises `LastAdmin` if no other key or person could administer the service.
 
@@ -280,9 +280,7 @@ class Accounts(Recorded):
                 _refuse_last_admin(transaction, leaving=old.id)
             transaction.people.save(new)
             if (new.role, new.disabled) != (old.role, old.disabled):
-                transaction.sessions.delete_of(new.id)
-            if new.disabled or Permission.REVIEW not in PERMISSIONS[new.role]:
-                transaction.reviews.unassign(new.id)
+                _dismiss(transaction, new.id)
             for action, detail in person_changes(old, new):
                 self._note(transaction, caller, action, new.id, **detail)
         return new
@@ -299,7 +297,8 @@ class Accounts(Recorded):
                 _refuse_last_admin(transaction, leaving=person.id)
             erased = person.erased(self.now())
             transaction.people.save(erased)
-            transaction.sessions.delete_of(person.id)
+            _dismiss(transaction, person.id)
+            transaction.documents.forget_search(person.id)
             self._note(transaction, caller, "person.erased", person.id)
         return erased
 
@@ -512,7 +511,7 @@ class Accounts(Recorded):
                 raise errors.Forbidden("This account is disabled; ask an administrator.")
             elif (person.name, person.role) != (name, identity.role):
                 if person.role is not identity.role:
-                    transaction.sessions.delete_of(person.id)
+                    _dismiss(transaction, person.id)
                 person = replace(person, name=name, role=identity.role)
                 transaction.people.save(person)
                 detail = {"name": name, "role": identity.role.value}
@@ -585,6 +584,12 @@ def _known(transaction: Transaction, who: str, *, for_update: bool = False) -> P
     if person is None:
         raise errors.PersonNotFound(f"No person has the id or login name {who!r}.")
     return person
+
+
+def _dismiss(transaction: Transaction, person_id: str) -> None:
+    """End a person's sessions, and let anybody have what is assigned to them."""
+    transaction.sessions.delete_of(person_id)
+    transaction.reviews.unassign(person_id)
 
 
 def _refuse_last_admin(transaction: Transaction, *, leaving: str) -> None:

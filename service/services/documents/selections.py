@@ -150,6 +150,8 @@ class Selections(Recorded):
         _check(caller, ids)
         with self.begin() as transaction:
             person = None if assignee is None else _reviewer(transaction, assignee)
+            if person is not None:
+                transaction.reviews.held_by(person.id, self.now())  # blocks claims and readings
             return self._each(
                 transaction,
                 caller,
@@ -287,7 +289,7 @@ def _open(transaction: Transaction, document: str) -> list[ReviewTask]:
 
 
 def _reviewer(transaction: Transaction, person_id: str) -> Person:
-    found = transaction.people.get(person_id) if is_id(person_id) else None
+    found = transaction.people.get(person_id, for_update=True)
     if found is None or not _able(found):
         fault = errors.FieldFault("/assignee", "is nobody who may review")
         raise errors.InvalidRequest("The documents cannot be assigned.", [fault])
