@@ -133,7 +133,7 @@ def _first_lapse(  # noqa: PLR0917 -- columns
     for i, (rate, against) in enumerate(zip(least.tolist(), own.tolist(), strict=True)):
         stakes = _STAKES / (1.0 - rate)
         capital = (capital + 1.0) * (1.0 + stakes * (rate - against))
-        if capital.mean() >= run_length:
+        if capital.sum() >= run_length * len(capital):  # the mean, but faster
             # The most favourable beginning of a single bet.
             stake = _STAKES[int(capital.argmax())] / (1.0 - least[: i + 1])
             gains = np.log1p(stake * (least[: i + 1] - own[: i + 1]))

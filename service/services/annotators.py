@@ -84,10 +84,10 @@ class Annotators(Recorded):
 
     personal_figures: PersonalFigures = "leads"
 
-    def page(self, caller: Caller, period: timedelta = RECENTLY) -> list[AnnotatorReport]:
+    def page(self, caller: Caller, period: timedelta | None = RECENTLY) -> list[AnnotatorReport]:
         """Return everyone who may review or has reviewed, sorted by name.
 
-        ``period``: The time until now that the pace is about.
+        ``period``: The time until now that the pace is about; None leaves the pace out.
         """
         caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
@@ -222,12 +222,20 @@ class Annotators(Recorded):
             return report_noise(transaction).groups[group_id]
 
     def _annotators(
-        self, transaction: Transaction, caller: Caller, period: timedelta
+        self,
+        transaction: Transaction,
+        caller: Caller,
+        period: timedelta | None,
+        *,
+        paced: str | None = None,
     ) -> list[AnnotatorReport]:
-        """Return everyone, with the figures that the caller may see."""
+        """Return everyone, with the figures that the caller may see.
+
+        ``paced``: Whose pace is read; None for everyone's.
+        """
         store, noise = transaction.annotators, report_noise(transaction)
         placed, answers, names = store.placed(), store.answers(), _names(transaction)
-        pace = store.pace(self.now() - period)
+        pace = store.pace(self.now() - period, paced) if period else {}
         sees_all = caller.may_one(_SEE[self.personal_figures])
         reports = []
         for who in {*names.reviewing, *answers, *placed}:
@@ -238,7 +246,7 @@ class Annotators(Recorded):
                 report = replace(
                     report,
                     answers=answers.get(who, Answers()),
-                    pace=pace.get(who, Pace()),
+                    pace=pace.get(who, Pace()) if period else None,
                     noise=noise.annotators.get((who, annotator.group)),
                     finding=None if lapsed is None else lapsed.finding(shown=name, blocking=True),
                 )
@@ -252,7 +260,7 @@ class Annotators(Recorded):
         annotator_id: str,
         period: timedelta = RECENTLY,
     ) -> AnnotatorReport:
-        for report in self._annotators(transaction, caller, period):
+        for report in self._annotators(transaction, caller, period, paced=annotator_id):
             if report.annotator.id == annotator_id:
                 return report
         raise AnnotatorNotFound(

@@ -17,6 +17,7 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.exc import IntegrityError
@@ -118,9 +119,10 @@ class AnnotatorStore(Store):
         )
         return {who: Answers(n, int(blind), float(mean), at) for who, n, blind, mean, at in rows}
 
-    def pace(self, since: datetime) -> Mapping[str, Pace]:
-        """Return each annotator's decisions from then on, by id."""
+    def pace(self, since: datetime, reviewer: str | None = None) -> Mapping[str, Pace]:
+        """Return annotators' decisions from then on, by id; of one if ``reviewer`` is given."""
         column, who = annotations.c, annotations.c.reviewer
+        whose = true() if reviewer is None else who == reviewer
         ranked = (
             select(
                 who,
@@ -128,7 +130,7 @@ class AnnotatorStore(Store):
                 func.row_number().over(partition_by=who, order_by=column.seconds).label("rank"),
                 func.count().over(partition_by=who).label("n"),
             )
-            .where(column.created_at >= since)
+            .where(column.created_at >= since, whose)
             .subquery()
         )
         query = (

@@ -147,6 +147,7 @@ def test_pace_is_the_median_of_a_period(begin: Transactions) -> None:
         pace = transaction.annotators.pace
         assert pace(START + timedelta(minutes=5)) == {ANN.id: Pace(3, 6.0), BEN.id: Pace(3, 9.0)}
         assert pace(START)[ANN.id] == Pace(4, 5.5), "the mean of the two in the middle"
+        assert pace(START, ANN.id) == {ANN.id: Pace(4, 5.5)}
         assert pace(START + timedelta(days=1)) == {}
 
 

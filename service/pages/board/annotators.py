@@ -222,7 +222,7 @@ _WITHHELD = "Figures of single persons are not shown to you."
 
 
 def _state(call: Call) -> State:
-    annotators = call.services.annotators.page(call.caller)
+    annotators = call.services.annotators.page(call.caller, period=None)
     lapsed = [one for one in annotators if one.finding is not None]
     if not lapsed:
         if any(one.answers is None for one in annotators):
