@@ -303,7 +303,7 @@ class CommentStore(Store):
         return [NewComments(found[name], count) for name, count in counts.items()]
 
     def note_read(self, prediction_id: str, reader: str, at: datetime) -> None:
-        """Remember that ``reader`` has read the comments on a document until now."""
+        """Remember that ``reader`` has read the comments on a document up to a time."""
         row = {"prediction_id": prediction_id, "reader": reader, "read_at": at}
         self._connection.execute(self._missing(comment_readers), row)
         column = comment_readers.c

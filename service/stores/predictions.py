@@ -11,6 +11,7 @@ from sqlalchemy import (
     exists,
     func,
     insert,
+    or_,
     select,
     text,
     tuple_,
@@ -252,8 +253,8 @@ class TextStore(Store):
     ) -> list[str]:
         """Return the oldest predictions whose texts may be purged.
 
-        These were made before ``before``, still have their texts, and have no open review. Returns
-        ids in order, starting after ``after``.
+        These were made before ``before``, still have their texts or have comments again, and have
+        no open review. Returns ids in order, starting after ``after``.
         """
         column = predictions.c
         unfinished = exists().where(
@@ -267,7 +268,7 @@ class TextStore(Store):
                 # Ids sort by time and share an index with the decision.
                 column.id < first_id_at(before),
                 column.created_at < before,
-                column.purged_at.is_(None),
+                or_(column.purged_at.is_(None), column.id.in_(select(comments.c.prediction_id))),
                 ~unfinished,
             )
             .order_by(column.id)

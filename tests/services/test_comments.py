@@ -11,7 +11,9 @@ from setwise.service.domain.documents import CommentKind, DocumentFilter, Order,
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.services.documents.comments import Comments
+from setwise.service.services.documents.texts import Texts
 from setwise.service.stores.transaction import Transactions
+from tests.fake_files import FakeFiles
 from tests.fakes import FakeClock, FakeIds
 from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, add_predictions, annotation, task
 
@@ -127,6 +129,33 @@ def test_what_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(errors.InvalidRequest):
         office.write(ANN, office.answered(), text, CommentKind(kind), thread)
+
+
+def test_what_was_written_while_somebody_read_is_told_later(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = office.answered()
+    office.write(LEAD, made, "please look")
+
+    def meanwhile(*_: object) -> None:
+        monkeypatch.undo()
+        office.write(LEAD, made, "never mind")
+        office.now.advance(minutes=1)
+
+    monkeypatch.setattr("setwise.service.services.documents.comments.disclose_one", meanwhile)
+    assert office.said(ANN, made) == ["please look"]
+    assert office.unread(ANN) == [(made.id, 1)]
+
+
+def test_comments_on_an_erased_text_are_erased_after_its_time(office: Office) -> None:
+    made = office.answered()
+    office.now.advance(days=40)
+    kept = {"retain_auto": timedelta(days=30), "retain_reviewed": timedelta(days=30)}
+    texts = Texts(office.begin, office.now, FakeIds(0x3000_0000), FakeFiles(), **kept)
+    assert texts.purge() == 1
+    office.write(ANN, made, "the patient called again")
+    texts.purge()
+    assert office.said(ANN, made) == []
 
 
 def test_comments_are_erased_with_the_text(office: Office) -> None:
