@@ -125,12 +125,13 @@ class DocumentStore(Store):
         """Return the searches that somebody saved, by name."""
         query = select(saved_searches).where(saved_searches.c.owner == owner)
         ordered = query.order_by(saved_searches.c.name)
-        return self._every(ordered, lambda row: of_row(SavedSearch, saved_searches, row))
+        return self._every(ordered, _to_search)
 
     def save_search(self, owner: str, search: SavedSearch) -> None:
         """Save a search in place of the one of its name."""
         self.forget_search(owner, search.name)
-        row = {"owner": owner, **row_of(search, saved_searches)}
+        query = InRow(search.query, (owner, search.name))
+        row = {"owner": owner, "name": search.name, "query": query}
         self._connection.execute(self._missing(saved_searches), row)
 
     def forget_search(self, owner: str, name: str | None = None) -> None:
@@ -312,6 +313,13 @@ class CommentStore(Store):
             .where(column.prediction_id == prediction_id, column.reader == reader)
             .values(read_at=at)
         )
+
+
+def _to_search(row: RowMapping) -> SavedSearch:
+    column = saved_searches.c
+    return SavedSearch(
+        row[column.name], opened(row[column.query], row[column.owner], row[column.name])
+    )
 
 
 def _to_comment(row: RowMapping) -> Comment:

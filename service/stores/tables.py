@@ -587,7 +587,7 @@ saved_searches = Table(
     metadata,
     Column("owner", Text, primary_key=True),
     Column("name", Text, primary_key=True),
-    Column("query", Text, nullable=False),
+    Column("query", Sealed("saved_searches.query", "owner", "name"), nullable=False),
 )
 
 annotator_groups = Table(
