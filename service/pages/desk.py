@@ -9,10 +9,11 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Body, Depends, Form, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from setwise.service.api.http.dependencies import EdgeOf, ServicesOf, answer
 from setwise.service.api.http.headers import PAGE_POLICY
+from setwise.service.api.schemas import Query as BodyOrQuery
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.models import MOST_LABEL_NOTES
@@ -68,8 +69,8 @@ _Id = Annotated[str, Field(max_length=40)]
 _Label = Annotated[str, Field(max_length=1_000)]
 
 
-class _Asked(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Asked(BodyOrQuery):
+    """Base of what the script asks for."""
 
 
 class Having(_Asked):

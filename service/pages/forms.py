@@ -168,11 +168,10 @@ def places(model: type[BaseModel]) -> dict[str, str]:
 
 
 async def filled(request: Request) -> Filled:
-    """Return the form that a request carries; a dependency of routes."""
+    """Return the form that a request carries, without NUL; a dependency of routes."""
     form = await request.form()
-    return Filled(
-        {name: [one for one in form.getlist(name) if isinstance(one, str)] for name in form}
-    )
+    given = {name: [one for one in form.getlist(name) if isinstance(one, str)] for name in form}
+    return Filled({k: [one.replace("\x00", "") for one in some] for k, some in given.items()})
 
 
 _UNKNOWN = "One of them is unknown; reload the page."

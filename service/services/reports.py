@@ -171,6 +171,7 @@ class Reports:
         since = self._since(period)
         with self.begin(read_only=True, snapshot=True) as transaction:
             whole = transaction.policies.current()
+            part_of(whole, segment)
             reports = transaction.reports.within(_scope(whole, segment))
             cells = reports.tally(since, before=period.before()).by_day
             return self._glance(transaction, whole, segment, period, cells)

@@ -6,12 +6,15 @@ NUL, times at the ends of the calendar with offsets, and headers that are no tex
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from setwise.service.domain.callers import Role
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.routing.segments import Segmentation
 from setwise.service.pages.board.sections import PAGES
 from setwise.service.settings import Settings
 from setwise.service.stores.transaction import Transactions
@@ -134,3 +137,27 @@ def test_no_text_in_the_address_of_a_page_ends_in_a_fault(service: Service) -> N
                 if browser.get(where).status_code >= 500:
                     found.add(where)
     assert found == set()
+
+
+def test_no_text_in_a_form_or_in_the_name_of_a_queue_ends_in_a_fault(service: Service) -> None:
+    service.person("ann", Role.ADMIN)
+    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.8)
+    divided = replace(change, segmentation=Segmentation("site"))
+    service.services.policy.change(SYSTEM, divided, None)
+    browser = Browser(service)
+    browser.sign_in()
+    csrf, found = browser.token("/account"), {}
+    nul = quote("a\x00")
+    for page in ("cockpit", "cockpit/details", "cockpit/report", "documents", "recent", "join"):
+        names = "&".join(f"{one}={nul}" for one in ("segment", "text", "after", "secret"))
+        for query in (f"segment={nul}", names):
+            found[f"{page}?{query}"] = browser.get(f"/{page}?{query}").status_code
+    for name in ("segment", "label"):
+        asked = browser.send("POST", "/desk/next", {"X-CSRF-Token": csrf}, json={name: "a\x00"})
+        found[name] = asked.status_code
+    for form in ("searches", "searches/delete", f"{ID}/comments", f"{ID}/reopen"):
+        names = ("search_name", "text", "thread", "reason", "id", "why")
+        fields = {"csrf": csrf, **dict.fromkeys(names, "a\x00")}
+        found[form] = browser.submit(f"/documents/{form}", fields).status_code
+    assert {where: code for where, code in found.items() if code >= 500} == {}
+    assert found["label"] == 422
