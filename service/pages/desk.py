@@ -76,7 +76,7 @@ class _Asked(BodyOrQuery):
 class Having(_Asked):
     """What a tab has on its desk already, and the queue that its address names."""
 
-    having: Annotated[list[_Id], Field(max_length=100)] = []
+    having: Annotated[Sequence[_Id], Field(max_length=100)] = ()
     segment: _Label | None = None
     label: _Label | None = None
     prioritized: bool = False

@@ -259,7 +259,7 @@ class NewPerson(BaseModel):
         int,
         whole(1, MOST_DAYS_INVITED),
         Input("Link valid for days", "They set a password by a link, which works once."),
-    ]
+    ] = DAYS
     password: Annotated[
         str | None,
         Input("First password", "At least 12 characters; there is no link then.", "password"),
