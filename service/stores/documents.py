@@ -267,10 +267,13 @@ class CommentStore(Store):
         query = select(comments).where(comments.c.prediction_id == prediction_id)
         return self._every(query.order_by(comments.c.id), _to_comment)
 
-    def unread(self, reader: str, *, among: str | None = None, limit: int) -> list[NewComments]:
+    def unread(
+        self, reader: str, *, wrote: bool = True, among: str | None = None, limit: int
+    ) -> list[NewComments]:
         """Return documents that ``reader`` answered or wrote about and others wrote about since.
 
-        The last written about comes first. With ``among``, a prediction, only whether it is one.
+        The last written about comes first. Without ``wrote``, only those that ``reader`` answered.
+        With ``among``, a prediction, only whether it is one.
         """
         said, seen = comments.c, comment_readers.c
         own, given = comments.alias("own").c, annotations.c
@@ -289,7 +292,9 @@ class CommentStore(Store):
                     said.prediction_id.in_(
                         select(given.prediction_id).where(given.reviewer == reader)
                     ),
-                    said.prediction_id.in_(select(own.prediction_id).where(own.author == reader)),
+                    said.prediction_id.in_(
+                        select(own.prediction_id).where(literal(wrote), own.author == reader)
+                    ),
                 ),
             )
             .group_by(said.prediction_id)

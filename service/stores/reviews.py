@@ -326,9 +326,12 @@ class ReviewStore(Store):
         return {ReviewState(name): count for name, count in rows}
 
     def annotate(self, annotation: Annotation) -> None:
+        """Store an annotation; other tasks of its document go to anybody but who made it."""
         comment = InRow(annotation.comment, (annotation.id, annotation.prediction_id))
         row = {**row_of(annotation, annotations), **_kind(annotation), "comment": comment}
         self._connection.execute(insert(annotations), row)
+        about = review_tasks.c.prediction_id == annotation.prediction_id
+        self.unassign(annotation.reviewer, about)
 
     def annotation_of(self, task_id: str) -> Annotation | None:
         if not is_id(task_id):

@@ -131,6 +131,14 @@ def test_what_makes_no_sense_is_refused(
         office.write(ANN, office.answered(), text, CommentKind(kind), thread)
 
 
+def test_who_may_no_longer_read_a_document_is_not_told_of_comments_on_it(office: Office) -> None:
+    made = office.answered()
+    office.write(LEAD, made, "please look")
+    office.write(ANN, made, "I did")
+    assert office.unread(LEAD) == [(made.id, 1)]
+    assert office.unread(replace(LEAD, role=Role.REVIEWER)) == []
+
+
 def test_what_was_written_while_somebody_read_is_told_later(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:

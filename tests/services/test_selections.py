@@ -9,6 +9,7 @@ from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.documents import MOST_SEARCHES, DocumentFilter, SavedSearch
 from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.reviews import QueueFilter
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.edge import Service
 from tests.samples import ADMIN, ANN, LEAD
@@ -78,6 +79,20 @@ def test_what_a_person_is_no_longer_given_goes_to_anybody(service: Service, ben:
     assert claimed(service, ANN) == demoted
     accounts.erase_person(SYSTEM, lea.id)
     assert not documents.searches(lea.calling())
+
+
+def test_who_has_answered_a_document_loses_its_other_review_to_anybody(
+    service: Service, ben: Caller
+) -> None:
+    service.fix_threshold(0.8, audits=AuditPlan(overlap_rate=1.0))
+    (twice,) = predict(service, "0.3")
+    assert service.services.selections.assign(LEAD, [twice], ben.id).changed == [twice]
+    reviews = service.services.reviews
+    other = reviews.claim(ben, QueueFilter(label="no such label"))
+    assert other is not None
+    reviews.complete(ben, other.id, ["a"], None, other.version)
+    assert claimed(service, ben) is None
+    assert claimed(service, ANN) == twice
 
 
 def test_who_reads_the_suggestion_loses_a_blind_review_to_anybody(service: Service) -> None:

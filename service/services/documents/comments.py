@@ -89,12 +89,14 @@ class Comments(Recorded):
     def unread(self, caller: Caller) -> Sequence[NewComments]:
         """Return documents that the caller answered or wrote about, and others wrote about since.
 
-        The last written about comes first.
+        The last written about comes first. Documents that the caller may no longer read are left
+        out.
         """
         caller.require(Permission.REVIEW)
+        sees_all = caller.may(Permission.READ_ALL_PREDICTIONS)
         with self.begin(read_only=True) as transaction:
             hidden = transaction.reviews.held_blind(caller.id)
-            found = transaction.comments.unread(caller.id, limit=MOST_UNREAD)
+            found = transaction.comments.unread(caller.id, wrote=sees_all, limit=MOST_UNREAD)
         return [one for one in found if one.prediction.id not in hidden]
 
 
