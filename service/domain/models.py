@@ -5,6 +5,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
@@ -179,6 +180,10 @@ def read_label_notes(text: str) -> list[LabelNote]:
     for place, note in notes.items():
         if reason := _label_fault(note, parents):
             raise _bad_file(f"record {place} {reason}")
+    try:
+        TopologicalSorter({label: [above] for label, above in parents.items() if above}).prepare()
+    except CycleError as error:
+        raise _bad_file(f"label {error.args[1][0]} is below itself") from error
     return list(notes.values())
 
 
@@ -189,11 +194,7 @@ def _label_fault(note: LabelNote, parents: Mapping[str, str | None]) -> str | No
         return "holds text that is too long or cannot be stored"
     if note.parent is not None and note.parent not in parents:
         return "names a parent that the file does not describe"
-    above, seen = note.parent, {note.label}
-    while above is not None and above not in seen:
-        seen.add(above)
-        above = parents.get(above)
-    return None if above is None else "is below itself"
+    return None
 
 
 def _label_note(row: Mapping[str, str | None]) -> LabelNote:

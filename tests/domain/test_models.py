@@ -3,7 +3,12 @@
 import pytest
 
 from setwise.service.domain.errors import InvalidRequest
-from setwise.service.domain.models import LONGEST_LABEL_NOTE, LabelNote, read_label_notes
+from setwise.service.domain.models import (
+    LONGEST_LABEL_NOTE,
+    MOST_LABEL_NOTES,
+    LabelNote,
+    read_label_notes,
+)
 
 
 def test_a_label_file_is_read_whatever_its_order_and_mark() -> None:
@@ -33,3 +38,9 @@ def test_a_label_file_that_cannot_be_meant_is_refused(text: str, reason: str) ->
     with pytest.raises(InvalidRequest) as refused:
         read_label_notes(text)
     assert reason in refused.value.faults[0].detail
+
+
+def test_a_hierarchy_of_any_depth_is_read_in_linear_time() -> None:
+    lines = [f"l{number},l{number + 1}" for number in range(MOST_LABEL_NOTES - 1)]
+    text = "\n".join(["label,parent", *lines, f"l{MOST_LABEL_NOTES - 1},"])
+    assert len(read_label_notes(text)) == MOST_LABEL_NOTES
