@@ -93,11 +93,11 @@ PAPER_METHODS: Mapping[str, PaperMethod] = {
         {"bandwidth": (1.0, 2.0)},
     ),
     "pd-sparse": PaperMethod(
-        SparseMargins, _ECML, "scores", {"l1": (0.1, 0.01, 0.001), "C": (1.0, 10.0)}
+        SparseMargins, _ECML, "set", {"l1": (0.1, 0.01, 0.001), "C": (1.0, 10.0)}
     ),
-    "spen": PaperMethod(EnergyNetwork, _ECML, "scores", {"rate": (1e-4, 1e-3)}),
-    "dvn": PaperMethod(ValueNetwork, _ECML, "scores", {"decay": (1e-4, 1e-3)}),
-    "pc": PaperMethod(PredictAndConstrain, _ECML, "scores", {"rate": (1e-4, 1e-3)}),
+    "spen": PaperMethod(EnergyNetwork, _ECML, "set", {"rate": (1e-4, 1e-3)}),
+    "dvn": PaperMethod(ValueNetwork, _ECML, "set", {"decay": (1e-4, 1e-3)}),
+    "pc": PaperMethod(PredictAndConstrain, _ECML, "set", {"rate": (1e-4, 1e-3)}),
     "low-rank": PaperMethod(
         partial(SmoothLink, n_cosines=0),
         "Karampatziakis and Mineiro, 2015, Algorithm 1 and section 7.3",

@@ -57,9 +57,9 @@ def run_paper_method(
     name : str
         One of `setwise.models.research.baselines.registry.names`.
     options : TrainingOptions
-        The objective decides which sets a method announces, except for ``lsf``. With the set
-        calibrator on top, ``preset`` says what it sees beside the method's answers, which are out
-        of fold for the training documents.
+        The objective decides which sets a method announces, except for those that yield
+        sets of their own. With the set calibrator on top, ``preset`` says what it sees beside the
+        method's answers, which are out of fold for the training documents.
 
     Raises
     ------
