@@ -162,7 +162,7 @@ def fit_base(
     whole = options.optimize != "set-accuracy"
     check_room(dataset.n, len(dataset.label_names), whole=whole)
     report(0.0, "features")
-    vectorizer, scaler, X = _features(dataset, options)
+    vectorizer, scaler, X = fit_features(dataset, options)
     report(0.05, "binary relevance on all documents")
     if dataset.answers is not None:
         # Truth may name labels that the answers do not know.
@@ -361,7 +361,7 @@ def _check(dataset: Dataset, options: TrainingOptions) -> None:
         )
 
 
-def _features(
+def fit_features(
     dataset: Dataset, options: TrainingOptions
 ) -> tuple[TextVectorizer | None, FeatureScaler | None, csr_array]:
     """Return the parts that read documents, fitted, and the rows (n, n_features), float32."""

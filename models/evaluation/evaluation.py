@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset
@@ -97,10 +96,7 @@ def evaluate(
         if progress is not None:
             progress(rows.stop / dataset.n)
         started = time.perf_counter()
-    metrics = judged.result()
-    if bootstrap:
-        metrics = replace(metrics, intervals=judged.intervals(bootstrap))
-    return metrics.timed(
+    return judged.result(bootstrap).timed(
         predict_seconds=seconds,
         train_seconds=predictor.manifest.get("training", {}).get("seconds"),
     )

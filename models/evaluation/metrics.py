@@ -339,8 +339,8 @@ class RunningMetrics:
         self._confidence.append(np.asarray(confidence, dtype=np.float64))
         self._across = across
 
-    def result(self) -> Metrics:
-        """Return the metrics of everything added so far.
+    def result(self, bootstrap: int = 0) -> Metrics:
+        """Return the metrics of everything added so far, with intervals if there are draws.
 
         Raises
         ------
@@ -355,7 +355,7 @@ class RunningMetrics:
         confidence = np.concatenate(self._confidence)
         undefined = (across.true + across.predicted) == 0
         together = across.summed()
-        hits, given = int(together.hits[0]), int((together.true + together.predicted)[0])
+        wrong = int((together.true + together.predicted - 2 * together.hits)[0])
         rankings = None if self._rankings is None else np.concatenate(self._rankings)
         tops = None if rankings is None else np.concatenate(self._tops).mean(axis=0).tolist()
         return Metrics(
@@ -366,8 +366,8 @@ class RunningMetrics:
             instance_recall=float(within.recall().mean()),
             instance_f1=float(within.f1().mean()),
             instance_jaccard=float(within.jaccard().mean()),
-            hamming_loss=(given - 2 * hits) / (n * len(across.true)),
-            micro_f1=2 * hits / given if given else 1.0,
+            hamming_loss=wrong / (n * len(across.true)),
+            micro_f1=float(together.f1()[0]),
             macro_f1=float(across.f1(undefined=0.0).mean()),
             micro_precision=float(together.precision()[0]),
             micro_recall=float(together.recall()[0]),
@@ -382,6 +382,7 @@ class RunningMetrics:
             if self._found is None
             else float(np.concatenate(self._found).mean()),
             automation=find_automation(confidence, within.exact),
+            intervals=self.intervals(bootstrap) if bootstrap else None,
             **asdict(score_calibration(confidence, within.exact)),
         )
 

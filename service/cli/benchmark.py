@@ -149,6 +149,7 @@ def benchmark(
     """Compare methods beside published results."""
     from setwise.models.options import METHODS, PRESETS
     from setwise.models.research.baselines.registry import PAPER_METHODS, names
+    from setwise.models.research.baselines.running import check_objective
     from setwise.models.sets.decisions import OBJECTIVES
 
     folders = _chosen_folders(data, datasets)
@@ -160,6 +161,8 @@ def benchmark(
         for objective in _chosen(optimize, OBJECTIVES, "objective")
         for seed in range(seeds)
     ]
+    for run in runs:
+        check_objective(run.method, run.optimize)
     document = _Document(split, seeds, json_)
     for folder in folders:
         outcome = document.begin(folder.name)
@@ -237,6 +240,8 @@ def _run_all(
         outcome.n_labels = len(test_part.label_names)
         title = f"{folder.name}, {chosen.method}, seed {chosen.seed}"
         for run in chosen.run(train_part, test_part, _share(report, title, done, len(runs))):
+            if any((run.method, run.seed) == (one.method, one.seed) for one in outcome.runs):
+                continue  # plain BR is the same for every objective
             outcome.runs.append(run)
             if not sys.stderr.isatty():
                 accuracy, f1 = run.metrics.set_accuracy, run.metrics.instance_f1

@@ -144,11 +144,25 @@ def test_presets_are_rows_of_their_own_for_the_method_that_has_them(data, tmp_pa
     assert names == ["br", PLAIN_BR, NON_EMPTY_BR, "br-rerank --preset fast", "br-rerank"]
 
 
+def test_plain_binary_relevance_is_measured_once_for_all_objectives(data, tmp_path):
+    path = tmp_path / "results.json"
+    arguments = ("--data", data / "notes", "--methods", "br", "--optimize", "f1,hamming")
+    assert status_of("benchmark", *arguments, "--json", path) == 0
+    (dataset,) = json.loads(path.read_text())["datasets"]
+    assert {row["method"]: len(row["runs"]) for row in dataset["rows"]} == {
+        "br --optimize f1": 1, PLAIN_BR: 1, NON_EMPTY_BR: 1, "br --optimize hamming": 1
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--optimize", "recall"], "unknown objective 'recall'; the objectives are set-accuracy,"),
         (["--preset", "slow"], "unknown preset 'slow'; the presets are paper, fast, best"),
+        (
+            ["--methods", "br,2br", "--optimize", "f1,micro-f1"],
+            "2br optimises set-accuracy, f1, hamming, macro-f1; use 2br-rerank for micro-f1",
+        ),
         (["--methods", "guess"], "unknown method 'guess'; the methods are "),
         (["--datasets", "absent"], "absent: no such data set; check --datasets"),
         (["--datasets", ","], "',' names nothing"),

@@ -1,5 +1,6 @@
 """RAKEL: power sets of small random groups of labels."""
 
+from math import comb
 from typing import Self
 
 import numpy as np
@@ -19,7 +20,7 @@ class LabelSubsets(Method):
     k : int
         Labels of a group.
     groups_per_label : float
-        Groups for each label.
+        Groups for each label, if there are so many different ones.
 
     References
     ----------
@@ -36,12 +37,12 @@ class LabelSubsets(Method):
         """Fit all classes of all groups at once."""
         rng, n_labels = np.random.default_rng(self.random_state), Y.shape[1]
         k = min(self.k, n_labels)
-        drawn = [
-            np.sort(rng.choice(n_labels, k, replace=False))
-            for _ in range(max(1, round(self.groups_per_label * n_labels)))
-        ]
+        n_groups = min(max(1, round(self.groups_per_label * n_labels)), comb(n_labels, k))
+        drawn: dict[tuple[int, ...], None] = {}
+        while len(drawn) < n_groups:
+            drawn[tuple(np.sort(rng.choice(n_labels, k, replace=False)).tolist())] = None
         self.groups_, targets = [], []
-        for labels in {tuple(one): one for one in drawn}.values():
+        for labels in map(list, drawn):
             classes = Support.of(Y[:, labels])
             self.groups_.append((labels, classes.sets))
             targets.append(as_sets(np.eye(classes.sets.shape[0])[classes.number]))

@@ -14,8 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from setwise.models.data.answers import Answers, concatenate_answers
 from setwise.models.data.datasets import Dataset, fold_ids
-from setwise.models.data.scaler import FeatureScaler
-from setwise.models.data.text import TextVectorizer
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import RunningMetrics, evaluate_predictions
 from setwise.models.evaluation.runs import Progress, Run
@@ -27,7 +25,7 @@ from setwise.models.research.baselines.smooth_link import best_f1_by_label
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.decisions import Objective
 from setwise.models.sets.f_measure import maximise_expected_f1
-from setwise.models.training import train
+from setwise.models.training import fit_features, train
 
 _SHARE_ASIDE = 5  # one document of so many, as in the papers
 _GIVEN = 10  # sets of a joint that the set calibrator is told
@@ -60,16 +58,9 @@ def run_paper_method(
         The objective decides which sets a method announces, except for those that yield
         sets of their own. With the set calibrator on top, ``preset`` says what it sees beside the
         method's answers, which are out of fold for the training documents.
-
-    Raises
-    ------
-    ValueError
-        If a method does not know the objective.
     """
     plain, on_top = name.removesuffix(RERANKED), name.endswith(RERANKED)
-    if options.optimize not in _MEASURE and not on_top:
-        known = ", ".join(_MEASURE)
-        raise ValueError(f"{plain} optimises {known}; add {RERANKED} for {options.optimize}")
+    predictor = None
     started, cpu_started = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -79,36 +70,37 @@ def run_paper_method(
         progress(0.3, "method on all documents")
         method.fit(X, train_part.Y)
         history = _unseen(method, X, train_part.Y, options, progress) if on_top else None
-    title = name + (f" --preset {options.preset}" if on_top else "")
-    if options.optimize != TrainingOptions().optimize:
-        title += f" --optimize {options.optimize}"
     if history is not None:
         progress(0.8, "set calibrator")
         answered = replace(train_part, kind="external", answers=history)
         predictor = train(answered, replace(options, method="br-rerank"))
-        elapsed = time.perf_counter() - started, time.process_time() - cpu_started
-        asked = replace(test_part, kind="external", answers=answers(method.answer(X_test)))
-        metrics = evaluate(predictor, asked, bootstrap=bootstrap)
-        predict_seconds = metrics.predict_seconds or 0.0
-    else:
-        elapsed = time.perf_counter() - started, time.process_time() - cpu_started
-        said = method.answer(X_test)
+    elapsed = time.perf_counter() - started, time.process_time() - cpu_started
+    said = method.answer(X_test)
+    if predictor is None:
         chosen = decide(plain, said, options.optimize, train_part.Y)
         predict_seconds = time.perf_counter() - started - elapsed[0]
         judged = RunningMetrics()
-        judged.add(
-            test_part.Y,
-            chosen,
-            np.clip(said.mass(chosen), 0.0, 1.0),
-            marginals=said.scores,
-            candidates=said.candidates,
-        )
-        metrics = judged.result()
-        if bootstrap:
-            metrics = replace(metrics, intervals=judged.intervals(bootstrap))
+        mass = np.clip(said.mass(chosen), 0.0, 1.0)
+        judged.add(test_part.Y, chosen, mass, marginals=said.scores, candidates=said.candidates)
+        metrics = judged.result(bootstrap)
+    else:
+        predict_seconds = time.perf_counter() - started - elapsed[0]
+        asked = replace(test_part, kind="external", answers=answers(said))
+        metrics = evaluate(predictor, asked, bootstrap=bootstrap)
+        predict_seconds += metrics.predict_seconds or 0.0
     metrics = metrics.timed(predict_seconds=predict_seconds, train_seconds=elapsed[0])
+    title = name + (f" --preset {options.preset}" if on_top else "")
+    if options.optimize != TrainingOptions().optimize:
+        title += f" --optimize {options.optimize}"
     yield Run(title, options.seed, replace(metrics, train_cpu_seconds=elapsed[1]))
     progress(1.0, "done")
+
+
+def check_objective(name: str, objective: Objective) -> None:
+    """Raise an error if a method by itself does not know an objective."""
+    if name in PAPER_METHODS and objective not in _MEASURE:
+        known = ", ".join(_MEASURE)
+        raise ValueError(f"{name} optimises {known}; use {name}{RERANKED} for {objective}")
 
 
 def decide(name: str, said: Said, objective: Objective, Y: csr_array) -> csr_array:
@@ -151,20 +143,15 @@ def answers(said: Said) -> Answers:
 
 def _matrices(train_part: Dataset, test_part: Dataset) -> tuple[csr_array, csr_array]:
     """Return both parts' weighted features, as binary relevance reads them."""
-    X, X_test = _features(train_part, test_part)
+    vectorizer, scaler, X = fit_features(train_part, TrainingOptions(preset="paper"))
+    if vectorizer is not None:
+        X_test = vectorizer.transform(test_part.texts or ())
+    elif scaler is not None:
+        X_test = scaler.transform(as_rows(test_part.X, np.float64))
+    else:
+        X_test = as_rows(test_part.X)
     weighting = FeatureWeighting().fit(X)
     return weighting.transform(X), weighting.transform(X_test)
-
-
-def _features(train_part: Dataset, test_part: Dataset) -> tuple[csr_array, csr_array]:
-    if train_part.texts is not None and test_part.texts is not None:
-        vectorizer = TextVectorizer(first_line_twice=True).fit(train_part.texts)
-        return vectorizer.transform(train_part.texts), vectorizer.transform(test_part.texts)
-    exact = as_rows(train_part.X, np.float64), as_rows(test_part.X, np.float64)
-    scaler = FeatureScaler().fit(exact[0])
-    if scaler.active:
-        return scaler.transform(exact[0]), scaler.transform(exact[1])
-    return as_rows(exact[0]), as_rows(exact[1])
 
 
 def _tuned(name: str, X: csr_array, Y: csr_array, options: TrainingOptions) -> Method:

@@ -90,6 +90,4 @@ class PowerSet(Method):
 
     def answer(self, X: csr_array) -> Said:
         """Return the classes as label sets."""
-        found = np.zeros((X.shape[0], self.support_.sets.shape[0]))
-        found[:, self.model_.classes_] = self.model_.predict_log_proba(X)
-        return self.support_.joint(found)
+        return self.support_.joint(self.model_.predict_log_proba(X))

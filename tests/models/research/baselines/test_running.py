@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from setwise.models.data.datasets import Dataset
 from setwise.models.options import TrainingOptions, TrainingWarning
+from setwise.models.research.baselines.label_subsets import LabelSubsets
 from setwise.models.research.baselines.method import Said, as_sets, joint
 from setwise.models.research.baselines.neighbours import NeighbourCounts
 from setwise.models.research.baselines.registry import PAPER_METHODS
@@ -101,9 +102,17 @@ def test_objectives_decide_which_sets_are_announced():
     assert decide("2br", hedged, "f1", TRAIN.Y).toarray().tolist() == [[1, 1, 0]]
 
 
-def test_an_unknown_objective_is_refused_for_a_method_by_itself():
-    with pytest.raises(ValueError, match="2br optimises set-accuracy, f1, hamming, macro-f1; add"):
-        run("2br", optimize="micro-f1")
+@pytest.mark.parametrize("name", ["ml-knn", "ml-knn-rerank"])
+def test_a_prediction_takes_the_time_of_the_method_too(name, monkeypatch):
+    now, answer = [0.0], NeighbourCounts.answer
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+
+    def slow(self, X):
+        now[0] += 5.0
+        return answer(self, X)
+
+    monkeypatch.setattr(NeighbourCounts, "answer", slow)
+    assert run(name).metrics.predict_seconds == 5.0
 
 
 def test_a_joint_is_given_as_ten_scored_sets_and_label_scores():
@@ -112,6 +121,13 @@ def test_a_joint_is_given_as_ten_scored_sets_and_label_scores():
     assert given.doc_indptr.tolist() == [0, 2, 3]
     assert given.set_scores.round(6).tolist() == [0.6, 0.3, 0.9]
     assert given.scores.toarray().round(3).tolist() == [[0.667, 0, 0, 0], [1, 1, 0, 1]]
+
+
+@pytest.mark.parametrize(("n_labels", "n_groups"), [(2, 1), (4, 4), (5, 10), (6, 12)])
+def test_rakel_draws_as_many_different_groups_as_there_are(n_labels, n_groups):
+    Y = as_sets(np.random.default_rng(0).random((40, n_labels)) < 0.4)
+    groups = LabelSubsets().fit(csr_array(np.ones((40, 1), np.float32)), Y).groups_
+    assert len({tuple(labels) for labels, _ in groups}) == len(groups) == n_groups
 
 
 def test_neighbour_counts_are_bayes_rule_on_counts():
