@@ -107,13 +107,10 @@ class Selection:
         self.act = body.action
         if len(self.ids) > MANY and not self.filled.ticked("sure"):
             return
-        changed, refused = list[str](), dict[str, str]()
         for start in range(0, len(self.ids), MOST_CHANGED):
             part = body.model_copy(update={"ids": self.ids[start : start + MOST_CHANGED]})
-            done = carry_out(services, visit.caller, part)
-            changed += done.changed
-            refused |= done.refused
-        self.done = Done(changed, refused)
+            now, before = carry_out(services, visit.caller, part), self.done or Done([], {})
+            self.done = Done([*before.changed, *now.changed], {**before.refused, **now.refused})
 
     def _sentence(self, act: ActionKind, number: int, before: str = "") -> str:
         to = self.people.get(self.filled.text("assignee"), "nobody: anybody may review")
@@ -145,10 +142,16 @@ class Selection:
         """Return what was done, and what was refused and why."""
         if self.filled.faults:
             why = self.filled.faults.get("", ["Fix the fields marked below."])
+            # A later part can be refused, as when the assignee is disabled meanwhile.
+            changed = (
+                "Nothing was"
+                if self.done is None
+                else f"Only {plural(len(self.done.changed), 'document was', 'documents were')}"
+            )
             return (
-                Markup(
-                    '<div class="alert" role="alert"><p>Nothing was changed. {}</p></div>'
-                ).format(" ".join(why)),
+                Markup('<div class="alert" role="alert"><p>{} changed. {}</p></div>').format(
+                    changed, " ".join(why)
+                ),
             )
         if self.act is None or self.done is None:
             return ()

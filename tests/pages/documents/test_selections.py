@@ -75,6 +75,15 @@ def test_an_action_that_cannot_be_meant_changes_nothing_and_keeps_the_ticks(
     assert (f'value="{made}" checked' in refused.text) == ("id" in given)
 
 
+def test_what_was_changed_before_a_refusal_is_said(
+    service: Service, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("setwise.service.pages.documents.selections.MOST_CHANGED", 1)
+    refused = press(browser, "prioritize", id=[*waiting(service, "0.3"), "?"])
+    assert refused.status_code == 422
+    assert "Only 1 document was changed." in refused.text
+
+
 def test_many_documents_are_changed_after_a_question_and_only_those_it_counted(
     service: Service, browser: Browser
 ) -> None:
