@@ -121,6 +121,8 @@ class AnnotatorStore(Store):
 
     def pace(self, since: datetime, reviewer: str | None = None) -> Mapping[str, Pace]:
         """Return annotators' decisions from then on, by id; of one if ``reviewer`` is given."""
+        if "\x00" in (reviewer or ""):  # PostgreSQL rejects it
+            return {}
         column, who = annotations.c, annotations.c.reviewer
         whose = true() if reviewer is None else who == reviewer
         ranked = (
