@@ -121,8 +121,16 @@ def training(chosen: argparse.Namespace) -> Callable[[str | None], str]:
     data = synthetic(chosen.documents, chosen.labels, VOCABULARY, FILL, 0)
 
     def fit(address: str | None) -> str:
+        begun: dict[str, float] = {}
+
+        def stage(_: float, name: str) -> None:
+            begun.setdefault(name.split(" without", maxsplit=1)[0], time.perf_counter())
+
         with trained_on(None if address is None else cluster_of("dask", address, None)):
-            found = train(data, TrainingOptions(preset="fast", n_jobs=1))
+            found = train(data, TrainingOptions(preset="fast", n_jobs=1), stage)
+        ends = list(begun.values())[1:]
+        for (name, at), end in zip(begun.items(), ends, strict=False):
+            print(f"  {name}: {end - at:.1f} s")
         return f"{found.version} {found.calibrator_version}"
 
     return fit
