@@ -16,29 +16,6 @@ RERANKING_METHODS: tuple[Method, ...] = ("br-rerank", "cbm-rerank")
 Preset = Literal["paper", "fast", "best"]
 
 
-class Extras(NamedTuple):
-    """What a preset adds to the features of the paper."""
-
-    voters: tuple[str, ...] = ()  # keys of `setwise.models.voters.voters.VOTERS`
-    stacked: bool = False  # whether votes refine label probabilities
-    n_fits: int = 1  # mixtures to average, where the method has one
-    beginnings: int = 0  # length of the word prefixes that are features too; 0: none
-    scored: bool = False  # whether mixtures may use label scores instead of features
-
-
-PRESETS: dict[Preset, Extras] = {
-    "paper": Extras(),
-    "fast": Extras(("neighbours", "linear"), scored=True),
-    "best": Extras(
-        ("neighbours", "nearest", "linear", "smooth"),
-        stacked=True,
-        n_fits=2,
-        beginnings=4,
-        scored=True,
-    ),
-}
-
-
 CalibratorName = Literal[
     "auto",
     "uncalibrated",
@@ -82,6 +59,34 @@ PUBLISHED_CALIBRATORS: tuple[CalibratorName, ...] = (
     "boosted-squared",
 )
 
+
+class Extras(NamedTuple):
+    """What a preset adds to the features of the paper, and the calibrators it compares."""
+
+    voters: tuple[str, ...] = ()  # keys of `setwise.models.voters.voters.VOTERS`
+    stacked: bool = False  # whether votes refine label probabilities
+    n_fits: int = 1  # mixtures to average, where the method has one
+    beginnings: int = 0  # length of the word prefixes that are features too; 0: none
+    scored: bool = False  # whether mixtures may use label scores instead of features
+    calibrators: tuple[CalibratorName, ...] = CALIBRATORS  # unless labels are noisy
+
+
+PRESETS: dict[Preset, Extras] = {
+    "paper": Extras(calibrators=PUBLISHED_CALIBRATORS),
+    "fast": Extras(
+        ("neighbours", "linear"),
+        scored=True,
+        calibrators=("uncalibrated", "isotonic", "cardinality-isotonic", "group-softmax"),
+    ),
+    "best": Extras(
+        ("neighbours", "nearest", "linear", "smooth"),
+        stacked=True,
+        n_fits=2,
+        beginnings=4,
+        scored=True,
+    ),
+}
+
 # With fewer documents, refining label probabilities overfits.
 MIN_DOCUMENTS_REFINED = 1000
 # Document-label pairs for which votes may be summed in memory.
@@ -120,7 +125,8 @@ class TrainingOptions:
     n_folds : int
         Folds of the cross-fitting, at least 2.
     calibrator : str
-        ``"auto"`` takes the set calibrator with the lowest cross-validated Brier score.
+        ``"auto"`` takes the one of the preset's set calibrators with the lowest cross-validated
+        Brier score.
     alpha : "auto" or float
         Penalty of binary relevance; ``"auto"`` chooses by log-loss on rows set aside.
     l1_ratio : float

@@ -27,7 +27,7 @@ from setwise.models.calibration.robust_calibrators import (
 )
 from setwise.models.calibration.sampling import effective_rows
 from setwise.models.options import (
-    PUBLISHED_CALIBRATORS,
+    PRESETS,
     RERANKING_METHODS,
     CalibratorName,
     TrainingOptions,
@@ -64,8 +64,8 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
         n_documents = int(effective_rows(*rows.rates))
     right = int(rows.correct.sum())
     known = _contenders(options)
-    if options.preset == "paper" and options.noise is None and options.calibrator == "auto":
-        known = {name: known[name] for name in PUBLISHED_CALIBRATORS}
+    if options.noise is None and options.calibrator == "auto":
+        known = {name: known[name] for name in PRESETS[options.preset].calibrators}
     names = _affordable(known, n_documents, right, len(rows.correct) - right, options.calibrator)
     contenders = {name: known[name] for name in names}
     confidences = cross_validate(contenders, rows, options.n_jobs)
@@ -204,7 +204,7 @@ def _affordable(
         names += [name for name in known if name not in names]
     if asked in names:
         return [asked]
-    if asked != "auto" or "boosted-squared" not in names:
+    if asked != "auto" or set(names) != set(known):
         warnings.warn(
             f"{n_documents} documents with {right} right and {wrong} wrong candidate sets are too "
             f"few for a {'boosted' if asked == 'auto' else asked} calibrator: using the best of "

@@ -45,6 +45,11 @@ from setwise.models.voters.similarity import (
 MAX_EXACT = 8192
 """Maximum number of documents for inverting the whole kernel matrix."""
 
+# The linear regression is as accurate on the most frequent features: a quarter as many as there are
+# documents, but no fewer than this.
+MAX_EXACT_LINEAR = 5000
+MIN_COLUMNS = 2048
+
 MAX_LANDMARKS = 4096
 MAX_WEIGHTS = 12_000_000
 """Maximum number of entries of a weight matrix, which bounds memory and prediction time."""
@@ -95,14 +100,16 @@ class LinearVotes(StoredPart, BaseEstimator):
         self.space_ = UnitRows().fit(X)
         every = self.space_.transform(X)
         n = every.shape[0]
+        exact = n <= MAX_EXACT_LINEAR
         room = MAX_WEIGHTS // max(n_sets, 1)
-        self.columns_ = _most_frequent(every, room if n <= MAX_EXACT else min(room, MAX_LANDMARKS))
+        few = min(room, max(n // 4, MIN_COLUMNS), MAX_LANDMARKS)
+        self.columns_ = _most_frequent(every, room if exact else few)
         rows = every[:, np.flatnonzero(self.columns_ >= 0)]
-        if n <= MAX_EXACT:
+        if exact:
             kernel = similarities(index_rows(rows), n, SparseRows.of(rows))
-            exact = ExactRidge(kernel, self.penalty, set_of, n_sets)
-            self.weights_ = np.ascontiguousarray(rows.T @ exact.coef)
-            return exact.hold_out
+            whole = ExactRidge(kernel, self.penalty, set_of, n_sets)
+            self.weights_ = np.ascontiguousarray(rows.T @ whole.coef)
+            return whole.hold_out
         ridge = FeatureRidge(
             lambda part: np.asarray(rows[part].toarray()), self.penalty, set_of, n_sets, folds
         )
