@@ -66,6 +66,6 @@ def test_where_nobody_tells_nothing_is_refused(
 
 def test_training_refuses_before_it_reads_a_feature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "available_memory", lambda: 1000)
-    monkeypatch.setattr(training, "_features", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr(training, "fit_features", lambda *_: pytest.fail("work began"))
     with pytest.raises(ValueError, match="of memory for their scores"):
         train(vectors(100), TrainingOptions())
