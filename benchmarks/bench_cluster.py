@@ -3,8 +3,9 @@
     python benchmarks/bench_cluster.py train [--documents 20000] [--labels 1000] [--runs 0,1,2,2k]
     python benchmarks/bench_cluster.py predict [--documents 1000000] [--file parquet] [--runs 0,2]
 
-A run is a number of workers with one thread each, 0 for this process alone; with ``k`` one of them
-is killed ten times. Documents are those of ``bench_scale.py``. Each run is a process of its own.
+A run is a number of workers with one thread each, or 0 for this process alone. With ``k``, a worker
+is killed every ``--kill-every`` seconds, ten times. The documents are generated as in
+``bench_scale.py``. Each run is a separate process.
 """
 
 import argparse

@@ -112,7 +112,7 @@ def _ways(counts: Counts) -> list[Part]:
             "Sent automatically",
             "sent",
             counts.auto_sent,
-            "before anybody reads them",
+            "without waiting for a reviewer",
             {"decision": Decision.AUTO},
         ),
         Part(
