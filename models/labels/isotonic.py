@@ -52,8 +52,8 @@ class IsotonicCurve:
             raise ValueError("x, y and weights must be finite")
         if (weight < 0).any() or not (weight > 0).any():
             raise ValueError("weights must not be negative, and one must be positive")
-        order = np.argsort(x, kind="stable")
-        order = order[weight[order] > 0]
+        used = np.flatnonzero(_with_effect(x, y, weight))
+        order = used[np.argsort(x[used], kind="stable")]
         return cls(*_pool_adjacent_violators(x[order], y[order], weight[order]))
 
     @classmethod
@@ -95,6 +95,30 @@ def isotonic_levels(
             knot += 1
         found[i] = level[knot]  # both ends of a block have its level
     return found
+
+
+@njit(cache=True, nogil=True)
+def _with_effect(
+    x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
+) -> NDArray[np.bool_]:  # pragma: no cover - compiled
+    """Tell which points, in any order, the isotonic curve depends on.
+
+    Points of the least value below all others are one block, of which only the ends count. Of a
+    rare label's documents it holds nearly all, which are then not sorted.
+    """
+    counted = weight > 0.0
+    least = np.min(y[counted])
+    start = np.min(x[counted])
+    first, end = np.inf, -np.inf
+    for i in range(len(x)):
+        if counted[i] and y[i] > least:
+            first = min(first, x[i])
+    for i in range(len(x)):
+        if counted[i] and x[i] < first:
+            end = max(end, x[i])
+    for i in range(len(x)):
+        counted[i] = counted[i] and (x[i] >= first or x[i] == start or x[i] == end)
+    return counted
 
 
 @njit(cache=True, nogil=True)
