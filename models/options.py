@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from setwise.models.calibration.noisy_history import Noise, checked_noise
 from setwise.models.data.capacity import MOST_WHOLE
+from setwise.models.parameters import check_parameters
 from setwise.models.sets.decisions import OBJECTIVES, Objective
 
 Method = Literal["br", "br-rerank", "cbm", "cbm-rerank", "cbm-boosted"]
@@ -173,10 +174,7 @@ class TrainingOptions:
         if self.calibrator not in known_calibrators:
             names = ", ".join(known_calibrators)
             raise ValueError(f"calibrator must be one of {names}, not {self.calibrator!r}")
-        if self.n_components is not None and self.n_components < 1:
-            raise ValueError(f"n_components must be at least 1; it is {self.n_components}")
-        if self.n_folds < 2:
-            raise ValueError(f"n_folds must be at least 2; it is {self.n_folds}")
+        check_parameters(self)
 
 
 def affordable_extras(options: TrainingOptions, n_documents: int, n_labels: int) -> Extras:

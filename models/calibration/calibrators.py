@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from setwise.models.calibration.trees import CompiledTrees
 from setwise.models.labels.isotonic import IsotonicCurve
+from setwise.models.parameters import check_parameters
 from setwise.models.sets.answer_features import N_ANSWERS, SCORE, SCORED, SHARE
 from setwise.models.sets.features import SetFeatureTable
 from setwise.models.storage.checks import checked_value
@@ -178,6 +179,7 @@ class CardinalityIsotonicSets(StoredPart, BaseEstimator):
         self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Fit the curves on the sets' scores."""
+        check_parameters(self)
         outcome, weight = check_outcomes(table, correct, sample_weight)
         score, sizes = table.column("score"), table.sizes
         used = weight > 0
@@ -295,6 +297,7 @@ class BoostedSets(StoredPart, BaseEstimator):
         ValueError
             If the objective is unknown, or outcomes or weights do not match the table.
         """
+        check_parameters(self)
         outcome, weight = check_outcomes(table, correct, sample_weight)
         if len(table) > self.max_rows:
             used = np.flatnonzero(weight)

@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.calibration.calibrators import BoostedSets, check_outcomes
+from setwise.models.parameters import check_parameters
 from setwise.models.sets.features import SetFeatureTable
 from setwise.models.storage.fields import StoredParameters
 
@@ -69,6 +70,7 @@ class SoftmaxSets(BoostedSets):
             If outcomes or weights do not match the table, a document has more than one right set,
             or its rows differ in weight.
         """
+        check_parameters(self)
         outcome, weight = check_outcomes(table, correct, sample_weight)
         kept = np.flatnonzero(weight)
         if len(kept) < len(table):

@@ -18,6 +18,7 @@ from setwise.models.calibration.surrogate_losses import (
     NoisyLoss,
     UniformTreeSurrogate,
 )
+from setwise.models.parameters import check_parameters
 from setwise.models.sets.features import SetFeatureTable
 from setwise.models.storage.fields import StoredArray, StoredParameters
 from setwise.models.storage.state import Lengths, StoredPart
@@ -114,6 +115,7 @@ class RobustLogisticSets(StoredPart, BaseEstimator):
         ValueError
             If arguments do not match the table, or ``alpha + beta`` reaches 1.
         """
+        check_parameters(self)
         agreed, weight = check_outcomes(table, correct, sample_weight)
         alphas, betas = checked_rates(alpha, beta, len(table))
         loss = _LOSSES[self.loss](alphas, betas)
@@ -249,6 +251,7 @@ class RobustBoostedSets(BoostedSets):
         ValueError
             If arguments do not match the table, or ``alpha + beta`` reaches 1.
         """
+        check_parameters(self)
         agreed, weight = check_outcomes(table, correct, sample_weight)
         alphas, betas = checked_rates(alpha, beta, len(table))
         rows = NoisyTable(table, agreed, weight, alphas, betas)

@@ -16,6 +16,7 @@ from setwise.models.data.bits import lowest_bit, without_lowest_bit
 from setwise.models.data.characters import FOLD, encoded, words_of
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.words import MAX_WORD_LENGTH, index_words, number_words
+from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredNames, StoredParameters
 from setwise.models.storage.state import Lengths, StoredPart
 
@@ -115,11 +116,9 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
             If `texts` is one string, or holds anything but strings.
         """
         _check_texts(texts)
-        for name in ("min_df", "bigram_min_df"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")
+        check_parameters(self)
         if not 0 <= self.beginnings <= MAX_WORD_LENGTH:
-            raise ValueError(f"beginnings must be 0 to {MAX_WORD_LENGTH}, not {self.beginnings!r}")
+            raise ValueError(f"beginnings must be 0 to {MAX_WORD_LENGTH}; it is {self.beginnings}")
         documents: Counter[str] = Counter()
         beginnings: Counter[str] = Counter()
         for text in texts:

@@ -24,6 +24,7 @@ from setwise.models.labels.scaling import (
     checked_rows,
 )
 from setwise.models.labels.targets import SetClassifierMixin
+from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredParameters, stored_ragged
 from setwise.models.storage.state import Lengths, StoredPart
 
@@ -150,6 +151,7 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
         ConvergenceWarning
             Once, if labels were still moving after `max_iter` steps.
         """
+        check_parameters(self)
         rows = checked_rows(self, X, reset=True)
         targets = self._adopt_targets(y, rows)
         weight = None

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from setwise.models.labels.isotonic import IsotonicCurve
 from setwise.models.labels.kept_scores import KeptScores
+from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredSetting
 from setwise.models.storage.state import StoredPart
 
@@ -100,8 +101,7 @@ class LabelCalibrator(StoredPart, BaseEstimator):
         ValueError
             If shapes differ, a value is not finite, or the share is out of range.
         """
-        if not 0.0 <= self.isotonic_share <= 1.0:
-            raise ValueError(f"isotonic_share must lie in [0, 1]; it is {self.isotonic_share}")
+        check_parameters(self)
         logits = logits if isinstance(logits, KeptScores) else np.asarray(logits)
         truth = csc_array(Y if isinstance(Y, sparray | spmatrix) else np.asarray(Y))
         if truth.shape != logits.shape:

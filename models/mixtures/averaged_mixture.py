@@ -30,6 +30,7 @@ from setwise.models.mixtures.mixture_explanation import ComponentSummary
 from setwise.models.mixtures.mixture_inference import MixtureInference
 from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits
 from setwise.models.mixtures.mixture_scoring import SharedMixture
+from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredSeries
 from setwise.models.storage.state import Lengths, StoredPart
 
@@ -153,8 +154,7 @@ class AveragedMixture(StoredPart, MixtureInference):
         ValueError
             If ``n_fits`` is below 1.
         """
-        if self.n_fits < 1:
-            raise ValueError(f"n_fits must be at least 1; it is {self.n_fits}")
+        check_parameters(self)
         rows = checked_rows(self, X, reset=True)
         labels = self._adopt_targets(y, rows)
         rng = check_random_state(self.random_state)

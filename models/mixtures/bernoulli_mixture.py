@@ -13,6 +13,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.labels.targets import as_labels
+from setwise.models.parameters import check_parameters
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -113,7 +114,7 @@ class BernoulliMixture(BaseEstimator):
             range.
         """
         del y
-        self._check_parameters()
+        check_parameters(self)
         sets = _DistinctSets.collect(self._labels(X), sample_weight, self.smoothing)
         self.n_features_in_ = sets.members.shape[1]
         n_components = min(self.n_components, len(sets.weight))
@@ -163,13 +164,6 @@ class BernoulliMixture(BaseEstimator):
 
     def _labels(self, X: Matrix) -> sp.csr_array:
         return as_labels(X)
-
-    def _check_parameters(self) -> None:
-        for name in ("n_components", "n_init", "max_iter"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; it is {getattr(self, name)}")
-        if not self.smoothing > 0.0:
-            raise ValueError(f"smoothing must be positive; it is {self.smoothing}")
 
 
 def mixture_covariance(

@@ -38,6 +38,7 @@ from setwise.models.mixtures.mixture_explanation import (
 )
 from setwise.models.mixtures.mixture_inference import MixtureInference
 from setwise.models.mixtures.support.mixture_support import distinct_sets
+from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import (
     StoredArray,
     StoredParameters,
@@ -168,7 +169,7 @@ class BoostedBernoulliMixture(StoredPart, MixtureInference):
         Parameters, errors and warnings are those of `ConditionalBernoulliMixture.fit`; validation
         rows end the steps.
         """
-        self._check_parameters()
+        check_parameters(self)
         rng = check_random_state(self.random_state)
         # Trees do not depend on monotone weighting.
         rows = checked_rows(self, X, reset=True)
@@ -278,15 +279,4 @@ class BoostedBernoulliMixture(StoredPart, MixtureInference):
                 f"{n:,} documents with {n_features:,} features and {n_experts:,} boosted experts "
                 f"need {needed / 1e9:.0f} GB of memory; {room / 1e9:.0f} GB are free. Use linear "
                 "experts ('cbm'), or fewer components"
-            )
-
-    def _check_parameters(self) -> None:
-        for name in ("n_components", "max_iter", "patience", "n_init"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; it is {getattr(self, name)}")
-        if self.max_leaves < 2:
-            raise ValueError(f"max_leaves must be at least 2; it is {self.max_leaves}")
-        if not 0.0 <= self.validation_fraction < 1.0:
-            raise ValueError(
-                f"validation_fraction must lie in [0, 1); it is {self.validation_fraction}"
             )

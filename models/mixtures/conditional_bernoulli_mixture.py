@@ -39,6 +39,7 @@ from setwise.models.mixtures.mixture_scoring import (
 from setwise.models.mixtures.mixture_search import Found, MixtureSearch
 from setwise.models.mixtures.mixture_storage import restored_linear, stored_linear
 from setwise.models.mixtures.support.mixture_support import distinct_sets
+from setwise.models.parameters import check_parameters
 from setwise.models.storage.checks import checked_array
 from setwise.models.storage.fields import (
     StoredArray,
@@ -341,11 +342,7 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference):
             value = getattr(self, name)
             if isinstance(value, str) and value != "auto":
                 raise ValueError(f'{name} must be a number or "auto", got {value!r}')
-        for name in ("n_components", "max_iter", "n_init"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; it is {getattr(self, name)}")
-        if not self.penalty_scale > 0.0:
-            raise ValueError(f"penalty_scale must be positive; it is {self.penalty_scale}")
+        check_parameters(self)
 
     def describe_components(
         self, n_labels: int = 5, n_features: int = 10

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredParameters
 from setwise.models.storage.state import StoredPart
 
@@ -68,11 +69,7 @@ class KernelMap(StoredPart, BaseEstimator):
 
     def fit(self, X: sp.csr_array) -> Self:
         """Draw landmarks from X (n, n_features) and factorise their kernel."""
-        if not self.gamma > 0.0 or self.n_landmarks < 1:
-            raise ValueError(
-                "gamma must be positive and n_landmarks at least 1; they are "
-                f"{self.gamma} and {self.n_landmarks}"
-            )
+        check_parameters(self)
         n = X.shape[0]
         rows = np.random.default_rng(self.random_state).permutation(n)[: self.n_landmarks]
         self.landmarks_ = X[np.sort(rows)].toarray().astype(np.float32)

@@ -18,6 +18,7 @@ from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.scaling import as_rows
 from setwise.models.mixtures.support.mixture_support import distinct_sets
+from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredPiece, stored_ragged
 from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.neighbours import NeighbourVotes
@@ -125,11 +126,10 @@ class LabelScores(StoredPart, BaseEstimator):
         ValueError
             If there is a single document, or ``n_folds`` is below 2.
         """
+        check_parameters(self)
         n = X.shape[0]
-        if self.n_folds < 2 or n < 2:
-            raise ValueError(
-                f"n_folds and n_samples must be 2 or more; n_folds={self.n_folds}, n_samples={n}"
-            )
+        if n < 2:
+            raise ValueError(f"n_samples={n}: give at least 2 documents")
         every = BinaryRelevance(
             alpha=self.alpha,
             l1_ratio=self.l1_ratio,

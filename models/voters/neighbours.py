@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.data.rows import SparseRows
+from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import (
     StoredArray,
     StoredParameters,
@@ -104,8 +105,7 @@ class NeighbourVotes(StoredPart, BaseEstimator):
         ValueError
             If a parameter is out of range.
         """
-        if self.n_neighbours < 1 or self.max_documents < 1:
-            raise ValueError("n_neighbours and max_documents must be at least 1")
+        check_parameters(self)
         self.space_ = UnitRows().fit(X)
         rows = self.space_.transform(X)
         kept = np.arange(rows.shape[0])

@@ -28,6 +28,7 @@ from threadpoolctl import threadpool_limits
 from setwise.models.data.capacity import rows_at_once
 from setwise.models.data.rows import SparseRows
 from setwise.models.labels.kept_scores import Scores
+from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredParameters, StoredPiece
 from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.block_ridge import ExactRidge, FeatureRidge, HoldOut, Rows
@@ -97,6 +98,7 @@ class LinearVotes(StoredPart, BaseEstimator):
 
         Parameters and result are those of `NeighbourVotes.fit_folds`.
         """
+        check_parameters(self)
         self.space_ = UnitRows().fit(X)
         every = self.space_.transform(X)
         n = every.shape[0]
@@ -182,6 +184,7 @@ class SmoothVotes(StoredPart, BaseEstimator):
         (n_documents, n_labels): out-of-fold label probabilities, as models have not seen new
         documents either.
         """
+        check_parameters(self)
         self.space_ = UnitRows().fit(X)
         rows = self.space_.transform(X)
         n = rows.shape[0]

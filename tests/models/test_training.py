@@ -222,7 +222,6 @@ def test_only_the_best_preset_without_a_mixture_reads_beginnings_of_words(preset
     [
         ({"method": "magic"}, "method must be one of .*, cbm-boosted, not 'magic'"),
         ({"calibrator": "platt"}, "calibrator must be one of auto"),
-        ({"n_folds": 1}, "n_folds must be at least 2"),
         ({"optimize": "precision"}, "optimize must be one of set-accuracy, f1"),
         ({"preset": "slow"}, "preset must be one of paper, fast, best, not 'slow'"),
     ],

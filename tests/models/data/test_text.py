@@ -215,8 +215,6 @@ def test_a_state_from_before_beginnings_is_read_as_it_was():
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="no training text holds a word"):
         TextVectorizer().fit(["", "?!"])
-    with pytest.raises(ValueError, match="min_df must be at least 1"):
-        TextVectorizer(min_df=0).fit(TEXTS)
     with pytest.raises(ValueError, match="beginnings must be 0 to 40"):
         TextVectorizer(beginnings=-1).fit(TEXTS)
     with pytest.raises(TypeError, match="not one string"):

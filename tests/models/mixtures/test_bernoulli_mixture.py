@@ -113,18 +113,6 @@ def test_unseen_label_and_single_label_stay_possible() -> None:
     assert 0.5 < alone.means_[0, 0] < 0.8
 
 
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        ({"n_components": 0}, "n_components must be at least 1"),
-        ({"smoothing": 0.0}, "smoothing must be positive"),
-    ],
-)
-def test_bad_parameters_are_refused(arguments: dict, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        BernoulliMixture(**arguments).fit([[1, 0], [0, 1]])
-
-
 def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="0 and 1"):
         BernoulliMixture(1).fit([[0.5, 1.0]])

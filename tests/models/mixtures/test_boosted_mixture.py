@@ -97,8 +97,6 @@ def test_few_sets_and_bad_arguments() -> None:
     with pytest.warns(ComponentWarning, match="2 of 9 components remain"):
         model = BoostedBernoulliMixture(9, max_iter=5, validation_fraction=0.0, n_jobs=1).fit(X, Y)
     assert model.score(X, Y) == 1.0
-    with pytest.raises(ValueError, match="max_leaves must be at least 2"):
-        BoostedBernoulliMixture(2, max_leaves=1).fit(X, Y)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         BoostedBernoulliMixture(2).fit(X, Y[:2])
     with warnings.catch_warnings():

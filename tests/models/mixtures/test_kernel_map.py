@@ -56,9 +56,3 @@ def test_a_state_of_another_map_is_refused() -> None:
         KernelMap.from_state(arrays, settings, features=7)
     with pytest.raises(ValueError, match="turn"):
         KernelMap.from_state({**arrays, "turn": arrays["turn"][:-1]}, settings, features=6)
-
-
-def test_what_is_out_of_range_is_refused() -> None:
-    for arguments in ({"gamma": 0.0}, {"n_landmarks": 0}):
-        with pytest.raises(ValueError, match="gamma must be positive"):
-            KernelMap(**arguments).fit(rows(5, 0))

@@ -153,11 +153,6 @@ def test_a_mixture_over_label_scores_is_stored_explained_and_asked_for_f1(tmp_pa
     assert next(explain_rows(again, X[:1])).labels
 
 
-def test_no_components_are_refused():
-    with pytest.raises(ValueError, match="n_components must be at least 1"):
-        TrainingOptions(method="cbm", n_components=0)
-
-
 @pytest.mark.filterwarnings("ignore::setwise.models.mixtures.bernoulli_mixture.ComponentWarning")
 def test_rows_set_aside_are_a_fifth_and_leave_one_to_learn_from():
     documents = dataset(np.arange(20.0).reshape(10, 2), np.eye(10) > 0)
