@@ -8,12 +8,15 @@ from setwise.models.research.baselines.method import Floats
 from setwise.models.research.baselines.networks import Adam, SetScore, batches
 from setwise.models.research.baselines.thresholded import Thresholded
 
+_KINDS = 3  # of sets that each document is met with
+
 
 class ValueNetwork(Thresholded):
     """A network estimates the F1 of relaxed label sets; gradient steps maximise the estimate.
 
-    It learns, by cross-entropy, the value of sets that such steps find, and in half of the batches
-    of adversarial ones: a step that raises its loss, from the true set or the empty one.
+    It learns, by cross-entropy, the values of three sets of each document: the true one, the one
+    that such steps find, and an adversarial one, a step that raises its loss from the true set or
+    the empty one.
 
     Parameters
     ----------
@@ -38,8 +41,8 @@ class ValueNetwork(Thresholded):
         *,
         n_hidden: int = 150,
         n_global: int = 16,
-        decay: float = 1e-4,
-        n_batches: int = 2500,
+        decay: float = 1e-5,
+        n_batches: int = 4000,
         n_steps: int = 20,
         step: float = 0.5,
         random_state: int = 0,
@@ -59,9 +62,11 @@ class ValueNetwork(Thresholded):
         optimiser = Adam(self.score_.weights, 2e-3, self.decay)
         for rows, truth in batches(X, Y, self.n_batches, rng):
             a = self.score_.of_labels(rows)
-            met = self._adversarial(a, truth, rng) if rng.random() < 0.5 else self._ascend(a)
-            surplus = (expit(self.score_.total(a, met)) - relaxed_f1(met, truth)) / len(truth)
-            of_labels = self.score_.of_labels_gradient(rows, met * surplus[:, None])
+            met = np.vstack([truth, self._adversarial(a, truth, rng), self._ascend(a)])
+            estimate = expit(self.score_.total(np.tile(a, (_KINDS, 1)), met))
+            surplus = (estimate - relaxed_f1(met, np.tile(truth, (_KINDS, 1)))) / len(met)
+            upstream = (met * surplus[:, None]).reshape(_KINDS, *truth.shape).sum(axis=0)
+            of_labels = self.score_.of_labels_gradient(rows, upstream)
             optimiser.step({**of_labels, **self.score_.total_gradient(met, surplus)})
 
     def measure(self, X: csr_array) -> Floats:

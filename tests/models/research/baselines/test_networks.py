@@ -87,6 +87,16 @@ def test_the_value_network_raises_its_estimate_of_f1(score):
     assert (score.total(a, model.measure(X)) > score.total(a, np.zeros_like(a))).all()
 
 
+def test_the_value_network_learns_more_labels_than_a_document_has():
+    rng = np.random.default_rng(5)
+    topic = rng.integers(20, size=200)
+    words, sets = np.eye(20)[topic], np.zeros((200, 40))
+    sets[np.arange(200)[:, None], 2 * topic[:, None] + [0, 1]] = 1
+    model = ValueNetwork(n_hidden=20, n_batches=400)
+    model.learn(csr_array(words), as_sets(sets))
+    assert ((model.measure(csr_array(words)) > 0.5) == sets).all(axis=1).mean() > 0.5
+
+
 def test_the_projection_is_the_nearest_point_of_the_cube_with_that_sum():
     rng = np.random.default_rng(4)
     u, size = 2 * rng.normal(size=(4, 3)), np.array([0.0, 0.7, 2.0, 3.0])
