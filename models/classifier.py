@@ -27,7 +27,7 @@ from setwise.models.data.splits import fold_ids
 from setwise.models.labels.foreign_classifier import ForeignClassifier
 from setwise.models.labels.scaling import check_sample_weight
 from setwise.models.labels.targets import SetClassifierMixin, Targets, label_lists, read_targets
-from setwise.models.options import CalibratorName, Method, Preset, TrainingOptions
+from setwise.models.options import CalibratorName, LabelsBy, Method, Preset, TrainingOptions
 from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.sets.decisions import Objective
 from setwise.models.storage.artifacts import save
@@ -49,7 +49,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         Any scikit-learn classifier takes the place of Setwise's own label scores, see
         `ForeignClassifier`; voters and calibrators stay. It is never part of what `save` writes:
         the artifact is of kind ``external``, and the service is sent the classifier's scores.
-    method, preset, optimize, n_candidates, n_folds, calibrator, n_jobs
+    method, preset, optimize, labels_by, n_candidates, n_folds, calibrator, n_jobs
         See `TrainingOptions`.
     noise : mapping, optional
         Error rates of those who labelled the documents, ``{"ann": {"alpha": 0.3}, "*": {"alpha":
@@ -94,6 +94,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         method: Method = "br-rerank",
         preset: Preset = "best",
         optimize: Objective = "set-accuracy",
+        labels_by: LabelsBy = "each",
         n_candidates: int = 10,
         n_folds: int = 5,
         calibrator: CalibratorName = "auto",
@@ -105,6 +106,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         self.method = method
         self.preset = preset
         self.optimize = optimize
+        self.labels_by = labels_by
         self.n_candidates = n_candidates
         self.n_folds = n_folds
         self.calibrator = calibrator
@@ -255,6 +257,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             preset=self.preset,
             method=self.method,
             optimize=self.optimize,
+            labels_by=self.labels_by,
             n_candidates=self.n_candidates,
             n_folds=self.n_folds,
             calibrator=self.calibrator,

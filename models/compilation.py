@@ -65,6 +65,7 @@ def compile_ahead(*, mixtures: bool = False) -> None:
         rounds += [
             TrainingOptions(method="cbm-rerank", preset="best"),  # experts over label scores
             TrainingOptions(method="cbm-rerank", preset="paper", optimize="f1"),  # over features
+            TrainingOptions(preset="paper", labels_by="clusters"),
         ]
     with tempfile.TemporaryDirectory() as folder:
         notes, model = Path(folder) / "notes", Path(folder) / "model"

@@ -14,6 +14,9 @@ METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank", "cbm-boos
 MIXTURE_METHODS: tuple[Method, ...] = ("cbm", "cbm-rerank", "cbm-boosted")
 RERANKING_METHODS: tuple[Method, ...] = ("br-rerank", "cbm-rerank")
 
+LabelsBy = Literal["each", "clusters"]
+LABELS_BY: tuple[LabelsBy, ...] = ("each", "clusters")
+
 Preset = Literal["paper", "fast", "best"]
 
 
@@ -132,6 +135,9 @@ class TrainingOptions:
         Penalty of binary relevance; ``"auto"`` chooses by log-loss on rows set aside.
     l1_ratio : float
         Share of the L1 norm in the penalty.
+    labels_by : {"each", "clusters"}
+        ``"clusters"`` scores labels by `ClusteredRelevance` in the place of binary relevance, for
+        many labels. Not with a mixture or another model's answers.
     n_components : int or None
         Components of the mixture, at least 1; None takes 25 or 100, whichever gives rows set aside
         the higher likelihood, and 50 over label scores.
@@ -154,6 +160,7 @@ class TrainingOptions:
     calibrator: CalibratorName = "auto"
     alpha: Literal["auto"] | float = "auto"
     l1_ratio: float = 0.5
+    labels_by: LabelsBy = "each"
     n_components: int | None = None
     bigrams: bool = False
     seed: int = 0
@@ -165,6 +172,14 @@ class TrainingOptions:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
         if self.preset not in PRESETS:
             raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {self.preset!r}")
+        if self.labels_by not in LABELS_BY:
+            known = ", ".join(LABELS_BY)
+            raise ValueError(f"labels_by must be one of {known}, not {self.labels_by!r}")
+        if self.labels_by == "clusters" and self.method in MIXTURE_METHODS:
+            raise ValueError(
+                f"the method {self.method!r} has a mixture, which needs a score by each label; "
+                "label clusters are for 'br-rerank' and 'br'"
+            )
         if self.optimize not in OBJECTIVES:
             known = ", ".join(OBJECTIVES)
             raise ValueError(f"optimize must be one of {known}, not {self.optimize!r}")

@@ -10,13 +10,13 @@ _RANGES: dict[str, tuple[Callable[[NDArray[np.float64]], NDArray[np.bool_]], str
         lambda x: x >= 1,
         (
             "n_components n_fits n_init max_iter patience n_landmarks min_df bigram_min_df "
-            "n_neighbours max_documents n_candidates n_trees max_rows"
+            "n_neighbours max_documents n_candidates n_trees max_rows n_searched"
         ),
     ),
     "at least 2": (lambda x: x >= 2, "max_leaves n_folds"),
     "at least 0": (
         lambda x: x >= 0,
-        "alpha gate_alpha tol min_child_weight reg_lambda min_rows",
+        "alpha gate_alpha cluster_alpha tol min_child_weight reg_lambda min_rows",
     ),
     "above 0": (
         lambda x: x > 0,

@@ -33,6 +33,7 @@ from setwise.models.data.text import TextVectorizer
 from setwise.models.evaluation.automation import AUTOMATION_TARGETS, automation_at
 from setwise.models.evaluation.metrics import RunningMetrics
 from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.clustered_relevance import ClusteredRelevance
 from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.labels.scaling import as_rows, no_features
@@ -258,13 +259,14 @@ def _base(
     if dataset.answers is not None:
         given = GivenScores().fit(dataset.answers, dataset.Y, sample_weight)
         return given, clone(given), dataset.answers
-    base = BinaryRelevance(
+    kind = ClusteredRelevance if options.labels_by == "clusters" else BinaryRelevance
+    base = kind(
         alpha=options.alpha,
         l1_ratio=options.l1_ratio,
         n_jobs=options.n_jobs,
         random_state=options.seed,
     ).fit(X, dataset.Y, sample_weight)
-    return base, clone(base).set_params(alpha=base.alpha_), X
+    return base, base.for_folds(), X
 
 
 def _label_calibrator(options: TrainingOptions) -> LabelCalibrator:
@@ -359,6 +361,8 @@ def _check(dataset: Dataset, options: TrainingOptions) -> None:
             f"the method {options.method!r} has its own label scores; with another model's answers "
             "use 'br-rerank' or 'br'"
         )
+    if dataset.answers is not None and options.labels_by == "clusters":
+        raise ValueError("another model's answers score the labels: leave out label clusters")
 
 
 def fit_features(

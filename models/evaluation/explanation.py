@@ -247,7 +247,7 @@ def seen_sets(predictor: SetPredictor, sets: Sequence[Sequence[str]]) -> list[bo
 def _coefficients(predictor: SetPredictor) -> csr_array:
     """Return the coefficients (n_labels, n_features), all 0 if another model scores labels."""
     if isinstance(predictor.base, BinaryRelevance):
-        return csr_array(predictor.base.coef_)
+        return predictor.base.added_by_features()
     n_labels, none = len(predictor.label_names), np.zeros(0, dtype=np.int32)
     shape = (n_labels, len(predictor.feature_names))
     return csr_array((none, none, np.zeros(n_labels + 1, dtype=np.int32)), shape=shape)

@@ -1,14 +1,14 @@
 """Binary relevance: one logistic regression per label, all fitted together."""
 
 import warnings
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -25,10 +25,12 @@ from setwise.models.labels.scaling import (
 )
 from setwise.models.labels.targets import SetClassifierMixin
 from setwise.models.parameters import check_parameters
-from setwise.models.storage.fields import StoredArray, StoredParameters, stored_ragged
+from setwise.models.storage.fields import Stored, StoredArray, StoredParameters, stored_ragged
 from setwise.models.storage.state import Lengths, StoredPart
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
+
+Penalty = Literal["auto"] | float | NDArray[np.float64]
 
 # The choice of a penalty needs less accuracy than the fit.
 _PATH_TOLERANCE = 1e-3
@@ -93,7 +95,7 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
     weights_: Weights  # coefficients and intercepts as `score_row` reads them
     n_iter_: NDArray[np.int64]  # (n_labels,)
     n_features_in_: int
-    stored = (
+    stored: ClassVar[tuple[Stored, ...]] = (
         StoredParameters("params", retired=("patience",)),
         *STORED_WEIGHTING,
         *stored_ragged("coef_indptr", "coef_indices", "coef_", "indices", "features"),
@@ -106,7 +108,7 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
     def __init__(
         self,
         *,
-        alpha: Literal["auto"] | float | NDArray[np.float64] = "auto",
+        alpha: Penalty = "auto",
         l1_ratio: float = 0.7,
         weighting: Scheme = "auto",
         tol: float = 1e-4,
@@ -160,22 +162,7 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
             counted = weight > 0.0
             rows, targets, weight = rows[counted], targets[counted], weight[counted]
         self.weighting_ = FeatureWeighting(self.weighting).fit(rows, sample_weight=weight)
-        weighted = self.weighting_.transform(rows)
-        if isinstance(self.alpha, str):
-            alpha, start = self._choose_alpha(weighted, targets, weight)
-        else:
-            alpha, start = np.asarray(self.alpha, dtype=np.float64), None
-        fit = fit_elastic_net(
-            weighted,
-            targets,
-            alpha=alpha,
-            l1_ratio=self.l1_ratio,
-            sample_weight=weight,
-            warm_start=start,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            n_jobs=self.n_jobs,
-        )
+        fit = self._fit_labels(self.weighting_.transform(rows), targets, weight)
         self._keep(fit)
         unfinished = int(np.count_nonzero(~fit.converged))
         if unfinished:
@@ -186,6 +173,40 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
                 stacklevel=2,
             )
         return self
+
+    def _fit_labels(
+        self, X: sp.csr_array, Y: sp.csr_array, weight: NDArray[np.float64] | None
+    ) -> LinearFit:
+        """Fit every label on weighted features."""
+        return self._solve(X, Y, weight, self.alpha)
+
+    def _solve(
+        self,
+        X: sp.csr_array,
+        Y: sp.csr_array,
+        weight: NDArray[np.float64] | None,
+        alpha: Penalty,
+    ) -> LinearFit:
+        start = None
+        if isinstance(alpha, str):
+            alpha, start = self._choose_alpha(X, Y, weight)
+        return fit_elastic_net(
+            X,
+            Y,
+            alpha=alpha,
+            l1_ratio=self.l1_ratio,
+            sample_weight=weight,
+            warm_start=start,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
+        )
+
+    def for_folds(self) -> Self:
+        """Return an unfitted copy with the penalties of this one."""
+        copy: Self = clone(self)
+        copy.alpha = self.alpha_
+        return copy
 
     def _choose_alpha(
         self, X: sp.csr_array, Y: sp.csr_array, weight: NDArray[np.float64] | None
@@ -220,6 +241,10 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
         self.intercept_ = fit.intercept
         self.n_iter_ = fit.n_iter
         self.weights_ = _by_feature(self.coef_, self.intercept_)
+
+    def added_by_features(self) -> sp.csr_array:
+        """Return what a unit of each feature adds to each label's log-odds, (n_labels, d)."""
+        return sp.csr_array(self.coef_)
 
     def decision_function(self, X: Matrix) -> NDArray[np.float64]:
         """Return the logit of every label.

@@ -29,6 +29,7 @@ from setwise.models.calibration.robust_calibrators import RobustBoostedSets, Rob
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.clustered_relevance import ClusteredRelevance
 from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
@@ -357,7 +358,7 @@ def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
         base=(
             read("base", GivenScores)
             if outline.kind == "external"
-            else read("base", BinaryRelevance)
+            else parts.build("base", partial(_label_scores, lengths))
         ),
         label_calibrator=read("label_calibrator", LabelCalibrator),
         source=source,
@@ -423,6 +424,11 @@ def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, An
         seen,
         *(checked_value(name, flags[name], bool) for name in _FLAGS),
     )
+
+
+def _label_scores(lengths: Lengths, arrays: Arrays, settings: dict[str, Any]) -> BinaryRelevance:
+    kind = ClusteredRelevance if "clusters" in settings else BinaryRelevance
+    return kind.from_state(arrays, settings, **lengths)
 
 
 def _source(lengths: Lengths, arrays: Arrays, settings: dict[str, Any]) -> CandidateSource:

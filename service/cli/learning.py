@@ -93,6 +93,13 @@ def train(
             "micro-f1 or macro-f1. Confidence is always that the whole set is right."
         ),
     ] = "set-accuracy",
+    labels_by: Annotated[
+        str,
+        typer.Option(
+            help="each: one classifier a label; clusters: thousands of labels in clusters, for a "
+            "cheaper training."
+        ),
+    ] = "each",
     seed: Annotated[
         int, typer.Option(help="Random seed; equal seeds give equal models.", min=0)
     ] = 0,
@@ -151,7 +158,7 @@ def train(
 
     if number and not external:
         raise CommandError("--number is read beside another model's answers; add --external")
-    options = _options(method, preset, optimize, seed=seed, jobs=jobs)
+    options = _options(method, preset, optimize, labels_by, seed=seed, jobs=jobs)
     cluster = cluster_of(engine, scheduler, jobs)
     layout = layout_of(format_, text_column, (labels_column, label_column), label_separator)
     started_at = time.perf_counter()
@@ -195,15 +202,16 @@ def train(
 
 
 def _options(
-    method: str, preset: str, optimize: str, *, seed: int, jobs: int | None
+    method: str, preset: str, optimize: str, labels_by: str, *, seed: int, jobs: int | None
 ) -> "TrainingOptions":
-    from setwise.models.options import METHODS, PRESETS, TrainingOptions
+    from setwise.models.options import LABELS_BY, METHODS, PRESETS, TrainingOptions
     from setwise.models.sets.decisions import OBJECTIVES
 
     return TrainingOptions(
         method=_one_of(METHODS, method, "method"),
         preset=_one_of(tuple(PRESETS), preset, "preset"),
         optimize=_one_of(OBJECTIVES, optimize, "objective"),
+        labels_by=_one_of(LABELS_BY, labels_by, "label scoring"),
         seed=seed,
         n_jobs=jobs,
     )

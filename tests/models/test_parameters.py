@@ -13,6 +13,7 @@ from setwise.models.calibration.group_softmax import SoftmaxSets
 from setwise.models.calibration.robust_calibrators import RobustBoostedSets, RobustLogisticSets
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.clustered_relevance import ClusteredRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture
@@ -53,6 +54,7 @@ FITS: dict[type[BaseEstimator], Callable[[Any], object]] = {
     **dict.fromkeys(
         (
             BinaryRelevance,
+            ClusteredRelevance,
             ConditionalBernoulliMixture,
             AveragedMixture,
             BoostedBernoulliMixture,

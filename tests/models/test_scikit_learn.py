@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from setwise.models.classifier import SetClassifier
 from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.clustered_relevance import ClusteredRelevance
 from setwise.models.labels.scaling import FeatureWeighting
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture
@@ -45,6 +46,7 @@ ESTIMATORS: list[BaseEstimator] = [
     SetClassifier(preset="paper", n_folds=2, n_candidates=3, calibrator="isotonic", n_jobs=1),
     BinaryRelevance(n_jobs=1),
     BinaryRelevance(alpha=1e-2, tol=1e-15, n_jobs=1),
+    ClusteredRelevance(n_jobs=1),
     OfThresholdedReals(2, n_init=1),
     SMALL_MIXTURE,
     AveragedMixture(SMALL_MIXTURE, 2),

@@ -21,7 +21,7 @@ from setwise.models.data.datasets import (
 )
 from setwise.models.data.documents import read_documents
 from setwise.models.data.formats.reviews import GOLD, reviewed_lines
-from setwise.models.options import METHODS, Preset, TrainingOptions
+from setwise.models.options import LABELS_BY, METHODS, Preset, TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train
 from setwise.service.domain.errors import InvalidRequest, NotEnoughReviews
@@ -186,9 +186,10 @@ def _options(serving: ModelVersion | None, preset: str | None) -> TrainingOption
     """Return the options of the model that serves, as far as it tells them."""
     summary = {} if serving is None else serving.summary
     training = summary.get("training")
-    before = training.get("preset") if isinstance(training, Mapping) else None
-    wanted = preset or before
+    before = training if isinstance(training, Mapping) else {}
+    wanted = preset or before.get("preset")
     return TrainingOptions(
         method=next((one for one in METHODS if one == summary.get("method")), METHODS[1]),
         preset=next((one for one in get_args(Preset) if one == wanted), "fast"),
+        labels_by=next((one for one in LABELS_BY if one == before.get("labels_by")), "each"),
     )

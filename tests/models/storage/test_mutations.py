@@ -43,6 +43,10 @@ MODELS = {
             preset="paper", calibrator="cardinality-isotonic", optimize="macro-f1", alpha=1e-3
         ),
     ),
+    "clusters": (
+        corpora.texts(150),
+        TrainingOptions(preset="paper", labels_by="clusters", n_folds=2, alpha=1e-3, n_jobs=1),
+    ),
     "external": (
         corpora.answered(corpora.texts(120)),
         TrainingOptions(preset="fast", optimize="f1", n_jobs=1),
