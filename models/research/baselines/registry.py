@@ -13,6 +13,7 @@ from setwise.models.research.baselines.chains import (
 )
 from setwise.models.research.baselines.constrained_networks import PredictAndConstrain
 from setwise.models.research.baselines.energy_networks import EnergyNetwork
+from setwise.models.research.baselines.forests import FeatureTrees
 from setwise.models.research.baselines.label_subsets import LabelSubsets
 from setwise.models.research.baselines.method import Method
 from setwise.models.research.baselines.neighbours import NeighbourCounts
@@ -80,6 +81,12 @@ PAPER_METHODS: Mapping[str, PaperMethod] = {
     "dbr": PaperMethod(DependentRelevance, _ECML, "scores"),
     "rakel": PaperMethod(LabelSubsets, _ECML, "scores"),
     "ml-knn": PaperMethod(NeighbourCounts, _ECML, "scores", {"k": (5, 9, 15, 21)}),
+    "forest": PaperMethod(
+        FeatureTrees,
+        "Karampatziakis and Mineiro, 2015, section 7.3",
+        "scores",
+        {"max_features": ("sqrt", 0.3)},
+    ),
     "smooth-link": PaperMethod(
         SmoothLink,
         "Karampatziakis and Mineiro, 2015, Algorithm 3",
