@@ -1,6 +1,6 @@
 """Puts measurements on one scale, so that no fit depends on their units."""
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numba import njit
@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from setwise.models.data.rows import SparseRows
 from setwise.models.storage.fields import StoredArray
-from setwise.models.storage.state import StoredPart
+from setwise.models.storage.state import Lengths, StoredPart
 
 # A matrix with a larger share of non-zero values is dense.
 _DENSE_SHARE = 0.5
@@ -19,6 +19,8 @@ _FULL_SHARE = 0.9
 _UNIT_TOLERANCE = 1e-3
 # A column with a smaller share of spread in its magnitude is constant as far as float64 can tell.
 _CONSTANT = 1e-10
+# So is one whose deviation has a larger reciprocal: the number 1, scaled, would not fit float32.
+_LARGEST_SCALE = 1e38
 # Scaled values are multiples of this. It hides the rounding errors of other units, so that equal
 # documents in any units get equal values and the same trees.
 _STEP = 2.0**-16
@@ -44,7 +46,7 @@ class FeatureScaler(StoredPart):
 
     stored = (
         StoredArray("centre", "centre_", np.float64, ("features",)),
-        StoredArray("scale", "scale_", np.float64, ("features",), low=0.0),
+        StoredArray("scale", "scale_", np.float64, ("features",), low=0.0, high=_LARGEST_SCALE),
         StoredArray("measured", "measured_", np.uint8, ("features",), low=0, high=1),
     )
 
@@ -67,9 +69,17 @@ class FeatureScaler(StoredPart):
             mean = values.mean()
             mean += (values - mean).mean()  # the first mean of large values is rounded
             deviation = values.std(mean=mean)
-            spread = deviation > _CONSTANT * np.hypot(deviation, mean)
+            spread = deviation > np.hypot(_CONSTANT * mean, 1.0 / _LARGEST_SCALE)
             self.centre_[j], self.scale_[j] = mean, 1.0 / deviation if spread else 0.0
         return self
+
+    @classmethod
+    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+        """Rebuild the fitted scaler."""
+        scaler = super().restored(found, lengths)
+        if (np.abs(scaler.centre_) * scaler.scale_ > 2.0 / _CONSTANT).any():  # 2 for rounding
+            raise ValueError("array 'scale' is too large beside 'centre': every document would be")
+        return scaler
 
     @property
     def active(self) -> bool:

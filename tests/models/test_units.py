@@ -115,6 +115,15 @@ def test_a_scaled_model_is_stored_and_takes_named_numbers(tmp_path):
     assert loaded.predict_features([backwards]).ranked(0) == before.ranked(0)
 
 
+@pytest.mark.parametrize(("name", "value"), [("scale", 3e38), ("scale", 1e12), ("centre", 1e40)])
+def test_a_stored_scaler_that_no_training_leaves_is_refused(name, value):
+    arrays, settings = FeatureScaler().fit(csr_array(measured().X, dtype=np.float64)).get_state()
+    FeatureScaler.from_state(arrays, settings)
+    arrays[name][0] = value
+    with pytest.raises(ValueError, match="array 'scale'"):
+        FeatureScaler.from_state(arrays, settings)
+
+
 def test_absent_measurements_are_zero_and_unknown_documents_stay_out_of_domain():
     model = fitted(measured(), WAYS["br"])
     empty = model.predict_features([{}])

@@ -19,13 +19,14 @@ from setwise.models.training_external import start_external
 from setwise.models.voters.voters import VOTERS
 from tests.models import corpora
 from tests.models.storage import mutations
+from tests.models.test_units import measured
 
 CHANGES = 60
 TEXTS = [*corpora.texts(20, seed=5).texts, "", "nothing known"]
 VECTORS = corpora.vectors(20, seed=5).X
 
 MODELS = {
-    "fast": (corpora.vectors(260), TrainingOptions(preset="fast", n_jobs=1)),
+    "fast": (measured(), TrainingOptions(preset="fast", n_jobs=1)),
     "best": (corpora.texts(150), TrainingOptions(preset="best", n_jobs=1)),
     "mixture": (
         corpora.vectors(150),
