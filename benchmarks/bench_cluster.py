@@ -143,7 +143,7 @@ def prediction(chosen: argparse.Namespace, folder: Path) -> Callable[[str | None
 
     def predict(address: str | None) -> str:
         cluster = None if address is None else cluster_of("dask", address, None)
-        processes = None if cluster is None else dask_workers(cluster, artifact, file, 1)
+        processes = None if cluster is None else dask_workers(cluster)
         digest = hashlib.sha256()
         for block in predicted_lines(load(artifact), file, document_lines(file), 1, processes):
             digest.update(block.encode())

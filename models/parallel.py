@@ -5,7 +5,8 @@ it gets and returns can be pickled, so that it can run in another process.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -65,6 +66,23 @@ def parts_run_by(engine: Engine) -> Iterator[None]:
 def engine_for(n_jobs: int | None) -> Engine:
     """Return the engine of `parts_run_by`, otherwise threads for ``n_jobs``."""
     return _engine.get() or Threads(thread_count(n_jobs))
+
+
+def ahead(items: Iterable[Own], room: Callable[[], int]) -> Iterator[Own]:
+    """Yield items, of which ``room()`` are taken before they are needed.
+
+    An error of taking one is raised after the items before it.
+    """
+    waiting: deque[Own] = deque()
+    try:
+        for item in items:
+            waiting.append(item)
+            if len(waiting) > room():
+                yield waiting.popleft()
+    except Exception:
+        yield from waiting
+        raise
+    yield from waiting
 
 
 def thread_count(n_jobs: int | None) -> int:

@@ -23,7 +23,7 @@ structlog.configure(
     [*_processors, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
 )
 
-pytest_plugins = ["tests.database", "tests.trained", "tests.edge"]
+pytest_plugins = ["tests.database", "tests.trained", "tests.edge", "tests.clusters"]
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -408,12 +408,14 @@ def predict(
     from setwise.service.cli.prediction_files import write_predictions
     from setwise.service.cli.prediction_lines import dask_workers, forks, predicted_lines
 
+    if scheduler is not None and jobs is not None:
+        raise CommandError("--jobs starts workers here; --scheduler has its own, so leave it out")
     cores = jobs or int(cpu_count())
     cluster = cluster_of(engine, scheduler, cores)
     layout = layout_of(format_, text_column)
     predictor = load(artifact)
     numbers = predictor.numbers if predictor.kind == "external" else None
-    processes = forks(cores) if cluster is None else dask_workers(cluster, artifact, documents, top)
+    processes = forks(cores) if cluster is None else dask_workers(cluster)
     if out is None:
         lines = document_lines(documents, layout, numbers=numbers)
         sys.stdout.writelines(predicted_lines(predictor, documents, lines, top, processes))

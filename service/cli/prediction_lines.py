@@ -8,18 +8,16 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
+from functools import partial
 from itertools import chain, islice
 from multiprocessing.connection import wait
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from setwise.service.cli.cluster import Cluster, fault_of, threads
-from setwise.service.cli.console import CommandError
+from setwise.models.parallel import ahead
+from setwise.service.cli.cluster import Cluster
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -33,11 +31,11 @@ Line = tuple[int, bytes]
 LIKELY_LABELS = 20
 """Number of labels whose probability is written."""
 
-_LINES_AT_ONCE = 256
+# A block: more lines need more memory, and are predicted no faster.
+_LINES_AT_ONCE, _BYTES_AT_ONCE = 256, 4_000_000
 # Shorter input is finished before other processes would have started.
-_LINES_ALONE = 8 * _LINES_AT_ONCE
-_WAITING_PER_WORKER = 3  # blocks: enough to keep workers busy, with constant memory
-_RETRIES = 5  # of a block, each on another worker
+_BLOCKS_ALONE = 8
+_WAITING_PER_FORK = 3  # blocks: enough to keep them busy, with constant memory
 
 
 class LinePredictor:
@@ -51,7 +49,6 @@ class LinePredictor:
         self._predictor = predictor
         self._name = name
         self._top = top
-        self.version = f"{predictor.version}, calibrator {predictor.calibrator_version}"
         self._labels = [json.dumps(label) for label in predictor.label_names]
         # The member of a document that the model reads, None for answers alone.
         self._reads = "text" if predictor.vectorizer else None
@@ -214,10 +211,10 @@ class LinePredictor:
 
 
 class Pool(NamedTuple):
-    """Processes that predict blocks of lines."""
+    """Predicts blocks of lines, several at once."""
 
-    submit: Callable[[list[Line]], Future[str]]
-    size: Callable[[], int]  # number of processes
+    begin: Callable[[list[Line]], Callable[[], str]]
+    ahead: Callable[[], int]  # number of blocks to begin before the first is needed
 
 
 Processes = Callable[[LinePredictor], AbstractContextManager[Pool]]
@@ -241,64 +238,60 @@ def predicted_lines(
     ``processes``: Predict all but short input; None: this process predicts.
     """
     line_predictor = LinePredictor(predictor, name, top)
-    rest = iter(lines)
-    for block in _blocks(islice(rest, _LINES_ALONE)):
-        yield from _up_to_the_fault(line_predictor, block)
-    ahead = next(rest, None)
-    if ahead is None:
+    blocks = _blocks(lines)
+    for block in islice(blocks, _BLOCKS_ALONE):
+        yield from _up_to_the_fault(line_predictor, block, partial(line_predictor, block))
+    following = next(blocks, None)
+    if following is None:
         return
-    blocks = _blocks(chain([ahead], rest))
-    if processes is None:
-        for block in blocks:
-            yield from _up_to_the_fault(line_predictor, block)
-    else:
-        with processes(line_predictor) as pool:
-            yield from _shared(line_predictor, blocks, pool)
+    with (processes or _alone)(line_predictor) as pool:
+        begun = ((block, pool.begin(block)) for block in chain([following], blocks))
+        for block, predict in ahead(begun, pool.ahead):
+            yield from _up_to_the_fault(line_predictor, block, predict)
 
 
 def _blocks(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    rest = iter(lines)
-    while block := list(islice(rest, _LINES_AT_ONCE)):
+    """Yield lines in blocks; at an error of reading, those before it, and raise."""
+    block: list[Line] = []
+    size = 0
+    try:
+        for line in lines:
+            block.append(line)
+            size += len(line[1])
+            if len(block) == _LINES_AT_ONCE or size >= _BYTES_AT_ONCE:
+                yield block
+                block, size = [], 0
+    except Exception:
+        yield block
+        raise
+    if block:
         yield block
 
 
-def _up_to_the_fault(line_predictor: LinePredictor, block: Sequence[Line]) -> Iterator[str]:
+def _up_to_the_fault(
+    line_predictor: LinePredictor, block: Sequence[Line], predict: Callable[[], str]
+) -> Iterator[str]:
     """Yield a block's predictions; at a fault, those before it, and raise."""
     from setwise.models.data.datasets import DataError
 
     try:
-        predicted = line_predictor(block)
+        predicted = predict()
     except DataError as error:
         yield line_predictor([line for line in block if line[0] < (error.line or 0)])
         raise
     yield predicted
 
 
-def _shared(
-    line_predictor: LinePredictor, blocks: Iterator[list[Line]], pool: Pool
-) -> Iterator[str]:
-    """Predict blocks in several processes; yield their predictions in order."""
-    waiting: deque[tuple[list[Line], Future[str]]] = deque()
-    for block in islice(blocks, max(pool.size(), 1) * _WAITING_PER_WORKER):
-        waiting.append((block, pool.submit(block)))
-    while waiting:
-        block, future = waiting.popleft()
-        fault = fault_of(future, pool.size)
-        if isinstance(fault, CommandError):
-            raise fault
-        if fault is None:
-            yield future.result()
-        else:
-            # Predict here, to yield what came before the fault.
-            yield from _up_to_the_fault(line_predictor, block)
-        for following in islice(blocks, 1):
-            waiting.append((following, pool.submit(following)))
+@contextmanager
+def _alone(line_predictor: LinePredictor) -> Iterator[Pool]:
+    yield Pool(lambda block: partial(line_predictor, block), lambda: 0)
 
 
 def forks(jobs: int) -> Processes | None:
     """Return processes of this machine; None if one is enough, or forking is not safe here.
 
-    They share the model and its compiled code without loading it.
+    They share the model and its compiled code without loading it. If one ends, this process does
+    what is left.
     """
     if jobs == 1 or sys.platform != "linux":
         return None
@@ -310,8 +303,21 @@ def forks(jobs: int) -> Processes | None:
         executor = ProcessPoolExecutor(
             jobs, mp_context=multiprocessing.get_context("fork"), initializer=_begin_worker
         )
+
+        def begin(block: list[Line]) -> Callable[[], str]:
+            try:
+                task = executor.submit(_predict_block, block)
+            except BrokenExecutor:
+                return partial(line_predictor, block)
+
+            def result() -> str:
+                fault = task.exception()
+                return line_predictor(block) if fault else task.result()
+
+            return result
+
         try:
-            yield Pool(lambda block: executor.submit(_predict_block, block), lambda: jobs)
+            yield Pool(begin, lambda: jobs * _WAITING_PER_FORK)
         finally:
             _forked = None
             executor.shutdown(cancel_futures=True)
@@ -319,43 +325,16 @@ def forks(jobs: int) -> Processes | None:
     return start
 
 
-def dask_workers(cluster: Cluster, artifact: Path, name: str, top: int) -> Processes:
-    """Return the workers of a Dask cluster, which must see the artifact under the same path.
-
-    A block whose worker ends is given to another one.
-    """
+def dask_workers(cluster: Cluster) -> Processes:
+    """Return the workers of a Dask cluster."""
 
     @contextmanager
     def start(line_predictor: LinePredictor) -> Iterator[Pool]:
-        with cluster as client, client.get_executor(retries=_RETRIES) as executor:
-            model = str(artifact.resolve()), line_predictor.version, name, top
-            yield Pool(
-                lambda block: executor.submit(predict_lines, model, block), lambda: threads(client)
-            )
+        with cluster as workers:
+            begin = partial(workers.begin, LinePredictor.__call__, line_predictor)
+            yield Pool(begin, workers.ahead)
 
     return start
-
-
-def predict_lines(model: tuple[str, str, str, int], lines: Sequence[Line]) -> str:
-    """Predict lines by a model that a process loads once.
-
-    ``model``: The folder of its artifact, its version, a name of the input, and the candidate sets
-    to write per document.
-    """
-    return _loaded(*model)(lines)
-
-
-@lru_cache(maxsize=1)
-def _loaded(artifact: str, version: str, name: str, top: int) -> LinePredictor:
-    from setwise.models.storage.artifacts import load
-
-    try:
-        found = LinePredictor(load(artifact), name, top)
-    except (OSError, ValueError) as error:
-        raise CommandError(f"{artifact} cannot be read on a worker: {error}") from error
-    if found.version != version:
-        raise CommandError(f"{artifact} holds model {found.version} on a worker, not {version}")
-    return found
 
 
 _forked: LinePredictor | None = None

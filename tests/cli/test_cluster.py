@@ -1,22 +1,19 @@
 """What a Dask cluster trains and predicts is what one process does, though workers are killed."""
 
+import io
 import json
-import os
-import signal
 import sys
 
 import pytest
-from distributed import Client, LocalCluster
 
-from setwise.models.labels.linear import fit_elastic_net
+from setwise.models.data.datasets import DataError
 from setwise.models.options import TrainingOptions
-from setwise.models.storage.artifacts import load, save
 from setwise.models.training import train
-from setwise.service.cli import cluster, prediction_lines
-from setwise.service.cli.cluster import DaskEngine, cluster_of, trained_on
-from setwise.service.cli.console import CommandError
+from setwise.service.cli import prediction_lines
+from setwise.service.cli.cluster import cluster_of, trained_on
 from setwise.service.cli.prediction_lines import dask_workers, predicted_lines
 from tests.cli.running import refusal
+from tests.clusters import kill_one
 from tests.models import corpora
 
 OPTIONS = TrainingOptions(preset="fast", n_folds=2, alpha=1e-3)
@@ -27,18 +24,10 @@ def predictor():
     return train(corpora.texts(n=300), OPTIONS)
 
 
-@pytest.fixture(scope="module")
-def workers():
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-    ) as started:
-        yield started
-
-
 @pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(prediction_lines, "_LINES_AT_ONCE", 7)
-    monkeypatch.setattr(prediction_lines, "_LINES_ALONE", 14)
+    monkeypatch.setattr(prediction_lines, "_BLOCKS_ALONE", 2)
 
 
 def lines(n=120):
@@ -46,30 +35,16 @@ def lines(n=120):
     return [(number, json.dumps({"text": text}).encode()) for number, text in texts]
 
 
-def kill_one(workers):
-    with Client(workers) as client:
-        os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-
-
-def times(shared, part):
-    """Return a product and where it was made; a part with a file first ends its worker."""
-    folder, here, factor = shared
-    if (folder / f"{part}").exists():
-        (folder / f"{part}").unlink()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return factor * part, os.getpid() == here
-
-
 @pytest.mark.slow
-def test_a_cluster_trains_the_same_model_though_its_workers_are_killed(workers, predictor):
+def test_a_cluster_trains_the_same_model_though_its_workers_are_killed(dask_cluster, predictor):
     stages = []
 
     def report(_, stage):
         stages.append(stage)
         if stage in {"binary relevance without fold 2", "set calibrators"}:
-            kill_one(workers)
+            kill_one(dask_cluster)
 
-    with trained_on(cluster_of("dask", workers.scheduler_address, None)):
+    with trained_on(cluster_of("dask", dask_cluster.scheduler_address, None)):
         found = train(corpora.texts(n=300), OPTIONS, report)
     assert (found.version, found.calibrator_version) == (
         predictor.version,
@@ -79,59 +54,25 @@ def test_a_cluster_trains_the_same_model_though_its_workers_are_killed(workers, 
 
 
 @pytest.mark.slow
-def test_parts_outlive_the_workers_that_they_end(workers, tmp_path, monkeypatch):
-    shared = tmp_path, os.getpid(), 10
-    (tmp_path / "3").touch()
-    with Client(workers) as client:
-        engine = DaskEngine(client)
-        assert engine.run(times, shared, range(6)) == [(10 * part, False) for part in range(6)]
-        monkeypatch.setattr(workers.scheduler, "allowed_failures", 0)
-        (tmp_path / "2").touch()
-        found = engine.run(times, shared, range(6))
-        assert [product for product, _ in found] == [10 * part for part in range(6)]
-        assert found[2] == (20, True)  # what ends too many workers runs here
-        assert engine.run(times, shared, []) == []
+def test_a_cluster_writes_what_one_process_writes_though_its_workers_are_killed(
+    dask_cluster, predictor, small_blocks
+):
+    processes = dask_workers(cluster_of("dask", dask_cluster.scheduler_address, None))
+    written = predicted_lines(predictor, "a", lines(), 10, processes)
+    found = [next(written) for _ in range(3)]
+    kill_one(dask_cluster)
+    found += written
+    assert "".join(found) == "".join(predicted_lines(predictor, "a", lines(), 10))
 
 
 @pytest.mark.slow
-def test_a_cluster_writes_what_one_process_writes_though_its_workers_are_killed(
-    workers, predictor, small_blocks, tmp_path
-):
-    artifact = tmp_path / "artifact"
-    save(predictor, artifact)
-    kept = load(artifact)
-
-    def written_from(folder):
-        found = cluster_of("dask", workers.scheduler_address, None)
-        return predicted_lines(kept, "a", lines(), 10, dask_workers(found, folder, "a", 10))
-
-    written = written_from(artifact)
-    found = [next(written) for _ in range(3)]
-    kill_one(workers)
-    found += written
-    assert "".join(found) == "".join(predicted_lines(kept, "a", lines(), 10))
-    with pytest.raises(CommandError, match=r"missing.* on a worker"):
-        list(written_from(tmp_path / "missing"))
-
-
-def test_without_workers_this_process_does_all(predictor, small_blocks, tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "_GLANCE_S", 0.01)
-    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty:
-        with Client(empty) as client:
-            assert DaskEngine(client).run(pow, 2, [3, 4]) == [8, 16]
-        found = cluster_of("dask", empty.scheduler_address, None)
-        processes = dask_workers(found, tmp_path, "a", 10)
-        written = "".join(predicted_lines(predictor, "a", lines(40), 10, processes))
-    assert written == "".join(predicted_lines(predictor, "a", lines(40), 10))
-
-
-def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
-    monkeypatch.setattr(cluster, "_PATIENCE_S", 0.1)
-    with (
-        pytest.raises(CommandError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"),
-        trained_on(cluster_of("dask", "tcp://127.0.0.1:1", None)),
-    ):
-        fit_elastic_net([[0.0], [1.0]], [0, 1], alpha=0.1, l1_ratio=0.0)
+def test_all_before_a_fault_is_written(dask_cluster, predictor, small_blocks):
+    found = cluster_of("dask", dask_cluster.scheduler_address, None)
+    given = [*lines(60), (61, b"no JSON"), *((62 + n, line) for n, line in lines(30))]
+    out = io.StringIO()
+    with pytest.raises(DataError, match=r"^a, line 61: not JSON"):
+        out.writelines(predicted_lines(predictor, "a", given, 10, dask_workers(found)))
+    assert len(out.getvalue().splitlines()) == 60
 
 
 @pytest.mark.parametrize("command", [("train", "a.jsonl", "--out", "m"), ("predict", "m", "-")])
@@ -141,3 +82,8 @@ def test_without_dask_the_error_says_how_to_install_it(monkeypatch, capsys, fold
     assert "--scheduler needs --engine dask" in refusal(
         capsys, *command, "--scheduler", "tcp://a:1"
     )
+
+
+def test_a_number_of_workers_is_for_those_that_start_here(capsys, folder):
+    given = ("predict", "m", "-", "--engine", "dask", "--scheduler", "tcp://a:1", "--jobs", "3")
+    assert "--jobs" in refusal(capsys, *given)

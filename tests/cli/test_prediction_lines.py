@@ -31,7 +31,7 @@ def predictor():
 @pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(prediction_lines, "_LINES_AT_ONCE", 7)
-    monkeypatch.setattr(prediction_lines, "_LINES_ALONE", 14)
+    monkeypatch.setattr(prediction_lines, "_BLOCKS_ALONE", 2)
 
 
 def as_lines(records):
@@ -100,6 +100,34 @@ def test_everything_before_a_fault_is_written(predictor, small_blocks, jobs, fau
     assert len(out.getvalue().splitlines()) == fault - 1
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("n", [5, 45])
+def test_everything_before_the_end_of_a_damaged_file_is_written(predictor, small_blocks, jobs, n):
+    def damaged():
+        yield from as_lines(stories(n))
+        raise DataError("a", n + 1, "the gzip stream ends early", "copy the whole file again")
+
+    out = io.StringIO()
+    with pytest.raises(DataError, match="ends early"):
+        out.writelines(predicted_lines(predictor, "a", damaged(), 10, forks(jobs)))
+    assert len(out.getvalue().splitlines()) == n
+
+
+def test_a_process_that_ends_costs_time_only(predictor, small_blocks):
+    lines = predicted_lines(predictor, "a", as_lines(stories(120)), 1, forks(2))
+    found = [next(lines) for _ in range(3)]
+    for child in multiprocessing.active_children():
+        child.kill()
+    found += lines
+    assert "".join(found) == "".join(predicted_lines(predictor, "a", as_lines(stories(120)), 1))
+
+
+def test_long_lines_are_few_at_a_time(predictor, small_blocks, monkeypatch):
+    monkeypatch.setattr(prediction_lines, "_BYTES_AT_ONCE", 100)
+    blocks = list(prediction_lines._blocks(enumerate([b"x" * 60] * 5 + [b"y"] * 8)))
+    assert [len(block) for block in blocks] == [2, 2, 7, 2]
+
+
 def test_input_is_read_only_so_far_ahead(predictor, small_blocks):
     read = 0
 
@@ -112,7 +140,7 @@ def test_input_is_read_only_so_far_ahead(predictor, small_blocks):
     lines = predicted_lines(predictor, "a", endless(), 1, forks(2))
     for _ in range(30):
         next(lines)
-    assert read <= 7 * 30 + 7 * 2 * prediction_lines._WAITING_PER_WORKER + 7
+    assert read <= 7 * 30 + 7 * 2 * prediction_lines._WAITING_PER_FORK + 7
     lines.close()
 
 
