@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logit
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
@@ -28,6 +29,7 @@ from setwise.models.labels.label_calibrator import LOGIT_LIMIT
 from setwise.models.labels.linear import LinearFit
 from setwise.models.labels.ranking import rank_largest
 from setwise.models.labels.scaling import Scheme
+from setwise.models.parallel import engine_for
 from setwise.models.storage.fields import StoredArray, StoredParameters, StoredPiece
 from setwise.models.storage.state import Lengths
 
@@ -129,7 +131,7 @@ class ClusteredRelevance(BinaryRelevance):
         self, X: sp.csr_array, Y: sp.csr_array, weight: NDArray[np.float64] | None
     ) -> LinearFit:
         """Fit the clusters, then each one's labels on its documents."""
-        n, n_labels = Y.shape
+        n_labels = Y.shape[1]
         self.cluster_ = self._clusters(X, Y)
         count = int(self.cluster_.max()) + 1
         members = [np.flatnonzero(self.cluster_ == cluster) for cluster in range(count)]
@@ -148,12 +150,12 @@ class ClusteredRelevance(BinaryRelevance):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         ).fit(X, held, weight)
-        fits = []
-        for labels, rows in zip(members, np.split(held.indices, held.indptr[1:-1]), strict=True):
-            # In cross-fitting all documents of a cluster may be held out.
-            used = rows if len(rows) else np.arange(n)
-            own = None if weight is None else weight[used]
-            fits.append(self._fit_within(X[used], Y[used][:, labels], own, labels))
+        rows = np.split(held.indices, held.indptr[1:-1])
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        shared = (clone(self).set_params(n_jobs=1, random_state=seed), X, Y, weight)
+        fits = engine_for(self.n_jobs).run(
+            _fit_cluster, shared, list(zip(members, rows, strict=True))
+        )
         back = np.argsort(np.concatenate(members))
         coef = sp.csr_array(sp.vstack([fit.coef for fit in fits], format="csr")[back])
         return LinearFit(
@@ -161,20 +163,21 @@ class ClusteredRelevance(BinaryRelevance):
             *(np.concatenate([getattr(fit, name) for fit in fits])[back] for name in _BY_LABEL),
         )
 
-    def _fit_within(
+    def fit_within(
         self,
         X: sp.csr_array,
         Y: sp.csr_array,
         weight: NDArray[np.float64] | None,
         labels: NDArray[np.int64],
     ) -> LinearFit:
-        """Fit some labels on some documents, leaving out the features that these lack."""
-        alpha = self.alpha
-        if np.ndim(alpha):
-            alpha = np.broadcast_to(alpha, len(self.cluster_))[labels]
+        """Fit some labels on the documents of their cluster, without the features that these lack.
+
+        Weighted features (n, d), all label sets (n, L) and weights (n,) of these documents.
+        """
+        alpha = np.asarray(self.alpha)[labels] if np.ndim(self.alpha) else self.alpha
         used, columns = np.unique(X.indices, return_inverse=True)
         narrow = sp.csr_array((X.data, columns, X.indptr), shape=(X.shape[0], len(used)))
-        fit = self._solve(narrow, Y, weight, alpha)
+        fit = self._solve(narrow, Y[:, labels], weight, alpha)
         wide = sp.csr_array(
             (fit.coef.data, used[fit.coef.indices], fit.coef.indptr),
             shape=(len(labels), X.shape[1]),
@@ -248,6 +251,18 @@ class ClusteredRelevance(BinaryRelevance):
         model.cluster_, model.clusters_ = found["cluster"], found["clusters_"]
         model.arrange()
         return model
+
+
+def _fit_cluster(
+    shared: tuple[ClusteredRelevance, sp.csr_array, sp.csr_array, NDArray[np.float64] | None],
+    part: tuple[NDArray[np.int64], NDArray[np.int32]],
+) -> LinearFit:
+    """Fit the labels of a cluster on its documents, or on all if it has none."""
+    model, X, Y, weight = shared
+    labels, rows = part
+    # In cross-fitting all documents of a cluster may be held out.
+    used: NDArray[np.integer[Any]] = rows if len(rows) else np.arange(X.shape[0])
+    return model.fit_within(X[used], Y[used], None if weight is None else weight[used], labels)
 
 
 def label_clusters(
