@@ -204,7 +204,7 @@ def _prepared(settings: Settings, artifact: Path, predictions: int) -> dict[str,
     print(f"# filled in {perf_counter() - started:.0f} s", file=sys.stderr)
     try:
         logins = ("reviewer", "lead", "admin")
-        return {login: services.accounts.sign_in(login, PASSWORD)[1] for login in logins}
+        return {login: services.sessions.sign_in(login, PASSWORD)[1] for login in logins}
     finally:
         application.close()
 

@@ -138,12 +138,12 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
     """Store documents as if they had come in over the last weeks."""
     services = application.services
     for role in ("reviewer", "lead", "admin"):
-        services.accounts.create_person(
+        services.people.create(
             SYSTEM, login=role, name=role.title(), role=Role(role), password=PASSWORD
         )
-    key, _ = services.accounts.create_key(SYSTEM, "bench", Role.CLIENT)
+    key, _ = services.keys.create(SYSTEM, "bench", Role.CLIENT)
     reviewers = [
-        services.accounts.create_key(SYSTEM, f"reviewer {n}", Role.REVIEWER)[0].id for n in range(8)
+        services.keys.create(SYSTEM, f"reviewer {n}", Role.REVIEWER)[0].id for n in range(8)
     ]
     audits = AuditPlan(certification_rate=DRAWN - 0.02, training_rate=0.02)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, THRESHOLD, audits=audits)

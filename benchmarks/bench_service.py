@@ -224,7 +224,7 @@ def _setwise(
     migrate.upgrade(application.engine)
     services = application.services
     services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
-    _, key = services.accounts.create_key(SYSTEM, "bench", Role.CLIENT)
+    _, key = services.keys.create(SYSTEM, "bench", Role.CLIENT)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9)
     services.policy.change(SYSTEM, change, None)
     application.close()

@@ -105,7 +105,7 @@ async def _traced(folder: Path, content_type: str) -> Trace:
     migrate.upgrade(application.engine)
     services = application.services
     services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
-    _, key = services.accounts.create_key(SYSTEM, "trace", Role.CLIENT)
+    _, key = services.keys.create(SYSTEM, "trace", Role.CLIENT)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9)
     services.policy.change(SYSTEM, change, None)
     trace, warm = Trace(), False

@@ -32,7 +32,9 @@ from setwise.service.runtime.schedule import tasks
 from setwise.service.runtime.sender import HttpSender
 from setwise.service.runtime.shadow import ShadowScorer
 from setwise.service.runtime.worker import Worker
-from setwise.service.services.accounts import Accounts
+from setwise.service.services.accounts.keys import Keys
+from setwise.service.services.accounts.people import People
+from setwise.service.services.accounts.sessions import Sessions
 from setwise.service.services.all import Services
 from setwise.service.services.analysis.rates import ReportedRates
 from setwise.service.services.annotators import Annotators
@@ -267,6 +269,11 @@ def assemble(
         "new_id": ids,
     }
     office: dict[str, Any] = {"begin": begin, "now": clock, "new_id": ids}  # Any: as above
+    guarded: dict[str, Any] = {  # Any: as above
+        "passwords": passwords or Argon2Passwords(),
+        "session_digest": KeyDigest(derived(pepper, "sessions")),
+        "new_secret": _new_secret,
+    }
     lottery = Lottery(derived(pepper, "audits"))
     reading_time = timedelta(days=settings.audit_reading_days)
     certifications = Certifications(
@@ -341,15 +348,14 @@ def assemble(
             training_data=settings.training_data,
             **office,
         ),
-        accounts=Accounts(
-            passwords=passwords or Argon2Passwords(),
-            key_digest=KeyDigest(pepper),
-            session_digest=KeyDigest(derived(pepper, "sessions")),
-            new_secret=lambda: secrets.token_urlsafe(32),
-            session_rule=SessionRule(
+        keys=Keys(digest=KeyDigest(pepper), new_secret=_new_secret, **office),
+        people=People(**guarded, **office),
+        sessions=Sessions(
+            rule=SessionRule(
                 idle=timedelta(seconds=settings.session_idle_s),
                 longest=timedelta(seconds=settings.session_longest_s),
             ),
+            **guarded,
             **office,
         ),
         audit_trail=AuditTrail(begin),
@@ -391,9 +397,9 @@ def edge(
         predict=PredictionQueue(
             finished.predictions.predict, together=spans.together if spans else untraced
         ),
-        callers=Callers(finished.accounts.authenticate, trusted_s=settings.key_cache_s),
+        callers=Callers(finished.keys.authenticate, trusted_s=settings.key_cache_s),
         sessions=SessionCookies(
-            finished.accounts.open_session,
+            finished.sessions.open,
             secret=derived(pepper, "forms"),
             public_url=settings.public_url,
             longest_s=settings.session_longest_s,
@@ -525,3 +531,7 @@ def find_cipher(settings: Settings) -> TextCipher | None:
     keys = settings.encryption_keys
     known = read_keys(keys.get_secret_value()) if keys else []
     return TextCipher(known, transition=settings.encryption_transition) if known else None
+
+
+def _new_secret() -> str:
+    return secrets.token_urlsafe(32)

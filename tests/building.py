@@ -7,7 +7,9 @@ from typing import Any
 from setwise.service.domain.accounts import KeyDigest, SessionRule
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.predictions import Document, Prediction, Submission
-from setwise.service.services.accounts import Accounts
+from setwise.service.services.accounts.keys import Keys
+from setwise.service.services.accounts.people import People
+from setwise.service.services.accounts.sessions import Sessions
 from setwise.service.services.analysis.rates import ReportedRates
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
@@ -32,14 +34,27 @@ from tests.fakes import (
 )
 
 
-def accounts(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Accounts:
-    """Return the service of accounts, with cheap password hashes unless given."""
+def keys(begin: Any, now: Any = utc_now, ids: Any = new_id) -> Keys:
+    """Return the service of API keys."""
+    return Keys(begin, now, ids, digest=KeyDigest(b"pepper"), new_secret=secrets.token_urlsafe)
+
+
+def people(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> People:
+    """Return the service of people, with cheap password hashes unless given."""
+    return People(begin, now, ids, **_guarded(options))
+
+
+def sessions(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Sessions:
+    """Return the service of sessions, with cheap password hashes unless given."""
+    options.setdefault("rule", SessionRule())
+    return Sessions(begin, now, ids, **_guarded(options))
+
+
+def _guarded(options: dict[str, Any]) -> dict[str, Any]:
     options.setdefault("passwords", FakePasswords())
-    options.setdefault("key_digest", KeyDigest(b"pepper"))
     options.setdefault("session_digest", KeyDigest(b"session pepper"))
-    options.setdefault("new_secret", lambda: secrets.token_urlsafe(32))
-    options.setdefault("session_rule", SessionRule())
-    return Accounts(begin, now, ids, **options)
+    options.setdefault("new_secret", secrets.token_urlsafe)
+    return options
 
 
 def jobs(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Jobs:

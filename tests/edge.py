@@ -51,7 +51,7 @@ class Service:
 
     def key(self, name: str, role: Role) -> str:
         """Make a key, by which `send` then calls as ``name``."""
-        key, self.secrets[name] = self.services.accounts.create_key(SYSTEM, name, role)
+        key, self.secrets[name] = self.services.keys.create(SYSTEM, name, role)
         return key.id
 
     def send(
@@ -78,7 +78,7 @@ class Service:
 
     def person(self, login: str, role: Role, password: str = PASSWORD) -> str:
         """Make an account, and return its id."""
-        person = self.services.accounts.create_person(
+        person = self.services.people.create(
             SYSTEM, login=login, name=login.title(), role=role, password=password
         )
         return person.id

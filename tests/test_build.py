@@ -34,10 +34,10 @@ def test_a_given_pepper_needs_no_file(tmp_path: Path) -> None:
 def test_keys_stay_good_across_restarts(tmp_path: Path, database_url: str) -> None:
     settings = _settings(tmp_path / "data", database_url)
     first = build.build(settings)
-    key, secret = first.services.accounts.create_key(SYSTEM, "billing", Role.CLIENT)
+    key, secret = first.services.keys.create(SYSTEM, "billing", Role.CLIENT)
     first.close()
     second = build.build(settings)
-    assert second.services.accounts.authenticate(secret).id == key.id
+    assert second.services.keys.authenticate(secret).id == key.id
     second.close()
 
 
@@ -48,7 +48,7 @@ def test_processes_that_start_at_once_share_one_pepper(tmp_path: Path) -> None:
     def start_one() -> None:
         start.wait()
         built = build.build(_settings(tmp_path))
-        peppers.append(built.services.accounts.key_digest("x"))
+        peppers.append(built.services.keys.digest("x"))
         built.close()
 
     threads = [threading.Thread(target=start_one) for _ in range(8)]

@@ -228,7 +228,7 @@ def erase_document(caller: CallerOf, body: ErasureRequest, services: ServicesOf)
 @router.get("/people", response_model=PersonPage)
 def list_people(caller: CallerOf, services: ServicesOf) -> Response:
     """List all people, including disabled ones, in one page."""
-    return listed_wholly(map(Person.of, services.accounts.people(caller)))
+    return listed_wholly(map(Person.of, services.people.all(caller)))
 
 
 @router.post(
@@ -239,7 +239,7 @@ def list_people(caller: CallerOf, services: ServicesOf) -> Response:
 )
 def create_person(caller: CallerOf, body: PersonRequest, services: ServicesOf) -> Response:
     """Create an account for a person."""
-    person = services.accounts.create_person(
+    person = services.people.create(
         caller,
         login=body.login,
         name=body.name,
@@ -262,7 +262,7 @@ def invite_person(
 
     An earlier link of theirs stops working; their present password works until they set another.
     """
-    person, secret = services.accounts.invite(caller, person_id, body.days)
+    person, secret = services.people.invite(caller, person_id, body.days)
     return answer(Invitation(person=Person.of(person), path=f"/join?secret={secret}"), status=201)
 
 
@@ -279,8 +279,8 @@ def change_person(
     A new role, a new password and disabling end the person's sessions at once.
     """
     if body.password is not None:
-        services.accounts.set_password(caller, person_id, body.password.get_secret_value())
-    person = services.accounts.change_person(
+        services.people.set_password(caller, person_id, body.password.get_secret_value())
+    person = services.people.change(
         caller, person_id, name=body.name, role=body.role, disabled=body.disabled
     )
     return answer(Person.of(person))
@@ -289,7 +289,7 @@ def change_person(
 @router.get("/keys", response_model=KeyPage)
 def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
     """List all API keys without their secrets, newest first, in one page."""
-    return listed_wholly(map(Key.of, services.accounts.keys(caller)))
+    return listed_wholly(map(Key.of, services.keys.all(caller)))
 
 
 @router.post(
@@ -299,7 +299,7 @@ def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
 )
 def create_key(caller: CallerOf, body: KeyRequest, services: ServicesOf) -> Response:
     """Create an API key; its secret is shown only in this response."""
-    key, secret = services.accounts.create_key(
+    key, secret = services.keys.create(
         caller,
         body.name,
         body.role,
@@ -316,7 +316,7 @@ def rotate_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
 
     The new secret is shown only in this response.
     """
-    key, secret = services.accounts.rotate_key(caller, key_id)
+    key, secret = services.keys.rotate(caller, key_id)
     return answer(IssuedKey(details=Key.of(key), key=secret))
 
 
@@ -327,4 +327,4 @@ def rotate_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
 )
 def revoke_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
     """Revoke an API key permanently; every process follows within seconds."""
-    return answer(Key.of(services.accounts.revoke_key(caller, key_id)))
+    return answer(Key.of(services.keys.revoke(caller, key_id)))

@@ -59,7 +59,7 @@ def create(
 ) -> None:
     """Create a key and print it, once."""
     with application() as built:
-        key, secret = built.services.accounts.create_key(
+        key, secret = built.services.keys.create(
             SYSTEM,
             name,
             role,
@@ -78,7 +78,7 @@ def create(
 def list_keys(as_json: AsJson = False) -> None:
     """List the keys, newest first, without their secrets."""
     with application() as built:
-        keys = built.services.accounts.keys(SYSTEM)
+        keys = built.services.keys.all(SYSTEM)
     columns: Columns = {
         "id": "id",
         "name": "name",
@@ -98,7 +98,7 @@ def rotate(
 ) -> None:
     """Replace a secret and print it; the old one works a day."""
     with application() as built:
-        key, secret = built.services.accounts.rotate_key(SYSTEM, key_id)
+        key, secret = built.services.keys.rotate(SYSTEM, key_id)
     say(secret)
     until = f"{key.old_expires_at:%-d %B, %H:%M} UTC"
     note(f"New secret of {key.name}. The old one works until {until}.")
@@ -110,7 +110,7 @@ def revoke(
 ) -> None:
     """Revoke a key for good; servers notice within seconds."""
     with application() as built:
-        key = built.services.accounts.revoke_key(SYSTEM, key_id)
+        key = built.services.keys.revoke(SYSTEM, key_id)
     say(f"{key.id}  {key.name}, revoked")
 
 

@@ -35,7 +35,7 @@ def create(
 ) -> None:
     """Create an account; the password comes from a prompt or stdin."""
     with application() as built:
-        person = built.services.accounts.create_person(
+        person = built.services.people.create(
             SYSTEM, login=login, name=name, role=role, password=_password()
         )
     _tell(person, "may sign in", as_json=as_json)
@@ -45,7 +45,7 @@ def create(
 def list_people(as_json: AsJson = False) -> None:
     """List all accounts, disabled ones included."""
     with application() as built:
-        people = built.services.accounts.people(SYSTEM)
+        people = built.services.people.all(SYSTEM)
     columns = {name: name for name in ("login", "name", "role", "id")}
     columns |= {"created": "created_at", "disabled": "disabled_at"}
     print_items(people, _MEMBERS, columns, as_json=as_json)
@@ -62,7 +62,7 @@ def change(
     if name is None and role is None:
         raise CommandError("nothing to change; give --name or --role")
     with application() as built:
-        person = built.services.accounts.change_person(SYSTEM, who, name=name, role=role)
+        person = built.services.people.change(SYSTEM, who, name=name, role=role)
     _tell(person, "is changed", as_json=as_json)
 
 
@@ -70,7 +70,7 @@ def change(
 def password(who: Who) -> None:
     """Set a new password, from a prompt or stdin, and sign out."""
     with application() as built:
-        person = built.services.accounts.set_password(SYSTEM, who, _password())
+        person = built.services.people.set_password(SYSTEM, who, _password())
     _tell(person, "has another password", as_json=False)
 
 
@@ -90,13 +90,13 @@ def enable(who: Who) -> None:
 def erase(who: Who) -> None:
     """Erase login, name and password; decisions stay."""
     with application() as built:
-        person = built.services.accounts.erase_person(SYSTEM, who)
+        person = built.services.people.erase(SYSTEM, who)
     say(f"{person.id}  is erased; the audit trail keeps the old name")
 
 
 def _allow(who: str, *, disabled: bool) -> None:
     with application() as built:
-        person = built.services.accounts.change_person(SYSTEM, who, disabled=disabled)
+        person = built.services.people.change(SYSTEM, who, disabled=disabled)
     _tell(person, "is disabled" if disabled else "may sign in", as_json=False)
 
 

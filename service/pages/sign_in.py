@@ -50,7 +50,7 @@ def sign_in(
     """Begin a session, or say why not."""
     edge.sessions.check_form(request, csrf)
     try:
-        signed_in, token = edge.services.accounts.sign_in(
+        signed_in, token = edge.services.sessions.sign_in(
             login,
             password,
             visitor=from_request(ANONYMOUS, request),
@@ -67,7 +67,7 @@ def sign_in(
 @router.post("/logout")
 def sign_out(edge: EdgeOf, request: Request, visit: Sends) -> Response:
     """End the session."""
-    edge.services.accounts.sign_out(visit.token, visit.caller)
+    edge.services.sessions.sign_out(visit.token, visit.caller)
     answer = go(LOGIN)
     edge.sessions.end(request, answer)
     return answer
@@ -95,7 +95,7 @@ def join(
         return _join(edge, request, secret, "The passwords do not match.")
     visitor = from_request(ANONYMOUS, request)
     try:
-        signed_in, token = edge.services.accounts.accept(secret, new, visitor=visitor)
+        signed_in, token = edge.services.sessions.accept(secret, new, visitor=visitor)
     except errors.InvitationOver:
         return _join(edge, request, secret)
     except errors.InvalidRequest as error:
@@ -110,7 +110,7 @@ def _join(edge: Edge, request: Request, secret: str, error: str = "") -> Respons
     status = HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK
     person, bound = None, Response()
     try:
-        person = edge.services.accounts.invited(secret)
+        person = edge.services.sessions.invited(secret)
     except errors.InvitationOver as over:
         error, status = over.detail, HTTPStatus.NOT_FOUND
     values = {
@@ -145,7 +145,7 @@ def change_password(
     wrong = None if new == again else "The new passwords do not match; nothing was changed."
     if wrong is None:
         try:
-            services.accounts.change_own_password(visit.caller, visit.session, old, new)
+            services.sessions.change_password(visit.caller, visit.session, old, new)
         except (errors.WrongPassword, errors.InvalidRequest) as error:
             wrong = _words(error)
         except errors.TooManyRequests as error:
@@ -242,8 +242,8 @@ def arrive(
     visitor, back = from_request(ANONYMOUS, request), attempt.back
     if back.startswith(INVITED):
         secret, back = back.removeprefix(INVITED), "/"
-        edge.services.accounts.accept_externally(secret, identity, visitor=visitor)
-    _, token = edge.services.accounts.sign_in_externally(identity, visitor=visitor)
+        edge.services.sessions.accept_externally(secret, identity, visitor=visitor)
+    _, token = edge.services.sessions.sign_in_externally(identity, visitor=visitor)
     answer = go(local(back))
     cookies.begin(request, answer, token)
     cookies.forget(request, answer)

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from setwise.service.services.accounts import Accounts
+from setwise.service.services.accounts.keys import Keys
+from setwise.service.services.accounts.people import People
+from setwise.service.services.accounts.sessions import Sessions
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
@@ -47,7 +49,9 @@ class Services:
     retraining: Retraining
     models: Models
     reports: Reports
-    accounts: Accounts
+    keys: Keys
+    people: People
+    sessions: Sessions
     audit_trail: AuditTrail
     webhooks: Webhooks
     texts: Texts

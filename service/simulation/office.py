@@ -173,7 +173,7 @@ def _staffed(services: Services, clock: SimulatedClock, plan: Plan) -> Office:
     """Create a key for each person, the groups and the policy."""
 
     def hire(name: str, role: Role) -> Caller:
-        key, _ = services.accounts.create_key(SYSTEM, name, role)
+        key, _ = services.keys.create(SYSTEM, name, role)
         return key.calling()
 
     owner = hire("owner", Role.ADMIN)

@@ -155,7 +155,7 @@ def test_a_cursor_of_other_filters_is_refused(service: Service) -> None:
 
 def test_a_person_who_signed_in_is_named_by_their_login_not_by_a_key(service: Service) -> None:
     ann = service.person("ann", Role.REVIEWER)
-    service.services.accounts.sign_in("ann", PASSWORD, visitor=ANONYMOUS.calling_from("192.0.2.7"))
+    service.services.sessions.sign_in("ann", PASSWORD, visitor=ANONYMOUS.calling_from("192.0.2.7"))
     (event,) = events(service, "&action=session.")
     assert (event["actor"]["id"], event["address"]) == (ann, "192.0.2.7")
 

@@ -102,7 +102,7 @@ def test_no_address_shows_a_holder_the_suggestion_before_the_answer(
     assert len(read) >= 8
     assert f"/v1/predictions/{held.prediction.id}" in read
     service.services.reviews.complete(
-        service.services.accounts.authenticate(service.secrets[name]),
+        service.services.keys.authenticate(service.secrets[name]),
         held.task.id, ["a"], None, held.task.version,
     )  # fmt: skip
     shown = service.get(f"/v1/predictions/{held.prediction.id}", by=name)
@@ -206,7 +206,7 @@ def test_no_page_shows_a_holder_the_suggestion(service: Service) -> None:
             address = address.replace(name, held.ids[known])
         if "{" not in address:
             assert SUGGESTED not in browser.get(address).text, address
-    other = service.services.accounts.create_person(
+    other = service.services.people.create(
         SYSTEM, login="ben", name="Ben", role=Role.AUDITOR, password="correct horse battery"
     )
     assert other.login == "ben"

@@ -103,7 +103,7 @@ def test_any_version_of_what_is_there_can_be_named(service: Service) -> None:
 
 
 def test_a_throttled_key_reads_its_limit(service: Service) -> None:
-    _, service.secrets["slow"] = service.services.accounts.create_key(
+    _, service.secrets["slow"] = service.services.keys.create(
         SYSTEM, "slow", Role.CLIENT, per_minute=1
     )
     assert service.get("/v1/predictions", by="slow").headers["ratelimit"] == '"key";r=0;t=60'

@@ -35,7 +35,7 @@ def test_a_call_without_a_good_key_is_refused(service: Service, header: str | No
 def test_a_revoked_key_is_refused(service: Service) -> None:
     key_id = service.key("leaver", Role.CLIENT)
     assert service.get("/v1/predictions", by="leaver").status_code == 200
-    service.services.accounts.revoke_key(SYSTEM, key_id)
+    service.services.keys.revoke(SYSTEM, key_id)
     assert_problem(service.get("/v1/predictions", by="leaver"), 401, "unauthenticated")
 
 

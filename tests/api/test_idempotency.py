@@ -290,7 +290,7 @@ def test_a_key_stands_for_one_body_of_one_caller(world: World) -> None:
     _add_hook(world)
     assert_problem(_add_hook(world, url="https://example.com/b"), 422, "idempotency-mismatch")
     assert_problem(_add_hook(world, key=" "), 422, "invalid-request", "/header/Idempotency-Key")
-    other = world.services.accounts.create_key(SYSTEM, "second", ADMIN.role)
+    other = world.services.keys.create(SYSTEM, "second", ADMIN.role)
     world.secrets["second"] = other[1]
     added = world.post(
         HOOKS, by="second", json={"url": "https://example.com/a"}, headers={"Idempotency-Key": "k"}

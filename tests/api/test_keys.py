@@ -13,7 +13,7 @@ from tests.edge import PEPPER, Service, assert_problem
 
 
 def make(service: Service, name: str, role: Role, **limits: object) -> None:
-    _, service.secrets[name] = service.services.accounts.create_key(SYSTEM, name, role, **limits)
+    _, service.secrets[name] = service.services.keys.create(SYSTEM, name, role, **limits)
 
 
 def test_a_scope_takes_away_what_it_does_not_name(service: Service) -> None:

@@ -24,7 +24,7 @@ def test_a_silent_database_is_a_problem_that_says_when_to_come_back(service: Ser
     def silent(**_: object) -> None:
         raise StorageUnavailable("The database is not available: it sleeps.")
 
-    object.__setattr__(service.services.accounts, "begin", silent)
+    object.__setattr__(service.services.keys, "begin", silent)
     response = service.get("/v1/predictions", by="client")
     assert_problem(response, 503, "storage-unavailable")
     assert int(response.headers["retry-after"]) > 0

@@ -45,9 +45,7 @@ def prepare(folder: Path, artifacts: Artifacts) -> Path:
     services.models.add(SYSTEM, str(artifacts.other_text))
     services.models.activate(SYSTEM, served.id)
     for login, name in PEOPLE.items():
-        services.accounts.create_person(
-            SYSTEM, login=login, name=name, role=Role(login), password=PASSWORD
-        )
+        services.people.create(SYSTEM, login=login, name=name, role=Role(login), password=PASSWORD)
     services.policy.change(
         SYSTEM,
         PolicyChange(
@@ -88,7 +86,7 @@ def _settings(folder: Path) -> Settings:
 
 def _fill(services: Services) -> None:
     """Let documents come in, and two people review some, not always rightly."""
-    client = services.accounts.create_key(SYSTEM, "intake", Role.CLIENT)[0].calling()
+    client = services.keys.create(SYSTEM, "intake", Role.CLIENT)[0].calling()
     truth = {}
     draw = Random(7)
     for made in documents(N_DOCUMENTS, seed=11):
@@ -97,7 +95,7 @@ def _fill(services: Services) -> None:
         )
         truth[document.id] = list(made["labels"])
         predict_one(services.predictions, client, document)
-    people = {person.login: person for person in services.accounts.people(SYSTEM)}
+    people = {person.login: person for person in services.people.all(SYSTEM)}
     callers = [
         Caller(people[login].id, people[login].name, people[login].role)
         for login in ("reviewer", "lead")
@@ -144,12 +142,12 @@ class Site:
 
     def caller(self, login: str) -> Caller:
         """Return one of the people as whoever calls a verb."""
-        found = next(one for one in self.services.accounts.people(SYSTEM) if one.login == login)
+        found = next(one for one in self.services.people.all(SYSTEM) if one.login == login)
         return Caller(found.id, found.name, found.role)
 
     def token(self, login: str) -> str:
         """Sign somebody in and return what their browser keeps."""
-        return self.services.accounts.sign_in(login, PASSWORD)[1]
+        return self.services.sessions.sign_in(login, PASSWORD)[1]
 
     @property
     def busy(self) -> bool:

@@ -81,7 +81,7 @@ def details(site: Site) -> dict[str, str]:
         "job": f"/board/jobs/{services.jobs.page(SYSTEM).items[0].id}",
         "webhook": f"/board/webhooks/{webhook}",
         "delivery": f"/board/deliveries/{services.webhooks.deliveries(SYSTEM).items[0].id}",
-        "person": f"/board/people/{services.accounts.people(SYSTEM)[0].id}",
+        "person": f"/board/people/{services.people.all(SYSTEM)[0].id}",
         "calibrator": f"/board/calibrators/{learnt(site)}",
     }
 
@@ -295,7 +295,7 @@ def test_somebody_joins_is_promoted_and_leaves(sign_in: SignIn, site: Site, faul
     board.get_by_role("button", name="Save changes").click()
     expect(board.get_by_role("status")).to_contain_text("are saved")
     assert site.caller("nora").role == "lead"
-    site.services.accounts.sign_in("nora", "a sentence that Nora knows")
+    site.services.sessions.sign_in("nora", "a sentence that Nora knows")
     board.get_by_role("link", name="Disable account").click()
     board.get_by_role("button", name="Disable").click()
     expect(board.get_by_role("status")).to_contain_text("disabled")

@@ -305,7 +305,7 @@ def test_a_session_that_ends_in_mid_edit_loses_nothing(
     desk.keyboard.type("before the end")
     desk.keyboard.press("Escape")
     (cookie,) = [one for one in context.cookies() if one["name"] == "setwise-session"]
-    site.services.accounts.sign_out(cookie["value"])
+    site.services.sessions.sign_out(cookie["value"])
     desk.keyboard.press("Enter")
     desk.get_by_role("link", name="Sign in again").click()
     desk.get_by_label("Login name").fill("reviewer")

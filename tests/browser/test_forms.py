@@ -16,7 +16,7 @@ LATE_MS = 500
 
 
 def names(site: Site) -> list[str]:
-    return [key.name for key in site.services.accounts.keys(SYSTEM)]
+    return [key.name for key in site.services.keys.all(SYSTEM)]
 
 
 def test_a_double_click_makes_one_key(sign_in: SignIn, context: BrowserContext, site: Site) -> None:
@@ -44,7 +44,7 @@ def test_a_session_that_ends_over_a_form_loses_nothing(
     page.get_by_label("Rule type").select_option("at_most")
     page.get_by_label("At most", exact=False).last.fill("4")
     (cookie,) = [one for one in context.cookies() if one["name"] == "setwise-session"]
-    site.services.accounts.sign_out(cookie["value"])
+    site.services.sessions.sign_out(cookie["value"])
     before = site.services.policy.get(SYSTEM)
     page.get_by_role("button", name="Preview").click()
     page.get_by_label("Login name").fill("admin")

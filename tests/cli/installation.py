@@ -23,21 +23,21 @@ def fill(data: Path, database_url: str, artifact: Path) -> str:
         services = application.services
         services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
         services.webhooks.add(SYSTEM, EndpointChange("https://billing.example", "it's billing's"))
-        _, secret = services.accounts.create_key(SYSTEM, "root", Role.ADMIN)
-        _, client = services.accounts.create_key(SYSTEM, "client", Role.CLIENT)
+        _, secret = services.keys.create(SYSTEM, "root", Role.ADMIN)
+        _, client = services.keys.create(SYSTEM, "client", Role.CLIENT)
         change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.0)
         application.registry.follow()
         for number, text in enumerate(["judge verdict", "tab\tin \\ text\n\u2028", "orbit é"]):
             predict_one(
                 services.predictions,
-                services.accounts.authenticate(client),
+                services.keys.authenticate(client),
                 Document(id=f"note-{number}", text=text, metadata={"big": 1e300, "none": None}),
                 idempotency=IdempotencyKey(f"key-{number}", "0" * 64),
             )
             if number == 0:
                 services.policy.change(SYSTEM, change, None)
-        reviewer = services.accounts.authenticate(
-            services.accounts.create_key(SYSTEM, "reviewer", Role.REVIEWER)[1]
+        reviewer = services.keys.authenticate(
+            services.keys.create(SYSTEM, "reviewer", Role.REVIEWER)[1]
         )
         task = services.reviews.claim(reviewer)
         assert task is not None

@@ -63,7 +63,8 @@ class Service:
         now = self.clock = TravellingClock(FakeClock())
         predictors = FakePredictors(HalfSure())
         self.services = SimpleNamespace(
-            accounts=building.accounts(begin, now, new_id),
+            keys=building.keys(begin, now, new_id),
+            people=building.people(begin, now, new_id),
             policy=Policies(begin, now, new_id),
             reports=building.reports(begin, now),
             predictions=Predictions(predictors, begin, now, new_id, LOTTERY),
@@ -97,11 +98,11 @@ def keyring(service: Service, folder: Path) -> Keyring:
 
 def test_each_role_gets_a_key_and_keeps_it(service: Service, tmp_path: Path) -> None:
     secrets = keyring(service, tmp_path).opened()
-    assert {
-        service.services.accounts.authenticate(secret).role for secret in secrets.values()
-    } == set(Role)
+    assert {service.services.keys.authenticate(secret).role for secret in secrets.values()} == set(
+        Role
+    )
     assert keyring(service, tmp_path).opened() == secrets
-    assert len(service.services.accounts.keys(SYSTEM)) == len(Role)
+    assert len(service.services.keys.all(SYSTEM)) == len(Role)
 
 
 def test_keys_are_kept_in_a_private_file(service: Service, tmp_path: Path) -> None:
@@ -114,12 +115,12 @@ def test_keys_are_kept_in_a_private_file(service: Service, tmp_path: Path) -> No
 
 def test_only_a_revoked_key_is_made_anew(service: Service, tmp_path: Path) -> None:
     before = keyring(service, tmp_path).opened()
-    revoked = service.services.accounts.authenticate(before["client"])
-    service.services.accounts.revoke_key(SYSTEM, revoked.id)
+    revoked = service.services.keys.authenticate(before["client"])
+    service.services.keys.revoke(SYSTEM, revoked.id)
     after = keyring(service, tmp_path).opened()
     assert after["client"] != before["client"]
     assert {role for role in after if after[role] != before[role]} == {"client"}
-    assert service.services.accounts.authenticate(after["client"]).role is Role.CLIENT
+    assert service.services.keys.authenticate(after["client"]).role is Role.CLIENT
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"client": 5}', "null"])
@@ -137,7 +138,7 @@ def people(service: Service, folder: Path) -> DemoPeople:
 
 
 def passwords_that_work(service: Service) -> dict[str, str]:
-    hashes = {person.login: person.password for person in service.services.accounts.people(SYSTEM)}
+    hashes = {person.login: person.password for person in service.services.people.all(SYSTEM)}
     return {login: hashed.removeprefix("1:")[::-1] for login, hashed in hashes.items()}
 
 
@@ -169,7 +170,7 @@ def test_a_first_run_posts_and_reviews(service: Service, tmp_path: Path) -> None
     assert counts.auto_sent > 0
     assert counts.waiting > LEAST_WAITING
     assert counts.leased == 0
-    names = {key.name for key in service.services.accounts.keys(SYSTEM)}
+    names = {key.name for key in service.services.keys.all(SYSTEM)}
     assert names >= {f"{annotator.name} (generated)" for annotator in ANNOTATORS}
     posted = {prediction.document.id for prediction in service.contents().predictions.values()}
     assert posted == {n.id for n in generate_notes(INCOMING_NOTES, seed=INCOMING_SEED)}
@@ -244,7 +245,7 @@ def test_a_run_that_was_cut_short_is_finished(service: Service, tmp_path: Path) 
     keys = keyring(service, tmp_path)
     secrets = keys.opened()
     client, reviewer = (
-        service.services.accounts.authenticate(secrets[r]) for r in ("client", "reviewer")
+        service.services.keys.authenticate(secrets[r]) for r in ("client", "reviewer")
     )
     history = History(service.services, service.clock, client, reviewer, keys.annotator, PLAN)
 
@@ -273,7 +274,7 @@ def test_generated_annotators_leave_documents_of_others_alone(
     service: Service, tmp_path: Path
 ) -> None:
     keys = keyring(service, tmp_path)
-    client = service.services.accounts.authenticate(keys.opened()["client"])
+    client = service.services.keys.authenticate(keys.opened()["client"])
     service.clock.travel(START - timedelta(days=60))  # the oldest task is somebody else's
     while service.services.reports.summary(SYSTEM).waiting == 0:
         text = f"of my own {service.services.reports.summary(SYSTEM).predictions}"

@@ -30,7 +30,7 @@ def worked(service: Service, seconds: int = 20) -> None:
     service.fix_threshold(0.8)
     services = service.services
     client, reviewer = (
-        services.accounts.authenticate(service.secrets[name]) for name in ("client", "reviewer")
+        services.keys.authenticate(service.secrets[name]) for name in ("client", "reviewer")
     )
     documents = [Document(id=f"note {n}", text=f"{n / 100:g}") for n in range(90)]
     made = services.predictions.predict([Submission(client, one) for one in documents])

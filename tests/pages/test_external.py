@@ -60,9 +60,9 @@ def test_a_newcomer_gets_an_account_with_the_role_of_their_group(
 def test_who_was_invited_joins_with_the_provider(
     browser: Browser, provider: IdentityProvider
 ) -> None:
-    accounts = browser._service.services.accounts
-    invited = accounts.create_person(SYSTEM, login="lee", name="Lee", role=Role.LEAD, password=None)
-    _, secret = accounts.invite(SYSTEM, invited.id, 7)
+    services = browser._service.services
+    invited = services.people.create(SYSTEM, login="lee", name="Lee", role=Role.LEAD, password=None)
+    _, secret = services.people.invite(SYSTEM, invited.id, 7)
     assert "Sign in with your organisation" in browser.get(f"/join?secret={secret}").text
     provider.claims = {"groups": ["cooks"]}
     assert come_in(browser, provider, f"/join%3Fsecret={secret}").status_code == 403
@@ -93,7 +93,7 @@ def test_a_disabled_account_stays_outside(browser: Browser, provider: IdentityPr
     come_in(browser, provider)
     people_kept = browser._service.database.contents.people
     (person,) = people_kept.values()
-    browser._service.services.accounts.change_person(SYSTEM, person.id, disabled=True)
+    browser._service.services.people.change(SYSTEM, person.id, disabled=True)
     assert come_in(browser, provider).status_code == 403
 
 

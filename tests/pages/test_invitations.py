@@ -63,24 +63,24 @@ def test_a_link_sets_a_password_once_and_signs_in(service: Service) -> None:
 def test_a_link_ends_when_it_expires_is_replaced_or_the_account_is_disabled(
     service: Service,
 ) -> None:
-    accounts = service.services.accounts
-    cy = accounts.create_person(SYSTEM, login="cy", name="Cy", role=Role.LEAD, password=None).id
+    people, sessions = service.services.people, service.services.sessions
+    cy = people.create(SYSTEM, login="cy", name="Cy", role=Role.LEAD, password=None).id
     assert Browser(service).sign_in("cy", PASSWORD).status_code == 403
-    _, replaced = accounts.invite(SYSTEM, cy, 1)
-    _, secret = accounts.invite(SYSTEM, cy, 1)
-    assert accounts.invited(secret).id == cy
-    accounts.change_person(SYSTEM, cy, disabled=True)
+    _, replaced = people.invite(SYSTEM, cy, 1)
+    _, secret = people.invite(SYSTEM, cy, 1)
+    assert sessions.invited(secret).id == cy
+    people.change(SYSTEM, cy, disabled=True)
     for over in (replaced, secret):
         with pytest.raises(errors.InvitationOver):
-            accounts.accept(over, PASSWORD)
-    accounts.change_person(SYSTEM, cy, disabled=False)
+            sessions.accept(over, PASSWORD)
+    people.change(SYSTEM, cy, disabled=False)
     service.clock.advance(days=1)
     with pytest.raises(errors.InvitationOver):
-        accounts.accept(secret, PASSWORD)
-    _, secret = accounts.invite(SYSTEM, cy, 1)
-    accounts.set_password(SYSTEM, cy, PASSWORD)
+        sessions.accept(secret, PASSWORD)
+    _, secret = people.invite(SYSTEM, cy, 1)
+    people.set_password(SYSTEM, cy, PASSWORD)
     with pytest.raises(errors.InvitationOver):
-        accounts.invited(secret)
+        sessions.invited(secret)
 
 
 def test_a_program_invites_a_person(service: Service) -> None:

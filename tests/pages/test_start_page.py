@@ -46,7 +46,8 @@ class Service:
             ),
             comments=Comments(self.begin, self.now, self.new_id),
             webhooks=building.webhooks(self.begin, self.now, self.new_id),
-            accounts=building.accounts(self.begin, self.now, self.new_id),
+            keys=building.keys(self.begin, self.now, self.new_id),
+            people=building.people(self.begin, self.now, self.new_id),
         )
         self.app = FastAPI(routes=router.routes)
         self.app.state.edge = SimpleNamespace(

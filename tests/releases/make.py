@@ -71,17 +71,15 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     secrets = {}
     callers: dict[Role, Caller] = {}
     for role in Role:
-        _, secrets[role.value] = services.accounts.create_key(SYSTEM, role.value, role)
-        callers[role] = services.accounts.authenticate(secrets[role.value])
+        _, secrets[role.value] = services.keys.create(SYSTEM, role.value, role)
+        callers[role] = services.keys.authenticate(secrets[role.value])
     client, ann, lead, admin = (
         callers[role] for role in (Role.CLIENT, Role.REVIEWER, Role.LEAD, Role.ADMIN)
     )
-    services.accounts.create_person(
-        admin, login="ann", name="Ann", role=Role.REVIEWER, password=PASSWORD
-    )
-    services.accounts.sign_in("ann", PASSWORD, visitor=ANONYMOUS.calling_from("192.0.2.7"))
+    services.people.create(admin, login="ann", name="Ann", role=Role.REVIEWER, password=PASSWORD)
+    services.sessions.sign_in("ann", PASSWORD, visitor=ANONYMOUS.calling_from("192.0.2.7"))
     with suppress(WrongPassword):
-        services.accounts.sign_in(
+        services.sessions.sign_in(
             "ben", "wrong password", visitor=ANONYMOUS.calling_from("192.0.2.8")
         )
     services.annotators.change_group(

@@ -82,10 +82,10 @@ def test_keys_and_passwords_still_open_it(
     upgraded: tuple[build.Application, dict[str, Any]],
 ) -> None:
     application, stored = upgraded
-    accounts = application.services.accounts
+    services = application.services
     for role, secret in stored["keys"].items():
-        assert accounts.authenticate(secret).role is Role(role)
-    signed_in, _ = accounts.sign_in("ann", PASSWORD)
+        assert services.keys.authenticate(secret).role is Role(role)
+    signed_in, _ = services.sessions.sign_in("ann", PASSWORD)
     assert signed_in.caller.name == "Ann"
 
 
@@ -94,9 +94,7 @@ def test_the_queue_is_read_and_a_review_is_answered(
 ) -> None:
     application, stored = upgraded
     services = application.services
-    reviewer, lead = (
-        services.accounts.authenticate(stored["keys"][r]) for r in ("reviewer", "lead")
-    )
+    reviewer, lead = (services.keys.authenticate(stored["keys"][r]) for r in ("reviewer", "lead"))
     waiting = services.reviews.page(lead, state=ReviewState.WAITING, limit=200).items
     texts = {one.id: one.prediction.document.text for one in waiting}
     assert stored["waiting"].items() <= texts.items()
@@ -112,7 +110,7 @@ def test_reports_and_the_policy_are_read(
 ) -> None:
     application, stored = upgraded
     services = application.services
-    admin = services.accounts.authenticate(stored["keys"]["admin"])
+    admin = services.keys.authenticate(stored["keys"]["admin"])
     assert services.policy.get(admin).version == stored["policy"]
     assert services.reports.summary(admin).predictions == stored["rows"]["predictions"]
     assert services.certification.page(admin).items

@@ -34,16 +34,16 @@ class House:
 
     def __post_init__(self) -> None:
         office = (self.begin, self.now, self.new_id)
-        self.accounts = building.accounts(*office, passwords=self.passwords)
+        self.keys = building.keys(*office)
+        self.people = building.people(*office, passwords=self.passwords)
+        self.sessions = building.sessions(*office, passwords=self.passwords)
 
     def ann(self, role: Role = Role.REVIEWER) -> str:
-        person = self.accounts.create_person(
-            SYSTEM, login="ann", name="Ann", role=role, password=PASSWORD
-        )
+        person = self.people.create(SYSTEM, login="ann", name="Ann", role=role, password=PASSWORD)
         return person.id
 
     def enter(self, password: str = PASSWORD, *, address: str = HERE) -> str:
-        return self.accounts.sign_in("Ann", password, visitor=ANONYMOUS.calling_from(address))[1]
+        return self.sessions.sign_in("Ann", password, visitor=ANONYMOUS.calling_from(address))[1]
 
     def events(self) -> list[tuple[str, str, str | None]]:
         with self.begin(read_only=True) as transaction:
@@ -59,12 +59,12 @@ def house() -> House:
 def test_a_session_stands_for_the_person_until_they_sign_out(house: House) -> None:
     ann = house.ann()
     token = house.enter()
-    opened = house.accounts.open_session(token, ANONYMOUS.calling_from(THERE))
+    opened = house.sessions.open(token, ANONYMOUS.calling_from(THERE))
     assert opened.caller == Caller(ann, "Ann", Role.REVIEWER, THERE)
-    house.accounts.sign_out(token, ANONYMOUS.calling_from(THERE))
-    house.accounts.sign_out(token)
+    house.sessions.sign_out(token, ANONYMOUS.calling_from(THERE))
+    house.sessions.sign_out(token)
     with pytest.raises(errors.Unauthenticated):
-        house.accounts.open_session(token)
+        house.sessions.open(token)
     assert house.events() == [
         ("person.created", ann, None),
         ("session.begun", ann, HERE),
@@ -92,16 +92,16 @@ def test_a_hash_that_is_replaced_meanwhile_opens_to_its_password(house: House, s
         if same:
             house.enter()
         else:
-            house.accounts.set_password(SYSTEM, ann, "another that is long enough")
+            house.people.set_password(SYSTEM, ann, "another that is long enough")
         return hashed(password)
 
     house.passwords.hash = meanwhile  # type: ignore[method-assign]  # as above
     if same:
-        assert house.accounts.open_session(house.enter()).caller.id == ann
+        assert house.sessions.open(house.enter()).caller.id == ann
     else:
         with pytest.raises(errors.WrongPassword):
             house.enter()
-    (person,) = house.accounts.people(SYSTEM)
+    (person,) = house.people.all(SYSTEM)
     assert person.password == hashed(PASSWORD if same else "another that is long enough")
 
 
@@ -111,7 +111,7 @@ def test_a_wrong_name_and_a_wrong_password_look_alike(
 ) -> None:
     house.ann()
     with pytest.raises(errors.WrongPassword, match="name or the password"):
-        house.accounts.sign_in(login, password, visitor=FROM_HERE)
+        house.sessions.sign_in(login, password, visitor=FROM_HERE)
     assert len(house.passwords.checked) == 1
     assert house.events()[-1][0::2] == ("session.refused", HERE)
     assert not house.begin.contents.sessions
@@ -119,7 +119,7 @@ def test_a_wrong_name_and_a_wrong_password_look_alike(
 
 def test_what_a_stranger_typed_is_not_kept(house: House) -> None:
     with pytest.raises(errors.WrongPassword):
-        house.accounts.sign_in("my secret by mistake", "another secret", visitor=FROM_HERE)
+        house.sessions.sign_in("my secret by mistake", "another secret", visitor=FROM_HERE)
     kept = repr(house.begin.contents)
     assert "secret" not in kept
 
@@ -127,24 +127,24 @@ def test_what_a_stranger_typed_is_not_kept(house: House) -> None:
 def test_a_disabled_person_is_out_at_once_and_for_good(house: House) -> None:
     ann = house.ann()
     token = house.enter()
-    house.accounts.change_person(ADMIN, "ann", disabled=True)
+    house.people.change(ADMIN, "ann", disabled=True)
     with pytest.raises(errors.Unauthenticated):
-        house.accounts.open_session(token)
+        house.sessions.open(token)
     with pytest.raises(errors.WrongPassword):
         house.enter()
-    house.accounts.change_person(ADMIN, ann, disabled=False)
-    house.accounts.open_session(house.enter())
+    house.people.change(ADMIN, ann, disabled=False)
+    house.sessions.open(house.enter())
 
 
 def test_a_new_role_ends_sessions_a_new_name_does_not(house: House) -> None:
     house.ann()
     token = house.enter()
-    house.accounts.change_person(ADMIN, "ann", name="Ann Lee")
-    assert house.accounts.open_session(token).caller.name == "Ann Lee"
-    house.accounts.change_person(ADMIN, "ann", role=Role.LEAD)
+    house.people.change(ADMIN, "ann", name="Ann Lee")
+    assert house.sessions.open(token).caller.name == "Ann Lee"
+    house.people.change(ADMIN, "ann", role=Role.LEAD)
     with pytest.raises(errors.Unauthenticated):
-        house.accounts.open_session(token)
-    assert house.accounts.open_session(house.enter()).caller.role is Role.LEAD
+        house.sessions.open(token)
+    assert house.sessions.open(house.enter()).caller.role is Role.LEAD
 
 
 def test_a_session_ends_by_itself_and_use_prolongs_it_to_a_limit(house: House) -> None:
@@ -152,14 +152,14 @@ def test_a_session_ends_by_itself_and_use_prolongs_it_to_a_limit(house: House) -
     idle = house.enter()
     house.now.advance(hours=2)
     with pytest.raises(errors.Unauthenticated):
-        house.accounts.open_session(idle)
+        house.sessions.open(idle)
     busy = house.enter()
     for _ in range(11):
         house.now.advance(hours=1)
-        house.accounts.open_session(busy)
+        house.sessions.open(busy)
     house.now.advance(hours=1)
     with pytest.raises(errors.Unauthenticated):
-        house.accounts.open_session(busy)
+        house.sessions.open(busy)
     house.enter()
     assert len(house.begin.contents.sessions) == 1  # the ended ones are gone
 
@@ -169,11 +169,11 @@ def test_use_is_noted_once_a_minute(house: House) -> None:
     token = house.enter()
     begun = house.now()
     house.now.advance(seconds=59)
-    house.accounts.open_session(token)
+    house.sessions.open(token)
     (session,) = house.begin.contents.sessions.values()
     assert session.seen_at == begun
     house.now.advance(seconds=1)
-    house.accounts.open_session(token)
+    house.sessions.open(token)
     (session,) = house.begin.contents.sessions.values()
     assert session.seen_at == house.now()
 
@@ -182,7 +182,7 @@ def test_a_hash_of_old_parameters_is_renewed_when_its_person_signs_in(house: Hou
     house.ann()
     house.passwords.version = 2
     house.enter()
-    (person,) = house.accounts.people(ADMIN)
+    (person,) = house.people.all(ADMIN)
     assert person.password is not None
     assert person.password.startswith("2:")
     house.enter()
@@ -191,10 +191,10 @@ def test_a_hash_of_old_parameters_is_renewed_when_its_person_signs_in(house: Hou
 def test_another_password_ends_every_session(house: House) -> None:
     house.ann()
     tokens = [house.enter(), house.enter()]
-    house.accounts.set_password(ADMIN, "ANN", "another long password")
+    house.people.set_password(ADMIN, "ANN", "another long password")
     for token in tokens:
         with pytest.raises(errors.Unauthenticated):
-            house.accounts.open_session(token)
+            house.sessions.open(token)
     with pytest.raises(errors.WrongPassword):
         house.enter()
     house.enter("another long password")
@@ -203,28 +203,26 @@ def test_another_password_ends_every_session(house: House) -> None:
 def test_changing_ones_own_password_keeps_this_session_only(house: House) -> None:
     house.ann()
     other, mine = house.enter(), house.enter()
-    opened = house.accounts.open_session(mine)
+    opened = house.sessions.open(mine)
     with pytest.raises(errors.WrongPassword):
-        house.accounts.change_own_password(
+        house.sessions.change_password(
             opened.caller, opened.session, "wrong", "another long password"
         )
     with pytest.raises(errors.InvalidRequest) as weak:
-        house.accounts.change_own_password(opened.caller, opened.session, PASSWORD, "short")
+        house.sessions.change_password(opened.caller, opened.session, PASSWORD, "short")
     assert [fault.pointer for fault in weak.value.faults] == ["/password"]
-    house.accounts.change_own_password(
-        opened.caller, opened.session, PASSWORD, "another long password"
-    )
-    house.accounts.open_session(mine)
+    house.sessions.change_password(opened.caller, opened.session, PASSWORD, "another long password")
+    house.sessions.open(mine)
     with pytest.raises(errors.Unauthenticated):
-        house.accounts.open_session(other)
+        house.sessions.open(other)
     house.enter("another long password")
 
 
 def test_accents_may_be_composed_in_either_way(house: House) -> None:
-    house.accounts.create_person(
+    house.people.create(
         SYSTEM, login="zoe", name="Zoé", role=Role.LEAD, password="un re\u0301sume\u0301 long"
     )
-    house.accounts.sign_in("zoe", "un r\u00e9sum\u00e9 long", visitor=FROM_HERE)
+    house.sessions.sign_in("zoe", "un r\u00e9sum\u00e9 long", visitor=FROM_HERE)
 
 
 @pytest.mark.parametrize(
@@ -241,9 +239,9 @@ def test_an_account_that_cannot_be_is_refused(
 ) -> None:
     whole = {"login": "ann", "name": "Ann", "role": Role.LEAD, "password": PASSWORD} | fields
     with pytest.raises(errors.InvalidRequest) as refused:
-        house.accounts.create_person(ADMIN, **whole)
+        house.people.create(ADMIN, **whole)
     assert [fault.pointer for fault in refused.value.faults] == [pointer]
-    assert not house.accounts.people(ADMIN)
+    assert not house.people.all(ADMIN)
 
 
 def test_a_login_name_is_taken_once(house: House) -> None:
@@ -255,31 +253,31 @@ def test_a_login_name_is_taken_once(house: House) -> None:
 @pytest.mark.parametrize("who", ["nobody", "019b7a0b-0000-7000-8000-00000000ffff", "", "\x00"])
 def test_nobody_is_nobody(house: House, who: str) -> None:
     with pytest.raises(errors.PersonNotFound):
-        house.accounts.change_person(ADMIN, who, disabled=True)
+        house.people.change(ADMIN, who, disabled=True)
     with pytest.raises(errors.PersonNotFound):
-        house.accounts.set_password(ADMIN, who, PASSWORD)
+        house.people.set_password(ADMIN, who, PASSWORD)
 
 
 def test_the_last_admin_stays(house: House) -> None:
     house.ann(Role.ADMIN)
     for change in ({"disabled": True}, {"role": Role.LEAD}):
         with pytest.raises(errors.LastAdmin):
-            house.accounts.change_person(ADMIN, "ann", **change)
+            house.people.change(ADMIN, "ann", **change)
     with house.begin() as transaction:
         transaction.keys.add(key(Role.ADMIN))
-    house.accounts.change_person(ADMIN, "ann", role=Role.LEAD)
+    house.people.change(ADMIN, "ann", role=Role.LEAD)
 
 
 def test_nothing_to_change_leaves_no_trace(house: House) -> None:
     house.ann()
     before = house.events()
-    house.accounts.change_person(ADMIN, "ann", name="Ann", disabled=False)
+    house.people.change(ADMIN, "ann", name="Ann", disabled=False)
     assert house.events() == before
 
 
 def test_a_session_of_nobody_opens_nothing(house: House) -> None:
     with pytest.raises(errors.Unauthenticated):
-        house.accounts.open_session("")
+        house.sessions.open("")
 
 
 def test_a_session_is_not_begun_twice_by_the_same_token(house: House) -> None:
@@ -293,14 +291,14 @@ def test_a_session_is_not_begun_twice_by_the_same_token(house: House) -> None:
 
 @pytest.mark.parametrize("role", Role)
 def test_a_new_key_opens_what_its_role_may_do(house: House, role: Role) -> None:
-    key, secret = house.accounts.create_key(ADMIN, "somebody", role)
-    assert house.accounts.authenticate(secret) == Caller(key.id, "somebody", role)
+    key, secret = house.keys.create(ADMIN, "somebody", role)
+    assert house.keys.authenticate(secret) == Caller(key.id, "somebody", role)
     assert secret.startswith(key.prefix)
     assert len(secret) == len(f"sw_{role}_") + 43
 
 
 def test_secrets_are_not_stored_and_never_twice_the_same(house: House) -> None:
-    made = [house.accounts.create_key(ADMIN, "somebody", Role.CLIENT)[1] for _ in range(3)]
+    made = [house.keys.create(ADMIN, "somebody", Role.CLIENT)[1] for _ in range(3)]
     assert len(set(made)) == 3
     stored = repr(house.begin.contents)
     assert not any(secret in stored or secret[20:] in stored for secret in made)
@@ -308,104 +306,104 @@ def test_secrets_are_not_stored_and_never_twice_the_same(house: House) -> None:
 
 @pytest.mark.parametrize("secret", ["", "sw_client_guess", "Bearer", "\x00\udcff"])
 def test_a_guessed_secret_opens_nothing(house: House, secret: str) -> None:
-    house.accounts.create_key(ADMIN, "somebody", Role.CLIENT)
+    house.keys.create(ADMIN, "somebody", Role.CLIENT)
     with pytest.raises(errors.Unauthenticated, match="No key has this secret"):
-        house.accounts.authenticate(secret)
+        house.keys.authenticate(secret)
 
 
 def test_a_revoked_key_opens_nothing_and_stays_on_record(house: House) -> None:
-    key, secret = house.accounts.create_key(ADMIN, "somebody", Role.CLIENT)
+    key, secret = house.keys.create(ADMIN, "somebody", Role.CLIENT)
     house.now.advance(days=1)
-    revoked = house.accounts.revoke_key(ADMIN, key.id)
+    revoked = house.keys.revoke(ADMIN, key.id)
     assert revoked == replace(key, revoked_at=house.now())
     with pytest.raises(errors.Unauthenticated, match="revoked"):
-        house.accounts.authenticate(secret)
+        house.keys.authenticate(secret)
     house.now.advance(days=1)
-    assert house.accounts.revoke_key(ADMIN, key.id) == revoked
-    assert house.accounts.keys(ADMIN) == [revoked]
+    assert house.keys.revoke(ADMIN, key.id) == revoked
+    assert house.keys.all(ADMIN) == [revoked]
     assert [action for action, _, _ in house.events()] == ["key.created", "key.revoked"]
 
 
 def test_a_replaced_secret_works_for_a_day_and_an_older_one_stops(house: House) -> None:
-    made, first = house.accounts.create_key(SYSTEM, "billing", Role.CLIENT)
-    _, second = house.accounts.rotate_key(SYSTEM, made.id)
-    assert {house.accounts.authenticate(one).id for one in (first, second)} == {made.id}
+    made, first = house.keys.create(SYSTEM, "billing", Role.CLIENT)
+    _, second = house.keys.rotate(SYSTEM, made.id)
+    assert {house.keys.authenticate(one).id for one in (first, second)} == {made.id}
     house.now.advance(days=1)
     with pytest.raises(errors.Unauthenticated, match="was replaced"):
-        house.accounts.authenticate(first)
-    rotated, third = house.accounts.rotate_key(SYSTEM, made.id)
+        house.keys.authenticate(first)
+    rotated, third = house.keys.rotate(SYSTEM, made.id)
     assert third.startswith(rotated.prefix)
-    _, fourth = house.accounts.rotate_key(SYSTEM, made.id)
+    _, fourth = house.keys.rotate(SYSTEM, made.id)
     with pytest.raises(errors.Unauthenticated):
-        house.accounts.authenticate(second)
-    assert {house.accounts.authenticate(one).id for one in (third, fourth)} == {made.id}
+        house.keys.authenticate(second)
+    assert {house.keys.authenticate(one).id for one in (third, fourth)} == {made.id}
 
 
 def test_a_key_that_no_longer_works_gets_no_new_secret(house: House) -> None:
-    made, secret = house.accounts.create_key(SYSTEM, "billing", Role.CLIENT)
-    _, other = house.accounts.rotate_key(SYSTEM, made.id)
-    house.accounts.revoke_key(SYSTEM, made.id)
+    made, secret = house.keys.create(SYSTEM, "billing", Role.CLIENT)
+    _, other = house.keys.rotate(SYSTEM, made.id)
+    house.keys.revoke(SYSTEM, made.id)
     with pytest.raises(errors.KeyNotFound):
-        house.accounts.rotate_key(SYSTEM, made.id)
+        house.keys.rotate(SYSTEM, made.id)
     for one in (secret, other):
         with pytest.raises(errors.Unauthenticated, match="revoked"):
-            house.accounts.authenticate(one)
+            house.keys.authenticate(one)
 
 
 def test_the_last_use_of_a_key_is_known_to_within_an_hour(house: House) -> None:
-    _, secret = house.accounts.create_key(SYSTEM, "billing", Role.CLIENT)
-    seen = [house.accounts.keys(SYSTEM)[0].last_used_at]
+    _, secret = house.keys.create(SYSTEM, "billing", Role.CLIENT)
+    seen = [house.keys.all(SYSTEM)[0].last_used_at]
     for minutes in (0, 59, 1):
         house.now.advance(minutes=minutes)
-        house.accounts.authenticate(secret)
-        seen.append(house.accounts.keys(SYSTEM)[0].last_used_at)
+        house.keys.authenticate(secret)
+        seen.append(house.keys.all(SYSTEM)[0].last_used_at)
     start = seen[1]
     assert start is not None
     assert seen == [None, start, start, start + timedelta(hours=1)]
 
 
 def test_the_last_admin_key_cannot_be_revoked(house: House) -> None:
-    first, _ = house.accounts.create_key(SYSTEM, "first", Role.ADMIN)
-    second, _ = house.accounts.create_key(SYSTEM, "second", Role.ADMIN)
-    house.accounts.create_key(SYSTEM, "client", Role.CLIENT)
-    house.accounts.revoke_key(SYSTEM, first.id)
+    first, _ = house.keys.create(SYSTEM, "first", Role.ADMIN)
+    second, _ = house.keys.create(SYSTEM, "second", Role.ADMIN)
+    house.keys.create(SYSTEM, "client", Role.CLIENT)
+    house.keys.revoke(SYSTEM, first.id)
     with pytest.raises(errors.LastAdmin):
-        house.accounts.revoke_key(SYSTEM, second.id)
-    assert not house.accounts.keys(SYSTEM)[1].revoked
+        house.keys.revoke(SYSTEM, second.id)
+    assert not house.keys.all(SYSTEM)[1].revoked
 
 
 def test_a_key_that_does_not_exist_cannot_be_revoked(house: House) -> None:
     with pytest.raises(errors.KeyNotFound, match=MISSING):
-        house.accounts.revoke_key(ADMIN, MISSING)
+        house.keys.revoke(ADMIN, MISSING)
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 101, "a\x00b"])
 def test_a_key_needs_a_name_that_can_be_kept(house: House, name: str) -> None:
     with pytest.raises(errors.InvalidRequest) as refusal:
-        house.accounts.create_key(ADMIN, name, Role.CLIENT)
+        house.keys.create(ADMIN, name, Role.CLIENT)
     assert {fault.pointer for fault in refusal.value.faults} == {"/name"}
 
 
 @pytest.mark.parametrize("role", [role for role in Role if role is not Role.ADMIN])
 def test_only_admins_erase_people(house: House, role: Role) -> None:
     with pytest.raises(errors.Forbidden):
-        house.accounts.erase_person(Caller("1", "x", role), "ann")
+        house.people.erase(Caller("1", "x", role), "ann")
 
 
 def test_an_erased_person_leaves_an_id(begin: Transactions) -> None:
     """The same on every database."""
-    accounts = building.accounts(begin)
-    ann = accounts.create_person(
+    people = building.people(begin)
+    ann = people.create(
         SYSTEM, login="ann", name="Ann Lee", role=Role.LEAD, password=PASSWORD, external_id="id ann"
     )
-    accounts.create_person(SYSTEM, login="boss", name="B", role=Role.ADMIN, password=None)
-    erased = accounts.erase_person(ADMIN, "ann")
+    people.create(SYSTEM, login="boss", name="B", role=Role.ADMIN, password=None)
+    erased = people.erase(ADMIN, "ann")
     with begin(read_only=True) as transaction:
         assert transaction.people.get(ann.id) == erased
     assert (erased.name, erased.password, erased.external_id) == ("erased person", None, None)
     assert "ann" not in erased.login.replace(ann.id, "")
     assert erased.disabled
     with pytest.raises(errors.PersonNotFound):
-        accounts.erase_person(ADMIN, "ann")
+        people.erase(ADMIN, "ann")
     with pytest.raises(errors.LastAdmin):
-        accounts.erase_person(ADMIN, "boss")
+        people.erase(ADMIN, "boss")

@@ -42,7 +42,7 @@ class Office:
         self.client = self.key("billing", Role.CLIENT)
 
     def key(self, name: str, role: Role) -> Caller:
-        return self.services.accounts.create_key(SYSTEM, name, role)[0].calling()
+        return self.services.keys.create(SYSTEM, name, role)[0].calling()
 
     def predict(self, *documents: Document) -> list[Outcome]:
         return self.services.predictions.predict([Submission(self.client, d) for d in documents])

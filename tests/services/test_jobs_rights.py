@@ -13,7 +13,7 @@ from setwise.service.domain.files import Exported, ExportRequest
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.recalibration import Options
-from tests.building import accounts, files, jobs, recalibration
+from tests.building import files, jobs, keys, people, recalibration
 from tests.fake_files import FakeFiles
 from tests.fakes import FakeClock, FakeIds
 from tests.samples import ADMIN, CLIENT, LEAD, add_predictions, model, prediction
@@ -25,12 +25,13 @@ PREDICTIONS = ExportRequest(Exported.PREDICTIONS, content=True)
 
 
 class Office:
-    """A database with predictions of a client, accounts, and jobs that run."""
+    """A database with predictions of a client, keys and people, and jobs that run."""
 
     def __init__(self) -> None:
         self.database, self.clock, ids = Database(), FakeClock(), FakeIds(0x7000_0000_0000)
         store = FakeFiles()
-        self.accounts = accounts(self.database, self.clock, ids)
+        self.keys = keys(self.database, self.clock, ids)
+        self.people = people(self.database, self.clock, ids)
         self.files = files(self.database, self.clock, ids, store=store)
         self.jobs = jobs(self.database, self.clock, ids, files=store)
         self.recalibration = recalibration(self.database, self.clock, ids)
@@ -39,11 +40,11 @@ class Office:
                 add_predictions(transaction, prediction(document=Document(f"n{n}", "secret")))
 
     def key(self, role: Role, scopes: frozenset[Permission] | None = None) -> Caller:
-        key, _ = self.accounts.create_key(SYSTEM, "key", role, scopes=scopes)
+        key, _ = self.keys.create(SYSTEM, "key", role, scopes=scopes)
         return key.calling()
 
     def person(self, role: Role) -> Caller:
-        made = self.accounts.create_person(
+        made = self.people.create(
             SYSTEM, login="ann", name="Ann", role=role, password="correct horse battery"
         )
         return made.calling()
@@ -95,16 +96,16 @@ def test_a_job_stops_when_its_callers_rights_were_narrowed_before_it_ran(
 
 def test_a_job_of_a_revoked_expired_or_disabled_caller_does_not_run(office: Office) -> None:
     revoked = office.key(Role.LEAD)
-    expiring, _ = office.accounts.create_key(
+    expiring, _ = office.keys.create(
         SYSTEM, "k", Role.LEAD, expires_at=office.clock() + timedelta(hours=1)
     )
     disabled = office.person(Role.LEAD)
     for caller in (revoked, expiring.calling(), disabled, LEAD):
         job = office.files.submit_export(caller, PREDICTIONS)
         if caller is revoked:
-            office.accounts.revoke_key(SYSTEM, caller.id)
+            office.keys.revoke(SYSTEM, caller.id)
         elif caller is disabled:
-            office.accounts.change_person(SYSTEM, caller.id, disabled=True)
+            office.people.change(SYSTEM, caller.id, disabled=True)
         elif caller.id == expiring.id:
             office.clock.advance(hours=2)
         with pytest.raises(Forbidden):
@@ -159,8 +160,8 @@ def test_what_an_administrator_started_does_not_run_for_a_former_one(office: Off
     claimed = office.jobs.claim([job.kind])
     assert claimed is not None
     office.jobs.authorise(claimed)
-    office.accounts.create_key(SYSTEM, "other", Role.ADMIN)
-    office.accounts.change_person(SYSTEM, ann.id, role=Role.LEAD)
+    office.keys.create(SYSTEM, "other", Role.ADMIN)
+    office.people.change(SYSTEM, ann.id, role=Role.LEAD)
     with pytest.raises(Forbidden):
         office.jobs.authorise(claimed)
 

@@ -53,17 +53,18 @@ def test_assigned_documents_are_anybodys_again(service: Service, ben: Caller) ->
     assert claimed(service, ANN) == freed
     (left,) = predict(service, "0.4")
     act.assign(LEAD, [left], ben.id)
-    service.services.accounts.change_person(SYSTEM, ben.id, disabled=True)
+    service.services.people.change(SYSTEM, ben.id, disabled=True)
     assert claimed(service, ANN) == left
     with pytest.raises(InvalidRequest):
         act.assign(LEAD, [left], ben.id)
 
 
 def test_what_a_person_is_no_longer_given_goes_to_anybody(service: Service, ben: Caller) -> None:
-    act, accounts = service.services.selections, service.services.accounts
+    services = service.services
+    act = services.selections
     skipped, erased, demoted = predict(service, "0.3", "0.35", "0.4")
     eve = ExternalIdentity("issuer eve", "eve", "Eve", Role.LEAD)
-    lea = accounts.sign_in_externally(eve)[0].person
+    lea = services.sessions.sign_in_externally(eve)[0].person
     for document, who in ((skipped, ben), (demoted, lea)):
         act.assign(LEAD, [document], who.id)
     assert claimed(service, ben) == skipped
@@ -71,13 +72,13 @@ def test_what_a_person_is_no_longer_given_goes_to_anybody(service: Service, ben:
     service.services.reviews.skip(ben, task.id, "not mine")
     assert claimed(service, ANN) == skipped
     act.assign(LEAD, [erased], ben.id)
-    accounts.erase_person(SYSTEM, ben.id)
+    services.people.erase(SYSTEM, ben.id)
     assert claimed(service, ANN) == erased
     documents = service.services.documents
     documents.save_search(lea.calling(), SavedSearch("mine", "text=fever"))
-    accounts.sign_in_externally(replace(eve, role=Role.AUDITOR))
+    services.sessions.sign_in_externally(replace(eve, role=Role.AUDITOR))
     assert claimed(service, ANN) == demoted
-    accounts.erase_person(SYSTEM, lea.id)
+    services.people.erase(SYSTEM, lea.id)
     assert not documents.searches(lea.calling())
 
 

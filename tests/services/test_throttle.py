@@ -33,7 +33,7 @@ def guess(house: House, n: int, *, login: str = "ann", address: str = "198.51.{}
     for number in range(n):
         where = address.format(number // 250, number % 250)
         try:
-            house.accounts.sign_in(login, f"wrong {number}", visitor=ANONYMOUS.calling_from(where))
+            house.sessions.sign_in(login, f"wrong {number}", visitor=ANONYMOUS.calling_from(where))
         except WrongPassword:
             checked += 1
         except TooManyRequests as refused:
@@ -63,7 +63,7 @@ def test_an_account_is_guessed_at_no_more_than_a_hundred_times(
     assert guess(house, 400, login=login, address=address) == ACCOUNT_BACKOFF.most == 100
     house.now.advance(hours=24 * 30)
     with pytest.raises(TooManyRequests, match="ask an administrator"):
-        house.accounts.sign_in(login, PASSWORD, visitor=FROM_HERE)
+        house.sessions.sign_in(login, PASSWORD, visitor=FROM_HERE)
 
 
 def test_a_hundred_failures_take_a_day(house: House) -> None:
@@ -76,8 +76,8 @@ def test_whoever_signed_in_before_gets_in_past_the_guesses_of_strangers(house: H
     guess(house, 400)
     for number in range(NETWORK_BACKOFF.free + 1):
         with suppress(WrongPassword, TooManyRequests):
-            house.accounts.sign_in(f"name{number}", "wrong", visitor=FROM_HERE)
-    house.accounts.sign_in("Ann", PASSWORD, visitor=FROM_HERE, device=KNOWN)
+            house.sessions.sign_in(f"name{number}", "wrong", visitor=FROM_HERE)
+    house.sessions.sign_in("Ann", PASSWORD, visitor=FROM_HERE, device=KNOWN)
     # Success there gives strangers no further guesses.
     assert guess(house, 5) == 0
 
@@ -87,7 +87,7 @@ def test_a_device_that_guesses_is_slowed_and_then_counts_as_a_stranger(house: Ho
     checked = 0
     for _ in range(200):
         try:
-            house.accounts.sign_in("ann", "wrong", visitor=FROM_HERE, device=KNOWN)
+            house.sessions.sign_in("ann", "wrong", visitor=FROM_HERE, device=KNOWN)
         except WrongPassword:
             checked += 1
         except TooManyRequests as refused:
@@ -98,12 +98,12 @@ def test_a_device_that_guesses_is_slowed_and_then_counts_as_a_stranger(house: Ho
 def test_the_device_of_one_person_opens_no_way_to_another(house: House) -> None:
     guess(house, 400)
     with pytest.raises(TooManyRequests):
-        house.accounts.sign_in("ann", PASSWORD, visitor=FROM_HERE, device=Device("ben", "nonce"))
+        house.sessions.sign_in("ann", PASSWORD, visitor=FROM_HERE, device=Device("ben", "nonce"))
 
 
 def test_a_new_password_from_an_administrator_lets_the_owner_in(house: House) -> None:
     guess(house, 400)
-    house.accounts.set_password(ADMIN, "ann", "another long password")
+    house.people.set_password(ADMIN, "ann", "another long password")
     house.enter("another long password")
 
 
@@ -111,7 +111,7 @@ def test_a_network_that_tries_many_names_is_slowed_too(house: House) -> None:
     assert guess(house, 0) == 0
     for number in range(NETWORK_BACKOFF.free):
         with pytest.raises(WrongPassword):
-            house.accounts.sign_in(f"name{number}", "wrong", visitor=ANONYMOUS.calling_from(THERE))
+            house.sessions.sign_in(f"name{number}", "wrong", visitor=ANONYMOUS.calling_from(THERE))
     with pytest.raises(TooManyRequests):
         house.enter(address=THERE)
     house.enter(address=HERE)
@@ -123,11 +123,11 @@ def test_an_office_that_signs_in_rightly_is_never_slowed(house: House) -> None:
 
 
 def test_guesses_of_the_present_password_are_slowed_and_leave_a_line(house: House) -> None:
-    stolen = house.accounts.open_session(house.enter())
-    mine = house.accounts.open_session(house.enter())
+    stolen = house.sessions.open(house.enter())
+    mine = house.sessions.open(house.enter())
 
     def change(opened: object, old: str, new: str = "another long password") -> None:
-        house.accounts.change_own_password(opened.caller, opened.session, old, new)
+        house.sessions.change_password(opened.caller, opened.session, old, new)
 
     checked = 0
     for _ in range(200):

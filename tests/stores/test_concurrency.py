@@ -235,18 +235,18 @@ def test_of_many_changes_of_one_policy_one_wins(begin: Transactions, engine: Eng
 
 
 def test_admins_who_revoke_each_other_leave_one(begin: Transactions) -> None:
-    accounts = building.accounts(begin)
-    keys = [accounts.create_key(SYSTEM, f"admin {n}", Role.ADMIN)[0] for n in range(THREADS)]
+    keys = building.keys(begin)
+    made = [keys.create(SYSTEM, f"admin {n}", Role.ADMIN)[0] for n in range(THREADS)]
 
     def try_to(key_id: str) -> bool:
         with suppress(errors.LastAdmin):
-            accounts.revoke_key(SYSTEM, key_id)
+            keys.revoke(SYSTEM, key_id)
             return True
         return False
 
-    revoked = at_once([lambda k=k: try_to(k.id) for k in keys])
+    revoked = at_once([lambda k=k: try_to(k.id) for k in made])
     assert revoked.count(True) == THREADS - 1
-    assert sum(not key.revoked for key in accounts.keys(SYSTEM)) == 1
+    assert sum(not key.revoked for key in keys.all(SYSTEM)) == 1
 
 
 def test_an_artifact_that_many_add_is_registered_once(begin: Transactions, engine: Engine) -> None:

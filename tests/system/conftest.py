@@ -44,7 +44,7 @@ class Installation:
 
     def key(self, name: str, role: Role) -> str:
         """Make a key and return its secret."""
-        _, self.secrets[name] = self.application.services.accounts.create_key(SYSTEM, name, role)
+        _, self.secrets[name] = self.application.services.keys.create(SYSTEM, name, role)
         return self.secrets[name]
 
     def fix_threshold(self, value: float) -> None:

@@ -29,7 +29,7 @@ def encrypted(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> In
     plain = installation.environment()
     settings = plain | {"SETWISE_ENCRYPTION_KEYS": KEY, "SETWISE_LOG_LEVEL": "debug"}
     monkeypatch.setattr(installation, "environment", lambda: settings)
-    installation.application.services.accounts.create_person(
+    installation.application.services.people.create(
         SYSTEM, login="ann", name="Ann", role=Role.REVIEWER, password=PASSWORD
     )
     return installation

@@ -199,7 +199,7 @@ def _prepared(
     built.registry.start()
     try:
         _fill(built.services, keys, secrets, report, clock)
-        _request_calibration(built.services, built.services.accounts.authenticate(secrets["admin"]))
+        _request_calibration(built.services, built.services.keys.authenticate(secrets["admin"]))
         return secrets, passwords, _examples(built.registry.active())
     finally:
         built.registry.stop()
@@ -255,8 +255,8 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
     """Create the rest of the history; later runs top up the queue."""
     from setwise.service.domain.policy import FIRST_POLICY_VERSION
 
-    client = services.accounts.authenticate(secrets["client"])
-    reviewer = services.accounts.authenticate(secrets["reviewer"])
+    client = services.keys.authenticate(secrets["client"])
+    reviewer = services.keys.authenticate(secrets["reviewer"])
     history = History(services, clock, client, reviewer, cache(keys.annotator), plan)
     counts = services.reports.summary(SYSTEM)
     if services.policy.get(SYSTEM).version == FIRST_POLICY_VERSION:

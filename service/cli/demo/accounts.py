@@ -60,11 +60,11 @@ class Keyring:
         for role in Role:
             secret = kept.get(role.value, "")
             try:
-                works = self.services.accounts.authenticate(secret).role is role
+                works = self.services.keys.authenticate(secret).role is role
             except Unauthenticated:
                 works = False
             if not works:
-                _, secret = self.services.accounts.create_key(SYSTEM, f"demo {role.value}", role)
+                _, secret = self.services.keys.create(SYSTEM, f"demo {role.value}", role)
             secrets[role.value] = secret
         if secrets != kept:
             self.file.write(secrets)
@@ -73,9 +73,9 @@ class Keyring:
     def annotator(self, name: str, leads: bool) -> "Caller":
         """Return the caller of a generated reviewer or lead; discard their key."""
         name = f"{name} (generated)"
-        keys = {key.name: key for key in self.services.accounts.keys(SYSTEM) if not key.revoked}
+        keys = {key.name: key for key in self.services.keys.all(SYSTEM) if not key.revoked}
         role = Role.LEAD if leads else Role.REVIEWER
-        key = keys.get(name) or self.services.accounts.create_key(SYSTEM, name, role)[0]
+        key = keys.get(name) or self.services.keys.create(SYSTEM, name, role)[0]
         return Caller(id=key.id, name=key.name, role=key.role)
 
 
@@ -95,12 +95,12 @@ class DemoPeople:
         self.file.write(passwords)
         for login, name in LOGINS.items():
             try:
-                self.services.accounts.create_person(
+                self.services.people.create(
                     SYSTEM, login=login, name=name, role=Role(login), password=passwords[login]
                 )
             except LoginTaken:
                 if login not in kept:  # the file was deleted, the account was not
-                    self.services.accounts.set_password(SYSTEM, login, passwords[login])
+                    self.services.people.set_password(SYSTEM, login, passwords[login])
         return passwords
 
 

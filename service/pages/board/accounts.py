@@ -93,7 +93,7 @@ class NewKey(BaseModel):
 
 
 def _create_key(call: Call, form: NewKey) -> ui.View:
-    key, secret = call.services.accounts.create_key(
+    key, secret = call.services.keys.create(
         call.caller,
         form.name,
         form.role,
@@ -113,7 +113,7 @@ def _create_key(call: Call, form: NewKey) -> ui.View:
 
 
 def _key(call: Call) -> ApiKey:
-    key = next((key for key in call.services.accounts.keys(call.caller) if key.id == call.id), None)
+    key = next((key for key in call.services.keys.all(call.caller) if key.id == call.id), None)
     if key is None:
         raise errors.KeyNotFound(f"No key has the id {call.id!r}.")
     return key
@@ -135,7 +135,7 @@ def _rotate_question(call: Call) -> ui.Question:
 
 
 def _rotate_key(call: Call, _: Nothing) -> ui.View:
-    key, secret = call.services.accounts.rotate_key(call.caller, call.id)
+    key, secret = call.services.keys.rotate(call.caller, call.id)
     shown = ui.Secret(
         f"New secret of the key “{key.name}”",
         "Copy it now. It is not stored and is never shown again.",
@@ -164,7 +164,7 @@ CREATE_KEY = Action(KEYS, _create_key, NewKey, heading="Create a key", label="Cr
 ROTATE_KEY = Action(f"{KEYS}/{{key_id}}/rotate", _rotate_key, ask=_rotate_question)
 REVOKE_KEY = Action(
     f"{KEYS}/{{key_id}}/revoke",
-    lambda call, _: call.services.accounts.revoke_key(call.caller, call.id),
+    lambda call, _: call.services.keys.revoke(call.caller, call.id),
     ask=_revoke_question,
     then=KEYS,
     notices={"key-revoked": "The key is revoked; every process refuses it within seconds."},
@@ -219,7 +219,7 @@ def _works(key: ApiKey, now: datetime) -> bool:
 
 def _keys(call: Call) -> ui.View:
     now = datetime.now(UTC)
-    keys = call.services.accounts.keys(call.caller)
+    keys = call.services.keys.all(call.caller)
     former = [key for key in keys if not _works(key, now)]
     parts: list[ui.Piece] = [
         ui.Table(
@@ -239,7 +239,7 @@ def _keys(call: Call) -> ui.View:
 
 def _keys_state(call: Call) -> State:
     now = datetime.now(UTC)
-    working = [key for key in call.services.accounts.keys(call.caller) if _works(key, now)]
+    working = [key for key in call.services.keys.all(call.caller) if _works(key, now)]
     ending = [key for key in working if key.expired(now + SOON)]
     if ending:
         return State(f"{ending[0].name} expires on {ending[0].expires_at:%-d %B}.", wrong=True)
@@ -286,7 +286,7 @@ class NewPassword(BaseModel):
 
 
 def _person(call: Call) -> Person:
-    people = call.services.accounts.people(call.caller)
+    people = call.services.people.all(call.caller)
     found = next((person for person in people if person.id == call.id), None)
     if found is None:
         raise errors.PersonNotFound(f"No account has the id {call.id!r}.")
@@ -294,14 +294,14 @@ def _person(call: Call) -> Person:
 
 
 def _create_person(call: Call, form: NewPerson) -> ui.View | None:
-    person = call.services.accounts.create_person(
+    person = call.services.people.create(
         call.caller, login=form.login, name=form.name, role=form.role, password=form.password
     )
     return None if form.password else _invitation(call, person.id, form.days)
 
 
 def _invitation(call: Call, person_id: str, days: int) -> ui.View:
-    person, secret = call.services.accounts.invite(call.caller, person_id, days)
+    person, secret = call.services.people.invite(call.caller, person_id, days)
     shown = ui.Secret(
         f"Invitation of {person.name}",
         "Send them this link. It is not stored and is never shown again.",
@@ -329,22 +329,22 @@ def _invite_question(call: Call) -> ui.Question:
 
 def _change_person(call: Call, form: ChangedPerson) -> None:
     person = _person(call)
-    call.services.accounts.change_person(call.caller, person.id, name=form.name, role=form.role)
+    call.services.people.change(call.caller, person.id, name=form.name, role=form.role)
 
 
 def _set_password(call: Call, form: NewPassword) -> None:
     person = _person(call)
-    call.services.accounts.set_password(call.caller, person.id, form.password)
+    call.services.people.set_password(call.caller, person.id, form.password)
 
 
 def _disable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.services.accounts.change_person(call.caller, person.id, disabled=True)
+    call.services.people.change(call.caller, person.id, disabled=True)
 
 
 def _enable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.services.accounts.change_person(call.caller, person.id, disabled=False)
+    call.services.people.change(call.caller, person.id, disabled=False)
 
 
 def _disable_question(call: Call) -> ui.Question:
@@ -437,7 +437,7 @@ def _people(call: Call) -> ui.View:
     table = ui.Table(
         "People",
         _ACCOUNTS,
-        call.services.accounts.people(call.caller),
+        call.services.people.all(call.caller),
         "There are no accounts yet. Create the first one below.",
         gone=lambda person: person.disabled,
     )
@@ -446,7 +446,7 @@ def _people(call: Call) -> ui.View:
 
 
 def _people_state(call: Call) -> State:
-    people = call.services.accounts.people(call.caller)
+    people = call.services.people.all(call.caller)
     return State(f"{sum(not one.disabled for one in people):,} can sign in.")
 
 

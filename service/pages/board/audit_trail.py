@@ -80,10 +80,8 @@ def _cut(text: str) -> str:
 def _actors(call: Call, chosen: str) -> Sequence[tuple[str, str]]:
     named = {"": "anyone", "system": "the service itself", "anonymous": "someone not signed in"}
     if call.caller.may(Permission.INSPECT):
-        named |= {
-            one.id: f"{one.name} (person)" for one in call.services.accounts.people(call.caller)
-        }
-        named |= {one.id: f"{one.name} (key)" for one in call.services.accounts.keys(call.caller)}
+        named |= {one.id: f"{one.name} (person)" for one in call.services.people.all(call.caller)}
+        named |= {one.id: f"{one.name} (key)" for one in call.services.keys.all(call.caller)}
     return [*named.items(), *([] if chosen in named else [(chosen, chosen)])]
 
 

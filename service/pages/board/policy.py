@@ -232,8 +232,8 @@ def name_of(services: Services, actor_id: str) -> str:
     """Return the name of a person or key by its id; the id itself once it is gone."""
     if actor_id == SYSTEM.id:
         return "the service itself"
-    named = {one.id: one.name for one in services.accounts.keys(SYSTEM)}
-    named |= {one.id: one.name for one in services.accounts.people(SYSTEM)}
+    named = {one.id: one.name for one in services.keys.all(SYSTEM)}
+    named |= {one.id: one.name for one in services.people.all(SYSTEM)}
     return named.get(actor_id, actor_id)
 
 

@@ -43,8 +43,8 @@ def test_a_key_has_what_the_form_says(service: Service, admin: Browser) -> None:
     )  # fmt: skip
     assert made.status_code == 201
     (secret,) = re.findall(r"sw_lead_[\w-]+", made.text)
-    service.services.accounts.authenticate(secret)
-    key = next(one for one in service.services.accounts.keys(SYSTEM) if one.name == "billing")
+    service.services.keys.authenticate(secret)
+    key = next(one for one in service.services.keys.all(SYSTEM) if one.name == "billing")
     assert key.scopes == {Permission.REPORT}
     assert key.expires_at.isoformat() == "2100-01-01T00:00:00+00:00"
     assert key.per_minute == 60
@@ -71,17 +71,17 @@ def test_a_key_has_what_the_form_says(service: Service, admin: Browser) -> None:
 def test_a_key_that_cannot_be_is_refused_at_its_field(
     service: Service, admin: Browser, fields: dict[str, str], where: str
 ) -> None:
-    before = len(service.services.accounts.keys(SYSTEM))
+    before = len(service.services.keys.all(SYSTEM))
     refused = send(admin, "/board/keys", **{"name": "<i>", "role": "client", **fields})
     assert refused.status_code == 422
     assert f'id="{where}-fault"' in refused.text
     assert "<i>" not in refused.text
-    assert len(service.services.accounts.keys(SYSTEM)) == before
+    assert len(service.services.keys.all(SYSTEM)) == before
 
 
 def test_the_last_way_in_is_not_closed(service: Service, admin: Browser) -> None:
-    keys = {key.name: key for key in service.services.accounts.keys(SYSTEM)}
-    person = service.services.accounts.people(SYSTEM)[0]
+    keys = {key.name: key for key in service.services.keys.all(SYSTEM)}
+    person = service.services.people.all(SYSTEM)[0]
     send(admin, f"/board/keys/{keys['admin'].id}/revoke")
     refused = send(admin, f"/board/people/{person.id}/disable")
     assert refused.status_code == 409
@@ -92,7 +92,7 @@ def test_the_last_way_in_is_not_closed(service: Service, admin: Browser) -> None
 
 
 def test_a_former_key_is_listed_apart(service: Service, admin: Browser) -> None:
-    key = next(one for one in service.services.accounts.keys(SYSTEM) if one.role is Role.CLIENT)
+    key = next(one for one in service.services.keys.all(SYSTEM) if one.role is Role.CLIENT)
     assert "refused within seconds" in admin.get(f"/board/keys/{key.id}/revoke").text
     assert send(admin, f"/board/keys/{key.id}/revoke").status_code == 303
     assert last_action(service) == ("key.revoked", "Ann")
@@ -105,13 +105,13 @@ def test_a_former_key_is_listed_apart(service: Service, admin: Browser) -> None:
 def test_an_account_is_made_changed_shut_and_opened(service: Service, admin: Browser) -> None:
     fields = {"login": "Bo", "name": "Bo B", "role": "reviewer", "password": " spaces count  "}
     assert send(admin, "/board/people", **fields).status_code == 303
-    bo = next(one for one in service.services.accounts.people(SYSTEM) if one.login == "bo")
-    service.services.accounts.sign_in("bo", " spaces count  ")
+    bo = next(one for one in service.services.people.all(SYSTEM) if one.login == "bo")
+    service.services.sessions.sign_in("bo", " spaces count  ")
     here = f"/board/people/{bo.id}"
     assert send(admin, here, name="Bob", role="lead").status_code == 303
     assert send(admin, f"{here}/password", password="short").status_code == 422
     assert send(admin, f"{here}/password", password=PASSWORD).status_code == 303
-    service.services.accounts.sign_in("bo", PASSWORD)
+    service.services.sessions.sign_in("bo", PASSWORD)
     assert "signed out everywhere" in admin.get(f"{here}/disable").text
     assert send(admin, f"{here}/disable").status_code == 303
     assert send(admin, f"{here}/enable").status_code == 303
@@ -367,7 +367,7 @@ def test_a_tripped_breaker_is_explained_and_let_go(service: Service, admin: Brow
 
 def test_the_trail_is_filtered_by_who_what_and_when(service: Service, admin: Browser) -> None:
     service.fix_threshold(0.5)
-    ann = service.services.accounts.people(SYSTEM)[0].id
+    ann = service.services.people.all(SYSTEM)[0].id
     shown = admin.get("/board/audit?action=policy.").text
     assert "policy.changed" in shown
     assert "session.begun" not in shown

@@ -121,7 +121,7 @@ def test_the_first_page_says_what_somebody_should_look_at(service: Service, admi
     empty = admin.get("/board").text
     assert "None is active, so nothing can be predicted." in empty
     service.fix_threshold(0.8)
-    service.services.accounts.create_key(SYSTEM, "old <b>", Role.CLIENT, expires_at=soon())
+    service.services.keys.create(SYSTEM, "old <b>", Role.CLIENT, expires_at=soon())
     failed = replace(job("export"), state=JobState.FAILED, error="disk full", finished_at=START)
     with service.database() as transaction:
         transaction.jobs.enqueue(failed)

@@ -1,0 +1,165 @@
+"""People who sign in."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from setwise.service.domain import errors
+from setwise.service.domain.accounts import (
+    LONGEST_NAME,
+    MOST_DAYS_INVITED,
+    Person,
+    login_faults,
+    login_of,
+    password_faults,
+    person_changes,
+    readable_password,
+    role_faults,
+)
+from setwise.service.domain.callers import Caller, Permission, Role
+from setwise.service.domain.text import text_faults
+from setwise.service.services.accounts.guarded import Guarded, dismiss, known_person
+from setwise.service.services.accounts.keys import refuse_last_admin
+
+
+@dataclass(frozen=True)
+class People(Guarded):
+    """Accounts of people, their invitations and passwords."""
+
+    def create(
+        self,
+        caller: Caller,
+        *,
+        login: str,
+        name: str,
+        role: Role,
+        password: str | None,
+        external_id: str | None = None,
+    ) -> Person:
+        """Create an account.
+
+        Raises `InvalidRequest` if the login name, the name, the role or the password is not
+        allowed; `LoginTaken` if another person has the login name.
+
+        ``password``: None for a person who signs in only with an identity provider.
+        """
+        caller.require(Permission.ADMINISTER)
+        login = login_of(login)
+        faults = [
+            *login_faults(login, "/login"),
+            *text_faults(name, "/name", longest=LONGEST_NAME),
+            *role_faults(role, "/role"),
+        ]
+        if password is not None:
+            password = readable_password(password)
+            faults += password_faults(password, "/password", login=login)
+        if faults:
+            raise errors.InvalidRequest("The account cannot be created.", faults)
+        person = Person(
+            id=self.new_id(),
+            login=login,
+            name=name,
+            role=role,
+            created_at=self.now(),
+            password=None if password is None else self.passwords.hash(password),
+            external_id=external_id,
+        )
+        with self.begin() as transaction:
+            self._add(transaction, caller, person)
+        return person
+
+    def all(self, caller: Caller) -> list[Person]:
+        """Return all people, ordered by login name, including disabled ones."""
+        caller.require(Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.people.all()
+
+    def change(
+        self,
+        caller: Caller,
+        who: str,
+        *,
+        name: str | None = None,
+        role: Role | None = None,
+        disabled: bool | None = None,
+    ) -> Person:
+        """Change an account; None keeps the value.
+
+        A new role, disabling and enabling end the person's sessions and assignments.
+
+        Raises `LastAdmin` if no other key or person could administer the service.
+
+        ``who``: Id or login name.
+        """
+        caller.require(Permission.ADMINISTER)
+        faults: list[errors.FieldFault] = []
+        if name is not None:
+            faults += text_faults(name, "/name", longest=LONGEST_NAME)
+        if role is not None:
+            faults += role_faults(role, "/role")
+        if faults:
+            raise errors.InvalidRequest("The account cannot be changed.", faults)
+        with self.begin() as transaction:
+            old = known_person(transaction, who, for_update=True)
+            new = old.changed(name=name, role=role, disabled=disabled, now=self.now())
+            if new == old:
+                return old
+            if old.administers() and not new.administers():
+                refuse_last_admin(transaction, leaving=old.id)
+            transaction.people.save(new)
+            if (new.role, new.disabled) != (old.role, old.disabled):
+                dismiss(transaction, new.id)
+            for action, detail in person_changes(old, new):
+                self._note(transaction, caller, action, new.id, **detail)
+        return new
+
+    def erase(self, caller: Caller, who: str) -> Person:
+        """Erase a person's login name, name and password, and disable the account.
+
+        The person's decisions remain under their id. The immutable audit trail keeps the name.
+        """
+        caller.require(Permission.ADMINISTER)
+        with self.begin() as transaction:
+            person = known_person(transaction, who, for_update=True)
+            if person.administers():
+                refuse_last_admin(transaction, leaving=person.id)
+            erased = person.erased(self.now())
+            transaction.people.save(erased)
+            dismiss(transaction, person.id)
+            transaction.documents.forget_search(person.id)
+            self._note(transaction, caller, "person.erased", person.id)
+        return erased
+
+    def invite(self, caller: Caller, who: str, days: int) -> tuple[Person, str]:
+        """Return a person with the secret of a new invitation, which replaces an earlier one.
+
+        Raises `PersonNotFound`; `InvalidRequest` if the account is disabled, or for too many days.
+        """
+        caller.require(Permission.ADMINISTER)
+        if not 1 <= days <= MOST_DAYS_INVITED:
+            fault = errors.FieldFault("/days", f"must be from 1 to {MOST_DAYS_INVITED}")
+            raise errors.InvalidRequest("Nobody can be invited for so long.", [fault])
+        secret, until = self.new_secret(), self.now() + timedelta(days=days)
+        with self.begin() as transaction:
+            person = known_person(transaction, who, for_update=True)
+            if person.disabled:
+                raise errors.InvalidRequest("The account is disabled; enable it first.")
+            digest = self.session_digest(secret)
+            person = replace(person, invitation=digest, invited_until=until)
+            transaction.people.save(person)
+            self._note(transaction, caller, "person.invited", person.id, until=until.isoformat())
+        return person, secret
+
+    def set_password(self, caller: Caller, who: str, password: str) -> Person:
+        """Replace a person's password, end their sessions and forget failed sign-ins."""
+        caller.require(Permission.ADMINISTER)
+        with self.begin(read_only=True) as transaction:
+            person = known_person(transaction, who)
+        hashed = self._hashed(person, password)
+        with self.begin() as transaction:
+            # Hashing is slow, so the account may have changed.
+            new = known_person(transaction, person.id, for_update=True).joined(password=hashed)
+            transaction.people.save(new)
+            transaction.sessions.delete_of(new.id)
+            self.throttle.reset(transaction, new.login)
+            self._note(transaction, caller, "person.password_set", new.id)
+        return new
