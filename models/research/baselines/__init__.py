@@ -5,6 +5,7 @@
 - `chains`: classifier chains, greedy, with beam search, and ensembles.
 - `constrained_networks`: predict and constrain.
 - `energy_networks`: SPEN.
+- `forests`: trees that divide documents by their features.
 - `label_subsets`: RAKEL.
 - `neighbours`: ML-kNN.
 - `networks`: what the three kinds of networks share.

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
 
+from setwise.models.research.baselines.learners import multinomial
 from setwise.models.research.baselines.method import Bits, Floats
 from setwise.models.research.baselines.networks import (
     Adam,
@@ -72,7 +72,7 @@ class PredictAndConstrain(Thresholded):
         """Fit sizes and labels, then the score through the steps."""
         rng = np.random.default_rng(self.random_state)
         self.score_ = SetScore.around(X, Y, self.n_hidden, self.n_global, rng)
-        self.sizes_ = LogisticRegression(max_iter=300).fit(X, np.diff(Y.indptr))
+        self.sizes_ = multinomial(X, np.diff(Y.indptr), max_iter=300)
         self.score_.fit_labels(X, Y, self.n_label_batches, self.decay, rng)
         optimiser = Adam(self.score_.weights, self.rate, self.decay)
         for rows, truth in batches(X, Y, self.n_batches, rng):
@@ -103,8 +103,6 @@ class PredictAndConstrain(Thresholded):
 
     def _size(self, X: csr_array) -> Floats:
         """Return the expected size of each document's set (n,)."""
-        if len(self.sizes_.classes_) == 1:
-            return np.full(X.shape[0], float(self.sizes_.classes_[0]))
         return np.asarray(self.sizes_.predict_proba(X) @ self.sizes_.classes_)
 
     def _unrolled(self, a: Floats, size: Floats) -> tuple[list[Floats], list[Bits]]:

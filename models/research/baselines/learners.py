@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
 
 from setwise.models.labels.binary_relevance import BinaryRelevance
 
@@ -53,6 +55,15 @@ class Logistic(ClassifierMixin, BaseEstimator):
     def predict(self, X: csr_array) -> NDArray[np.int64]:
         """Return 0 or 1, (n,)."""
         return (self.decision_function(X) > 0.0).astype(np.int64)
+
+
+def multinomial(
+    X: csr_array | Floats, classes: NDArray[Any], *, C: float = 1.0, max_iter: int = 100
+) -> LogisticRegression | DummyClassifier:
+    """Return scikit-learn's regression, or the only class, which it refuses to learn."""
+    several = bool((classes != classes[0]).any())
+    model = LogisticRegression(C=C, max_iter=max_iter) if several else DummyClassifier()
+    return model.fit(X, classes)
 
 
 def minimise(objective: Objective, start: Floats, max_iter: int) -> Floats:

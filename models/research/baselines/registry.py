@@ -103,7 +103,7 @@ PAPER_METHODS: Mapping[str, PaperMethod] = {
         SparseMargins, _ECML, "set", {"l1": (0.1, 0.01, 0.001), "C": (1.0, 10.0)}
     ),
     "spen": PaperMethod(EnergyNetwork, _ECML, "set", {"rate": (1e-4, 1e-3)}),
-    "dvn": PaperMethod(ValueNetwork, _ECML, "set", {"decay": (1e-5, 1e-4, 1e-3)}),
+    "dvn": PaperMethod(ValueNetwork, _ECML, "set", {"decay": (1e-5, 1e-4)}),
     "pc": PaperMethod(PredictAndConstrain, _ECML, "set", {"rate": (1e-4, 1e-3)}),
     "low-rank": PaperMethod(
         partial(SmoothLink, n_cosines=0),

@@ -166,7 +166,7 @@ def _tuned(name: str, X: csr_array, Y: csr_array, options: TrainingOptions) -> M
     if len(choices) == 1:
         return method
     order = np.random.default_rng(options.seed).permutation(X.shape[0])
-    aside, kept = np.split(order, [X.shape[0] // _SHARE_ASIDE])
+    aside, kept = np.split(order, [max(1, X.shape[0] // _SHARE_ASIDE)])
     measure, sign = _MEASURE.get(options.optimize, _MEASURE["set-accuracy"])
 
     def worth(choice: dict[str, Any]) -> float:

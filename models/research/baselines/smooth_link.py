@@ -100,7 +100,8 @@ class SmoothLink(Method):
         activations = self._activations(X)
         pairs = rng.integers(len(activations), size=(2, 1000))
         apart = np.linalg.norm(activations[pairs[0]] - activations[pairs[1]], axis=1)
-        width = self.bandwidth * max(float(np.median(apart)), np.finfo(float).tiny)
+        # Where most are alike, their median distance is 0.
+        width = self.bandwidth * (np.median(apart) or apart.mean() or 1.0)
         self.directions_ = rng.standard_normal((activations.shape[1], self.n_cosines)) / width
         self.shifts_ = rng.uniform(0.0, 2.0 * np.pi, self.n_cosines)
         columns = self._columns(X)

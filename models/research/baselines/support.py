@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import log_softmax
-from sklearn.linear_model import LogisticRegression
 
-from setwise.models.research.baselines.learners import labelwise
+from setwise.models.research.baselines.learners import labelwise, multinomial
 from setwise.models.research.baselines.method import Floats, Method, Said, joint
 
 # Less probable sets are left out of candidate lists; their mass counts for label probabilities.
@@ -84,8 +83,7 @@ class PowerSet(Method):
     def fit(self, X: csr_array, Y: csr_array) -> Self:
         """Fit a multinomial logistic regression."""
         self.support_ = Support.of(Y)
-        self.model_ = LogisticRegression(C=self.C, max_iter=self.max_iter)
-        self.model_.fit(X, self.support_.number)
+        self.model_ = multinomial(X, self.support_.number, C=self.C, max_iter=self.max_iter)
         return self
 
     def answer(self, X: csr_array) -> Said:

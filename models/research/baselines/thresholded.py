@@ -5,8 +5,8 @@ from typing import Self
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.linear_model import LogisticRegression
 
+from setwise.models.research.baselines.learners import multinomial
 from setwise.models.research.baselines.method import Floats, Method, Said, as_sets
 
 _SHARE_ASIDE = 5  # one document of so many
@@ -41,14 +41,14 @@ class Thresholded(Method):
         self.learn(X[kept], Y[kept])
         score, truth = self.measure(X[aside]), Y[aside].toarray() > 0
         self.threshold_ = best_threshold(score, truth)
-        self.curve_ = LogisticRegression().fit(score.reshape(-1, 1), truth.ravel())
+        self.curve_ = multinomial(score.reshape(-1, 1), truth.ravel())
         self.learn(X, Y)
         return self
 
     def answer(self, X: csr_array) -> Said:
         """Return the labels above the threshold, and probabilities."""
         score = self.measure(X)
-        p = self.curve_.predict_proba(score.reshape(-1, 1))[:, 1]
+        p = self.curve_.predict_proba(score.reshape(-1, 1)) @ self.curve_.classes_
         return Said(as_sets(score > self.threshold_), p.reshape(score.shape))
 
 
@@ -59,6 +59,6 @@ def best_threshold(score: Floats, truth: np.ndarray) -> float:
     separable = low < high
     low, high = np.sort(low[separable]), np.sort(high[separable])
     ends = np.unique(score)
-    middles = np.append((ends[1:] + ends[:-1]) / 2, ends[-1])
+    middles = np.append((ends[1:] + ends[:-1]) / 2, [ends[-1], -np.inf])
     right = np.searchsorted(low, middles, side="right") - np.searchsorted(high, middles, "right")
     return float(middles[right.argmax()])

@@ -41,11 +41,11 @@ def part(seed, n):
 TRAIN, TEST = part(0, 120), part(1, 80)
 
 
-def run(name, **options):
+def run(name, train_part=TRAIN, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
         chosen = replace(OPTIONS, **options)
-        (found,) = run_paper_method(name, TRAIN, TEST, chosen, lambda *_: None, bootstrap=20)
+        (found,) = run_paper_method(name, train_part, TEST, chosen, lambda *_: None, bootstrap=20)
     return found
 
 
@@ -113,6 +113,10 @@ def test_a_prediction_takes_the_time_of_the_method_too(name, monkeypatch):
 
     monkeypatch.setattr(NeighbourCounts, "answer", slow)
     assert run(name).metrics.predict_seconds == 5.0
+
+
+def test_few_documents_are_enough_to_choose_parameters():
+    assert run("power-set", TRAIN.take(np.arange(4))).metrics.n == 80
 
 
 def test_a_joint_is_given_as_ten_scored_sets_and_label_scores():
