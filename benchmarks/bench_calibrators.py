@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 
 from setwise.models.calibration.calibrators import SetCalibrator
 from setwise.models.calibration.choice import choose_calibrator, set_calibrators
-from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
+from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.datasets import Dataset
+from setwise.models.data.lines import DataWarning
 from setwise.models.evaluation.metrics import evaluate_predictions
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.options import TrainingOptions

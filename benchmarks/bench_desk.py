@@ -47,7 +47,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.demo_notes import generate_notes
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save

@@ -32,7 +32,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 from setwise.models.data.answers import Answers
-from setwise.models.data.datasets import Dataset, DataWarning, fold_ids, read_dataset
+from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.datasets import Dataset
+from setwise.models.data.lines import DataWarning
+from setwise.models.data.splits import fold_ids
 from setwise.models.evaluation.automation import automation_at
 from setwise.models.evaluation.evaluation import predict_in_blocks
 from setwise.models.options import TrainingOptions

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save

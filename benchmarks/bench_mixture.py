@@ -36,7 +36,9 @@ from scipy.sparse import csr_array, vstack
 from scipy.special import expit
 from sklearn.base import clone
 
-from setwise.models.data.datasets import Dataset, fold_ids, read_dataset
+from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.datasets import Dataset
+from setwise.models.data.splits import fold_ids
 from setwise.models.data.text import TextVectorizer
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture

@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 
 from setwise.models.calibration.calibrators import UncalibratedSets
 from setwise.models.calibration.choice import ChosenCalibrator, set_calibrators
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.evaluation.metrics import Metrics, evaluate_predictions
 from setwise.models.mixtures.mixture_mode import SOURCE_MIXTURE
 from setwise.models.options import TrainingOptions

@@ -29,7 +29,9 @@ from setwise.models.calibration.robust_calibrators import (
     RobustBoostedSets,
     RobustLogisticSets,
 )
-from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
+from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.datasets import Dataset
+from setwise.models.data.lines import DataWarning
 from setwise.models.evaluation.reliability import ReliabilityCurve
 from setwise.models.evaluation.reports import CalibrationReport, report_calibration
 from setwise.models.evaluation.scoring import score_calibration

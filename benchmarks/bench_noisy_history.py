@@ -17,7 +17,9 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
+from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.datasets import Dataset
+from setwise.models.data.lines import DataWarning
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.options import TrainingOptions
 from setwise.models.training import train

@@ -36,7 +36,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import LabelBinarizer
 
 from setwise.models.calibration.calibrators import BoostedSets
-from setwise.models.data.datasets import Dataset, read_dataset
+from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.datasets import Dataset
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.text import repeat_first_line
 from setwise.models.options import TrainingOptions

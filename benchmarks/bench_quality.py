@@ -24,7 +24,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from setwise.models.calibration.choice import choose_calibrator, refit_calibrator
-from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
+from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.datasets import Dataset
+from setwise.models.data.lines import DataWarning
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import Metrics
 from setwise.models.evaluation.runs import judge_majority, random_split

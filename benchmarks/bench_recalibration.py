@@ -28,7 +28,7 @@ from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.recalibration import AnnouncedSets, Answers, Recalibration
 from setwise.models.calibration.robust_calibrators import RobustBoostedSets
 from setwise.models.calibration.sampling import inclusion_weights
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.labels.isotonic import IsotonicCurve
 from setwise.models.options import TrainingOptions
 from setwise.models.sets.features import SetFeatureTable

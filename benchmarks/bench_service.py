@@ -29,7 +29,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.demo_notes import generate_notes, write_jsonl
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.text import TextVectorizer
 
 ROUNDS = 5

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.sets.search import k_best_sets

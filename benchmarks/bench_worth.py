@@ -24,7 +24,8 @@ from sklearn.base import clone
 from setwise.models.calibration.calibrators import BoostedSets
 from setwise.models.calibration.choice import cross_validate
 from setwise.models.calibration.crossfit import cross_fit, out_of_fold_logits
-from setwise.models.data.datasets import fold_ids, read_dataset
+from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.splits import fold_ids
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.kept_scores import Scores

@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.demo_notes import Note, generate_notes, write_jsonl
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save

@@ -22,7 +22,8 @@ from sklearn.utils.validation import (
 
 from setwise.models.calibration.noisy_history import Noise
 from setwise.models.data.answers import Answers
-from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset
+from setwise.models.data.dataset_files import MIN_TRAINING_DOCUMENTS
+from setwise.models.data.datasets import Dataset
 from setwise.models.data.splits import fold_ids
 from setwise.models.labels.foreign_classifier import ForeignClassifier
 from setwise.models.labels.scaling import check_sample_weight

@@ -54,7 +54,7 @@ def compile_ahead(*, mixtures: bool = False) -> None:
     mixtures : bool
         Compile the mixtures of methods ``"cbm"`` and ``"cbm-rerank"`` too.
     """
-    from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- after the folder is set
+    from setwise.models.data.dataset_files import read_dataset  # noqa: PLC0415 -- after the folder is set
     from setwise.models.demo_notes import generate_notes, write_jsonl  # noqa: PLC0415
     from setwise.models.options import TrainingOptions  # noqa: PLC0415
     from setwise.models.storage.artifacts import load, save  # noqa: PLC0415

@@ -26,9 +26,11 @@ from setwise.models.calibration.losses import shifted_target
 from setwise.models.calibration.noisy_history import RowRates
 from setwise.models.data.answers import Answers
 from setwise.models.data.capacity import check_room, rows_at_once
-from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
+from setwise.models.data.dataset_files import MIN_TRAINING_DOCUMENTS
+from setwise.models.data.datasets import Dataset
 from setwise.models.data.formats.reviews import GOLD
 from setwise.models.data.scaler import FeatureScaler
+from setwise.models.data.splits import fold_ids
 from setwise.models.data.text import TextVectorizer
 from setwise.models.evaluation.automation import AUTOMATION_TARGETS, automation_at
 from setwise.models.evaluation.metrics import RunningMetrics

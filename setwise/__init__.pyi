@@ -1,11 +1,11 @@
 # The public names. `__init__.py` reads this file and loads each name on first use.
 
 from setwise.models.classifier import SetClassifier as SetClassifier
-from setwise.models.data.datasets import DataError as DataError
+from setwise.models.data.dataset_files import read_dataset as read_dataset
 from setwise.models.data.datasets import Dataset as Dataset
-from setwise.models.data.datasets import DataWarning as DataWarning
-from setwise.models.data.datasets import FileLayout as FileLayout
-from setwise.models.data.datasets import read_dataset as read_dataset
+from setwise.models.data.formats.layout import FileLayout as FileLayout
+from setwise.models.data.lines import DataError as DataError
+from setwise.models.data.lines import DataWarning as DataWarning
 from setwise.models.evaluation.evaluation import evaluate as evaluate
 from setwise.models.evaluation.metrics import Metrics as Metrics
 from setwise.models.options import TrainingOptions as TrainingOptions

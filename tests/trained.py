@@ -88,7 +88,7 @@ def reuters(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a model of the training part of Reuters, trained as `train` does by itself."""
 
     def make(folder: Path) -> None:
-        from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- as above
+        from setwise.models.data.dataset_files import read_dataset  # noqa: PLC0415 -- as above
         from setwise.models.storage.artifacts import save  # noqa: PLC0415 -- as above
         from setwise.models.training import train  # noqa: PLC0415 -- as above
 
@@ -98,7 +98,7 @@ def reuters(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _train(folder: Path) -> None:
-    from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- as above
+    from setwise.models.data.dataset_files import read_dataset  # noqa: PLC0415 -- as above
     from setwise.models.options import TrainingOptions  # noqa: PLC0415 -- as above
     from setwise.models.storage.artifacts import save  # noqa: PLC0415 -- as above
     from setwise.models.training import train  # noqa: PLC0415 -- as above

@@ -1,8 +1,8 @@
-"""Data sets for training and evaluation: read, checked, split."""
+"""Labelled documents as one value."""
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -12,38 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from setwise.models.data.answers import AnswerError, Answers, concatenate_answers
-from setwise.models.data.documents import (
-    WORD,
-    LabelledDocuments,
-    PredictionInput,
-    answer_fault,
-    read_documents,
-)
-from setwise.models.data.formats.layout import SUFFIXES, VECTOR_FORMATS, FileLayout
-from setwise.models.data.formats.reading import document_lines, read_vectors
-from setwise.models.data.lines import ContentHash, DataError, DataWarning, Progress, count_of
-from setwise.models.data.splits import fold_ids, split_rows
-
-__all__ = [
-    "DataError",
-    "DataWarning",
-    "Dataset",
-    "FileLayout",
-    "PredictionInput",
-    "check_trainable",
-    "concatenate_datasets",
-    "fold_ids",
-    "labelled_dataset",
-    "read_dataset",
-    "split_rows",
-]
+from setwise.models.data.answers import Answers, concatenate_answers
+from setwise.models.data.lines import DataWarning, count_of
 
 Kind = Literal["text", "vectors", "external"]
-Part = Literal["train", "test"]
-
-MIN_TRAINING_DOCUMENTS = 10
-"""With fewer documents, calibrators have no rows unseen by their base model."""
 
 _NAMED = 3  # names that a warning lists
 
@@ -103,7 +75,7 @@ class Dataset:
         if self.X is None:
             return
         if self.feature_names is None:
-            object.__setattr__(self, "feature_names", _numbered(self.X.shape[1]))
+            object.__setattr__(self, "feature_names", numbered(self.X.shape[1]))
         elif len(self.feature_names) != self.X.shape[1]:
             raise ValueError(
                 f"{len(self.feature_names)} feature names for {self.X.shape[1]} columns of X"
@@ -168,14 +140,14 @@ class Dataset:
         if self.label_names[: len(label_names)] == tuple(label_names):
             labels, Y = self.label_names, self.Y
         else:
-            labels = _with_unknown("the data", found, label_names)
+            labels = with_unknown("the data", found, label_names)
             position = {name: index for index, name in enumerate(labels)}
             column = np.array([position.get(name, -1) for name in self.label_names], dtype=np.int32)
             rows = np.split(column[self.Y.indices], self.Y.indptr[1:-1])
-            Y = _label_matrix([row.tolist() for row in rows], len(labels))
+            Y = label_matrix([row.tolist() for row in rows], len(labels))
         X, features = self.X, self.feature_names
         if X is not None and features is not None and feature_names is not None:
-            X, features = _in_columns_of("the data", X, features, tuple(feature_names))
+            X, features = named_columns("the data", X, features, tuple(feature_names))
         answers = self.answers
         if answers is not None:
             answers = answers.in_columns_of(
@@ -259,236 +231,12 @@ def _stacked(
     return names, stacked
 
 
-def read_dataset(
-    path: str | Path,
-    part: Part | None = None,
-    *,
-    label_names: Sequence[str] | None = None,
-    feature_names: Sequence[str] | None = None,
-    layout: FileLayout | None = None,
-    external: bool = False,
-    numbers: Sequence[str] = (),
-    several: bool = False,
-    progress: Progress | None = None,
-) -> Dataset:
-    """Read and check labelled documents.
-
-    Parameters
-    ----------
-    path : str or Path
-        A file of texts (``.jsonl``, ``.csv``, ``.parquet``) or of
-        vectors (``.svm``, ``.xc.txt``, ``.arff``, ``.npz``), gzipped or not, or a folder that holds
-        ``train`` and ``test`` files of one of these forms. Beside a ``.svm`` file ``labels.txt``
-        names the labels and ``features.txt``, if there, the features; otherwise features are named
-        "1", "2", …
-    part : {"train", "test"}, optional
-        Which file of a folder; ignored if `path` is a file.
-    label_names : sequence of str, optional
-        The labels of a fitted model. The columns of ``Y`` follow it; labels that it lacks are
-        appended, so that they count as misses, and a warning lists them. By default the columns
-        are the labels of the texts, sorted, or those of ``labels.txt``.
-    feature_names : sequence of str, optional
-        The features of a fitted model. The columns of ``X`` follow it; features that it lacks are
-        left out with a warning.
-    layout : FileLayout, optional
-        The file's format and the columns of a table; by default the file's name says the format.
-    external : bool, default False
-        Whether texts have another model's answers, or are left out for them; see
-        `setwise.models.data.documents.read_documents`. In tables they are columns.
-    numbers : sequence of str, default ()
-        Keys of the metadata, or columns, whose numbers an external model reads.
-    several : bool, default False
-        Whether texts may repeat an id with the answer of another annotator; see
-        `setwise.models.calibration.several_answers.settle`.
-    progress : callable, optional
-        Called with the share of the file read so far.
-
-    Raises
-    ------
-    DataError
-        If a file is missing, cannot be read, or is not in the form stated; the message gives the
-        file, the line, the fault and how to correct it.
-    """
-    layout = layout or FileLayout()
-    file = _file_of(Path(path), part)
-    content = ContentHash()
-    if layout.format_of(file) in VECTOR_FORMATS:
-        if external:
-            raise DataError(
-                file, None, "files of vectors hold no answers", "give JSON Lines or a table"
-            )
-        return _read_vectors(file, layout, label_names, feature_names, progress, content)
-    lines = document_lines(
-        file,
-        layout,
-        labelled=True,
-        several=several,
-        numbers=numbers if external else None,
-        progress=progress,
-        content=content,
-    )
-    documents = read_documents(file, lines, external=external, several=several)
-    return labelled_dataset(
-        documents,
-        content.hexdigest(),
-        file,
-        label_names,
-        feature_names=feature_names,
-        numbers=numbers,
-    )
-
-
-def _file_of(path: Path, part: Part | None) -> Path:
-    """Return the data file that `path` refers to."""
-    if not path.exists():
-        raise DataError(path, None, "no such file", "check the path")
-    if not path.is_dir():
-        return path
-    if part is None:
-        raise DataError(path, None, "this is a folder", "name a .jsonl or .svm file in it")
-    names = [f"{part}{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")]
-    found = [path / name for name in names if (path / name).is_file()]
-    if len(found) > 1:
-        both = " and ".join(file.name for file in found)
-        raise DataError(path, None, f"both {both} are here", "keep one")
-    if not found:
-        raise DataError(path, None, f"the folder has no {part} part", f"add {' or '.join(names)}")
-    return found[0]
-
-
-def labelled_dataset(
-    documents: LabelledDocuments,
-    fingerprint: str,
-    file: str | Path = "the data",
-    label_names: Sequence[str] | None = None,
-    *,
-    feature_names: Sequence[str] | None = None,
-    numbers: Sequence[str] = (),
-) -> Dataset:
-    """Return labelled documents as a data set.
-
-    Parameters
-    ----------
-    documents : LabelledDocuments
-    fingerprint : str
-    file : str or Path
-        Their source, for messages.
-    label_names, feature_names, numbers : sequence of str, optional
-        As for `read_dataset`.
-
-    Raises
-    ------
-    DataError
-        If an answer names a label that is not wanted, or a number is none.
-    """
-    found = set(chain.from_iterable(documents.labels))
-    if label_names is None:
-        found = found.union(*(answer.labels() for answer in documents.answers))
-    names = _with_unknown(file, sorted(found), label_names)
-    answers = None
-    try:
-        if documents.answers:
-            known = names if label_names is None else label_names
-            answers = Answers.of_parsed(known, documents.answers, numbers=numbers)
-    except AnswerError as error:
-        line = documents.lines[error.document]
-        raise DataError(file, line, answer_fault(error), error.cure) from error
-    column = {name: index for index, name in enumerate(names)}
-    rows = [[column[label] for label in labels] for labels in documents.labels]
-    annotated = any(annotator is not None for annotator in documents.annotators)
-    X, features = None, None
-    if documents.features:
-        X, features = _feature_matrix(documents.features)
-        if feature_names is not None:
-            X, features = _in_columns_of(file, X, features, tuple(feature_names))
-    return Dataset(
-        kind="external" if answers is not None else "text" if X is None else "vectors",
-        ids=tuple(documents.ids),
-        label_names=names,
-        Y=_label_matrix(rows, len(names)),
-        texts=tuple(documents.texts) or None,
-        X=X,
-        feature_names=features,
-        fingerprint=fingerprint,
-        annotators=tuple(documents.annotators) if annotated else None,
-        answers=answers,
-    )
-
-
-def _feature_matrix(rows: Sequence[Mapping[str, float]]) -> tuple[csr_array, tuple[str, ...]]:
-    """Return named numbers as float64 rows, and the names of the columns."""
-    names = tuple(sorted(set().union(*rows)))
-    column = {name: index for index, name in enumerate(names)}
-    bounds = np.cumsum([0, *map(len, rows)], dtype=np.int32)
-    indices = [column[name] for row in rows for name in row]
-    values = np.array([value for row in rows for value in row.values()], dtype=np.float64)
-    X = csr_array(
-        (values, np.array(indices, dtype=np.int32), bounds), shape=(len(rows), len(names))
-    )
-    X.eliminate_zeros()
-    X.sort_indices()
-    return X, names
-
-
-def _read_vectors(  # noqa: PLR0917 -- the parameters of `read_dataset`
-    file: Path,
-    layout: FileLayout,
-    label_names: Sequence[str] | None,
-    feature_names: Sequence[str] | None,
-    progress: Progress | None,
-    content: ContentHash,
-) -> Dataset:
-    X, label_sets, own_labels, own_features = read_vectors(
-        file, layout.format_of(file), progress=progress, content=content
-    )
-    _warn_of_oddities(file, X, label_sets)
-    used = sorted({label for labels in set(label_sets) for label in labels})
-    names = (
-        own_labels
-        if label_names is None
-        else _with_unknown(file, [own_labels[label] for label in used], label_names)
-    )
-    position = {name: index for index, name in enumerate(names)}
-    # A label of labels.txt that neither the model nor this file uses gets no column.
-    column = [position.get(name, -1) for name in own_labels]
-    rows = [[column[label] for label in labels] for labels in label_sets]
-    features = own_features or _numbered(X.shape[1])
-    if feature_names is not None:
-        X, features = _in_columns_of(file, X, features, tuple(feature_names))
-    return Dataset(
-        kind="vectors",
-        ids=tuple(map(str, range(1, len(label_sets) + 1))),
-        label_names=names,
-        Y=_label_matrix(rows, len(names)),
-        texts=None,
-        X=X,
-        feature_names=features,
-        fingerprint=content.hexdigest(),
-    )
-
-
-def _numbered(n_features: int) -> tuple[str, ...]:
+def numbered(n_features: int) -> tuple[str, ...]:
+    """Return the names of features that have none."""
     return tuple(map(str, range(1, n_features + 1)))
 
 
-def _warn_of_oddities(file: Path, X: csr_array, label_sets: Sequence[tuple[int, ...]]) -> None:
-    repeated = sum(len(set(labels)) < len(labels) for labels in label_sets)
-    if repeated:
-        warnings.warn(
-            f"{file}: a label is repeated in {count_of(repeated, 'document')}; merged",
-            DataWarning,
-            4,
-        )
-    featureless = int(np.count_nonzero(np.diff(X.indptr) == 0))
-    if featureless:
-        warnings.warn(
-            f"{file}: there are no features in {count_of(featureless, 'document')}; kept",
-            DataWarning,
-            4,
-        )
-
-
-def _with_unknown(
+def with_unknown(
     file: Path | str, found: Iterable[str], label_names: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return the model's labels, then labels only the file has."""
@@ -499,14 +247,14 @@ def _with_unknown(
     if unknown:
         warnings.warn(
             f"{file}: {count_of(len(unknown), 'label')} unknown to the model, counted as misses: "
-            f"{_some(unknown)}",
+            f"{some_of(unknown)}",
             DataWarning,
             stacklevel=4,
         )
     return (*label_names, *unknown)
 
 
-def _in_columns_of(
+def named_columns(
     file: Path | str, X: csr_array, own: tuple[str, ...], wanted: tuple[str, ...]
 ) -> tuple[csr_array, tuple[str, ...]]:
     """Return `X` with the columns of a fitted model."""
@@ -518,7 +266,7 @@ def _in_columns_of(
     if unknown:
         warnings.warn(
             f"{file}: {count_of(len(unknown), 'feature')} unknown to the model, left out: "
-            f"{_some(unknown)}",
+            f"{some_of(unknown)}",
             DataWarning,
             stacklevel=4,
         )
@@ -533,12 +281,13 @@ def _in_columns_of(
     return result, wanted
 
 
-def _some(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str]) -> str:
+    """Return the first names for a message."""
     shown = ", ".join(map(repr, names[:_NAMED]))
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
-def _label_matrix(rows: Sequence[Sequence[int]], n_labels: int) -> csr_array:
+def label_matrix(rows: Sequence[Sequence[int]], n_labels: int) -> csr_array:
     """Return the 0/1 matrix of label sets given as column numbers."""
     distinct = [sorted(set(row)) for row in rows]
     indptr = np.zeros(len(rows) + 1, dtype=np.int32)
@@ -551,53 +300,3 @@ def _label_matrix(rows: Sequence[Sequence[int]], n_labels: int) -> csr_array:
     )
     Y.has_sorted_indices = True
     return Y
-
-
-def check_trainable(dataset: Dataset, path: str | Path) -> None:
-    """Raise an error for untrainable data; warn about poor data.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Training data.
-    path : str or Path
-        Its source, for messages.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than ``MIN_TRAINING_DOCUMENTS`` documents, none carries a label, or no
-        text holds a word.
-
-    Warns
-    -----
-    DataWarning
-        If every document carries the same label set, or some labels are on no document.
-    """
-    if dataset.n < MIN_TRAINING_DOCUMENTS:
-        raise DataError(
-            path,
-            None,
-            f"only {count_of(dataset.n, 'document')}",
-            f"training needs at least {MIN_TRAINING_DOCUMENTS}, so that the confidence is fitted "
-            "on documents the model has not seen",
-        )
-    if dataset.Y.nnz == 0:
-        raise DataError(path, None, "no document carries a label", "give labelled documents")
-    if dataset.texts is not None and not any(WORD.search(text) for text in dataset.texts):
-        raise DataError(path, None, "no document holds a word", "give texts of letters or digits")
-    counts = np.asarray(dataset.Y.sum(axis=0, dtype=np.int64)).ravel()
-    unused = [dataset.label_names[label] for label in np.flatnonzero(counts == 0)]
-    if unused:
-        warnings.warn(
-            f"{path}: {count_of(len(unused), 'label')} on no document, never to be predicted: "
-            f"{_some(unused)}",
-            DataWarning,
-            stacklevel=2,
-        )
-    if set(counts[counts > 0].tolist()) == {dataset.n}:
-        warnings.warn(
-            f"{path}: every document carries the same label set; nothing else will be predicted",
-            DataWarning,
-            stacklevel=2,
-        )

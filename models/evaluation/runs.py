@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from setwise.models.data.datasets import Dataset, concatenate_datasets, split_rows
+from setwise.models.data.datasets import Dataset, concatenate_datasets
+from setwise.models.data.splits import split_rows
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import Metrics, RunningMetrics
 from setwise.models.options import TrainingOptions

@@ -230,7 +230,7 @@ def _run_all(
 
     Results are also added to the outcome.
     """
-    from setwise.models.data.datasets import check_trainable
+    from setwise.models.data.dataset_files import check_trainable
 
     given = _read_parts(folder)
     for done, chosen in enumerate(runs):
@@ -258,7 +258,7 @@ def _share(report: "Report", title: str, done: int, total: int) -> "Progress":
 
 
 def _read_parts(folder: Path) -> "tuple[Dataset, Dataset]":
-    from setwise.models.data.datasets import read_dataset
+    from setwise.models.data.dataset_files import read_dataset
 
     train_part = read_dataset(folder, "train")
     test_part = read_dataset(

@@ -151,7 +151,7 @@ def train(
     out = out.resolve()
     _check_target(out, force=force)
     from setwise.models.calibration.several_answers import settle
-    from setwise.models.data.datasets import check_trainable, read_dataset
+    from setwise.models.data.dataset_files import check_trainable, read_dataset
     from setwise.models.data.documents import read_gold
     from setwise.models.storage.artifacts import save
     from setwise.models.training import train as fit
@@ -318,7 +318,7 @@ def evaluate(
     json_: Json = False,
 ) -> None:
     """Test a model on documents that it has not seen."""
-    from setwise.models.data.datasets import read_dataset
+    from setwise.models.data.dataset_files import read_dataset
     from setwise.models.evaluation.evaluation import evaluate
     from setwise.models.storage.artifacts import load
 

@@ -93,7 +93,7 @@ def _policy() -> "RoutingPolicy":
 
 def _held_out(artifact: Path, data: Path) -> "Arrivals":
     """Return the model's confidences in documents that it has not seen."""
-    from setwise.models.data.datasets import read_dataset
+    from setwise.models.data.dataset_files import read_dataset
     from setwise.models.evaluation.evaluation import predict_in_blocks
     from setwise.models.storage.artifacts import load
     from setwise.service.services.analysis.plans import Arrivals

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from setwise.models.data.answers import Answers
-    from setwise.models.data.datasets import PredictionInput
+    from setwise.models.data.documents import PredictionInput
     from setwise.models.predictor import SetPredictions, SetPredictor
 
 Line = tuple[int, bytes]
@@ -101,8 +101,8 @@ class LinePredictor:
     def answers(self, numbered: "Sequence[tuple[int, PredictionInput]]") -> "Answers":
         """Return another model's answers in documents; raises `DataError` with the line."""
         from setwise.models.data.answers import Answer, AnswerError, Answers
-        from setwise.models.data.datasets import DataError
         from setwise.models.data.documents import answer_fault
+        from setwise.models.data.lines import DataError
 
         predictor = self._predictor
         given = [document.answer or Answer({}, (), {}) for _, document in numbered]
@@ -130,7 +130,7 @@ class LinePredictor:
 
     def _check(self, number: int, document: "PredictionInput") -> None:
         """Raise `DataError` for a document that does not fit the model."""
-        from setwise.models.data.datasets import DataError
+        from setwise.models.data.lines import DataError
 
         kind, wanted = self._predictor.kind, self._reads
         if kind == "external" and wanted is not None and getattr(document, wanted) is None:
@@ -272,7 +272,7 @@ def _up_to_the_fault(
     line_predictor: LinePredictor, block: Sequence[Line], predict: Callable[[], str]
 ) -> Iterator[str]:
     """Yield a block's predictions; at a fault, those before it, and raise."""
-    from setwise.models.data.datasets import DataError
+    from setwise.models.data.lines import DataError
 
     try:
         predicted = predict()

@@ -201,7 +201,8 @@ class HeldOutStream:
     """
 
     def __init__(self, artifact: Path, data: Path, seed: int) -> None:
-        from setwise.models.data.datasets import DataWarning, read_dataset
+        from setwise.models.data.dataset_files import read_dataset
+        from setwise.models.data.lines import DataWarning
         from setwise.models.storage.artifacts import load
 
         predictor = load(artifact)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from setwise.models.data.datasets import DataError
+from setwise.models.data.lines import DataError
 from setwise.models.options import TrainingOptions
 from setwise.models.training import train
 from setwise.service.cli import prediction_lines

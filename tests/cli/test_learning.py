@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from setwise.models.data import datasets
+from setwise.models.data import dataset_files
 from setwise.models.options import METHODS
 from setwise.models.storage.artifacts import load
 from setwise.service.cli import main
@@ -254,7 +254,7 @@ def test_a_target_that_cannot_be_written_is_refused_before_the_work(
     folder, tmp_path, capsys, monkeypatch, out
 ):
     (tmp_path / "keep.txt").write_text("mine")
-    monkeypatch.setattr(datasets, "read_dataset", lambda *_, **__: pytest.fail("work began"))
+    monkeypatch.setattr(dataset_files, "read_dataset", lambda *_, **__: pytest.fail("work began"))
     message = refusal(capsys, "train", folder / "texts", "--out", tmp_path / out)
     assert message.endswith("; name another folder")
     assert [path.name for path in tmp_path.iterdir() if path.name[0] == "."] == []

@@ -6,7 +6,7 @@ import multiprocessing
 
 import pytest
 
-from setwise.models.data.datasets import DataError
+from setwise.models.data.lines import DataError
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import most_likely
 from setwise.models.training import train

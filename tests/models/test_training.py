@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from setwise.models.calibration.choice import MIN_DOCUMENTS_TREES
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.evaluation.metrics import evaluate_predictions
 from setwise.models.options import TrainingOptions, TrainingWarning
 from setwise.models.storage.artifacts import load, save

@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.options import TrainingOptions

@@ -21,7 +21,7 @@ from unittest import mock
 from pydantic import SecretStr
 from sqlalchemy import func, select
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from setwise.models.data.datasets import DataWarning
+from setwise.models.data.lines import DataWarning
 from setwise.models.storage.artifacts import load
 from setwise.service.domain.annotators import GroupChange
 from setwise.service.domain.annotators import Rates as AnnotatorRates

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train

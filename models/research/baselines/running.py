@@ -13,7 +13,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from setwise.models.data.answers import Answers, concatenate_answers
-from setwise.models.data.datasets import Dataset, fold_ids
+from setwise.models.data.datasets import Dataset
+from setwise.models.data.splits import fold_ids
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import RunningMetrics, evaluate_predictions
 from setwise.models.evaluation.runs import Progress, Run

@@ -167,7 +167,7 @@ def _trained(folder: Path, report: Report) -> Path:
 
 
 def _fit(notes: Path, report: Report) -> "SetPredictor":
-    from setwise.models.data.datasets import read_dataset
+    from setwise.models.data.dataset_files import read_dataset
     from setwise.models.demo_notes import generate_notes, write_jsonl
     from setwise.models.options import TrainingOptions
     from setwise.models.training import train

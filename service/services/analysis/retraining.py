@@ -11,16 +11,11 @@ from typing import Literal, get_args
 import numpy as np
 
 from setwise.models.calibration.noisy_history import EVERYONE
-from setwise.models.data.datasets import (
-    DataError,
-    Dataset,
-    check_trainable,
-    concatenate_datasets,
-    labelled_dataset,
-    read_dataset,
-)
+from setwise.models.data.dataset_files import check_trainable, labelled_dataset, read_dataset
+from setwise.models.data.datasets import Dataset, concatenate_datasets
 from setwise.models.data.documents import read_documents
 from setwise.models.data.formats.reviews import GOLD, reviewed_lines
+from setwise.models.data.lines import DataError
 from setwise.models.options import LABELS_BY, METHODS, Preset, TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from setwise.models.calibration.crossfit import cross_fit, out_of_fold_logits
-from setwise.models.data.datasets import fold_ids
+from setwise.models.data.splits import fold_ids
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.sets.features import SetFeatures

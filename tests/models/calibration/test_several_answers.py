@@ -12,7 +12,9 @@ from setwise.models.calibration.several_answers import (
     estimate_noise_rates,
     settle,
 )
-from setwise.models.data.datasets import DataError, Dataset, read_dataset
+from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.datasets import Dataset
+from setwise.models.data.lines import DataError
 
 ALPHA = {"ann": 0.1, "bob": 0.3, "eve": 0.5}
 

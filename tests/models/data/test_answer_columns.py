@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from setwise.models.data.datasets import DataError, DataWarning, FileLayout, read_dataset
+from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.formats.layout import FileLayout
 from setwise.models.data.formats.reading import document_lines
+from setwise.models.data.lines import DataError, DataWarning
 
 ANSWERED = [
     {

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from setwise.models.data.datasets import DataError, read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.documents import parse_document
+from setwise.models.data.lines import DataError
 
 LINES = [
     {"id": "a", "text": "Wheat rose.", "labels": ["grain"], "scores": {"grain": 0.9, "oil": 0}},

@@ -7,13 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from setwise.models.data.datasets import (
-    DataError,
-    DataWarning,
-    check_trainable,
-    concatenate_datasets,
-    read_dataset,
-)
+from setwise.models.data.dataset_files import check_trainable, read_dataset
+from setwise.models.data.datasets import concatenate_datasets
+from setwise.models.data.lines import DataError, DataWarning
 from tests.models.corpora import vectors
 
 
@@ -234,7 +230,7 @@ def test_labels_without_documents_are_warned_of(tmp_path):
 @pytest.mark.parametrize(
     "name", ["bibtex", "medical", "ohsumed", "reuters21578", "scene", "yeast", "tmc2007_500"]
 )
-@pytest.mark.filterwarnings("ignore:.*no features in:setwise.models.data.datasets.DataWarning")
+@pytest.mark.filterwarnings("ignore:.*no features in:setwise.models.data.lines.DataWarning")
 def test_real_data_sets_have_the_sizes_their_makers_state(data_dir, name):
     stated = json.loads((data_dir / name / "meta.json").read_text())
     train = read_dataset(data_dir / name, "train")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.documents import parse_document, read_documents
 from setwise.models.data.lines import DataError, DataWarning, read_lines
 

@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from scipy.sparse import csr_array
 
-from setwise.models.data.datasets import DataError, DataWarning, FileLayout, read_dataset
+from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.formats.layout import FileLayout
 from setwise.models.data.formats.reading import document_lines
+from setwise.models.data.lines import DataError, DataWarning
 
 DOCUMENTS = [
     {"id": "a", "text": 'Fever, "high"\nsince; Monday', "labels": ["x", "y z"]},

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from setwise.models.data.datasets import DataError, FileLayout, read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.formats.label_studio import labeling_config, predicted_tasks, task_lines
+from setwise.models.data.formats.layout import FileLayout
+from setwise.models.data.lines import DataError
 
 
 def task(*annotations, **data):

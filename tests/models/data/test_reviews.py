@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from setwise.models.data.datasets import DataError, Dataset, DataWarning, read_dataset
+from setwise.models.data.dataset_files import read_dataset
+from setwise.models.data.datasets import Dataset
+from setwise.models.data.lines import DataError, DataWarning
 
 
 def row(document: str, labels: list[str], **changes: object) -> dict[str, object]:

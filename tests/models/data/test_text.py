@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.text import TextVectorizer
 
 TEXTS = [

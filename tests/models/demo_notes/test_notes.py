@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.demo_notes import (
     ANNOTATORS,
     CODES,

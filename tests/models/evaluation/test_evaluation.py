@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from scipy.sparse import csr_array
 
-from setwise.models.data.datasets import DataWarning
+from setwise.models.data.lines import DataWarning
 from setwise.models.evaluation import evaluation
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import evaluate_predictions

@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.labels import binary_relevance
 from setwise.models.labels.binary_relevance import BinaryRelevance, score_row
 from setwise.models.labels.targets import as_labels

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from setwise.models.calibration.choice import choose_calibrator, refit_calibrator
-from setwise.models.data.datasets import read_dataset
+from setwise.models.data.dataset_files import read_dataset
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.options import TrainingOptions, TrainingWarning
 from setwise.models.sets.candidates import SOURCE_RULE
