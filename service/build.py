@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from setwise.service.domain.errors import ModelUnavailable, ServiceError
 from setwise.service.domain.predictions import Prediction, ScoredSet
 from setwise.service.domain.routing.audits import Lottery
 from setwise.service.runtime.artifacts import FolderOrObjectStore
+from setwise.service.runtime.cluster import workers_of
 from setwise.service.runtime.courier import Courier
 from setwise.service.runtime.files import FolderOrObjectFiles, SealedFiles
 from setwise.service.runtime.model import ModelRegistry
@@ -320,6 +322,7 @@ def assemble(
             store=files,
             predict=predictions.predict,
             predictors=predictors,
+            **_scored_by(settings),
             max_upload_bytes=settings.max_upload_bytes,
             longest_line=settings.max_body_bytes,
             **desk,
@@ -372,6 +375,14 @@ def assemble(
             **desk,
         ),
     )
+
+
+def _scored_by(settings: Settings) -> dict[str, Any]:  # Any: arguments of `Files`
+    if not settings.dask_scheduler:
+        return {}
+    if importlib.util.find_spec("distributed") is None:
+        raise BadSetting(f"{PREFIX}DASK_SCHEDULER: install the extra setwise[dask] first")
+    return {"workers": partial(workers_of, settings.dask_scheduler)}
 
 
 def _days(count: float) -> timedelta | None:

@@ -122,6 +122,10 @@ class Settings(BaseSettings):
     """Largest file in one request."""
     job_files_days: Annotated[float, Field(gt=0, le=3_650)] = 7.0
     """How long to keep the files of a finished job."""
+    dask_scheduler: Annotated[str, Field(pattern=r"^((tcp|tls)://[^\s/]+:\d+)?$")] = ""
+    """Scheduler of the Dask cluster that scores uploaded files, such as ``tcp://dask:8786``; the
+    worker itself by default.
+    """
     webhook_allow_private: bool = False
     """Allow webhooks on private, loopback and link-local addresses, without encryption there."""
     webhook_secret_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0

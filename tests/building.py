@@ -81,7 +81,7 @@ def webhooks(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) 
 def files(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Files:
     """Return the service of files, over files in memory unless given."""
     options.setdefault("store", FakeFiles())
-    options.setdefault("predict", lambda submissions: [None for _ in submissions])
+    options.setdefault("predict", lambda submissions, _: [None for _ in submissions])
     options.setdefault("predictors", FakePredictors())
     options.setdefault("max_upload_bytes", 100_000)
     options.setdefault("longest_line", 2_000)

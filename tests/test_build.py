@@ -1,6 +1,7 @@
 """The whole service put together from settings, on a real database."""
 
 import stat
+import sys
 import threading
 from pathlib import Path
 
@@ -82,6 +83,14 @@ def test_an_identity_provider_needs_the_rest_of_its_settings(tmp_path: Path, mis
     built.close()
     with pytest.raises(BadSetting, match=f"SETWISE_{missing.upper()}: is needed"):
         build.build(Settings(data_dir=tmp_path, **given | {missing: ""}))
+
+
+def test_a_cluster_needs_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = Settings(data_dir=tmp_path, dask_scheduler="tcp://dask:8786")
+    build.build(given).close()
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(BadSetting, match=r"SETWISE_DASK_SCHEDULER: install .*setwise\[dask\]"):
+        build.build(given)
 
 
 def test_a_bad_address_of_the_database_is_a_bad_setting(tmp_path: Path) -> None:

@@ -84,6 +84,8 @@ def test_postgresql_is_reached_by_psycopg(monkeypatch: pytest.MonkeyPatch, schem
         ("SESSION_LONGEST_S", "-1"),
         ("PUBLIC_URL", "hunter2"),
         ("OTLP_ENDPOINT", "collector:4318"),
+        ("DASK_SCHEDULER", "hunter2:8786"),
+        ("DASK_SCHEDULER", "tcp://dask"),
         ("PUBLIC_URL", "https://me:hunter2@host"),
         ("PUBLIC_URL", "https://host/path"),
         ("TRUSTED_PROXIES", "10.0.0.0/8, proxy"),

@@ -256,7 +256,7 @@ class StorageFull(ServiceError):
 
 
 class ModelUnavailable(ServiceError):
-    """No model is active, so nothing can be predicted."""
+    """No model is active or can be reached, so nothing can be predicted."""
 
 
 class StorageUnavailable(ServiceError):

@@ -163,8 +163,12 @@ PAUSE_LINES, PAUSE_BYTES = 10_000, 16_000_000
 """After so much that holds no document, an empty block says that reading goes on."""
 
 
+BLOCK_BYTES = 4_000_000
+"""After so many bytes a block ends, because several are in memory together."""
+
+
 def read_blocks(raw: BinaryIO, *, after: int, size: int, longest: int) -> Iterator[list[Line]]:
-    """Yield the lines of a file, ``size`` at a time.
+    """Yield the lines of a file, ``size`` at a time, or fewer long ones.
 
     The file may be gzipped. Lines are numbered from 1. Blank lines and lines up to number
     ``after`` are skipped; empty blocks in their place let the reader report progress and stop.
@@ -172,14 +176,16 @@ def read_blocks(raw: BinaryIO, *, after: int, size: int, longest: int) -> Iterat
     Raises `InvalidRequest` if the file has too many lines, or unpacks to too many bytes.
     """
     block: list[Line] = []
+    n_bytes = 0
     for line in _lines(raw, longest):
         if line is None or (line.number <= after and line.number % PAUSE_LINES == 0):
             yield []
         elif line.number > after:
             block.append(line)
-            if len(block) == size:
+            n_bytes += len(line.content or b"")
+            if len(block) == size or n_bytes >= BLOCK_BYTES:
                 yield block
-                block = []
+                block, n_bytes = [], 0
     if block:
         yield block
 

@@ -26,6 +26,10 @@ _WARN_ABOVE = "distributed.admin.large-graph-warning-threshold"
 log = logging.getLogger(__name__)
 
 
+class OtherVersion(Exception):
+    """A worker has another version of Setwise."""
+
+
 class DaskWorkers:
     """Runs parts on the workers of a cluster, in this process what they cannot do.
 
@@ -79,7 +83,10 @@ class DaskWorkers:
                 found = function(shared, part)  # raises the fault if it is the part's own
                 if type(error) not in self._faults:
                     self._faults.add(type(error))
-                    log.warning("not done on a worker: %s: %s", type(error).__name__, error)
+                    # Its message could quote a document.
+                    log.warning(
+                        "not done on a worker, whose log says why: %s", type(error).__name__
+                    )
                 return found
             return made
 
@@ -113,7 +120,7 @@ def workers_of(scheduler: object) -> Iterator[DaskWorkers]:
         try:
             client = Client(scheduler, timeout=_PATIENCE_S, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
-            raise ModelUnavailable(f"no Dask scheduler answers at {scheduler}: {error}") from error
+            raise ModelUnavailable(f"No Dask scheduler answers at {scheduler}: {error}") from error
         yield DaskWorkers(stack.enter_context(client))
 
 
@@ -125,5 +132,5 @@ def _run(
     wanted: str, function: Callable[[Shared, Own], Result], shared: Shared, part: Own
 ) -> Result:
     if version("setwise") != wanted:
-        raise RuntimeError(f"a worker has Setwise {version('setwise')}, not {wanted}")
+        raise OtherVersion(f"this worker has Setwise {version('setwise')}, not {wanted}")
     return function(shared, part)

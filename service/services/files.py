@@ -11,11 +11,12 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
+from setwise.models.parallel import ahead
 from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Permission, Role
 from setwise.service.domain.files import (
@@ -35,15 +36,25 @@ from setwise.service.domain.files import (
     read_blocks,
 )
 from setwise.service.domain.jobs import Job, job_folder, result_folder, upload_folder
-from setwise.service.domain.predictions import IdempotencyKey, Prediction, Submission
+from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction, Submission
 from setwise.service.domain.reports import Span
 from setwise.service.domain.text import text_faults
 from setwise.service.services.audit_trail import Recorded
-from setwise.service.services.ports import FileStore, PredictorSource, Progress, Sink
+from setwise.service.services.ports import (
+    FileStore,
+    Predictor,
+    PredictorSource,
+    Progress,
+    Sink,
+    Workers,
+)
 from setwise.service.services.predictions import (
     LONGEST_IDEMPOTENCY_KEY,
     Outcome,
+    Score,
+    Scores,
     disclose_all,
+    scores,
     visible_to,
 )
 from setwise.service.stores.transaction import Transaction
@@ -120,18 +131,29 @@ class _Place:
     done: bool = False
 
 
+class _Block(NamedTuple):
+    """Lines of a file, with their documents or what is wrong with them."""
+
+    read: Sequence[tuple[Line, Document | BadLine]]
+    score: Score | None = None
+
+
 @dataclass(frozen=True)
 class Files(Recorded):
     """Uploads of documents to score, and exports of rows."""
 
     store: FileStore
-    predict: Callable[[Sequence[Submission]], Sequence[Outcome]]
+    predict: Callable[[Sequence[Submission], Score | None], Sequence[Outcome]]
     """Predicts documents together; returns a prediction or an error for each."""
     predictors: PredictorSource
     max_upload_bytes: int
     """Largest upload, in bytes."""
     longest_line: int
     """Longest line that is read, in bytes."""
+    workers: Callable[[], AbstractContextManager[Workers | None]] = nullcontext
+    """Connects to processes that score documents of files; None: this one does. Raises
+    `ModelUnavailable`.
+    """
     stopwatch: Callable[[], float] = time.monotonic
     """Returns monotonic time in seconds."""
 
@@ -203,7 +225,7 @@ class Files(Recorded):
 
         Raises `InvalidRequest` if the file is missing, is damaged gzip, or has too many lines or
         bytes; `ModelUnavailable` or `StorageUnavailable` if predictions cannot be made or stored
-        now; the job is then retried.
+        now, or a cluster to make them does not answer; the job is then retried.
         """
         place = _Place(**cast("dict[str, Any]", dict(job.checkpoint or {})))  # Any: as stored
         if not place.done:
@@ -221,13 +243,13 @@ class Files(Recorded):
     def _score_rest(self, job: Job, place: _Place, progress: Progress) -> _Place:
         total = max(1, cast("int", job.payload["bytes"]))
         try:
-            with self.store.open(_upload_path(job.id)) as raw:
-                for block in read_blocks(
-                    raw, after=place.line, size=BLOCK, longest=self.longest_line
-                ):
-                    progress(min(1.0, raw.tell() / total), f"{place.documents} documents")
-                    if block:
-                        place = self._score(job, place, block)
+            with self.store.open(_upload_path(job.id)) as raw, self.workers() as workers:
+                blocks = read_blocks(raw, after=place.line, size=BLOCK, longest=self.longest_line)
+                begun = ((raw.tell(), self._begun(workers, block)) for block in blocks)
+                for position, block in ahead(begun, workers.ahead if workers else int):
+                    progress(min(1.0, position / total), f"{place.documents} documents")
+                    if block.read:
+                        place = self._predict(job, place, block)
                         progress.checkpoint(asdict(place))
         except FileNotFoundError as error:
             raise errors.InvalidRequest("The uploaded file is no longer there.") from error
@@ -238,15 +260,29 @@ class Files(Recorded):
             ) from error
         return place
 
-    def _score(self, job: Job, place: _Place, block: Sequence[Line]) -> _Place:
+    def _begun(self, workers: Workers | None, lines: Sequence[Line]) -> _Block:
+        if not lines:
+            return _Block([])
+        active = self.predictors.active()
+        read = [(line, line.document(answered=active.external)) for line in lines]
+        if workers is None:
+            return _Block(read)
+        documents = [one for _, one in read if not isinstance(one, BadLine)]
+        found = workers.begin(_scores, active, documents)
+
+        def score(wanted: Sequence[Document]) -> Scores:
+            known = dict(zip(map(id, documents), found(), strict=True))
+            return [known[id(document)] for document in wanted]
+
+        return _Block(read, score)
+
+    def _predict(self, job: Job, place: _Place, block: _Block) -> _Place:
         caller = Caller(
             cast("str", job.owner_id),
             str(job.payload["client_name"]),
             Role.CLIENT,
             request_id=cast("str | None", job.payload.get("request_id")),
         )
-        answered = self.predictors.active().external
-        read = [(line, line.document(answered=answered)) for line in block]
         submissions = [
             Submission(
                 caller,
@@ -254,16 +290,16 @@ class Files(Recorded):
                 # No client can send this key, because a header cannot contain a line break.
                 IdempotencyKey(f"{job.id}\n{line.number}", line.digest()),
             )
-            for line, document in read
+            for line, document in block.read
             if not isinstance(document, BadLine)
         ]
-        outcomes = iter(self.predict(submissions))
+        outcomes = iter(self.predict(submissions, block.score))
         rows = [
             {
                 "line": line.number,
                 **(_problem(document) if isinstance(document, BadLine) else _row(next(outcomes))),
             }
-            for line, document in read
+            for line, document in block.read
         ]
         predicted = sum("prediction" in row for row in rows)
         with self.store.create(f"{result_folder(job.id)}/{place.parts:08d}.jsonl") as sink:
@@ -271,7 +307,7 @@ class Files(Recorded):
                 sink.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
         return replace(
             place,
-            line=block[-1].number,
+            line=block.read[-1][0].number,
             parts=place.parts + 1,
             documents=place.documents + len(rows),
             predicted=place.predicted + predicted,
@@ -369,6 +405,15 @@ class Files(Recorded):
                         f"The export took longer than {LONGEST_EXPORT_S:.0f} s and was cut off; "
                         "go on after the last row that you have."
                     )
+
+
+def _scores(predictor: Predictor, documents: Sequence[Document]) -> Scores:
+    """Return results, or raise what may be the fault of the worker, not of a document."""
+    found = scores(predictor, documents)
+    for one in found:
+        if isinstance(one, Exception) and not isinstance(one, errors.ServiceError):
+            raise one
+    return found
 
 
 def _upload_path(job_id: str) -> str:

@@ -1,8 +1,8 @@
 """Protocols that services need from the layers above them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Document, ScoredSet, TermWeight
@@ -11,6 +11,10 @@ from setwise.service.domain.recalibration import Calibration
 if TYPE_CHECKING:
     from setwise.models.calibration.calibration_rows import CalibrationRows
     from setwise.models.storage.recalibrations import KeptRecalibration
+
+Shared = TypeVar("Shared")
+Own = TypeVar("Own")
+Result = TypeVar("Result")
 
 
 class Predictor(Protocol):
@@ -135,6 +139,21 @@ class Progress(Protocol):
 
     def checkpoint(self, state: Mapping[str, object]) -> None:
         """Store the state from which another worker can resume."""
+
+
+class Workers(Protocol):
+    """Runs calls, in this process or in others."""
+
+    def ahead(self) -> int:
+        """Return the number of calls to begin before the first result is needed."""
+
+    def begin(
+        self, function: Callable[[Shared, Own], Result], shared: Shared, part: Own
+    ) -> Callable[[], Result]:
+        """Begin a call; return a function that waits for its result.
+
+        All can be pickled; ``shared`` is seldom another one than before.
+        """
 
 
 class Passwords(Protocol):

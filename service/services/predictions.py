@@ -20,7 +20,7 @@ from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole, Lottery
 from setwise.service.domain.text import Page, check_page, text_faults
 from setwise.service.domain.webhooks import Message, auto_sent
-from setwise.service.services.ports import PredictorSource
+from setwise.service.services.ports import Predictor, PredictorSource
 from setwise.service.stores.database import Clock, NewId
 from setwise.service.stores.predictions import IdempotencyKeyTaken
 from setwise.service.stores.transaction import Transaction, Transactions
@@ -43,6 +43,11 @@ LONGEST_IDEMPOTENCY_KEY = 255
 
 MOST_DOCUMENTS = 256
 """Most documents in a batch; its transaction blocks other writers of an SQLite file."""
+
+Scores = Sequence[ScoredSet | Exception]
+"""A model's result for each document, or the error that prevented it."""
+
+Score = Callable[[Sequence[Document]], Scores]
 
 Outcome = Prediction | Exception
 """The stored prediction of a submission, or the error that prevented it."""
@@ -94,8 +99,13 @@ class Predictions:
     stage: Stage = unwatched
     """Measures scoring, routing and storing, for all documents of a call together."""
 
-    def predict(self, submissions: Sequence[Submission]) -> list[Outcome]:
+    def predict(
+        self, submissions: Sequence[Submission], score: Score | None = None
+    ) -> list[Outcome]:
         """Return the outcome of each submission, after all are committed.
+
+        ``score``: Returns the model's results for documents of these submissions; None: the active
+        model in this process.
 
         All are scored in one pass of the model and stored in one transaction, with their messages,
         review tasks and audit rows. An idempotency key stores one prediction, however often and
@@ -114,7 +124,7 @@ class Predictions:
         )
         places = [place for place in range(len(submissions)) if place not in outcomes]
         with self.stage("score"):
-            answers = self._scored([submissions[place].document for place in places])
+            answers = (score or self._scored)([submissions[place].document for place in places])
         scored: dict[int, _Scored] = {}
         for place, answer in zip(places, answers, strict=True):
             if isinstance(answer, Exception):
@@ -228,20 +238,12 @@ class Predictions:
                 outcomes[place] = prediction if digest == first_digest else _mismatch()
         return outcomes
 
-    def _scored(self, documents: Sequence[Document]) -> Sequence[ScoredSet | Exception]:
-        """Return the model's result for each document, or its error."""
-        if not documents:
-            return []
+    def _scored(self, documents: Sequence[Document]) -> Scores:
         try:
             active = self.predictors.active()
-            if not active.external:
-                _check_unanswered(documents)
-            return active.score(documents)
         except Exception as error:  # noqa: BLE001 -- as above
-            if len(documents) == 1:
-                return [error]
-        # One unreadable document makes the model reject all of them.
-        return [answer for document in documents for answer in self._scored([document])]
+            return [error] * len(documents)
+        return scores(active, documents)
 
     def _stored(self, scored: Sequence[_Scored]) -> Sequence[Outcome]:
         if not scored:
@@ -322,6 +324,21 @@ class Predictions:
             ],
             [auto_sent(prediction, self.new_id())] if route.decision is Decision.AUTO else [],
         )
+
+
+def scores(predictor: Predictor, documents: Sequence[Document]) -> Scores:
+    """Return the model's result for each document, or its error."""
+    if not documents:
+        return []
+    try:
+        if not predictor.external:
+            _check_unanswered(documents)
+        return predictor.score(documents)
+    except Exception as error:  # noqa: BLE001 -- returned as this document's result
+        if len(documents) == 1:
+            return [error]
+    # One unreadable document makes the model reject all of them.
+    return [result for document in documents for result in scores(predictor, [document])]
 
 
 def _check_unanswered(documents: Sequence[Document]) -> None:

@@ -1,15 +1,23 @@
 """Parts run on Dask workers, and here when those or their scheduler are gone or unlike."""
 
+import json
 import logging
 import os
 import signal
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from distributed import LocalCluster
 
-from setwise.service.domain.errors import ModelUnavailable
+from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
 from setwise.service.runtime import cluster
 from setwise.service.runtime.cluster import workers_of
+from setwise.service.services import files
+from tests.clusters import kill_one
+from tests.fakes import FakePredictor
+from tests.services.test_files import Desk, Worker, lines
 
 
 def times(shared, part):
@@ -45,7 +53,7 @@ def test_a_worker_of_another_version_does_nothing(dask_cluster, tmp_path, monkey
         assert workers.run(times, shared, range(3)) == [(10 * part, True) for part in range(3)]
     (told,) = [record for record in caplog.records if record.name == cluster.__name__]
     assert told.levelno == logging.WARNING
-    assert "not 0.0.1" in told.getMessage()
+    assert "OtherVersion" in told.getMessage()
 
 
 def test_without_workers_this_process_does_all(monkeypatch):
@@ -77,7 +85,57 @@ def test_without_a_scheduler_this_process_goes_on():
 def test_a_scheduler_that_cannot_be_reached_is_named(monkeypatch, address):
     monkeypatch.setattr(cluster, "_PATIENCE_S", 0.1)
     with (
-        pytest.raises(ModelUnavailable, match=f"no Dask scheduler answers at {address}"),
+        pytest.raises(ModelUnavailable, match=f"No Dask scheduler answers at {address}"),
         workers_of(address),
     ):
         pass
+
+
+class Picky(FakePredictor):
+    """Cannot read one text."""
+
+    def score(self, documents):
+        if any(document.text == "bad" for document in documents):
+            raise InvalidRequest("bad", [FieldFault("/document/text", "is bad")])
+        return super().score(documents)
+
+
+@pytest.mark.slow
+def test_a_job_is_scored_on_workers_as_here_though_one_is_killed(dask_cluster, monkeypatch):
+    monkeypatch.setattr(files, "BLOCK", 4)
+    texts = [*(f"0.{n}" for n in range(100, 160)), "bad", "y" * 1_001, "0.5"]
+    content = b"no JSON\n" + b"".join(json.dumps({"text": one}).encode() + b"\n" for one in texts)
+
+    class Killer(Worker):
+        def __call__(self, progress, message=""):
+            super().__call__(progress, message)
+            if len(self.told) == 3:
+                kill_one(dask_cluster)
+
+    def scored(workers, worker):
+        desk = Desk()
+        desk.predictors.predictor = predictor = Picky()
+        job, _ = desk.submit(content)
+        counts = replace(desk.service, workers=workers).score(job, worker)
+        stored = desk.database.contents
+        found = counts, desk.result(job), stored.predictions, stored.reviews, worker.told
+        return found, predictor.scored
+
+    (here, n), (there, none) = (
+        scored(nullcontext, Worker()),
+        scored(partial(workers_of, dask_cluster), Killer()),
+    )
+    assert there == here
+    assert (n, none) == (61, 0)
+    assert here[0]["predicted"] == 61
+    assert here[0]["faulty"] == 3
+
+
+def test_a_job_waits_for_its_scheduler_and_nothing_is_skipped(monkeypatch):
+    monkeypatch.setattr(cluster, "_PATIENCE_S", 0.1)
+    desk, worker = Desk(), Worker()
+    job, _ = desk.submit(lines(6))
+    with pytest.raises(ModelUnavailable, match="No Dask scheduler"):
+        replace(desk.service, workers=partial(workers_of, "tcp://127.0.0.1:1")).score(job, worker)
+    assert worker.kept is None
+    assert desk.score(job, worker)["predicted"] == 6

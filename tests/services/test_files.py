@@ -245,6 +245,13 @@ def test_without_a_model_the_job_waits_and_nothing_is_skipped(desk: Desk) -> Non
     assert desk.score(job, Worker())["predicted"] == 6
 
 
+def test_long_lines_are_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(domain, "BLOCK_BYTES", 100)
+    content = io.BytesIO(b"".join(b"x" * n + b"\n" for n in [60] * 5 + [1] * 8))
+    blocks = domain.read_blocks(content, after=0, size=7, longest=1_000)
+    assert [len(block) for block in blocks] == [2, 2, 7, 2]
+
+
 @pytest.mark.parametrize("damage", ["cut off", "overwritten"])
 def test_damaged_gzip_ends_the_job_and_says_where(desk: Desk, damage: str) -> None:
     content = gzip.compress(b"".join(lines(50)[i * 60 : (i + 1) * 60] for i in range(50)))
