@@ -1,4 +1,4 @@
-r"""Tests and bounds of the accuracy from audits with second readings.
+r"""Tests of the accuracy from audits with second readings.
 
 Let an auditor contradict a prediction, rightly, with probability :math:`D`, and agree with a wrong
 one, a *miss*, with probability :math:`M`. A lead reads contradictions, and of the agreements those
@@ -21,7 +21,7 @@ probability at the observed value is a p-value. ∎
 
 The same coupling bounds the supremum by finitely many numbers: for :math:`M \in [a, b]`,
 :math:`P_{q - M, M}(S \le s) \le P_{q - b, a}(S \le s)`. Intervals are halved where this bound is
-too coarse. For "at most a share :math:`q`", all inequalities are reversed.
+too coarse.
 
 :math:`S` is the signed root of the likelihood ratio between :math:`D + M = q` and all
 :math:`(D, M)`. *It rises in both counts:* its derivative with respect to :math:`k_D` is, up to a
@@ -40,9 +40,7 @@ from scipy import special, stats
 
 from setwise.models.guarantees.binomial import (
     fewest,
-    lower_bound,
     required_successes,
-    upper_bound,
     upper_tail,
 )
 
@@ -51,7 +49,6 @@ Counts = NDArray[np.int64]
 
 _INTERVALS = 8  # of the misses' share, to begin with
 _HALVINGS = 12  # then the bound is taken as it is; it stays valid
-_BISECTIONS = 14  # bounds are exact to 1e-4, on the safe side
 _RARE = 1e-10  # probabilities that need no tail of their own
 _NEVER = 1e-12  # a rate at which no number of audits is enough
 _TIE = 1e-9  # equal values of the statistic differ by rounding errors only
@@ -106,92 +103,13 @@ def p_value(sample: Sample, wrong: float, risk: float) -> float:
         return float(upper_tail(n - sample.wrong, n, 1.0 - wrong))
     if sample.wrong >= n * wrong:
         return 1.0
-    most = _most_found(sample, wrong, strictly=False)
+    most = _most_found(sample, wrong)
     return _supremum(
         lambda middle: _chance(n, most, wrong - middle, rate * middle),
         lambda low, high: _chance(n, most, wrong - high, rate * low),
         wrong,
         risk,
     )
-
-
-def _p_value_at_most(sample: Sample, wrong: float, risk: float) -> float:
-    """Return a p-value of "at most a share ``wrong`` of the sets is wrong"; as `p_value`."""
-    n, rate = sample.n, sample.reread_rate
-    if sample.wrong <= n * wrong:
-        return 1.0
-    most = _most_found(sample, wrong, strictly=True)
-
-    def beyond(found: Floats, misses: Floats) -> Floats:
-        possible = found + misses < 1.0
-        tail = 1.0 - _chance(n, most, np.where(possible, found, 0.0), misses)
-        return np.where(possible, tail, 1.0)
-
-    return _supremum(
-        lambda middle: beyond(wrong - middle, rate * middle),
-        lambda low, high: beyond(wrong - low, rate * high),
-        wrong,
-        risk,
-    )
-
-
-def accuracy_bounds(
-    n: ArrayLike, found_wrong: ArrayLike, missed: ArrayLike, reread_rate: ArrayLike, risk: float
-) -> tuple[Floats, Floats]:
-    """Return lower and upper bounds of the accuracy, one pair for each sample.
-
-    Parameters
-    ----------
-    n : array-like of int, broadcastable
-        Audits of a sample; all with an answer.
-    found_wrong : array-like of int
-        Audits that contradict the prediction and that a lead upheld or has yet to decide on.
-    missed : array-like of int
-        Agreements that were drawn for a second reading, and that the lead found wrong.
-    reread_rate : array-like
-        Probability, in [0, 1], that an agreement was drawn for it. If it differs between the
-        audits of a sample, use the least rate and count the misses drawn at that rate only.
-        Without second readings nothing bounds the misses, so the lower bound is 0.
-    risk : float
-        Probability, in (0, 1), that a bound is wrong; each of the two.
-
-    Returns
-    -------
-    (float64 ndarray, float64 ndarray)
-        In [0, 1]; 0 and 1 without audits.
-
-    Raises
-    ------
-    ValueError
-        If counts do not fit or a rate is out of range.
-
-    Examples
-    --------
-    >>> low, high = accuracy_bounds([22, 22, 0], [0, 0, 0], [0, 0, 0], [1.0, 0.5, 1.0], 0.1)
-    >>> low.round(3).tolist(), high.tolist()
-    ([0.901, 0.801, 0.0], [1.0, 1.0, 1.0])
-    """
-    trials, found, misses = np.atleast_1d(
-        *(np.asarray(column, dtype=np.int64) for column in (n, found_wrong, missed))
-    )
-    trials, found, misses, rate = np.broadcast_arrays(
-        trials, found, misses, np.asarray(reread_rate, dtype=np.float64)
-    )
-    if (np.minimum(found, misses) < 0).any() or (found + misses > trials).any():
-        raise ValueError("errors must not be negative, nor more than there are audits")
-    if not np.all((rate >= 0) & (rate <= 1)) or not 0.0 < risk < 1.0:
-        raise ValueError("a rate lies in [0, 1] and a risk in (0, 1)")
-    if (misses[rate == 0] > 0).any():
-        raise ValueError("without second readings no misses are found")
-    # Exact where all is read again, or nothing.
-    wrong = found + misses
-    low = np.where(rate > 0, 1.0 - upper_bound(wrong, trials, risk), 0.0)
-    high = np.asarray(1.0 - lower_bound(wrong, trials, risk))
-    for i in np.flatnonzero((rate > 0) & (rate < 1) & (trials > 0)):
-        sample = Sample(int(trials[i]), int(found[i]), int(misses[i]), float(rate[i]))
-        least, most = _wrong_bounds(sample, risk)
-        low[i], high[i] = 1.0 - most, 1.0 - least
-    return low, high
 
 
 PLANNED_MISSES = 0.05
@@ -255,24 +173,6 @@ def fewest_further(
     return fewest(lambda sizes: planned_power(sizes, wrong[:, None], rows, most_wrong, risk), power)
 
 
-def _wrong_bounds(sample: Sample, risk: float) -> tuple[float, float]:
-    """Return shares of wrong sets that are rejected, as are all lower and all higher ones."""
-    return (
-        _rejected(lambda wrong: _p_value_at_most(sample, wrong, risk) <= risk, 1.0, 0.0),
-        _rejected(lambda wrong: p_value(sample, wrong, risk) <= risk, 0.0, 1.0),
-    )
-
-
-def _rejected(rejects: Callable[[float], bool], kept: float, rejected: float) -> float:
-    for _ in range(_BISECTIONS):
-        middle = (kept + rejected) / 2
-        if rejects(middle):
-            rejected = middle
-        else:
-            kept = middle
-    return rejected
-
-
 def _supremum(
     at: Callable[[Floats], Floats],
     within: Callable[[Floats, Floats], Floats],
@@ -333,7 +233,7 @@ def _statistic(n: int, found: Floats, missed: Floats, reread_rate: float, wrong:
     return np.asarray(sign * np.sqrt(2.0 * np.maximum(ratio, 0.0)))
 
 
-def _most_found(sample: Sample, wrong: float, *, strictly: bool) -> Counts:
+def _most_found(sample: Sample, wrong: float) -> Counts:
     """Return, for 0, 1, ... misses, the most errors found with a statistic up to that observed.
 
     It ends before the first number of misses at which even no error exceeds it.
@@ -344,11 +244,10 @@ def _most_found(sample: Sample, wrong: float, *, strictly: bool) -> Counts:
         return _statistic(n, found, misses, sample.reread_rate, wrong)
 
     # Below the hypothesis the statistic is negative, so that few misses are possible.
-    most_missed = n if strictly else min(n, int(np.ceil(n * wrong * sample.reread_rate)) + 1)
+    most_missed = min(n, int(np.ceil(n * wrong * sample.reread_rate)) + 1)
     misses = np.arange(most_missed + 1, dtype=np.float64)
     found, missed = (np.array([float(one)]) for one in (sample.found_wrong, sample.missed))
-    observed = float(statistic(found, missed)[0])
-    limit = observed - _TIE if strictly else observed + _TIE
+    limit = float(statistic(found, missed)[0]) + _TIE
     fits = statistic(np.zeros(len(misses)), misses) <= limit
     misses = misses[: int(fits.argmin()) if not fits.all() else None]
     low, high = np.zeros(len(misses)), n - misses

@@ -149,53 +149,6 @@ def selected_bounds(
     )
 
 
-class Sums(NamedTuple):
-    """Sums of weighted rows for `bound_shares`, one entry per sample.
-
-    Attributes
-    ----------
-    weight, squares : array-like of shape (m,)
-        Sums of the weights and of their squares.
-    hit, hit_squares : array-like of shape (m,)
-        The same over the hits.
-    """
-
-    weight: ArrayLike
-    squares: ArrayLike
-    hit: ArrayLike
-    hit_squares: ArrayLike
-
-
-def bound_shares(sums: Sums, risk: float) -> tuple[Floats, Floats, Floats]:
-    """Estimate many samples' shares from sums of weights.
-
-    Returns
-    -------
-    (float64 ndarray, float64 ndarray, float64 ndarray)
-        Shares, lower and upper bounds, each of shape (m,); each bound is wrong with probability
-        ``risk``. nan, 0 and 1 without rows.
-
-    Examples
-    --------
-    >>> [one.round(3).tolist() for one in bound_shares(Sums([2, 0], [2, 0], [2, 0], [2, 0]), 0.1)]
-    [[1.0, nan], [0.316, 0.0], [1.0, 1.0]]
-    """
-    w, s, wx, sx = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in sums)
-    some = w > 0
-    share = np.where(some, wx / np.where(some, w, 1.0), np.nan)
-    # Rounding of sums may give a negative spread if all rows or none hit.
-    spread = np.maximum(sx * (1.0 - share) ** 2 + (s - sx) * share**2, 0.0)
-    mixed = some & (wx > 0) & (wx < w) & (spread > 0)
-    kish = w**2 / np.where(some, s, 1.0)
-    worth = np.where(
-        mixed,
-        share * (1.0 - share) * w**2 / np.where(mixed, spread, 1.0),
-        np.where(some, kish, 0.0),
-    )
-    hits = np.where(some, worth * np.nan_to_num(share), 0.0)
-    return share, lower_bound(hits, worth, risk), upper_bound(hits, worth, risk)
-
-
 def _proportion(share: float, effective: float, n: int, level: float) -> Proportion:
     hits, side = effective * share, (1.0 - level) / 2.0
     return Proportion(

@@ -1,14 +1,12 @@
 """Evidence about predictions, and counts of waiting work."""
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import NamedTuple
 
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.rules import Rule, first_broken
 
 CONFIDENT = frozenset({Reason.ABOVE_THRESHOLD, Reason.AUDIT})
@@ -24,30 +22,12 @@ UNSENDABLE = frozenset({Reason.OUT_OF_DOMAIN, Reason.RULE})
 """Reasons that no threshold overrules."""
 
 
-def deciding(annotations: Iterable[Annotation]) -> Annotation | None:
-    """Return the annotation that decides whether a prediction is right, or None.
-
-    A lead's annotation takes precedence over those that settled the document; among several, one
-    that disagrees with the model takes precedence. An audit that waits for a lead counts with the
-    auditor's answer: leaving out only agreements, or only disagreements, would favour one side.
-    """
-    given = list(annotations)
-    leads = [one for one in given if one.kind is ReviewKind.ADJUDICATION]
-    said = leads or [one for one in given if _counts(one)]
-    return min(said, key=lambda one: (one.agreed, one.id), default=None)
-
-
-def _counts(one: Annotation) -> bool:
-    # Somebody doubted what was reopened: counting it would count errors more often than others.
-    return one.kind is not ReviewKind.REOPENED and (one.settles or one.kind is ReviewKind.AUDIT)
-
-
 class Cell(NamedTuple):
     """Predictions of one day or confidence step, alike in all else."""
 
     day: date | None
     step: int | None
-    """Step of the confidence, see `step_of`. Either ``day`` or ``step`` is None."""
+    """The last of `STEPS` that begins at or below the confidence. It or ``day`` is None."""
     decision: Decision
     reason: Reason
     inclusion_probability: float | None
@@ -56,7 +36,7 @@ class Cell(NamedTuple):
     """
     said: bool | None
     told: bool | None
-    """Whether the sets are right, by `deciding` and by the last outcome; None if unknown."""
+    """Whether the sets are right, by people and by the last outcome; None if unknown."""
     documents: int
     """Number of predictions."""
     confidence: float
@@ -81,19 +61,6 @@ class Cell(NamedTuple):
 
 STEPS = 200
 """Steps of confidence in a `Cell`."""
-
-
-def step_of(confidence: float) -> int:
-    """Return the last step that begins at or below a confidence.
-
-    A confidence of ``step / STEPS`` begins that step, although its product with `STEPS` may be
-    less than ``step`` in floating point.
-
-    >>> 0.57 * STEPS < 114, step_of(0.57), step_of(0.5699999), step_of(1.0)
-    (True, 114, 113, 200)
-    """
-    nearest = math.floor(confidence * STEPS + 0.5)
-    return nearest - (confidence < nearest / STEPS)
 
 
 class Counted(NamedTuple):

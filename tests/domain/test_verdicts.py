@@ -3,11 +3,11 @@
 from datetime import date
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.reports import STEPS, Cell, confident, standing, step_of, verdict
+from setwise.service.domain.reports import Cell, confident, standing, verdict
 
 DAY = date(2026, 1, 2)
 
@@ -24,13 +24,6 @@ def cell(
 
 
 SENT, AUDIT, READ = Reason.ABOVE_THRESHOLD, Reason.AUDIT, Reason.BELOW_THRESHOLD
-
-
-@given(st.floats(0.0, 1.0) | st.integers(0, STEPS).map(lambda step: step / STEPS))
-@example(0.57)
-def test_a_step_holds_what_lies_from_its_number_up_to_the_next(confidence: float) -> None:
-    step = step_of(confidence)
-    assert step / STEPS <= confidence < (step + 1) / STEPS
 
 
 def test_an_audit_stands_for_all_that_might_have_been_drawn() -> None:

@@ -16,7 +16,7 @@ from setwise.service.domain.predictions import (
     PredictionFilter,
     Reason,
 )
-from setwise.service.domain.reports import Share, deciding
+from setwise.service.domain.reports import Share
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
 from setwise.service.services.analysis.cockpit import Cockpit, WhatIf
@@ -25,6 +25,7 @@ from setwise.service.services.policy import Policies
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
+from tests.deciding import deciding
 from tests.fakes import START, FakeClock
 from tests.samples import (
     ADMIN,

@@ -8,10 +8,10 @@ from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.recalibration import Noise, ReviewedPrediction, answer_of
-from setwise.service.domain.reports import deciding
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.services.reviews import Reviews
+from tests.deciding import deciding
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, add_predictions, prediction
 from tests.sqlite import Database

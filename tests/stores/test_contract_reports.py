@@ -10,10 +10,11 @@ import pytest
 
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
-from setwise.service.domain.reports import STEPS, Cell, ReviewDay, deciding, verdict
+from setwise.service.domain.reports import STEPS, Cell, ReviewDay, verdict
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.stores.transaction import Transactions
+from tests.deciding import deciding
 from tests.fakes import START
 from tests.samples import add_predictions, annotation, outcome, prediction, task
 

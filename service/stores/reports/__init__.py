@@ -157,7 +157,7 @@ class ReportStore:
         number of splits reached, and the days since the first.
         """
         column = predictions.c
-        # The same rule as `setwise.service.domain.reports.step_of`.
+        # ``step / STEPS`` begins a step, although times `STEPS` it may be less than ``step``.
         nearest = cast(self._whole(column.confidence * STEPS + 0.5), Integer)
         step = nearest - case((column.confidence < nearest / float(STEPS), 1), else_=0)
         reached: ColumnElement[int] = literal_column("0")

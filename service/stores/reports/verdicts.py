@@ -15,8 +15,11 @@ SLACK = timedelta(days=1)
 REREAD = (None, False, True)
 """What became of an auditor's agreement, by the number that `reread_of` returns."""
 
-# The same rule as `domain.verdicts.deciding`. Flags become numbers because PostgreSQL has no
-# minimum of booleans.
+# A lead's annotation decides before those that settled the document; among several, one that
+# disagrees with the model. An audit that waits for a lead counts with the auditor's answer: leaving
+# out only agreements, or only disagreements, would favour one side. A reopening does not count:
+# somebody doubted the document, and errors would count more often than others. Flags become numbers
+# because PostgreSQL has no minimum of booleans.
 ADJUDICATED = case((annotations.c.kind == ReviewKind.ADJUDICATION.value, 1), else_=0)
 _AGREED = case((annotations.c.agreed, 1), else_=0)
 COUNTS = and_(

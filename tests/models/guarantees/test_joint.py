@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from setwise.models.guarantees import joint
-from setwise.models.guarantees.binomial import lower_bound, upper_bound
-from setwise.models.guarantees.joint import Sample, Samples, accuracy_bounds, p_value, planned_power
+from setwise.models.guarantees.joint import Sample, Samples, p_value, planned_power
 
 SAMPLES = st.integers(1, 60).flatmap(
     lambda n: st.tuples(
@@ -43,19 +42,6 @@ def test_a_true_hypothesis_is_rejected_with_at_most_the_risk_for_every_split(rat
                 total = wrong + more
                 chance = law(n, total * (1 - share), total * share, rate)
                 assert chance[rejected].sum() <= risk + 1e-12
-
-
-@pytest.mark.parametrize("rate", [0.2, 0.5, 0.9])
-def test_bounds_cover_in_every_world(rate):
-    n, risk = 12, 0.1
-    pairs = outcomes(n)
-    low, high = accuracy_bounds(n, pairs[:, 0], pairs[:, 1], rate, risk)
-    assert (low <= high).all()
-    for wrong in (0.05, 0.1, 0.3, 0.6):
-        for share in (0.0, 0.3, 0.7, 1.0):
-            chance = law(n, wrong * (1 - share), wrong * share, rate)
-            assert chance[low > 1 - wrong].sum() <= risk + 1e-9
-            assert chance[high < 1 - wrong].sum() <= risk + 1e-9
 
 
 @settings(max_examples=40, deadline=None)
@@ -107,28 +93,6 @@ def test_with_every_agreement_read_again_all_is_binomial(n, found, missed, risk)
     assert p_value(Sample(n, found, missed, 1.0), 0.1, risk) == pytest.approx(
         stats.binom.cdf(wrong, n, 0.1)
     )
-    low, high = accuracy_bounds(n, found, missed, 1.0, risk)
-    assert low[0] == pytest.approx(1 - upper_bound(wrong, n, risk))
-    assert high[0] == pytest.approx(1 - lower_bound(wrong, n, risk))
-
-
-def test_bounds_of_many_samples_are_those_of_each():
-    n, found, missed = [40, 200, 0, 80], [2, 9, 0, 3], [0, 2, 0, 0]
-    rate = [0.5, 0.3, 0.5, 0.0]
-    low, high = accuracy_bounds(n, found, missed, rate, 0.05)
-    for i in range(4):
-        alone = accuracy_bounds(n[i], found[i], missed[i], rate[i], 0.05)
-        assert (low[i], high[i]) == (alone[0][0], alone[1][0])
-    assert (low[2], high[2]) == (0.0, 1.0)
-    # Without second readings misses are not bounded, but what was found is wrong.
-    assert low[3] == 0.0
-    assert high[3] == pytest.approx(1 - lower_bound(3, 80, 0.05))
-
-
-def test_a_missed_error_stands_for_those_that_nobody_reads_again():
-    low, high = accuracy_bounds([200, 200], [6, 0], [0, 6], 0.2, 0.05)
-    assert high[1] < 0.95 < high[0]
-    assert low[1] < low[0]
 
 
 def test_planned_power_is_close_to_the_power():
@@ -142,19 +106,3 @@ def test_planned_power_is_close_to_the_power():
         assert planned_power(n, wrong, Samples(0, 0, 0, rate), 0.1, risk) == pytest.approx(
             power, abs=0.15
         )
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"found_wrong": 11}, "more than"),
-        ({"missed": -1}, "negative"),
-        ({"reread_rate": 1.1}, "rate lies"),
-        ({"risk": 0.0}, "risk"),
-        ({"missed": 1, "reread_rate": 0.0}, "without second readings"),
-    ],
-)
-def test_bad_samples_are_named(change, words):
-    good = {"n": 10, "found_wrong": 0, "missed": 0, "reread_rate": 0.5, "risk": 0.1}
-    with pytest.raises(ValueError, match=words):
-        accuracy_bounds(**{**good, **change})
