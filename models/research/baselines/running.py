@@ -144,6 +144,8 @@ def answers(said: Said) -> Answers:
 
 def _matrices(train_part: Dataset, test_part: Dataset) -> tuple[csr_array, csr_array]:
     """Return both parts' weighted features, as binary relevance reads them."""
+    if train_part.texts is None and train_part.X is None:
+        raise ValueError("the papers' methods need texts or features, not another model's answers")
     vectorizer, scaler, X = fit_features(train_part, TrainingOptions(preset="paper"))
     if vectorizer is not None:
         X_test = vectorizer.transform(test_part.texts or ())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from setwise.models.data.answers import Answers
 from setwise.models.data.datasets import Dataset
 from setwise.models.options import TrainingOptions, TrainingWarning
 from setwise.models.research.baselines.label_subsets import LabelSubsets
@@ -113,6 +114,13 @@ def test_a_prediction_takes_the_time_of_the_method_too(name, monkeypatch):
 
     monkeypatch.setattr(NeighbourCounts, "answer", slow)
     assert run(name).metrics.predict_seconds == 5.0
+
+
+@pytest.mark.parametrize("name", ["cc", "cc-rerank"])
+def test_answers_of_another_model_alone_are_refused(name):
+    given = Answers.of_scores(np.full((120, 3), 0.5))
+    with pytest.raises(ValueError, match="need texts or features"):
+        run(name, replace(TRAIN, kind="external", X=None, answers=given))
 
 
 def test_few_documents_are_enough_to_choose_parameters():
