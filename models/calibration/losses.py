@@ -98,7 +98,7 @@ class ForwardLoss:
 
     def _parts(self, margin: ArrayLike) -> tuple[Floats, Floats, Floats]:
         """Return q, 1 - q and dq/ds, computed without cancellation."""
-        s = _floats(margin)
+        s = np.asarray(margin, dtype=np.float64)
         c, rest = expit(s), expit(-s)
         q = (1.0 - self.alpha) * c + self.beta * rest
         other = self.alpha * c + (1.0 - self.beta) * rest
@@ -120,7 +120,3 @@ class ForwardLoss:
         """Return the expected second derivative (Fisher's information), not negative."""
         q, other, slope = self._parts(margin)
         return np.asarray(slope**2 / (q * other))
-
-
-def _floats(values: ArrayLike) -> Floats:
-    return np.asarray(values, dtype=np.float64)

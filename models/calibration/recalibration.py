@@ -138,7 +138,9 @@ class AnnouncedSets:
         """Return `COLUMNS`, shape (n, 5)."""
         sizes = np.minimum(np.diff(self.sets.indptr), _LARGEST_SIZE)
         parts = (self.confidence, self.score, self.runner_up, self.rest)
-        return np.column_stack([*(logit(_inside(part)) for part in parts), sizes])
+        return np.column_stack(
+            [*(logit(np.clip(part, _EDGE, 1.0 - _EDGE)) for part in parts), sizes]
+        )
 
     def indicators(self) -> csr_array:
         """Return the labels of each set, shape (n, n_labels)."""
@@ -333,10 +335,6 @@ def cross_fit(
         fitted = Recalibration.fit(sets.take(outside), answers.take(outside), always=always)
         confidence[inside] = fitted.predict(sets.take(inside))
     return confidence
-
-
-def _inside(share: Floats) -> Floats:
-    return np.clip(share, _EDGE, 1.0 - _EDGE)
 
 
 def _others(bounds: NDArray[np.int64], own: Floats) -> tuple[Floats, Floats]:

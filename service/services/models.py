@@ -273,7 +273,9 @@ class Models(Recorded):
         while cast("int", state["seen"]) < wanted:
             seen = cast("int", state["seen"])
             progress(seen / wanted, f"{seen} of {wanted} documents")
-            page = self._recent(cast("str | None", state["after"]), min(BLOCK, wanted - seen))
+            after, limit = cast("str | None", state["after"]), min(BLOCK, wanted - seen)
+            with self.begin(read_only=True) as transaction:
+                page = transaction.predictions.page(PredictionFilter(), after=after, limit=limit)
             scored = scored_again(candidate, page.items)
             self.record(model.id, [one for one, _ in scored], [score for _, score in scored])
             state = {
@@ -311,10 +313,6 @@ class Models(Recorded):
                     for prediction, scored in zip(predictions, scores, strict=True)
                 ]
             )
-
-    def _recent(self, after: str | None, limit: int) -> Page[Prediction]:
-        with self.begin(read_only=True) as transaction:
-            return transaction.predictions.page(PredictionFilter(), after=after, limit=limit)
 
 
 def scored_again(

@@ -11,7 +11,7 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import verdict
-from setwise.service.domain.reports import Backlog, Cell, Share, confident, standing
+from setwise.service.domain.reports import Backlog, Cell, confident, standing
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.segments import OTHER, Scope, value_of
 from setwise.service.services.analysis.accuracy import share
@@ -304,7 +304,8 @@ class Reports:
             known=known,
             accuracy=share([cell for cell in cells if confident(cell)], policy.risk, known),
             undecided=undecided if known.drawn else 0,
-            reported=_reported(sent, policy.risk),
+            # Outcomes only, without reviews.
+            reported=share([cell._replace(said=None) for cell in sent], policy.risk),
             seconds=sum(one.seconds for one in within) / completed if completed else None,
             certificate=_certificate(transaction, policy, whole.scope(policy.unit)),
             queue=queue(
@@ -370,8 +371,3 @@ def _needed(newest: Certification | None) -> int | None:
     if newest is None or newest.further_audits is None:
         return None
     return newest.n_drawn + newest.further_audits
-
-
-def _reported(sent: Sequence[Cell], risk: float) -> Share:
-    # Outcomes only, without reviews.
-    return share([cell._replace(said=None) for cell in sent], risk)

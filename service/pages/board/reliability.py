@@ -62,11 +62,6 @@ def _curve(half: object) -> Curve | None:
     return Curve(confidence, accuracy, low, high, found["level"], found["p_value"], half["n"])
 
 
-def _honest(curve: Curve) -> bool:
-    """Return whether a curve strays no further than chance explains."""
-    return curve.p_value >= 1.0 - curve.level
-
-
 def _marks(curves: Mapping[str, Curve]) -> list[Mark]:
     marks: list[Mark] = [Diagonal()]
     if (after := curves.get("after")) is not None:
@@ -87,7 +82,7 @@ def _says(curves: Mapping[str, Curve]) -> str:
     for when, curve in curves.items():
         how = (
             "stays where calibrated confidence would lie"
-            if _honest(curve)
+            if curve.p_value >= 1.0 - curve.level  # as chance explains
             else "strays further from the diagonal than chance explains: below it, sets are right "
             "less often than their confidence says; above it, more often"
         )

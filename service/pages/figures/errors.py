@@ -116,40 +116,12 @@ def pairs(seen: Cockpit) -> Figure:
 
 def sources(seen: Cockpit) -> Figure:
     """Return how right the machine is by client and by what documents carry along."""
-    found = seen.mistakes.sources
-    return _groups(
-        Figure(
-            "sources",
-            "Sources",
-            _groups_says(found, _source),
-            _GROUP_COLUMNS,
-            _group_rows(found),
-            empty=_no_errors(seen),
-            terms=("accuracy", "checked"),
-            legend=(("completed", "accuracy before corrections, with its bounds"), *FEW_CHECKS),
-        ),
-        found,
-        _source,
-    )
+    return _by_group(seen, "Sources", "sources", seen.mistakes.sources, _source)
 
 
 def sizes(seen: Cockpit) -> Figure:
     """Return how right the machine is by how many labels it gives."""
-    found = seen.mistakes.sizes
-    return _groups(
-        Figure(
-            "sizes",
-            "Size of the label set",
-            _groups_says(found, _size),
-            _GROUP_COLUMNS,
-            _group_rows(found),
-            empty=_no_errors(seen),
-            terms=("accuracy", "checked"),
-            legend=(("completed", "accuracy before corrections, with its bounds"), *FEW_CHECKS),
-        ),
-        found,
-        _size,
-    )
+    return _by_group(seen, "Size of the label set", "sizes", seen.mistakes.sizes, _size)
 
 
 _GROUP_COLUMNS = [
@@ -158,21 +130,6 @@ _GROUP_COLUMNS = [
     *map(Column, ("checked", "right")),
     *(Column(name, SHARE) for name in ("accuracy", "low", "high")),
 ]
-
-
-def _group_rows(found: Sequence[GroupErrors]) -> list[list[str | int | float | None]]:
-    return [
-        [
-            one.value,
-            one.field,
-            one.accuracy.checked,
-            one.accuracy.right,
-            one.accuracy.value,
-            one.accuracy.low,
-            one.accuracy.high,
-        ]
-        for one in found
-    ]
 
 
 def _source(one: GroupErrors) -> str:
@@ -211,13 +168,38 @@ def _groups_says(found: Sequence[GroupErrors], name_of: Callable[[GroupErrors], 
     )
 
 
-def _groups(
-    figure: Figure, found: Sequence[GroupErrors], name_of: Callable[[GroupErrors], str]
+def _by_group(
+    seen: Cockpit,
+    heading: str,
+    name: str,
+    found: Sequence[GroupErrors],
+    named: Callable[[GroupErrors], str],
 ) -> Figure:
+    figure = Figure(
+        name,
+        heading,
+        _groups_says(found, named),
+        _GROUP_COLUMNS,
+        [
+            [
+                one.value,
+                one.field,
+                one.accuracy.checked,
+                one.accuracy.right,
+                one.accuracy.value,
+                one.accuracy.low,
+                one.accuracy.high,
+            ]
+            for one in found
+        ],
+        empty=_no_errors(seen),
+        terms=("accuracy", "checked"),
+        legend=(("completed", "accuracy before corrections, with its bounds"), *FEW_CHECKS),
+    )
     known = [one for one in found if one.accuracy.value is not None]
     if not known:
         return figure
-    names = [name_of(one) for one in known]
+    names = [named(one) for one in known]
     n = len(known)
     marks: list[Mark] = [
         Rows([_cut(name) for name in names], [()] * n, [""] * n),

@@ -124,7 +124,9 @@ def accuracy(seen: Glance) -> Figure:
                 row.accuracy.agreed,
                 row.accuracy.reread,
                 row.accuracy.overlooked,
-                *_bounds(row),
+                row.accuracy.value,
+                row.accuracy.low,
+                row.accuracy.high,
             ]
             for row in seen.weeks
         ],
@@ -161,11 +163,8 @@ def undecided(seen: Glance) -> str:
     if not seen.undecided:
         return ""
     waits = plural(seen.undecided, "contradiction")
-    return f"; {waits} that a lead has yet to decide {_counts(seen.undecided)} as wrong"
-
-
-def _counts(n: int) -> str:
-    return "counts" if n == 1 else "count"
+    counts = "counts" if seen.undecided == 1 else "count"
+    return f"; {waits} that a lead has yet to decide {counts} as wrong"
 
 
 def _accuracy_empty(seen: Glance) -> str:
@@ -446,10 +445,6 @@ def intervals(
 def ratio(part: int, whole: int) -> float | None:
     """Return a share; None of nothing."""
     return part / whole if whole else None
-
-
-def _bounds(row: Row) -> list[float | None]:
-    return [row.accuracy.value, row.accuracy.low, row.accuracy.high]
 
 
 def _iso(row: Row) -> str:

@@ -39,8 +39,8 @@ def advise(made: Sequence[Forecast], target: float, risk: float) -> Advice:
         return Advice(
             best.threshold,
             None,
-            f"At {_confidence(best.threshold)}, {_share(best.accuracy.value)} of the checked sets "
-            f"are right, at least {_share(best.accuracy.low)} by their bound "
+            f"At a threshold of {best.threshold or 0.0:.3f}, {_share(best.accuracy.value)} of the "
+            f"checked sets are right, at least {_share(best.accuracy.low)} by their bound "
             f"({_checks(best.accuracy.checked)}). "
             + (f"{best.accuracy.correction} " if best.accuracy.correction else "")
             + "Only a certificate proves a threshold.",
@@ -114,7 +114,3 @@ def _checks(n: int) -> str:
 
 def _share(value: float | None) -> str:
     return f"{100.0 * (value or 0.0):.1f} %"
-
-
-def _confidence(value: float | None) -> str:
-    return f"a threshold of {value or 0.0:.3f}"

@@ -112,7 +112,7 @@ def missing_keys(engine: Engine) -> str | None:
     """Return a message that names missing keys; None if none is missing."""
     cipher = cipher_of(engine.dialect)
     known = cipher.key_ids if cipher else ()
-    lacking = sorted({_key_of(one) for one in _noted(engine)} - {*known, _PLAIN})
+    lacking = sorted({one.removesuffix(_BOUND_ID) for one in _noted(engine)} - {*known, _PLAIN})
     if not lacking:
         return None
     return (
@@ -171,10 +171,6 @@ def note_key(engine: Engine, now: datetime) -> None:
 
 _BOUND_ID = ":2"
 """Ends the noted id of a key that sealed bound values; without it, release 0.1.0 used the key."""
-
-
-def _key_of(noted: str) -> str:
-    return noted.removesuffix(_BOUND_ID)
 
 
 def _noted(engine: Engine) -> set[str]:
