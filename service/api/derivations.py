@@ -9,9 +9,9 @@ from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Policy
-from setwise.service.domain import policy as derivation
 from setwise.service.domain.errors import BlindReviewHeld, PredictionNotFound
 from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.routing import derivations as derivation
 from setwise.service.domain.routing.audits import AuditRole
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.policy import Derivation, RoutingPolicy
+from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import (
     Decision,
     Document,
@@ -18,6 +18,7 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole, Lottery
+from setwise.service.domain.routing.derivations import Derivation
 from setwise.service.domain.text import Page, check_page, text_faults
 from setwise.service.domain.webhooks import Message, auto_sent
 from setwise.service.services.ports import Predictor, PredictorSource

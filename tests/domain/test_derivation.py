@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.policy import Derivation, RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Document, Prediction, Reason
 from setwise.service.domain.routing.audits import (
     NOT_DRAWN,
@@ -16,6 +16,7 @@ from setwise.service.domain.routing.audits import (
     AuditRole,
     Lottery,
 )
+from setwise.service.domain.routing.derivations import Derivation
 from setwise.service.domain.routing.rules import read_rules
 from tests.fakes import LOTTERY, START, scored_set
 from tests.samples import CLIENT

@@ -11,10 +11,11 @@ from setwise.service.domain.callers import Caller
 from setwise.service.domain.certification import Certification, Score, Scorer
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.files import annotation_row, prediction_row
-from setwise.service.domain.policy import Derivation, RoutingPolicy
+from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, Submission
 from setwise.service.domain.reports import Span
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.domain.routing.derivations import Derivation
 from setwise.service.domain.routing.segments import POOL, Fallback, Segmentation, SegmentRule
 from setwise.service.runtime.schedule import outcome_of
 from setwise.service.services.analysis.cockpit import WhatIf

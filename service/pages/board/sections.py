@@ -6,13 +6,14 @@ from fastapi import APIRouter
 
 from setwise.service.domain.callers import Permission
 from setwise.service.pages.board import (
-    accounts,
     annotators,
     audit_trail,
     certification,
     jobs,
+    keys,
     labels,
     models,
+    people,
     plans,
     policy,
     recalibration,
@@ -57,7 +58,8 @@ PAGES: Sequence[BoardPage] = (
     *recalibration.PAGES,
     *jobs.PAGES,
     *webhooks.PAGES,
-    *accounts.PAGES,
+    *keys.PAGES,
+    *people.PAGES,
     *annotators.PAGES,
     *audit_trail.PAGES,
     BoardPage(SETTINGS, _settings, name="Settings", meaning="What this server was started with."),
@@ -65,7 +67,7 @@ PAGES: Sequence[BoardPage] = (
 SECTIONS = tuple(one for one in PAGES if one.name)
 
 
-URGENT = (webhooks.WEBHOOKS, webhooks.DELIVERIES, accounts.KEYS)
+URGENT = (webhooks.WEBHOOKS, webhooks.DELIVERIES, keys.KEYS)
 """Sections whose trouble the start page tells, too."""
 
 

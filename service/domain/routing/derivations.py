@@ -1,0 +1,107 @@
+"""Decisions derived again from what is stored."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
+from setwise.service.domain.routing.audits import (
+    AuditRole,
+    Draws,
+    Lottery,
+)
+
+
+class Result(NamedTuple):
+    """A decision, its reason and its audit."""
+
+    decision: Decision
+    reason: Reason
+    threshold: float | None
+    """Least confidence that would have been sent; None if nothing would."""
+    rule: str | None
+    """Name of the rule that held the document back."""
+    audit_role: AuditRole
+    """The audit that the document was drawn for."""
+    inclusion_probability: float | None
+    """Probability, before the draw, that a person would read it; None if no draw is stored."""
+
+    @classmethod
+    def of(cls, prediction: Prediction) -> Self:
+        """Return the stored decision on a prediction."""
+        selection = prediction.selection
+        return cls(
+            prediction.decision,
+            prediction.reason,
+            prediction.threshold,
+            prediction.rule,
+            selection.role,
+            selection.inclusion_probability,
+        )
+
+    @classmethod
+    def derived(
+        cls, policy: RoutingPolicy, scored: ScoredSet, draw: float | None, document: Document
+    ) -> Self:
+        """Return a policy's decision on a score and the document's draw."""
+        # Predictions from before audits existed have no draw, and their policies have no audits.
+        draws = Draws(audit=1.0 if draw is None else draw, overlap=1.0, reread=1.0)
+        decision, reason, selection, threshold, rule = policy.route(
+            scored, draws, document.metadata
+        )
+        return cls(
+            decision,
+            reason,
+            threshold,
+            rule,
+            selection.role,
+            None if draw is None else selection.inclusion_probability,
+        )
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """A stored decision, and the same decision derived again."""
+
+    prediction: Prediction
+    """It holds the score and, in its selection, the draw."""
+    policy: RoutingPolicy
+    """The version that decided."""
+    derived: Result
+    """The decision derived again."""
+    draw_again: float | None
+    """The number that the lottery draws for the document now; None if its content was erased or
+    nothing was drawn. If it differs from the stored draw, the key has changed. Releases up to 0.1.0
+    drew by name; that is tried too.
+    """
+
+    @classmethod
+    def of(cls, prediction: Prediction, policy: RoutingPolicy, lottery: Lottery) -> Self:
+        """Derive a decision again, by the policy version that made it."""
+        content, draw = prediction.content, prediction.selection.draw
+        again = None if draw is None or content is None else lottery.audit(content)
+        if draw is not None and again != draw:
+            by_name = lottery.audit_by_name(prediction.client_id, prediction.name)
+            again = draw if draw == by_name else again
+        return cls(
+            prediction=prediction,
+            policy=policy,
+            derived=Result.derived(
+                policy.within(prediction.segment), prediction.scored, draw, prediction.document
+            ),
+            draw_again=again,
+        )
+
+    @property
+    def stored(self) -> Result:
+        """The stored decision."""
+        return Result.of(self.prediction)
+
+    @property
+    def equal(self) -> bool | None:
+        """Whether both decisions agree; None if a rule read deleted metadata."""
+        if self.derived == self.stored:
+            return True
+        forgotten = not self.prediction.document.kept
+        by_rule = Reason.RULE in {self.stored.reason, self.derived.reason}
+        return None if forgotten and by_rule else False

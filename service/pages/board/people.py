@@ -1,0 +1,286 @@
+"""People: who signs in, and in which role."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated
+
+from markupsafe import Markup
+from pydantic import BaseModel
+
+from setwise.service.domain import errors
+from setwise.service.domain.accounts import MOST_DAYS_INVITED, Person
+from setwise.service.domain.callers import Permission, Role
+from setwise.service.pages.board import parts as ui
+from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.forms import Input, whole
+
+PEOPLE = "/board/people"
+DAYS = 7
+"""How long an invitation is valid, unless somebody says otherwise."""
+
+ROLES = [
+    (role.value, f"{role}: {meaning}")
+    for role, meaning in {
+        Role.REVIEWER: "submits reviews at the desk",
+        Role.LEAD: "reviews, decides between two answers, reads reports",
+        Role.ADMIN: "may do everything",
+        Role.AUDITOR: "reads everything and changes nothing",
+    }.items()
+]
+
+
+class NewPerson(BaseModel):
+    """The form that creates an account."""
+
+    name: Annotated[str, Input("Name", "As others see it.")]
+    login: Annotated[str, Input("Login name", "What they type to sign in.")]
+    role: Annotated[Role, Input("Role", widget="select", choices=ROLES)]
+    days: Annotated[
+        int,
+        whole(1, MOST_DAYS_INVITED),
+        Input("Link valid for days", "They set a password by a link, which works once."),
+    ] = DAYS
+    password: Annotated[
+        str | None,
+        Input("First password", "At least 12 characters; there is no link then.", "password"),
+    ] = None
+
+
+class ChangedPerson(BaseModel):
+    """The form that changes a name and a role."""
+
+    name: Annotated[str, Input("Name")]
+    role: Annotated[
+        Role,
+        Input("Role", "A new role ends their sessions.", "select", choices=ROLES),
+    ]
+
+
+class NewPassword(BaseModel):
+    """The form that sets a password."""
+
+    password: Annotated[
+        str,
+        Input("Password", "At least 12 characters. All sessions of the account end.", "password"),
+    ]
+
+
+def _person(call: Call) -> Person:
+    people = call.services.people.all(call.caller)
+    found = next((person for person in people if person.id == call.id), None)
+    if found is None:
+        raise errors.PersonNotFound(f"No account has the id {call.id!r}.")
+    return found
+
+
+def _create_person(call: Call, form: NewPerson) -> ui.View | None:
+    person = call.services.people.create(
+        call.caller, login=form.login, name=form.name, role=form.role, password=form.password
+    )
+    return None if form.password else _invitation(call, person.id, form.days)
+
+
+def _invitation(call: Call, person_id: str, days: int) -> ui.View:
+    person, secret = call.services.people.invite(call.caller, person_id, days)
+    shown = ui.Secret(
+        f"Invitation of {person.name}",
+        "Send them this link. It is not stored and is never shown again.",
+        f"{call.origin}/join?secret={secret}",
+        ui.joined("They set a password there, once, until ", ui.instant(person.invited_until), "."),
+        f"{PEOPLE}/{person.id}",
+    )
+    return ui.View("", (shown,), title="Invitation", status=HTTPStatus.CREATED)
+
+
+def _invite_question(call: Call) -> ui.Question:
+    person = _person(call)
+    return ui.Question(
+        f"Invite {person.name} by a new link?",
+        (
+            f"A link is shown once; it lets {person.name} set a password within {DAYS} days.",
+            "An earlier link stops working.",
+            "The present password, if there is one, works until then.",
+        ),
+        "Make the link",
+        f"{PEOPLE}/{person.id}",
+        danger=False,
+    )
+
+
+def _change_person(call: Call, form: ChangedPerson) -> None:
+    person = _person(call)
+    call.services.people.change(call.caller, person.id, name=form.name, role=form.role)
+
+
+def _set_password(call: Call, form: NewPassword) -> None:
+    person = _person(call)
+    call.services.people.set_password(call.caller, person.id, form.password)
+
+
+def _disable(call: Call, _: Nothing) -> None:
+    person = _person(call)
+    call.services.people.change(call.caller, person.id, disabled=True)
+
+
+def _enable(call: Call, _: Nothing) -> None:
+    person = _person(call)
+    call.services.people.change(call.caller, person.id, disabled=False)
+
+
+def _disable_question(call: Call) -> ui.Question:
+    person = _person(call)
+    return ui.Question(
+        f"Disable the account of {person.name}?",
+        (
+            f"{person.name} ({person.login}) is signed out everywhere and cannot sign in again.",
+            "Documents they hold return to the queue when their leases expire.",
+            "Their work stays under their name, and you can enable the account again.",
+        ),
+        "Disable",
+        f"{PEOPLE}/{person.id}",
+    )
+
+
+_ONE = f"{PEOPLE}/{{person_id}}"
+INVITE_AGAIN = Action(
+    f"{_ONE}/invite",
+    lambda call, _: _invitation(call, call.id, DAYS),
+    ask=_invite_question,
+)
+CREATE_PERSON = Action(
+    PEOPLE,
+    _create_person,
+    NewPerson,
+    heading="Add somebody",
+    label="Add",
+    then=PEOPLE,
+    notices={"person-created": "The account is created."},
+    blames={errors.LoginTaken: "login"},
+)
+CHANGE_PERSON = Action(
+    _ONE,
+    _change_person,
+    ChangedPerson,
+    heading="Name and role",
+    label="Save changes",
+    then=_ONE,
+    notices={"person-changed": "Your changes are saved."},
+    blames={errors.Conflict: "role"},
+)
+SET_PASSWORD = Action(
+    f"{_ONE}/password",
+    _set_password,
+    NewPassword,
+    heading="New password",
+    label="Set password",
+    then=_ONE,
+    notices={"password-set": "The password is set; all sessions of the account have ended."},
+)
+DISABLE = Action(
+    f"{_ONE}/disable",
+    _disable,
+    ask=_disable_question,
+    then=_ONE,
+    notices={"person-disabled": "The account is disabled; all its sessions have ended."},
+)
+ENABLE = Action(
+    f"{_ONE}/enable",
+    _enable,
+    then=_ONE,
+    notices={"person-enabled": "The account is enabled."},
+)
+
+
+def _signs_in(person: Person) -> str:
+    if person.external_id:
+        return "the identity provider"
+    return "a password" if person.password else "nothing yet"
+
+
+def _account_state(person: Person) -> Markup:
+    if person.disabled:
+        return ui.badge("disabled", "bad")
+    waits = not (person.password or person.external_id)
+    return ui.badge("invited", "warn") if waits else ui.badge("active", "good")
+
+
+_ACCOUNTS: Sequence[ui.Column[Person]] = (
+    ui.Column("Name", lambda person: ui.link(f"{PEOPLE}/{person.id}", person.name), "head"),
+    ui.Column("Login name", lambda person: person.login),
+    ui.Column("Role", lambda person: person.role),
+    ui.Column("Created", lambda person: person.created_at),
+    ui.Column("State", _account_state),
+)
+
+
+def _people(call: Call) -> ui.View:
+    table = ui.Table(
+        "People",
+        _ACCOUNTS,
+        call.services.people.all(call.caller),
+        "There are no accounts yet. Create the first one below.",
+        gone=lambda person: person.disabled,
+    )
+    form = call.form(CREATE_PERSON, role=Role.REVIEWER.value, days=str(DAYS))
+    return ui.View("People", (table, form), lead="Who can sign in, and in which role.")
+
+
+def _people_state(call: Call) -> State:
+    people = call.services.people.all(call.caller)
+    return State(f"{sum(not one.disabled for one in people):,} can sign in.")
+
+
+def _one_person(call: Call) -> ui.View:
+    person = _person(call)
+    here = f"{PEOPLE}/{person.id}"
+    facts: list[tuple[str, object]] = [
+        ("Login name", person.login),
+        ("Role", person.role),
+        ("Created", ui.instant(person.created_at, zone=True)),
+        ("Disabled", ui.instant(person.disabled_at, zone=True) if person.disabled else None),
+        ("Signs in with", _signs_in(person)),
+        ("Invited until", person.invited_until and ui.instant(person.invited_until, zone=True)),
+    ]
+    parts: list[ui.Piece] = [ui.Facts(facts)]
+    if call.caller.may(Permission.READ_AUDIT_TRAIL):
+        address = f"/board/audit?actor={person.id}"
+        parts.append(ui.text(ui.link(address, f"What {person.name} has done")))
+    if call.caller.may(Permission.ADMINISTER):
+        if person.id == call.caller.id:
+            parts.append(ui.text("This is your own account.", "note"))
+        parts += [
+            call.form(CHANGE_PERSON, name=person.name, role=person.role.value),
+            call.form(SET_PASSWORD),
+        ]
+        says, button = (
+            (
+                f"Enable the account to let {person.name} sign in again.",
+                ui.Press("Enable account", f"{here}/enable"),
+            )
+            if person.disabled
+            else (
+                "Disable the accounts of people who have left.",
+                ui.Go("Disable account", f"{here}/disable"),
+            )
+        )
+        invite = () if person.disabled else (ui.Go("New invitation", f"{here}/invite"),)
+        parts.append(ui.Card("Account", (ui.text(says), ui.Buttons((button, *invite)))))
+    return ui.View(person.name, parts, badge=_account_state(person))
+
+
+PAGES = (
+    BoardPage(
+        PEOPLE,
+        _people,
+        (CREATE_PERSON,),
+        name="People",
+        meaning="Who can sign in, and in which role.",
+        state=_people_state,
+    ),
+    BoardPage(
+        _ONE,
+        _one_person,
+        (CHANGE_PERSON, INVITE_AGAIN, SET_PASSWORD, DISABLE, ENABLE),
+        section=PEOPLE,
+    ),
+)
