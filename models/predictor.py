@@ -13,7 +13,8 @@ from scipy.sparse import csr_array
 
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import SetCalibrator
-from setwise.models.data.answers import AnswerError, Answers
+from setwise.models.data.answer_parsing import AnswerError
+from setwise.models.data.answers import Answers
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer

@@ -2,82 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
-from typing import Any, NamedTuple, Self, TypeGuard
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from setwise.models.data.answer_parsing import (
+    MISSING,
+    Answer,
+    UnknownLabels,
+    metadata_numbers,
+    parse_answer,
+)
 from setwise.models.sets.candidates import RaggedSets, gather, join_indptr
-
-MOST_SETS = 64
-"""Maximum number of label sets that come with a document."""
-
-MISSING = float("nan")
-"""A number or a score that is not given."""
-
-LARGEST = 1e15
-"""Largest size of a number or a score of a set."""
-
-_SHOWN = 60  # characters of a name that a message repeats
-
-
-class AnswerError(ValueError):
-    """Another model's answer cannot be read.
-
-    Parameters
-    ----------
-    document : int
-        Number of the document, from 0.
-    path : str
-        JSON pointer into the document, such as ``/scores/grain``; empty for all of it.
-    fault, cure : str
-        What is wrong, and what would be right.
-
-    Examples
-    --------
-    >>> print(AnswerError(2, "/scores/a", "1.5 is no probability", "give one from 0 to 1"))
-    document 3, /scores/a: 1.5 is no probability; give one from 0 to 1
-    """
-
-    def __init__(self, document: int, path: str, fault: str, cure: str) -> None:
-        self.document = document
-        self.path = path
-        self.fault = fault
-        self.cure = cure
-        place = f"document {document + 1}" + (f", {path}" if path else "")
-        super().__init__(f"{place}: {fault}; {cure}")
-
-
-class UnknownLabels(AnswerError):
-    """An answer names labels that the model does not know.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The unknown names of the document, each once, in order of appearance.
-    """
-
-    def __init__(self, document: int, path: str, names: Sequence[str]) -> None:
-        self.names = tuple(dict.fromkeys(names))
-        listed = ", ".join(map(_shown, self.names[:5]))
-        more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
-        kind = "unknown label" if len(self.names) == 1 else "unknown labels"
-        super().__init__(document, path, f"{kind} {listed}{more}", "give labels of the model")
-
-
-class Answer(NamedTuple):
-    """What another model says of one document, by name."""
-
-    scores: Mapping[str, float]
-    sets: tuple[tuple[tuple[str, ...], float], ...]  # with their scores, `MISSING` without one
-    metadata: Mapping[str, object]
-    bare: bool = False  # whether it is one set as ``labels``, not a list of candidates
-
-    def labels(self) -> set[str]:
-        """Return every label that the answer names."""
-        return set(self.scores).union(*(labels for labels, _ in self.sets))
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +162,7 @@ class Answers:
             RaggedSets(np.array(set_bounds, dtype=np.int64), np.array(labels, dtype=np.int32)),
             np.array(counts, dtype=np.float64),
             np.array(set_scores, dtype=np.float64),
-            _numbers(answers, numbers),
+            metadata_numbers(answers, numbers),
             len(column),
             tuple(numbers),
         )
@@ -385,112 +323,6 @@ def concatenate_answers(parts: Sequence[Answers]) -> Answers:
     )
 
 
-def parse_answer(document: Mapping[str, Any], place: int = 0) -> Answer:
-    """Return another model's answer from a JSON object; see `Answers.of`.
-
-    Parameters
-    ----------
-    document : mapping
-    place : int
-        Number of the document from 0, for messages.
-
-    Raises
-    ------
-    AnswerError
-        If there is no answer, or one of another form.
-    """
-    if not any(key in document for key in ("scores", "candidates", "labels")):
-        raise AnswerError(place, "", "it has no answer", _WANTED)
-    if "candidates" in document and "labels" in document:
-        raise AnswerError(
-            place, "/labels", "there are candidates too", "give the set as one of the candidates"
-        )
-    scores: dict[str, float] = {}
-    if "scores" in document:
-        scores = _parsed_scores(document["scores"], place)
-    sets: list[tuple[tuple[str, ...], float]] = []
-    if "labels" in document:
-        sets = [(_parsed_labels(document["labels"], place, "/labels"), MISSING)]
-    elif "candidates" in document:
-        sets = _parsed_candidates(document["candidates"], place)
-    metadata = document.get("metadata") or {}
-    if not isinstance(metadata, Mapping):
-        raise AnswerError(place, "/metadata", "it is no object", "give an object")
-    return Answer(scores, tuple(sets), metadata, bare="labels" in document)
-
-
-_WANTED = 'give "scores", "candidates" or "labels"'
-
-
-def _parsed_scores(given: object, place: int) -> dict[str, float]:
-    if not isinstance(given, Mapping):
-        raise AnswerError(place, "/scores", "they are no object", "give a probability by label")
-    if not given:
-        raise AnswerError(place, "/scores", "there are none", "give at least the likeliest")
-    scores: dict[str, float] = {}
-    for name, score in given.items():
-        # Negated so that NaN fails too.
-        if not _is_number(score) or not 0.0 <= score <= 1.0:
-            path = f"/scores/{escaped(str(name))}"
-            fault = f"{_shown(score)} is no probability"
-            raise AnswerError(place, path, fault, "give a number from 0 to 1")
-        scores[str(name)] = float(score)
-    return scores
-
-
-def _parsed_candidates(given: object, place: int) -> list[tuple[tuple[str, ...], float]]:
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise AnswerError(place, "/candidates", "they are no list", "list objects with labels")
-    if not 0 < len(given) <= MOST_SETS:
-        fault = f"there are {len(given)}" if given else "the list is empty"
-        raise AnswerError(place, "/candidates", fault, f"give 1 to {MOST_SETS} of them")
-    sets = []
-    for number, one in enumerate(given):
-        path = f"/candidates/{number}"
-        if not isinstance(one, Mapping) or "labels" not in one:
-            raise AnswerError(place, path, "it has no labels", 'give an object with "labels"')
-        unknown = [key for key in one if key not in {"labels", "score"}]
-        if unknown:
-            fault = f"unknown key {_shown(unknown[0])}"
-            raise AnswerError(place, path, fault, "the keys are labels and score")
-        score = one.get("score")
-        if score is not None and not (_is_number(score) and abs(score) <= LARGEST):
-            fault = f"{_shown(score)} is no number within ±{LARGEST:g}"
-            raise AnswerError(place, f"{path}/score", fault, "give a number, or none")
-        labels = _parsed_labels(one["labels"], place, f"{path}/labels")
-        sets.append((labels, MISSING if score is None else float(score)))
-    return sets
-
-
-def _parsed_labels(given: object, place: int, path: str) -> tuple[str, ...]:
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise AnswerError(place, path, "they are no list", "give a list of labels, [] for none")
-    for number, name in enumerate(given):
-        if not isinstance(name, str):
-            fault = f"{_shown(name)} is no label"
-            raise AnswerError(place, f"{path}/{number}", fault, "give labels as strings")
-        if name in given[:number]:
-            fault = f"the label {_shown(name)} is given twice"
-            raise AnswerError(place, f"{path}/{number}", fault, "give each label once")
-    return tuple(given)
-
-
-def _numbers(answers: Sequence[Answer], names: Sequence[str]) -> NDArray[np.float64]:
-    numbers = np.full((len(answers), len(names)), MISSING)
-    for place, answer in enumerate(answers):
-        for column, name in enumerate(names):
-            value = answer.metadata.get(name)
-            if value is None:
-                continue
-            # Negated so that NaN fails too.
-            if not (_is_number(value) and abs(value) <= LARGEST):
-                fault = f"{_shown(value)} is no number within ±{LARGEST:g}"
-                cure = "give a number, or leave it out"
-                raise AnswerError(place, f"/metadata/{escaped(name)}", fault, cure)
-            numbers[place, column] = value
-    return numbers
-
-
 def _check_known(
     column: NDArray[np.int32],
     own: Sequence[str],
@@ -508,17 +340,3 @@ def _check_known(
 def _sums(values: NDArray[np.float64], bounds: NDArray[np.int64]) -> NDArray[np.float64]:
     total = np.concatenate([[0.0], np.cumsum(values)])
     return np.asarray(total[bounds[1:]] - total[bounds[:-1]])
-
-
-def escaped(name: str) -> str:
-    """Return a name as a part of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from setwise.models.data.answers import AnswerError, Answers
+from setwise.models.data.answer_parsing import AnswerError
+from setwise.models.data.answers import Answers
 from setwise.models.data.datasets import (
     Dataset,
     label_matrix,

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from setwise.models.data.answers import Answer, AnswerError, parse_answer
+from setwise.models.data.answer_parsing import Answer, AnswerError, parse_answer
 from setwise.models.data.lines import (
-    ContentHash,
     DataError,
     DataWarning,
     Progress,
@@ -64,8 +63,6 @@ def read_documents(
     *,
     external: bool = False,
     several: bool = False,
-    progress: Progress | None = None,
-    content: ContentHash | None = None,
 ) -> LabelledDocuments:
     """Read labelled documents from JSON Lines, plain or gzipped.
 
@@ -90,7 +87,7 @@ def read_documents(
     documents = LabelledDocuments()
     known = _Known(several=several)
     repeated, wordless = _Tally(), _Tally()
-    records = json_records(path, lines, progress=progress, content=content, distinct=external)
+    records = json_records(path, lines, distinct=external)
     for number, record in records:
         line = _Line(path, number, record)
         line.refuse_unknown_keys(_LABELLED_KEYS + (_ANSWER_KEYS if external else ()))
@@ -225,12 +222,11 @@ def json_records(
     lines: Iterable[tuple[int, bytes]] | None = None,
     *,
     progress: Progress | None = None,
-    content: ContentHash | None = None,
     distinct: bool = False,
 ) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield each non-blank line's number and JSON object, without repeated keys if ``distinct``."""
     if lines is None:
-        lines = read_lines(path, progress=progress, content=content)
+        lines = read_lines(path, progress=progress)
     for number, line in lines:
         record = _record(path, number, line, distinct=distinct)
         if record is not None:

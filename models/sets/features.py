@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from setwise.models.data.answers import LARGEST
+from setwise.models.data.answer_parsing import LARGEST
 from setwise.models.sets.answer_features import AnswerFeatures
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather, join_indptr
 from setwise.models.sets.counts import LabelSetCounts

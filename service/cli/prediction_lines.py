@@ -100,7 +100,8 @@ class LinePredictor:
 
     def answers(self, numbered: "Sequence[tuple[int, PredictionInput]]") -> "Answers":
         """Return another model's answers in documents; raises `DataError` with the line."""
-        from setwise.models.data.answers import Answer, AnswerError, Answers
+        from setwise.models.data.answer_parsing import Answer, AnswerError
+        from setwise.models.data.answers import Answers
         from setwise.models.data.documents import answer_fault
         from setwise.models.data.lines import DataError
 

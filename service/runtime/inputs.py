@@ -13,7 +13,8 @@ from setwise.service.domain.text import escaped
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from setwise.models.data.answers import AnswerError, Answers
+    from setwise.models.data.answer_parsing import AnswerError
+    from setwise.models.data.answers import Answers
     from setwise.models.data.rows import SparseRows
     from setwise.models.predictor import SetPredictions, SetPredictor
 
@@ -57,7 +58,7 @@ def read_answered(
 
 
 def _answers(predictor: "SetPredictor", documents: Sequence[Document]) -> "Answers":
-    from setwise.models.data.answers import AnswerError
+    from setwise.models.data.answer_parsing import AnswerError
 
     for document in documents:
         if document.answer is None:
@@ -77,7 +78,7 @@ def _answers(predictor: "SetPredictor", documents: Sequence[Document]) -> "Answe
 
 
 def _faults(error: "AnswerError", document: Document) -> list[errors.FieldFault]:
-    from setwise.models.data.answers import UnknownLabels
+    from setwise.models.data.answer_parsing import UnknownLabels
 
     # Metadata stands beside the document in a request.
     path = error.path if error.path.startswith("/metadata") else f"/document{error.path}"

@@ -9,7 +9,8 @@ from scipy.sparse import csr_array
 from setwise.models.calibration.calibrators import MOST_UNPROVEN
 from setwise.models.calibration.recalibration import AnnouncedSets, Recalibration
 from setwise.models.calibration.recalibration import Answers as Reviews
-from setwise.models.data.answers import AnswerError, Answers
+from setwise.models.data.answer_parsing import AnswerError
+from setwise.models.data.answers import Answers
 from setwise.models.data.datasets import concatenate_datasets
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.labels.given_scores import GivenScores

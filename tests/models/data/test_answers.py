@@ -7,13 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from setwise.models.data.answers import (
-    MOST_SETS,
-    AnswerError,
-    Answers,
-    UnknownLabels,
-    concatenate_answers,
-)
+from setwise.models.data.answer_parsing import MOST_SETS, AnswerError, UnknownLabels
+from setwise.models.data.answers import Answers, concatenate_answers
 
 LABELS = ("ash", "birch", "cedar")
 

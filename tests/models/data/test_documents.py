@@ -161,7 +161,7 @@ def test_gzip_is_told_by_content_not_by_name(tmp_path):
 def test_progress_never_falls_and_ends_at_one(tmp_path):
     path = write(tmp_path, *(GOOD | {"id": str(i)} for i in range(5000)))
     told = []
-    read_documents(path, progress=told.append)
+    read_dataset(path, progress=told.append)
     assert len(told) > 2
     assert told == sorted(told)
     assert told[-1] == 1.0
