@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from setwise.models.guarantees.audit_tests import BinomialTest, count_above
 from setwise.models.guarantees.binomial import upper_tail
 from setwise.models.guarantees.certificates import risk_of_attempt
-from setwise.models.guarantees.segments import risk_of_segment
 from setwise.models.guarantees.sequence import ThresholdSequence, plan_sequence
 
 TARGET, RISK = 0.9, 0.1
@@ -136,28 +135,16 @@ class Sharing(NamedTuple):
     pool: float = 0.0
 
 
-def _equal(place: int, n: int) -> float:  # noqa: ARG001 -- a rule of sharing
-    return risk_of_segment(RISK, MOST)
-
-
-def _equal_beside_pool(place: int, n: int) -> float:  # noqa: ARG001 -- as above
-    return risk_of_segment(RISK, MOST, pool=True)
-
-
 SHARINGS: Mapping[str, Sharing] = {
-    "equal among at most 20": Sharing(_equal),
-    "equal, limit set to their number": Sharing(lambda _, n: risk_of_segment(RISK, n)),
+    "equal among at most 20": Sharing(lambda *_: RISK / MOST),
+    "equal, limit set to their number": Sharing(lambda _, n: RISK / n),
     "6 / (π² k²) for the k-th": Sharing(lambda place, _: RISK * 6 / (pi * (place + 1)) ** 2),
     "1 / (k (k + 1)) for the k-th": Sharing(lambda place, _: risk_of_attempt(RISK, place + 1)),
     "1 / k, of at most 20": Sharing(
         lambda place, _: RISK / (place + 1) / sum(1 / k for k in range(1, MOST + 1))
     ),
-    "equal among at most 20, and a pool": Sharing(
-        _equal_beside_pool, risk_of_segment(RISK, MOST, pool=True)
-    ),
-    "equal, limit set to their number, and a pool": Sharing(
-        lambda _, n: risk_of_segment(RISK, n, pool=True), -1.0
-    ),
+    "equal among at most 20, and a pool": Sharing(lambda *_: RISK / (MOST + 1), RISK / (MOST + 1)),
+    "equal, limit set to their number, and a pool": Sharing(lambda _, n: RISK / (n + 1), -1.0),
     "half to the pool, the rest equal": Sharing(lambda *_: RISK / 2 / MOST, RISK / 2),
 }
 
@@ -209,7 +196,7 @@ def by_segment(run: Run, sharing: Sharing, *, failed_stay: bool = False) -> Outc
     order = list(dict.fromkeys(run.segment.tolist()))
     order += [one for one in range(n_segments) if one not in order]
     units = {one: Unit(sharing.segment(place, n_segments)) for place, one in enumerate(order)}
-    part = risk_of_segment(RISK, n_segments, pool=True) if sharing.pool < 0.0 else sharing.pool
+    part = RISK / (n_segments + 1) if sharing.pool < 0.0 else sharing.pool
     pool, violated, misled = Unit(part), False, False
     for week in range(1, WEEKS + 1):
         so_far = np.arange(len(run.segment)) < week * A_WEEK

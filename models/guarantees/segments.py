@@ -39,33 +39,6 @@ for the :math:`k`-th segment to appear, are compared in `benchmarks/bench_segmen
 """
 
 
-def risk_of_segment(risk: float, most: int, *, pool: bool = False) -> float:
-    """Return the share of a risk for each segment, and for the pool.
-
-    Parameters
-    ----------
-    risk : float
-        In (0, 1), of all segments together.
-    most : int
-        Largest number of segments with a proof of their own, from 1.
-    pool : bool, default=False
-        Whether other segments are sent under a proof for all of them together.
-
-    Raises
-    ------
-    ValueError
-        If the number is not positive.
-
-    Examples
-    --------
-    >>> risk_of_segment(0.1, 1), risk_of_segment(0.1, 4, pool=True)
-    (0.1, 0.02)
-    """
-    if most < 1:
-        raise ValueError(f"there is at least one segment; this is {most}")
-    return risk / (most + pool)
-
-
 def most_wrong_in_pool(target: float, share: float) -> float:
     """Return the largest share of wrong sets that a pool's proof allows in one segment.
 

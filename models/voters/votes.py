@@ -21,9 +21,6 @@ from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.counts import LabelSetCounts, count_sets
 from setwise.models.storage.checks import check_labels
 
-TALLIES = ("equal", "jaccard", "squared")
-"""Columns of `tally`, in this order."""
-
 
 class SeenSets(NamedTuple):
     """The distinct label sets of training documents, indexed by label."""
@@ -174,7 +171,7 @@ def tally(
     Returns
     -------
     float32 ndarray of shape (n_candidates, 3)
-        Columns `TALLIES`.
+        Votes for equal sets, and all votes by Jaccard similarity and by its square.
     """
     out = np.empty((len(candidates.indptr) - 1, 3), dtype=np.float32)
     n_sets = len(seen.indptr) - 1

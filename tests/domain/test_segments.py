@@ -2,7 +2,6 @@
 
 import pytest
 
-from setwise.models.guarantees.segments import risk_of_segment
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Document
@@ -69,8 +68,8 @@ def test_the_length_of_a_text_lies_in_one_band(length: int, band: str) -> None:
 
 
 def test_the_share_of_a_segment_is_that_of_the_theorem() -> None:
-    assert pytest.approx(risk_of_segment(0.1, 3, pool=True)) == 0.1 * BY_SITE.share
-    assert pytest.approx(risk_of_segment(0.1, 4)) == 0.1 * Segmentation("site", most=4).share
+    assert pytest.approx(1 / 4) == BY_SITE.share
+    assert pytest.approx(1 / 4) == Segmentation("site", most=4).share
 
 
 def test_a_segment_has_its_own_threshold_else_the_pool_s_else_none() -> None:

@@ -88,7 +88,7 @@ class Segmentation:
 
     @property
     def share(self) -> float:
-        """Share of the risk for each unit: see `risk_of_segment` of the guarantees."""
+        """Share of the risk for each unit, the pool included; they add up to all of it."""
         return 1.0 / (self.most + (self.fallback is Fallback.POOL))
 
     def of(self, document: Document) -> Segment:

@@ -7,7 +7,7 @@ from math import comb, prod
 import pytest
 
 from setwise.models.guarantees.certificates import risk_of_attempt
-from setwise.models.guarantees.segments import most_wrong_in_pool, risk_of_segment
+from setwise.models.guarantees.segments import most_wrong_in_pool
 from setwise.models.guarantees.thresholds import certify
 
 TARGET = 0.5
@@ -43,7 +43,7 @@ def test_brute_force_no_segment_s_certificate_is_wrong_with_more_than_the_risk(
 ) -> None:
     """All segments miss the target, each makes two attempts, and any proof is a violation."""
     risk, sizes = 0.9, (3, 6)
-    share = risk_of_segment(risk, n_segments)
+    share = risk / n_segments
     wrong = 0.0
     for outcomes in product((0, 1), repeat=sizes[-1]):
         tries = enumerate(sizes, start=1)
@@ -58,7 +58,7 @@ def test_brute_force_no_segment_s_certificate_is_wrong_with_more_than_the_risk(
 def test_brute_force_with_a_pool_that_segments_leave_at_their_first_own_attempt() -> None:
     """The pool has both segments, then the second alone; everything misses the target."""
     risk, n = 0.9, 4
-    share = risk_of_segment(risk, 2, pool=True)
+    share = risk / 3
     violations = 0.0
     for outcomes in product((0, 1), repeat=2 * n):
         first, second = outcomes[:n], outcomes[n:]
@@ -73,7 +73,7 @@ def test_brute_force_with_a_pool_that_segments_leave_at_their_first_own_attempt(
 def test_a_pool_of_the_segments_that_failed_breaks_the_promise_with_more_than_the_risk() -> None:
     """A good segment proves its own threshold; the bad one goes on under the pool's proof."""
     risk, n, good, bad = 0.3, 6, 0.99, 0.4
-    share = risk_of_segment(risk, 2, pool=True)
+    share = risk / 3
     sent_under_target = 0.0
     for k_good, k_bad in product(range(n + 1), repeat=2):
         first = (1,) * k_good + (0,) * (n - k_good)
@@ -83,14 +83,6 @@ def test_a_pool_of_the_segments_that_failed_breaks_the_promise_with_more_than_th
             sent_under_target += ways * chance(first, good) * chance(second, bad)
     assert (good + bad) / 2 > TARGET  # the pool itself keeps its promise
     assert sent_under_target > risk
-
-
-def test_all_shares_together_are_the_risk() -> None:
-    assert 4 * risk_of_segment(0.1, 4) == pytest.approx(0.1)
-    assert 5 * risk_of_segment(0.1, 4, pool=True) == pytest.approx(0.1)
-    assert risk_of_segment(0.1, 1) == 0.1
-    with pytest.raises(ValueError, match="at least one segment"):
-        risk_of_segment(0.1, 0)
 
 
 def test_a_small_segment_of_a_pool_may_be_wrong_throughout() -> None:
