@@ -19,13 +19,14 @@ help:  ## List the targets
 setup: $(READY)  ## Make .venv with every locked dependency and the setwise command
 
 # Rebuilt only when a lock or the project file changes, so that later runs need no network.
+# The locks are complete: without --no-deps, pip would resolve extras to releases that have no hash.
 # What the service runs with comes first, so that the demo need not wait for the tools of developers.
 $(RUNS): docker/requirements.lock docker/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "setwise needs Python 3.11 or newer; point PYTHON at one: make PYTHON=python3.11"; exit 1; }
 	@echo "Installing what the service needs into $(VENV) (half a minute the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --no-compile --require-hashes -r docker/requirements.lock -r docker/build.lock
+	@$(PIP) install --no-compile --no-deps --require-hashes -r docker/requirements.lock -r docker/build.lock
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@echo "Compiling the learner (about half a minute)"
 	@$(BIN)/python -c 'from setwise.models.compilation import compile_ahead as c; c()'
@@ -33,7 +34,7 @@ $(RUNS): docker/requirements.lock docker/build.lock pyproject.toml
 
 $(READY): $(RUNS) requirements.lock
 	@echo "Installing the tools of developers"
-	@$(PIP) install --no-compile --require-hashes -r requirements.lock
+	@$(PIP) install --no-compile --no-deps --require-hashes -r requirements.lock
 	@touch $@
 
 # For tests alone: nothing in the demo has mixtures, so it need not wait for them.
