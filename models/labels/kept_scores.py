@@ -1,6 +1,8 @@
 """Scores of many documents for many labels, of each document the largest."""
 
+from collections.abc import Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,22 +67,25 @@ class KeptScores:
         np.put_along_axis(scores, labels.astype(np.intp), self._values[rows], axis=1)
         return scores
 
-    def column(self, label: int, rows: NDArray[np.int64]) -> Column:
-        """Return the scores of a label in some documents, given in ascending order."""
+    def columns(self, rows: NDArray[np.int64]) -> Iterator[Column]:
+        """Yield the scores of each label in some documents, which must be different."""
         order, indptr = self._by_label
-        cells = order[indptr[label] : indptr[label + 1]]
-        documents, places = np.divmod(cells.astype(np.int64), self._labels.shape[1])
-        position = np.searchsorted(rows, documents)
-        among = rows[np.minimum(position, len(rows) - 1)] == documents
-        documents, places = documents[among], places[among]
-        others = len(rows) - len(documents)
-        lost = self._rest[rows].sum(dtype=np.float64) - self._rest[documents].sum(dtype=np.float64)
-        return Column(
-            documents,
-            self._values[documents, places].astype(np.float64),
-            others,
-            float(lost / others) if others else 0.0,
-        )
+        wanted = np.zeros(len(self), dtype=np.bool_)
+        wanted[rows] = True
+        all_lost = self._rest[rows].sum(dtype=np.float64)
+        for first, end in pairwise(indptr.tolist()):
+            cells = order[first:end].astype(np.int64)
+            documents, places = np.divmod(cells, self._labels.shape[1])
+            among = wanted[documents]
+            documents, places = documents[among], places[among]
+            others = len(rows) - len(documents)
+            lost = all_lost - self._rest[documents].sum(dtype=np.float64)
+            yield Column(
+                documents,
+                self._values[documents, places].astype(np.float64),
+                others,
+                float(lost / others) if others else 0.0,
+            )
 
     @cached_property
     def _by_label(self) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:

@@ -1,5 +1,7 @@
 """Turns raw label scores into probabilities strictly between 0 and 1."""
 
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.labels.isotonic import IsotonicCurve
-from setwise.models.labels.kept_scores import KeptScores
+from setwise.models.labels.kept_scores import Column, KeptScores
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredSetting
 from setwise.models.storage.state import StoredPart
@@ -79,7 +81,6 @@ class LabelCalibrator(StoredPart, BaseEstimator):
         self,
         logits: ArrayLike | KeptScores,
         Y: ArrayLike | sparray | spmatrix,
-        sample_weight: ArrayLike | None = None,
         *,
         rows: NDArray[np.int64] | None = None,
     ) -> Self:
@@ -91,7 +92,6 @@ class LabelCalibrator(StoredPart, BaseEstimator):
             Raw scores, finite. The scores of a label that are not kept count as their mean.
         Y : array-like or sparse array of shape (n_documents, n_labels)
             True labels, 0/1.
-        sample_weight : array-like of shape (n_documents,), optional
         rows : int64 ndarray, optional
             The documents to learn from, all by default. At most one column is copied at a time,
             because memory may hold the whole matrix only once.
@@ -108,19 +108,10 @@ class LabelCalibrator(StoredPart, BaseEstimator):
             raise ValueError(
                 f"logits and Y must be matrices of one shape, not {logits.shape} and {truth.shape}"
             )
-        n = len(logits)
-        weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
-        used = np.arange(n) if rows is None else rows
-        weight = weight[used]
+        used = np.arange(len(logits)) if rows is None else rows
         # An observed share of 0 or 1 is uncertain by about half a document.
-        margin = 0.5 / (weight.sum() + 1.0)
-        curves = []
-        for label in range(logits.shape[1]):
-            outcome = np.zeros(n)
-            held = slice(truth.indptr[label], truth.indptr[label + 1])
-            outcome[truth.indices[held]] = truth.data[held]
-            points = _points(logits, label, used, outcome, weight)
-            curves.append(IsotonicCurve.fit(*points))
+        margin = 0.5 / (len(used) + 1.0)
+        curves = [IsotonicCurve.fit(*points) for points in _points(logits, truth, used)]
         self.knot_indptr_ = np.cumsum([0, *(len(curve.x) for curve in curves)], dtype=np.int64)
         self.knot_logits_ = np.concatenate([curve.x for curve in curves])
         share = np.clip(np.concatenate([curve.y for curve in curves]), margin, 1.0 - margin)
@@ -143,29 +134,31 @@ class LabelCalibrator(StoredPart, BaseEstimator):
 
 
 def _points(
-    logits: NDArray[Any] | KeptScores,
-    label: int,
-    used: NDArray[np.int64],
-    outcome: NDArray[np.float64],
-    weight: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the scores of a label, the outcomes and their weights.
+    logits: NDArray[Any] | KeptScores, truth: csc_array, used: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
+    """Yield each label's scores in the documents used, the outcomes and their weights.
 
-    ``outcome`` is that of all documents, ``weight`` that of those used.
+    All documents whose score is not kept make one point.
     """
-    if not isinstance(logits, KeptScores):
-        scores = logits[used, label].astype(np.float64)
-        return np.clip(scores, -LOGIT_LIMIT, LOGIT_LIMIT), outcome[used], weight
-    kept = logits.column(label, used)
-    inside = np.searchsorted(used, kept.documents)
-    others = weight.sum() - weight[inside].sum()
-    positive = (outcome[used] * weight).sum() - (outcome[kept.documents] * weight[inside]).sum()
-    scores = np.append(kept.scores, kept.rest)
-    return (
-        np.clip(scores, -LOGIT_LIMIT, LOGIT_LIMIT),
-        np.append(outcome[kept.documents], positive / others if kept.others else 0.0),
-        np.append(weight[inside], others if kept.others else 0.0),
+    columns: Iterable[Column] = (
+        logits.columns(used)
+        if isinstance(logits, KeptScores)
+        else (Column(used, logits[used, k].astype(float), 0, 0.0) for k in range(logits.shape[1]))
     )
+    outcome = np.zeros(len(logits))
+    wanted = np.zeros(len(logits))
+    wanted[used] = 1.0
+    for column, (first, end) in zip(columns, pairwise(truth.indptr.tolist()), strict=True):
+        held = truth.indices[first:end]
+        outcome[held] = truth.data[first:end]
+        found = outcome[column.documents]
+        missed = wanted[held] @ outcome[held] - found.sum()
+        yield (
+            np.clip(np.append(column.scores, column.rest), -LOGIT_LIMIT, LOGIT_LIMIT),
+            np.append(found, missed / max(column.others, 1)),
+            np.append(np.ones(len(found)), column.others),
+        )
+        outcome[held] = 0.0
 
 
 @njit(cache=True, nogil=True)

@@ -40,8 +40,7 @@ def test_a_column_holds_what_was_kept_of_some_documents() -> None:
     scores = np.random.default_rng(0).normal(size=(40, 6))
     held, rows = kept(scores, 2), np.arange(40)[3::2]
     dense = held[:]
-    for label in range(6):
-        column = held.column(label, rows)
+    for label, column in enumerate(held.columns(rows)):
         best = np.argsort(-scores[rows], axis=1)[:, :2]
         assert (column.documents == rows[(best == label).any(axis=1)]).all()
         assert (column.scores == scores[column.documents, label]).all()
@@ -53,18 +52,18 @@ def test_a_column_holds_what_was_kept_of_some_documents() -> None:
 def test_a_label_is_calibrated_by_its_kept_scores_and_the_share_among_the_others() -> None:
     rng = np.random.default_rng(1)
     scores, Y = rng.normal(size=(60, 5)), csr_array((rng.random((60, 5)) < 0.3).astype(np.uint8))
-    rows, weight = np.arange(0, 60, 2), rng.uniform(0.5, 2.0, 60)
-    whole = LabelCalibrator().fit(scores, Y, weight, rows=rows)
-    same = LabelCalibrator().fit(kept(scores, 5), Y, weight, rows=rows)
+    rows = np.arange(0, 60, 2)
+    whole = LabelCalibrator().fit(scores, Y, rows=rows)
+    same = LabelCalibrator().fit(kept(scores, 5), Y, rows=rows)
     assert same.transform(scores) == pytest.approx(whole.transform(scores), abs=1e-12)
 
     few = kept(scores, 2)
-    found = LabelCalibrator(1.0).fit(few, Y, weight, rows=rows)
-    column = few.column(0, rows)
+    found = LabelCalibrator(1.0).fit(few, Y, rows=rows)
+    column = next(few.columns(rows))
     lost = np.setdiff1d(rows, column.documents)
     x = np.append(column.scores, np.full(len(lost), column.rest))
     documents = np.append(column.documents, lost)
-    expected = LabelCalibrator(1.0).fit(x[:, None], Y.toarray()[documents, :1], weight[documents])
+    expected = LabelCalibrator(1.0).fit(x[:, None], Y.toarray()[documents, :1])
     tried = np.linspace(-2, 2, 9)
     ours = found.transform(np.tile(tried[:, None], 5))[:, 0]
     assert ours == pytest.approx(expected.transform(tried[:, None])[:, 0])

@@ -89,17 +89,6 @@ def test_sparse_and_dense_labels_give_the_same():
         assert (LabelCalibrator().fit(logits, sparse).transform(logits) == expected).all()
 
 
-def test_integer_weights_equal_repeated_rows_up_to_the_margin():
-    logits, Y = scores(2, n=60)
-    weight = np.random.default_rng(0).integers(0, 3, 60)
-    rows = np.repeat(np.arange(60), weight)
-    np.testing.assert_allclose(
-        LabelCalibrator().fit(logits, Y, weight).transform(logits),
-        LabelCalibrator().fit(logits[rows], Y[rows]).transform(logits),
-        rtol=1e-9,
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
