@@ -185,6 +185,7 @@ def fit_base(
         folds,
         _part(report, 0.4 * end, end),
         sample_weight=sample_weight,
+        n_jobs=options.n_jobs,
     )
     if dataset.answers is not None:
         without = dataset.texts is None and dataset.X is None
@@ -247,6 +248,7 @@ def fit_base(
             voters=proposal.voters,
             stack=proposal.stack,
             answers=dataset.answers,
+            n_jobs=options.n_jobs,
         )
     return FittedBase(vectorizer, scaler, X, base, proposal, rows)
 

@@ -9,6 +9,7 @@ would learn from fewer documents and be less accurate.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.kept_scores import KeptScores, Scores, score_matrix
 from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.parallel import Threads, thread_count
 from setwise.models.sets.candidates import CandidateSets, concatenate
 from setwise.models.sets.evidence import CandidateSource, Evidence
 from setwise.models.sets.features import SetFeatures, SetFeatureTable, concatenate_tables
@@ -30,8 +32,9 @@ from setwise.models.voters.label_stack import LabelStack, LabelVotes
 from setwise.models.voters.voters import SetVoters
 from setwise.models.voters.votes import SetVotes
 
-# Votes are dense; this bounds their memory.
+# Scores and votes of a part are dense, a quarter of a gigabyte at most; these bound their memory.
 _VOTES_AT_ONCE = 2048
+_MOST_THREADS = 4
 
 Progress = Callable[[float, str], None]
 
@@ -82,6 +85,7 @@ def out_of_fold_logits(
     progress: Progress | None = None,
     *,
     sample_weight: NDArray[np.float64] | None = None,
+    n_jobs: int | None = None,
 ) -> Scores:
     """Score each fold by a clone of ``base`` fitted on the others.
 
@@ -97,6 +101,8 @@ def out_of_fold_logits(
     progress : callable, optional
         Called with the share of folds done and the name of the current stage.
     sample_weight : float64 ndarray of shape (n_documents,), optional
+    n_jobs : int, optional
+        Threads that score documents; None means every usable core.
 
     Returns
     -------
@@ -108,13 +114,10 @@ def out_of_fold_logits(
     for done, fold in enumerate(names):
         if progress is not None:
             progress(done / len(names), f"binary relevance without fold {done + 1}")
-        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        outside = np.flatnonzero(folds != fold)
         weight = None if sample_weight is None else sample_weight[outside]
         fitted = clone(base).fit(X[outside], Y[outside], weight)
-        step = rows_at_once(Y.shape[1])
-        for start in range(0, len(inside), step):
-            part = inside[start : start + step]
-            logits[part] = fitted.decision_function(X[part])
+        _fill(logits, fitted.decision_function, X, _parts(folds, fold, Y.shape[1]), n_jobs)
     return logits
 
 
@@ -130,6 +133,7 @@ def cross_fit(
     voters: SetVoters | None = None,
     stack: LabelStack | None = None,
     answers: Answers | None = None,
+    n_jobs: int | None = None,
 ) -> CrossFitted:
     """Propose and describe each fold's candidates by the other folds.
 
@@ -147,13 +151,14 @@ def cross_fit(
         Needs voters. Fitted here on all documents; each fold is refined by the other folds.
     answers : Answers, optional
         What another model says of the documents, none of which it has seen.
+    n_jobs : int, optional
+        Threads that calibrate scores; None means every usable core.
     """
     marginals = score_matrix(logits.shape, np.float64)
     for fold in np.unique(folds):
         outside = np.flatnonzero(folds != fold)
         calibrator = clone(label_calibrator).fit(logits, Y, rows=outside)
-        for inside in _parts(folds, fold, Y.shape[1]):
-            marginals[inside] = calibrator.transform(logits[inside])
+        _fill(marginals, calibrator.transform, logits, _parts(folds, fold, Y.shape[1]), n_jobs)
     vote = None
     if voters is not None:
         vote = voters.fit_folds(X, marginals, Y, folds)
@@ -201,6 +206,21 @@ def _parts(folds: NDArray[np.int64], fold: int, n_labels: int) -> list[NDArray[n
     """Split a fold into parts whose votes and scores fit into memory."""
     inside, step = np.flatnonzero(folds == fold), rows_at_once(n_labels, _VOTES_AT_ONCE)
     return [inside[start : start + step] for start in range(0, len(inside), step)]
+
+
+def _fill(
+    scores: Scores,
+    score: Callable[[Any], NDArray[np.floating]],
+    source: csr_array | Answers | Scores,
+    parts: list[NDArray[np.int64]],
+    n_jobs: int | None,
+) -> None:
+    """Write the scores of some documents, which ``score`` makes of rows of ``source``."""
+
+    def fill(_: None, part: NDArray[np.int64]) -> None:
+        scores[part] = score(source[part])
+
+    Threads(min(thread_count(n_jobs), _MOST_THREADS)).run(fill, None, parts)
 
 
 def _refine(
