@@ -281,11 +281,18 @@ def label_clusters(
     X : csr_array of shape (n_samples, n_features)
     Y : csr_array of shape (n_samples, n_labels)
     count : int
-        Clusters, at most one for each label; fewer are found if labels do not differ.
+        Clusters of labels that occur; fewer are found if labels do not differ. The other labels
+        make the first cluster, which no search for likely ones wastes a place on.
     random_state : int, RandomState or None
     """
     random = check_random_state(random_state)
-    means = sp.csr_array(Y.T.astype(np.float32) @ X)
+    known = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1]))
+    cluster = np.zeros(Y.shape[1], dtype=np.int32)
+    if len(known) < Y.shape[1]:
+        cluster[known] = 1
+    if len(known) == 0:
+        return cluster
+    means = sp.csr_array(Y[:, known].T.astype(np.float32) @ X)
     # Sums in another order could move a label: one thread gives equal clusters on all machines.
     with threadpool_limits(1):
         if X.shape[1] > _DIMENSIONS:
@@ -296,9 +303,12 @@ def label_clusters(
             points = normalize(means.toarray())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # labels that do not differ
-            found = KMeans(count, n_init=1, max_iter=_ROUNDS, random_state=random).fit(points)
-    _, cluster = np.unique(found.labels_, return_inverse=True)
-    return np.asarray(cluster, dtype=np.int32)
+            fitted = KMeans(
+                min(count, len(known)), n_init=1, max_iter=_ROUNDS, random_state=random
+            ).fit(points)
+    _, found = np.unique(fitted.labels_, return_inverse=True)
+    cluster[known] += found.astype(np.int32)
+    return cluster
 
 
 @njit(cache=True, nogil=True)

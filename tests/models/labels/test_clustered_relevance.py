@@ -64,6 +64,15 @@ def test_labels_that_occur_together_share_a_cluster():
     assert all(len(set(model.cluster_[k : k + 3])) == 1 for k in (0, 3, 6))
 
 
+def test_labels_that_never_occur_take_no_place_in_the_search():
+    X, Y = make()
+    known = clustered(clusters=3, n_searched=1).fit(X, Y)
+    wider = np.hstack([Y[:, :2], np.zeros((len(Y), 40), np.uint8), Y[:, 2:]])
+    model = clustered(clusters=3, n_searched=1).fit(X, wider)
+    found = np.delete(model.decision_function(X), np.s_[2:42], axis=1)
+    np.testing.assert_allclose(found, known.decision_function(X))
+
+
 def test_labels_of_clusters_not_searched_share_a_probability():
     X, Y = make()
     model = clustered(clusters=3, n_searched=1).fit(X, Y)
