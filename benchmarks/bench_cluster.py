@@ -1,11 +1,12 @@
 """Time, memory and equality of training and predicting on Dask workers that get killed.
 
     python benchmarks/bench_cluster.py train [--documents 20000] [--labels 1000] [--runs 0,1,2,2k]
+        [--labels-by each|clusters]
     python benchmarks/bench_cluster.py predict [--documents 1000000] [--file parquet] [--runs 0,2]
 
 A run is a number of workers with one thread each, or 0 for this process alone. With ``k``, a worker
 is killed every ``--kill-every`` seconds, ten times. The documents are generated as in
-``bench_scale.py``. Each run is a separate process.
+``bench_scale.py``, for clusters of labels with its topics. Each run is a separate process.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from distributed import LocalCluster
 from pyarrow import parquet
 
 from setwise.models.data.formats.reading import document_lines
-from setwise.models.options import TrainingOptions
+from setwise.models.options import LABELS_BY, TrainingOptions
 from setwise.models.storage.artifacts import load, save
 from setwise.models.training import train
 from setwise.service.cli.cluster import cluster_of, trained_on
@@ -119,7 +120,9 @@ def run(chosen: argparse.Namespace, folder: Path) -> dict[str, object]:
 
 def training(chosen: argparse.Namespace) -> Callable[[str | None], str]:
     """Return a function that trains, here or on a cluster, and returns the model's digests."""
-    data = synthetic(chosen.documents, chosen.labels, VOCABULARY, FILL, 0)
+    clusters = chosen.labels_by == "clusters"
+    data = synthetic(chosen.documents, chosen.labels, VOCABULARY, FILL, 0, topics=clusters)
+    options = TrainingOptions(preset="fast", labels_by=chosen.labels_by, n_jobs=1)
 
     def fit(address: str | None) -> str:
         begun: dict[str, float] = {}
@@ -128,7 +131,7 @@ def training(chosen: argparse.Namespace) -> Callable[[str | None], str]:
             begun.setdefault(name.split(" without", maxsplit=1)[0], time.perf_counter())
 
         with trained_on(None if address is None else cluster_of("dask", address, None)):
-            found = train(data, TrainingOptions(preset="fast", n_jobs=1), stage)
+            found = train(data, options, stage)
         ends = list(begun.values())[1:]
         for (name, at), end in zip(begun.items(), ends, strict=False):
             print(f"  {name}: {end - at:.1f} s")
@@ -157,6 +160,7 @@ def main() -> None:
     parser.add_argument("what", choices=["train", "predict"])
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--labels", type=int, default=1_000)
+    parser.add_argument("--labels-by", choices=list(LABELS_BY), default="each")
     parser.add_argument("--file", choices=["jsonl", "parquet"], default="parquet")
     parser.add_argument("--runs", default="0,1,2,2k")
     parser.add_argument("--kill-every", type=float, default=10.0, help="seconds")
