@@ -1,7 +1,8 @@
 """Time and memory of training by documents, labels and vocabulary.
 
     python benchmarks/bench_scale.py [--axis documents|labels|vocabulary] [--sizes a,b]
-        [--preset paper] [--labels-by each|clusters] [--topics] [--limit-gb 8] [--json FILE]
+        [--preset paper] [--labels-by each|clusters] [--folds 5] [--topics] [--limit-gb 8]
+        [--json FILE]
 
 Each size runs in its own process with a limited address space, so a size that does not fit is
 reported and does not take the machine down.
@@ -186,13 +187,19 @@ def main() -> None:
     parser.add_argument("--sizes", help="numbers with commas; for one axis")
     parser.add_argument("--preset", choices=list(PRESETS), default="paper")
     parser.add_argument("--labels-by", choices=list(LABELS_BY), default="each")
+    parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--topics", action="store_true")
     parser.add_argument("--documents", type=int, default=DEFAULT["documents"])
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--limit-gb", type=float, default=8.0)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
-    options = TrainingOptions(preset=chosen.preset, labels_by=chosen.labels_by, n_jobs=chosen.jobs)
+    options = TrainingOptions(
+        preset=chosen.preset,
+        labels_by=chosen.labels_by,
+        n_folds=chosen.folds,
+        n_jobs=chosen.jobs,
+    )
     base = DEFAULT | {"documents": chosen.documents}
     results = []
     for axis in chosen.axis or SIZES:
