@@ -3,8 +3,8 @@
     setwise model add --external --labels labels.txt --activate
     SETWISE_KEY=… LLM_URL=… LLM_KEY=… python examples/llm_answers.py labels.txt new.jsonl
 
-The model speaks the chat completions of OpenAI and answers JSON. How often each set comes tells
-Setwise how sure the model is; labels that it makes up are left out.
+The model's API is OpenAI's chat completions, with JSON answers. How often each set occurs tells
+Setwise how sure the model is. Labels that are not in labels.txt are left out.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-TIMES = 5  # answers a document
+TIMES = 5  # answers per document
 ASKED = 'Which of these labels apply? Answer {{"labels": [...]}}. Labels: {labels}\n\n{text}'
 
 
@@ -32,7 +32,7 @@ def label_sets(llm: httpx.Client, text: str, labels: Sequence[str]) -> list[list
         try:
             named = json.loads(choice["message"]["content"])["labels"]
         except (ValueError, KeyError, TypeError):
-            continue  # an answer that is no JSON says nothing
+            continue  # the answer is not the JSON that was asked for
         found.append([label for label in dict.fromkeys(named) if label in labels])
     return found
 
@@ -49,7 +49,7 @@ def send(setwise: httpx.Client, document: dict[str, Any], sets: list[list[str]])
 
 
 def main(setwise: httpx.Client, llm: httpx.Client, vocabulary: Path, new: Path) -> None:
-    """Ask about each new document, and print what becomes of it."""
+    """Ask about each new document, send the answers, and print the decisions."""
     labels = [line.strip() for line in vocabulary.read_text().splitlines() if line.strip()]
     for line in new.read_text().splitlines():
         document = json.loads(line)

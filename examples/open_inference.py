@@ -18,7 +18,7 @@ import httpx
 
 from setwise.integrations.open_inference import OpenInferenceModel
 
-AT_ONCE = 256  # documents in a request
+AT_ONCE = 256  # documents per request
 
 
 def send(
@@ -37,7 +37,7 @@ def send(
 
 
 def main(setwise: httpx.Client, url: str, name: str, vocabulary: Path, new: Path) -> None:
-    """Score the new documents, send them, and print what becomes of them."""
+    """Score the new documents, send them, and print the decisions."""
     labels = [line.strip() for line in vocabulary.read_text().splitlines() if line.strip()]
     documents = [json.loads(line) for line in new.read_text().splitlines()]
     with OpenInferenceModel(url, name, labels) as model:

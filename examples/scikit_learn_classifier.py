@@ -4,7 +4,7 @@
     SETWISE_KEY=… python examples/scikit_learn_classifier.py train.jsonl new.jsonl
 
 Lines are ``{"id": …, "text": …, "labels": […]}``; those of new.jsonl need no labels. ``labels.txt``
-holds every label, one a line.
+holds every label, one per line.
 """
 
 import json
@@ -21,8 +21,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer
 
-AT_ONCE = 256  # documents in a request
-N_SCORES = 10  # the other labels count as less likely than these
+AT_ONCE = 256  # documents per request
+N_SCORES = 10  # labels left out count as less likely
 
 
 def answered(
@@ -51,7 +51,7 @@ def send(setwise: httpx.Client, documents: list[dict[str, Any]]) -> list[dict[st
 
 
 def main(setwise: httpx.Client, train: Path, new: Path) -> None:
-    """Answer the new documents, send them, and print what becomes of them."""
+    """Score the new documents, send them, and print the decisions."""
     learnt, documents = (
         [json.loads(line) for line in path.read_text().splitlines()] for path in (train, new)
     )
