@@ -23,10 +23,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.models.guarantees.audit_tests import BinomialTest, count_above
+from setwise.models.guarantees.audit_tests import count_above
 from setwise.models.guarantees.binomial import upper_tail
 from setwise.models.guarantees.certificates import risk_of_attempt
 from setwise.models.guarantees.sequence import ThresholdSequence, plan_sequence
+from setwise.models.research.rival_thresholds import first_step
 
 TARGET, RISK = 0.9, 0.1
 WEEKS, A_WEEK = 24, 250
@@ -88,7 +89,7 @@ ONE_BAD, EDGE = World(honest, too_high), World(at_the_edge, at_the_edge)
 
 @cache
 def start(n: int, risk: float) -> int:
-    return SEQUENCE.start(BinomialTest(THRESHOLDS, np.empty(0), np.empty(0, bool)), n, TARGET, risk)
+    return first_step(SEQUENCE, n, TARGET, SEQUENCE.confidence, risk)
 
 
 def lowest_proved(confidence: Floats, right: Bools, risk: float) -> int | None:

@@ -22,17 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from setwise.models.guarantees.audit_tests import BinomialTest
 from setwise.models.guarantees.certificates import Certificate, Certification, risk_of_attempt
 from setwise.models.guarantees.drift import bet_factors
 from setwise.models.guarantees.lapses import find_lapses
 from setwise.models.guarantees.noise import NoiseRates
 from setwise.models.guarantees.retest import RUN_LENGTH
 from setwise.models.guarantees.sequence import plan_sequence
-from setwise.models.guarantees.thresholds import certify, certify_adjudicated
+from setwise.models.guarantees.thresholds import certify_adjudicated
 from setwise.models.research.noisy_audits import certify_noisy
 from setwise.models.research.rival_thresholds import (
     bonferroni_threshold,
+    certify_clean,
+    first_step,
     plugin_threshold,
     pooled_threshold,
     sgr_threshold,
@@ -124,7 +125,7 @@ def threshold_of(found: Certification) -> float | None:
 
 
 def clean(a: Audits) -> float | None:
-    return threshold_of(certify(a.predicted, a.confidence, a.right, target=TARGET, risk=RISK))
+    return threshold_of(certify_clean(a.predicted, a.confidence, a.right, target=TARGET, risk=RISK))
 
 
 def adjudicated(a: Audits, rate: float | Floats) -> float | None:
@@ -319,13 +320,15 @@ def compare_moments(runs: int, seed: int) -> list[str]:
             while threshold is None and n <= most:
                 risk = risk_of_attempt(RISK, attempt)
                 threshold = threshold_of(
-                    certify(a.predicted, a.confidence[:n], a.right[:n], target=target, risk=risk)
+                    certify_clean(
+                        a.predicted, a.confidence[:n], a.right[:n], target=target, risk=risk
+                    )
                 )
                 n, attempt = int(np.ceil(1.5 * n)), attempt + 1
             ends["schedule"].append((int(n / 1.5), stream.judge(threshold, target)[0]))
             sequence = plan_sequence(a.predicted)
-            blank = BinomialTest(sequence.thresholds, a.confidence, a.right)
-            start = sequence.thresholds[sequence.start(blank, first, target, RISK / 2)]
+            step = first_step(sequence, first, target, sequence.confidence, RISK / 2)
+            start = sequence.thresholds[step]
             rows = np.flatnonzero(a.confidence >= start)
             factors = 1 + STAKES * (a.right[rows, None] - target) / target
             capital = np.exp(np.cumsum(np.log(factors), axis=0)).mean(axis=1)

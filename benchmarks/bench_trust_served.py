@@ -38,7 +38,7 @@ from bench_trust import (
     true_chance,
 )
 
-from setwise.models.guarantees.thresholds import certify
+from setwise.models.research.rival_thresholds import certify_clean
 from setwise.service.domain.certification import AuditedPrediction, Scorer, gather
 from setwise.service.domain.policy import first_policy
 from setwise.service.domain.reviews import Annotation, ReviewKind
@@ -161,7 +161,7 @@ def _tested(
     good = np.array(
         [one.right for one in cases for _ in range(one.times)] if right is None else right
     )
-    return threshold_of(certify(predicted, confidence, good, target=TARGET, risk=RISK))
+    return threshold_of(certify_clean(predicted, confidence, good, target=TARGET, risk=RISK))
 
 
 class Setting(NamedTuple):

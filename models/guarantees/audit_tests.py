@@ -1,11 +1,10 @@
-"""Tests of the accuracy of sent predictions, one per kind of audit."""
+"""Test of the accuracy of sent predictions by audits."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.models.guarantees.binomial import rejection_power, trials_needed, upper_tail
 from setwise.models.guarantees.joint import Sample, Samples, fewest_further, p_value, planned_power
 
 Floats = NDArray[np.float64]
@@ -16,89 +15,10 @@ AUDITS_OF_A_CONFIDENCE = 20.0
 """Number of audits that a confidence is worth when planning estimates accuracies."""
 
 
-class AuditTest(Protocol):
-    """Audits along a sequence of thresholds, with a test of each.
-
-    Attributes
-    ----------
-    n_above, n_good : int64 ndarray of shape (m,)
-        Audits at or above each threshold, and those of them in favour of the model.
-    """
-
-    n_above: Counts
-    n_good: Counts
-
-    def p_values(self, steps: NDArray[np.integer], accuracy: float, risk: float) -> Floats:
-        """Return each step's p-value of "the accuracy above is at most this".
-
-        It need not be sharper than a comparison with ``risk`` requires.
-        """
-
-    def estimate(self, step: int) -> float:
-        """Return the estimated accuracy above threshold ``step``, in [0, 1]."""
-
-    def start_power(self, n_above: Counts, accuracy: Floats, target: float, risk: float) -> Floats:
-        """Return each threshold's power with so many audits above, if accuracies are these."""
-
-    def needed(
-        self,
-        steps: NDArray[np.integer],
-        confidence: Floats,
-        target: float,
-        risk: float,
-        power: float,
-    ) -> tuple[Counts, Counts]:
-        """Return further audits above each threshold for a proof; -1 if no number would do.
-
-        The second array holds the same numbers if all further audits favour the model.
-        """
-
-
 def count_above(thresholds: Floats, confidence: Floats) -> Counts:
     """Return the number of confidences at or above each threshold."""
     below = np.searchsorted(np.sort(confidence), thresholds, side="left")
     return np.asarray(len(confidence) - below, dtype=np.int64)
-
-
-class BinomialTest:
-    """Test for identically distributed audits: the good ones are binomial."""
-
-    def __init__(self, thresholds: Floats, confidence: Floats, good: Bools) -> None:
-        self.n_above = count_above(thresholds, confidence)
-        self.n_good = count_above(thresholds, confidence[good])
-
-    def p_values(
-        self,
-        steps: NDArray[np.integer],
-        accuracy: float,
-        risk: float,  # noqa: ARG002 -- an `AuditTest`
-    ) -> Floats:
-        """Return binomial tail probabilities."""
-        return upper_tail(self.n_good[steps], self.n_above[steps], accuracy)
-
-    def estimate(self, step: int) -> float:
-        """Return the share of good audits."""
-        return float(self.n_good[step] / max(self.n_above[step], 1))
-
-    def start_power(self, n_above: Counts, accuracy: Floats, target: float, risk: float) -> Floats:
-        """Return the exact power."""
-        return rejection_power(n_above, target, accuracy, risk)
-
-    def needed(
-        self,
-        steps: NDArray[np.integer],
-        confidence: Floats,
-        target: float,
-        risk: float,
-        power: float,
-    ) -> tuple[Counts, Counts]:
-        """Return the numbers that `trials_needed` finds."""
-        n, good = self.n_above[steps], self.n_good[steps]
-        estimate = (good + AUDITS_OF_A_CONFIDENCE * confidence) / (n + AUDITS_OF_A_CONFIDENCE)
-        return (
-            trials_needed(target, estimate, risk, power, successes=good, trials=n),
-            trials_needed(target, np.ones(len(n)), risk, power, successes=good, trials=n),
-        )
 
 
 class AdjudicatedAudits(NamedTuple):
@@ -122,10 +42,17 @@ class AdjudicatedAudits(NamedTuple):
 
 
 class AdjudicatedTest:
-    """The joint test of errors that auditors find and miss.
+    """The joint test of errors found and missed above each threshold.
 
     Above each threshold the least probability of a second reading holds for all audits: misses
     whose draw lies at or above it do not count. See `setwise.models.guarantees.joint`.
+
+    Attributes
+    ----------
+    n_above, n_good : int64 ndarray of shape (m,)
+        Audits at or above each threshold, and those of them not found wrong.
+    reread_rate : float64 ndarray of shape (m,)
+        The least probability of a second reading.
     """
 
     def __init__(self, thresholds: Floats, audits: AdjudicatedAudits) -> None:
@@ -142,16 +69,22 @@ class AdjudicatedTest:
         self.n_good = self.n_above - self._found - self._missed
 
     def p_values(self, steps: NDArray[np.integer], accuracy: float, risk: float) -> Floats:
-        """Return p-values of the joint test."""
+        """Return each step's p-value of "the accuracy above is at most this".
+
+        It is only as sharp as a comparison with ``risk`` requires.
+        """
         return np.array([p_value(self._sample(int(step)), 1.0 - accuracy, risk) for step in steps])
 
     def estimate(self, step: int) -> float:
-        """Return the share of right sets, each miss counted for those not read again."""
+        """Return the estimated accuracy above a threshold, in [0, 1].
+
+        Each miss counts for those that are not read again.
+        """
         sample = self._sample(step)
         return float(max(1.0 - sample.wrong / max(sample.n, 1), 0.0))
 
     def start_power(self, n_above: Counts, accuracy: Floats, target: float, risk: float) -> Floats:
-        """Return the approximate power."""
+        """Return each threshold's approximate power with so many audits above."""
         blank = Samples(0, 0, 0, self.reread_rate)
         return planned_power(n_above, 1.0 - accuracy, blank, 1.0 - target, risk)
 
@@ -163,7 +96,11 @@ class AdjudicatedTest:
         risk: float,
         power: float,
     ) -> tuple[Counts, Counts]:
-        """Return approximate numbers."""
+        """Return further audits above each threshold for a proof, approximately.
+
+        -1 if no number would do. The second array holds the numbers if no further audit finds an
+        error.
+        """
         n = self.n_above[steps]
         before = Samples(n, self._found[steps], self._missed[steps], self.reread_rate[steps])
         worth = AUDITS_OF_A_CONFIDENCE

@@ -9,13 +9,6 @@ from enum import StrEnum
 from typing import Any, Literal
 
 
-class Method(StrEnum):
-    """Test that the p-values come from."""
-
-    CLEAN = "clean"
-    ADJUDICATED = "adjudicated"
-
-
 @dataclass(frozen=True)
 class SequenceStep:
     """One hypothesis: "what is sent from this threshold up misses the target".
@@ -26,7 +19,7 @@ class SequenceStep:
     n_audits : int
         Audits with a confidence at or above the threshold.
     n_good : int
-        Those of them in favour of the model: right, in agreement, or not found wrong.
+        Those of them that were not found wrong.
     p_value : float
         Upper bound of the probability of as good an outcome under the hypothesis; in [0, 1].
     """
@@ -43,13 +36,12 @@ class Evidence:
 
     Attributes
     ----------
-    method : Method
     target : float
         Required accuracy of what is sent, in (0, 1].
     risk : float
         Probability, in (0, 1), that a threshold may be certified although it misses the target.
     test_risk : float
-        Part of the risk for the tests; the rest is spent on the bounds that they rely on.
+        Part of the risk for the tests: all of it.
     n_audits : int
         Audits used, at any confidence.
     n_predictions : int
@@ -61,7 +53,7 @@ class Evidence:
         Number of audits left out, by reason.
     """
 
-    method: Method
+    method: Literal["adjudicated"] = field(default="adjudicated", init=False)
     target: float
     risk: float
     test_risk: float
@@ -90,7 +82,7 @@ class Certificate(Evidence):
     coverage : float
         Share of the unlabelled predictions at or above the threshold, in (0, 1].
     n_above, n_good : int
-        Audits at or above the threshold, and those of them in favour of the model.
+        Audits at or above the threshold, and those of them that were not found wrong.
     p_value : float
         p-value of the threshold's own test, at most ``test_risk``.
     accuracy, accuracy_bound : float

@@ -93,7 +93,7 @@ def bound_accuracies(sums: ErrorSums, risk: float) -> tuple[Floats, Floats, Floa
 
 
 def _quantile(wrong: Floats, spread: Floats, n: Floats, level: float, end: float) -> Floats:
-    """Return a quantile of the Beta distribution with these moments; ``end`` if none has."""
+    """Return a Beta quantile by its moments; ``end`` if impossible."""
     mean = wrong / (n + 1.0)
     variance = (spread / (n + 1.0) - mean**2) / (n + 2.0)
     possible = (mean > 0) & (mean < 1) & (variance > 0)

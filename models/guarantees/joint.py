@@ -128,7 +128,7 @@ class Samples(NamedTuple):
 def planned_power(
     further: ArrayLike, wrong: ArrayLike, before: Samples, most_wrong: float, risk: float
 ) -> Floats:
-    r"""Return the approximate power of further audits to prove a share of wrong sets.
+    r"""Return the approximate power of further audits.
 
     A proof must rule out that all errors are found, and that the errors beyond those found were
     missed: with :math:`j` misses, :math:`n r (q - k_D / n)` must reach the Poisson mean at which
@@ -168,7 +168,10 @@ def planned_power(
 def fewest_further(
     before: Samples, wrong: Floats, most_wrong: float, risk: float, power: float
 ) -> Counts:
-    """Return the fewest further audits with a `planned_power`; -1 if a million is not enough."""
+    """Return the fewest further audits with a `planned_power`, or -1.
+
+    -1 means that a million is not enough.
+    """
     rows = Samples(*(np.asarray(column)[:, None] for column in before))
     return fewest(lambda sizes: planned_power(sizes, wrong[:, None], rows, most_wrong, risk), power)
 
@@ -179,7 +182,7 @@ def _supremum(
     wrong: float,
     risk: float,
 ) -> float:
-    """Return an upper bound of the largest probability over all shares of misses.
+    """Return an upper bound of the largest probability.
 
     Parameters
     ----------
@@ -234,9 +237,10 @@ def _statistic(n: int, found: Floats, missed: Floats, reread_rate: float, wrong:
 
 
 def _most_found(sample: Sample, wrong: float) -> Counts:
-    """Return, for 0, 1, ... misses, the most errors found with a statistic up to that observed.
+    """Return, by number of misses, the most errors that fit.
 
-    It ends before the first number of misses at which even no error exceeds it.
+    A pair of counts fits if its statistic is at most the observed one. The result ends before the
+    first number of misses that does not fit even without errors found.
     """
     n = sample.n
 
@@ -259,7 +263,7 @@ def _most_found(sample: Sample, wrong: float) -> Counts:
 
 
 def _chance(n: int, most: Counts, found: Floats, misses: Floats) -> Floats:
-    """Return the probabilities of at most ``most[j]`` errors found with j missed, for all j.
+    """Return the probability of at most ``most[j]`` errors found with j missed.
 
     Parameters
     ----------

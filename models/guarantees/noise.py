@@ -360,7 +360,7 @@ class _GoldRows:
     def _share(
         self, hit: Bools, among: Bools, *, more_hits: int = 0, more_others: int = 0
     ) -> Proportion:
-        """Return the share of hits; its interval allows for rows that are not known yet."""
+        """Return the share of hits; its interval allows for unknown rows."""
         found = weighted_proportion(hit[among], self.weight[among], level=self.level)
         if found.n == 0:
             return found

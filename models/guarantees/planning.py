@@ -1,4 +1,4 @@
-"""Plans audits: weeks to a certificate, weeks until a drop is found, readings and costs.
+"""Plans audits: weeks to a certificate or to an alarm, and costs.
 
 A plan is simulated with the product's own tests: the fixed sequence of the certification at its
 attempts, and the detector of the breaker. What they need is a number of audits, so one simulation
@@ -194,10 +194,10 @@ def plans(
     goals: Goals = Goals(),  # noqa: B008  # immutable
     reread_above: Callable[[float], float] = float,
 ) -> list[Plan]:
-    """Return a plan for each combination of rates, those that meet the goals first.
+    """Return a plan for each combination of rates, best first.
 
-    They come by cost, so the first plan is the one to recommend, if it meets the goals. The others
-    come by the time in which they find the drop, the soonest first.
+    Those that meet the goals come first, by cost, so the first plan is the one to recommend if it
+    does. The others come by the time in which they find the drop, the soonest first.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def _within(weeks: int | None, wanted: float | None) -> bool:
 def _week(
     workload: Workload, rate: float, reread: float, share: float = 0.0, wrong: float = 0.0
 ) -> Week:
-    """Return an average week in which a share of the candidates may be sent."""
+    """Return an average week that sends a share of the candidates."""
     audits = workload.candidates_a_week * rate
     sent = workload.candidates_a_week * share * (1.0 - rate)
     faults = float(workload.wrong().mean())
@@ -310,7 +310,7 @@ def weeks_to_find(
     run_length: float = 5_000.0,
     seed: int = 0,
 ) -> Delay:
-    """Return how long the breaker takes to find a drop of the accuracy.
+    """Return how long the breaker takes to find a drop.
 
     Parameters
     ----------

@@ -106,7 +106,9 @@ def weighted_proportion(
     variance = float(w**2 @ (x - share) ** 2) / total**2
     kish = float(total**2 / (w @ w))
     effective = share * (1.0 - share) / variance if variance > 0 else kish
-    return _proportion(share, float(effective), len(x), level)
+    hits, side = float(effective) * share, (1.0 - level) / 2.0
+    low, high = lower_bound(hits, effective, side), upper_bound(hits, effective, side)
+    return Proportion(share, float(low), float(high), level, len(x), float(effective))
 
 
 class Weights(NamedTuple):
@@ -146,18 +148,6 @@ def selected_bounds(
     return (
         low * hit.least / (low * hit.least + (1.0 - low) * other.most),
         high * hit.most / (high * hit.most + (1.0 - high) * other.least),
-    )
-
-
-def _proportion(share: float, effective: float, n: int, level: float) -> Proportion:
-    hits, side = effective * share, (1.0 - level) / 2.0
-    return Proportion(
-        share,
-        float(lower_bound(hits, effective, side)),
-        float(upper_bound(hits, effective, side)),
-        level,
-        n,
-        effective,
     )
 
 

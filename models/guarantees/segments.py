@@ -1,8 +1,8 @@
-r"""Shares of a risk for segments of the documents, and what a pool of segments may claim.
+r"""Shares of a risk for segments of documents and their pool.
 
 A segmentation gives every document one segment, before anything is known of its label set. Each of
 at most :math:`m` segments, and the pool if there is one, is a *unit* with audits, thresholds and
-attempts of its own, at :math:`\delta_u = \delta / (m + 1)`, or :math:`\delta / m` without a pool.
+attempts, at :math:`\delta_u = \delta / (m + 1)`, or :math:`\delta / m` without a pool.
 Attempt :math:`i` of a unit tests at :math:`\delta_u / (i (i + 1))`.
 
 **Theorem.** Let documents of each segment keep coming as they did, and let the numbers of
@@ -40,7 +40,7 @@ for the :math:`k`-th segment to appear, are compared in `benchmarks/bench_segmen
 
 
 def most_wrong_in_pool(target: float, share: float) -> float:
-    """Return the largest share of wrong sets that a pool's proof allows in one segment.
+    """Return the largest wrong share that a pool's proof allows a segment.
 
     Parameters
     ----------

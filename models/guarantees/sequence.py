@@ -8,11 +8,10 @@ import numpy as np
 import scipy  # loads its parts when they are first used; `stats` takes a second
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.models.guarantees.audit_tests import AuditTest
+from setwise.models.guarantees.audit_tests import AdjudicatedTest
 from setwise.models.guarantees.certificates import (
     Certificate,
     Certification,
-    Method,
     Refusal,
     RefusalReason,
     SequenceStep,
@@ -50,8 +49,8 @@ class ThresholdSequence:
     share: Floats
     confidence: Floats
 
-    def start(self, test: AuditTest, n_audits: int, target: float, risk: float) -> int:
-        """Return the index of the first test, without a look at what the audits found.
+    def start(self, test: AdjudicatedTest, n_audits: int, target: float, risk: float) -> int:
+        """Return the index of the first test, chosen before any outcome.
 
         It is where the test would have the highest power if the confidences were right: higher
         thresholds have too few audits, lower ones too little accuracy. Wrong confidences give a
@@ -114,7 +113,6 @@ def checked_confidences(name: str, values: ArrayLike) -> Floats:
 class Claim(NamedTuple):
     """The claim to prove and its data; fields as in `Evidence`."""
 
-    method: Method
     target: float
     risk: float
     test_risk: float
@@ -123,14 +121,16 @@ class Claim(NamedTuple):
     excluded: Mapping[str, int]
 
 
-def walk(claim: Claim, sequence: ThresholdSequence, test: AuditTest, start: int) -> Certification:
+def walk(
+    claim: Claim, sequence: ThresholdSequence, test: AdjudicatedTest, start: int
+) -> Certification:
     """Test thresholds in order and certify the last that passed.
 
     Parameters
     ----------
     claim : Claim
     sequence : ThresholdSequence
-    test : AuditTest
+    test : AdjudicatedTest
         Test of the same thresholds.
     start : int
         Index of the first test.
@@ -168,7 +168,7 @@ def walk(claim: Claim, sequence: ThresholdSequence, test: AuditTest, start: int)
     )
 
 
-def _bound(test: AuditTest, step: int, claim: Claim) -> float:
+def _bound(test: AdjudicatedTest, step: int, claim: Claim) -> float:
     """Return a lower confidence bound: the highest accuracy still rejected."""
     low, high = claim.target, 1.0
     for _ in range(_BISECTIONS):
@@ -183,7 +183,7 @@ def _bound(test: AuditTest, step: int, claim: Claim) -> float:
 def _refuse(
     claim: Claim,
     sequence: ThresholdSequence,
-    test: AuditTest,
+    test: AdjudicatedTest,
     steps: tuple[SequenceStep, ...],
     start: int,
 ) -> Refusal:
@@ -210,7 +210,7 @@ class _Plan(NamedTuple):
     threshold: float | None = None
 
 
-def _plan_audits(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> _Plan:
+def _plan_audits(claim: Claim, sequence: ThresholdSequence, test: AdjudicatedTest) -> _Plan:
     """Estimate the fewest further audits that prove some threshold."""
     chosen = _spread(sequence)
     share = sequence.share[chosen]
@@ -232,7 +232,7 @@ def _plan_audits(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> 
 
 
 def _reason(
-    claim: Claim, sequence: ThresholdSequence, test: AuditTest, start: int, *, hopeful: bool
+    claim: Claim, sequence: ThresholdSequence, test: AdjudicatedTest, start: int, *, hopeful: bool
 ) -> RefusalReason:
     if claim.n_audits == 0:
         return RefusalReason.NO_AUDITS

@@ -1,4 +1,4 @@
-r"""Thresholds that audits prove: learn-then-test with a fixed sequence of exact tests.
+r"""Thresholds that audits prove: learn-then-test with a fixed sequence of tests.
 
 The hypotheses :math:`H_j`: "of all that comes with confidence :math:`\tau_j` or more, a share of at
 most :math:`t` is right" are ordered from high thresholds to low ones, independently of the audits,
@@ -8,95 +8,27 @@ Thresholds and order come from unlabelled confidences.
 
 Audits must be a simple random sample of the stream, drawn before anything was known of the document
 (for example by a hash of its identifier), and other predictions must determine the thresholds.
-Given how many audits lie above a threshold, the number of right ones is then binomial, and the
-tests are exact. Nothing else is assumed: wrong confidences reduce automation, not the
-guarantee.
+Given how many audits lie above a threshold, the errors found and missed among them are then
+multinomial, as the tests assume (`setwise.models.guarantees.joint`). Nothing else is assumed: wrong
+confidences reduce automation, not the guarantee.
 
 References
 ----------
 .. [1] A. Angelopoulos, S. Bates, E. Candès, M. Jordan and L. Lei, "Learn then Test: Calibrating
-   Predictive Algorithms to Achieve Risk Control", 2021, arXiv:2110.01052: fixed sequence testing,
-   with binomial tail p-values.
+   Predictive Algorithms to Achieve Risk Control", 2021, arXiv:2110.01052: fixed sequence testing.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from setwise.models.guarantees.audit_tests import (
-    AdjudicatedAudits,
-    AdjudicatedTest,
-    AuditTest,
-    BinomialTest,
-)
-from setwise.models.guarantees.certificates import Certification, Method, Refusal, RefusalReason
+from setwise.models.guarantees.audit_tests import AdjudicatedAudits, AdjudicatedTest
+from setwise.models.guarantees.certificates import Certification, Refusal, RefusalReason
 from setwise.models.guarantees.sequence import Claim, checked_confidences, plan_sequence, walk
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-
-_Kind = Callable[[Floats, Floats, Bools], AuditTest]
 _NOTHING: Mapping[str, int] = MappingProxyType({})
-
-
-def certify(
-    predicted: ArrayLike,
-    confidence: ArrayLike,
-    right: ArrayLike,
-    *,
-    target: float,
-    risk: float,
-    excluded: Mapping[str, int] = _NOTHING,
-) -> Certification:
-    """Find the lowest threshold that error-free audits prove.
-
-    Parameters
-    ----------
-    predicted : array-like of shape (n_predictions,)
-        Confidences of predictions that were not audited, in [0, 1].
-    confidence : array-like of shape (n_audits,)
-        Confidences of the audited predictions, in [0, 1], from the same calibrator.
-    right : array-like of shape (n_audits,)
-        1 where the whole set was right, else 0.
-    target : float
-        Required accuracy of what is sent, in (0, 1].
-    risk : float
-        Probability, in (0, 1), that a certified threshold may miss the target.
-    excluded : mapping from str to int, optional
-        Number of audits that the caller left out, by reason; kept with the evidence.
-
-    Returns
-    -------
-    Certificate or Refusal
-        A refusal if the target is 1, or predictions, audits or evidence are lacking.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ or a value is out of range.
-
-    Examples
-    --------
-    >>> from setwise.models.guarantees.certificates import Certificate, Refusal
-    >>> predicted = [0.97] * 60 + [0.5] * 40
-    >>> audited, right = [0.97] * 30 + [0.5] * 20, [1] * 30 + [1, 0] * 10
-    >>> found = certify(predicted, audited, right, target=0.9, risk=0.1)
-    >>> assert isinstance(found, Certificate)
-    >>> found.threshold, found.coverage, round(found.accuracy_bound, 3)
-    (0.97, 0.6, 0.926)
-    >>> lacking = certify(predicted, audited[20:], right[20:], target=0.9, risk=0.1)
-    >>> assert isinstance(lacking, Refusal)
-    >>> str(lacking.reason), lacking.further_if_all_good  # 12 more above, and 60 % are above
-    ('too-few-audits', 20)
-    """
-    audits = _Audits.checked(
-        predicted, confidence, right, target=target, risk=risk, excluded=excluded
-    )
-    return audits.certified(Method.CLEAN, risk, BinomialTest)
 
 
 def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
@@ -120,8 +52,10 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
 
     Parameters
     ----------
-    predicted, confidence, target, risk, excluded
-        As for `certify`.
+    predicted : array-like of shape (n_predictions,)
+        Confidences of predictions that were not audited, in [0, 1].
+    confidence : array-like of shape (n_audits,)
+        Confidences of the audited predictions, in [0, 1], from the same calibrator.
     found_wrong : array-like of shape (n_audits,)
         1 where the audit and the lead found the prediction wrong. An undecided disagreement counts
         as 1, because leaving it out would favour the model.
@@ -133,11 +67,18 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
         reading. It may depend on the confidence and the time, never on an answer.
     reread_draw : array-like of shape (n_audits,)
         Numbers in [0, 1), independent of all else; those below the rate are drawn.
+    target : float
+        Required accuracy of what is sent, in (0, 1].
+    risk : float
+        Probability, in (0, 1), that a certified threshold may miss the target.
+    excluded : mapping from str to int, optional
+        Number of audits that the caller left out, by reason; kept with the evidence.
 
     Returns
     -------
     Certificate or Refusal
-        Refused with ``MISS_RATE_UNKNOWN`` if no agreement could have been drawn.
+        A refusal if the target is 1, or predictions, audits or evidence are lacking; with
+        ``MISS_RATE_UNKNOWN`` if no agreement could have been drawn.
 
     Raises
     ------
@@ -161,11 +102,44 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
     >>> str(unknown.reason)
     'miss-rate-unknown'
     """
-    audits = _Audits.checked(
-        predicted, confidence, found_wrong, target=target, risk=risk, excluded=excluded
-    )
-    rates = np.asarray(reread_rate, dtype=np.float64)
+    pool = checked_confidences("predicted", predicted)
+    audits = _checked_audits(confidence, found_wrong, missed, reread_rate, reread_draw)
+    if not 0.0 < target <= 1.0:
+        raise ValueError(f"target is {target}; it must lie in (0, 1]")
+    if not 0.0 < risk < 1.0:
+        raise ValueError(f"risk is {risk}; it must lie between 0 and 1, both excluded")
     n = len(audits.confidence)
+    claim = Claim(target, risk, risk, n, len(pool), dict(excluded))
+    if (audits.reread_rate.max() if n else audits.otherwise) <= 0.0:
+        reason = RefusalReason.MISS_RATE_UNKNOWN
+    elif len(pool) == 0:
+        reason = RefusalReason.NO_PREDICTIONS
+    elif target >= 1.0:
+        reason = RefusalReason.TARGET_UNPROVABLE
+    else:
+        sequence = plan_sequence(pool)
+        test = AdjudicatedTest(sequence.thresholds, audits)
+        start = sequence.start(test, n, target, risk)
+        if test.reread_rate[start] > 0.0:
+            return walk(claim, sequence, test, start)
+        reason = RefusalReason.MISS_RATE_UNKNOWN
+    return Refusal(**claim._asdict(), steps=(), reason=reason)
+
+
+def _checked_audits(
+    confidence: ArrayLike,
+    found_wrong: ArrayLike,
+    missed: ArrayLike,
+    reread_rate: ArrayLike,
+    reread_draw: ArrayLike,
+) -> AdjudicatedAudits:
+    values, wrong = checked_confidences("confidence", confidence), np.asarray(found_wrong)
+    n = len(values)
+    if wrong.shape != (n,):
+        raise ValueError(f"{n} audits need as many outcomes, not of shape {wrong.shape}")
+    if not np.all((wrong == 0) | (wrong == 1)):
+        raise ValueError("the outcome of an audit is 0 or 1")
+    rates = np.asarray(reread_rate, dtype=np.float64)
     otherwise = float(rates) if rates.ndim == 0 else float(rates.max(initial=0.0)) or 1.0
     rates = np.full(n, rates) if rates.ndim == 0 else rates
     draws, misses = np.asarray(reread_draw, dtype=np.float64), np.asarray(missed)
@@ -175,86 +149,7 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
         raise ValueError("rates of second readings lie in [0, 1] and draws in [0, 1)")
     if not np.all((misses == 0) | (misses == 1)):
         raise ValueError("missed is 0 or 1")
-    # `_Audits.good` holds what was found wrong.
-    if (misses.astype(bool) & (audits.good | (draws >= rates))).any():
+    found, overlooked = wrong.astype(bool), misses.astype(bool)
+    if (overlooked & (found | (draws >= rates))).any():
         raise ValueError("a miss is an agreement that was drawn for a second reading")
-    if (rates.max() if n else otherwise) <= 0.0:
-        return audits.refused(Method.ADJUDICATED, RefusalReason.MISS_RATE_UNKNOWN)
-    columns = AdjudicatedAudits(
-        audits.confidence, audits.good, misses.astype(bool), rates, draws, otherwise
-    )
-    return audits.certified(
-        Method.ADJUDICATED, risk, lambda thresholds, *_: AdjudicatedTest(thresholds, columns)
-    )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Audits:
-    """Checked arguments of a certification."""
-
-    predicted: Floats
-    confidence: Floats
-    good: Bools
-    target: float
-    risk: float
-    excluded: Mapping[str, int]
-
-    @classmethod
-    def checked(
-        cls,
-        predicted: ArrayLike,
-        confidence: ArrayLike,
-        outcome: ArrayLike,
-        *,
-        target: float,
-        risk: float,
-        excluded: Mapping[str, int],
-    ) -> Self:
-        values = checked_confidences("confidence", confidence)
-        outcomes = np.asarray(outcome)
-        if outcomes.shape != values.shape:
-            raise ValueError(
-                f"{len(values)} audits need as many outcomes, not of shape {outcomes.shape}"
-            )
-        if not np.all((outcomes == 0) | (outcomes == 1)):
-            raise ValueError("the outcome of an audit is 0 or 1")
-        if not 0.0 < target <= 1.0:
-            raise ValueError(f"target is {target}; it must lie in (0, 1]")
-        if not 0.0 < risk < 1.0:
-            raise ValueError(f"risk is {risk}; it must lie between 0 and 1, both excluded")
-        return cls(
-            predicted=checked_confidences("predicted", predicted),
-            confidence=values,
-            good=outcomes.astype(bool),
-            target=target,
-            risk=risk,
-            excluded=dict(excluded),
-        )
-
-    def certified(self, method: Method, test_risk: float, kind: _Kind) -> Certification:
-        """Plan the sequence and test the audits along it."""
-        if len(self.predicted) == 0:
-            return self.refused(method, RefusalReason.NO_PREDICTIONS)
-        if self.target >= 1.0:
-            return self.refused(method, RefusalReason.TARGET_UNPROVABLE)
-        sequence = plan_sequence(self.predicted)
-        test = kind(sequence.thresholds, self.confidence, self.good)
-        start = sequence.start(test, len(self.confidence), self.target, test_risk)
-        if isinstance(test, AdjudicatedTest) and test.reread_rate[start] <= 0.0:
-            return self.refused(method, RefusalReason.MISS_RATE_UNKNOWN)
-        return walk(self._claim(method, test_risk), sequence, test, start)
-
-    def refused(self, method: Method, reason: RefusalReason) -> Refusal:
-        """Refuse without a test."""
-        return Refusal(**self._claim(method, self.risk)._asdict(), steps=(), reason=reason)
-
-    def _claim(self, method: Method, test_risk: float) -> Claim:
-        return Claim(
-            method=method,
-            target=self.target,
-            risk=self.risk,
-            test_risk=test_risk,
-            n_audits=len(self.confidence),
-            n_predictions=len(self.predicted),
-            excluded=self.excluded,
-        )
+    return AdjudicatedAudits(values, found, overlooked, rates, draws, otherwise)

@@ -141,7 +141,7 @@ class Firsts(NamedTuple):
 
 
 class _Audited(NamedTuple):
-    """Counts of audits by run and threshold bin, each of shape (n_runs, n_bins).
+    """Counts of audits, each of shape (n_runs, n_bins).
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ def first_certificates(workload: Workload, reread: float) -> Firsts:
 
 
 def _bins(workload: Workload) -> tuple[Floats, Floats]:
-    """Return the share of the documents between thresholds, and the share of them that is wrong.
+    """Return each threshold bin's share of documents, and its wrong share.
 
     The thresholds are quantiles of the confidences, the highest first, as those of a certification.
     """

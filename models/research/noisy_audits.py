@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from setwise.models.guarantees.audit_tests import count_above
-from setwise.models.guarantees.binomial import rejection_power
 from setwise.models.guarantees.noise import NoiseRates
 from setwise.models.guarantees.sequence import checked_confidences, plan_sequence
-from setwise.models.research.rival_thresholds import last_passed
+from setwise.models.research.rival_thresholds import first_step, last_passed
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -71,11 +70,11 @@ def certify_noisy(
     kind = MixtureTest if random_assignment else BettingTest
     test = kind(sequence.thresholds, values, answers, groups, rates)
     usual = mean_rate(rates, np.bincount(groups, minlength=len(rates)))
-    expected = np.floor(len(values) * sequence.share).astype(np.int64)
-    power = rejection_power(expected, usual.at(target), usual.at(sequence.confidence), risk)
-    steps = range(int(power.argmax()), len(sequence.thresholds))
+    null, likely = usual.at(target), usual.at(sequence.confidence)
+    start = first_step(sequence, len(values), null, likely, risk)
+    steps = range(start, len(sequence.thresholds))
     return last_passed(
-        sequence.thresholds[steps.start :], (test.p_value(step, target) <= risk for step in steps)
+        sequence.thresholds[start:], (test.p_value(step, target) <= risk for step in steps)
     )
 
 

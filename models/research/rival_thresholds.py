@@ -9,8 +9,44 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.guarantees.audit_tests import count_above
-from setwise.models.guarantees.binomial import rejection_power, upper_bound, upper_tail
-from setwise.models.guarantees.sequence import checked_confidences, plan_sequence
+from setwise.models.guarantees.binomial import required_successes, upper_bound, upper_tail
+from setwise.models.guarantees.certificates import Certification
+from setwise.models.guarantees.sequence import (
+    ThresholdSequence,
+    checked_confidences,
+    plan_sequence,
+)
+from setwise.models.guarantees.thresholds import certify_adjudicated
+
+
+def certify_clean(
+    predicted: ArrayLike, confidence: ArrayLike, right: ArrayLike, *, target: float, risk: float
+) -> Certification:
+    """Certify a threshold from audits that miss no error.
+
+    Parameters
+    ----------
+    predicted, confidence, target, risk
+        As for `certify_adjudicated`.
+    right : array-like of shape (n_audits,)
+        1 where the whole set was right, else 0.
+
+    Examples
+    --------
+    >>> predicted = [0.97] * 60 + [0.5] * 40
+    >>> audited, right = [0.97] * 30 + [0.5] * 20, [1] * 30 + [1, 0] * 10
+    >>> found = certify_clean(predicted, audited, right, target=0.9, risk=0.1)
+    >>> found.threshold, found.coverage, round(found.accuracy_bound, 3)
+    (0.97, 0.6, 0.926)
+    >>> lacking = certify_clean(predicted, audited[20:], right[20:], target=0.9, risk=0.1)
+    >>> str(lacking.reason), lacking.further_if_all_good  # 12 more above, and 60 % are above
+    ('too-few-audits', 20)
+    """
+    wrong = 1 - np.asarray(right, dtype=np.int64)
+    none = np.zeros(np.shape(confidence))
+    return certify_adjudicated(
+        predicted, confidence, wrong, none, 1.0, none, target=target, risk=risk
+    )
 
 
 def plugin_threshold(
@@ -126,7 +162,8 @@ def bonferroni_threshold(
 ) -> float | None:
     """Return the lowest threshold that passes a test at an equal share of the risk.
 
-    This is *Learn then Test* without an order of the hypotheses. Parameters are those of `certify`.
+    This is *Learn then Test* without an order of the hypotheses. Parameters are those of
+    `certify_clean`.
 
     Examples
     --------
@@ -187,11 +224,28 @@ def pooled_threshold(  # noqa: PLR0917 -- what the audits found
     thresholds = sequence.thresholds
     above, n_good = count_above(thresholds, values), count_above(thresholds, values[good])
     null = 1.0 - detected * (1.0 - target)
-    expected = np.floor(len(values) * sequence.share).astype(np.int64)
     likely = 1.0 - detected * (1.0 - sequence.confidence)
-    first = int(rejection_power(expected, null, likely, 0.9 * risk).argmax())
+    first = first_step(sequence, len(values), null, likely, 0.9 * risk)
     passed = upper_tail(n_good, above, null)[first:] <= 0.9 * risk
     return last_passed(thresholds[first:], passed)
+
+
+def first_step(
+    sequence: ThresholdSequence,
+    n_audits: int,
+    null: ArrayLike,
+    rate: NDArray[np.float64],
+    risk: float,
+) -> int:
+    """Return the step at which an exact test most probably rejects a rate.
+
+    Parameters
+    ----------
+    null, rate : array-like of shape (n_thresholds,), or float
+        Rate under the hypothesis, and the one expected.
+    """
+    n = np.floor(n_audits * sequence.share).astype(np.int64)
+    return int(upper_tail(required_successes(n, null, risk), n, rate).argmax())
 
 
 def last_passed(thresholds: NDArray[np.float64], passed: Iterable[bool]) -> float | None:

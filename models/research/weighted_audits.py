@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from setwise.models.guarantees.binomial import rejection_power
 from setwise.models.guarantees.sequence import checked_confidences, plan_sequence
-from setwise.models.research.rival_thresholds import last_passed
+from setwise.models.research.rival_thresholds import first_step, last_passed
 
 Floats = NDArray[np.float64]
 
@@ -71,8 +70,7 @@ def weighted_threshold(
     values, good = checked_confidences("confidence", confidence), np.asarray(right, dtype=bool)
     weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), values.shape)
     sequence = plan_sequence(predicted)
-    expected = np.floor(len(values) * sequence.share).astype(np.int64)
-    start = int(rejection_power(expected, target, sequence.confidence, risk).argmax())
+    start = first_step(sequence, len(values), target, sequence.confidence, risk)
     largest = float(weights.max(initial=0.0))
 
     def p_value(threshold: float, mean: float) -> float:

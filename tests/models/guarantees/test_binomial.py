@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from setwise.models.guarantees.binomial import (
     lower_bound,
-    rejection_power,
     required_successes,
-    trials_needed,
     upper_bound,
     upper_tail,
 )
@@ -58,27 +56,3 @@ def test_required_successes_are_the_least_that_reject(n, p, risk):
     k = int(required_successes(n, p, risk))
     assert k == n + 1 or tail(k, n, p) <= risk + 1e-12
     assert k == 0 or tail(k - 1, n, p) > risk - 1e-12
-
-
-@pytest.mark.parametrize(("target", "least"), [(0.9, 22), (0.95, 45), (0.98, 114)])
-def test_without_an_error_the_least_sample_is_known(target, least):
-    assert trials_needed(target, 1.0, 0.1, 0.8).tolist() == [least]
-    assert target**least <= 0.1 < target ** (least - 1)
-
-
-def test_planned_trials_reach_the_power_and_one_fewer_does_not():
-    needed = trials_needed(0.9, [0.94, 0.97], 0.1, 0.8, successes=[10, 0], trials=[12, 0])
-    for n, rate, k, seen in zip(needed, [0.94, 0.97], [10, 0], [12, 0], strict=True):
-        enumerated = [
-            tail(int(required_successes(m + seen, 0.9, 0.1)) - k, m, rate) for m in (n, n - 1)
-        ]
-        assert enumerated[0] >= 0.8
-        if n <= 150:
-            assert enumerated[1] < 0.8
-        assert rejection_power(n, 0.9, rate, 0.1, successes=k, trials=seen) == pytest.approx(
-            enumerated[0]
-        )
-
-
-def test_no_sample_proves_a_rate_that_is_too_low():
-    assert trials_needed(0.9, [0.9, 0.5], 0.1, 0.8).tolist() == [-1, -1]

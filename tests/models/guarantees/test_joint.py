@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from setwise.models.guarantees import joint
-from setwise.models.guarantees.joint import Sample, Samples, p_value, planned_power
+from setwise.models.guarantees.joint import (
+    Sample,
+    Samples,
+    fewest_further,
+    p_value,
+    planned_power,
+)
 
 SAMPLES = st.integers(1, 60).flatmap(
     lambda n: st.tuples(
@@ -106,3 +112,35 @@ def test_planned_power_is_close_to_the_power():
         assert planned_power(n, wrong, Samples(0, 0, 0, rate), 0.1, risk) == pytest.approx(
             power, abs=0.15
         )
+
+
+def read_again(n, found):
+    """Return earlier audits whose agreements were all read again, one column a row."""
+    zeros = np.zeros(len(n), dtype=int)
+    return Samples(np.array(n), np.array(found), zeros, np.ones(len(n)))
+
+
+@pytest.mark.parametrize(("target", "least"), [(0.9, 22), (0.95, 45), (0.98, 114)])
+def test_without_an_error_the_least_sample_is_known(target, least):
+    blank = read_again([0], [0])
+    assert fewest_further(blank, np.zeros(1), 1 - target, 0.1, 0.8).tolist() == [least]
+    assert target**least <= 0.1 < target ** (least - 1)
+
+
+def test_planned_audits_reach_the_power_and_one_fewer_does_not():
+    wrong, seen, found = [0.06, 0.03], [12, 0], [2, 0]
+    needed = fewest_further(read_again(seen, found), np.array(wrong), 0.1, 0.1, 0.8)
+    for n, rate, before, errors in zip(needed, wrong, seen, found, strict=True):
+        powers = []
+        for further in (n, n - 1):
+            counts = np.arange(further + 1)
+            proves = stats.binom.cdf(counts + errors, further + before, 0.1) <= 0.1
+            powers.append(stats.binom.pmf(counts, further, rate)[proves].sum())
+        assert powers[0] >= 0.8
+        if n <= 150:
+            assert powers[1] < 0.8
+
+
+def test_no_sample_proves_an_accuracy_that_is_too_low():
+    blank = read_again([0, 0], [0, 0])
+    assert fewest_further(blank, np.array([0.1, 0.5]), 0.1, 0.1, 0.8).tolist() == [-1, -1]

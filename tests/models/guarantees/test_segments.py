@@ -8,7 +8,7 @@ import pytest
 
 from setwise.models.guarantees.certificates import risk_of_attempt
 from setwise.models.guarantees.segments import most_wrong_in_pool
-from setwise.models.guarantees.thresholds import certify
+from setwise.models.research.rival_thresholds import certify_clean
 
 TARGET = 0.5
 """Low, so that a handful of audits can prove something."""
@@ -23,7 +23,7 @@ def proves(
 ) -> tuple[float, ...]:
     """Return the thresholds that the outcomes prove."""
     confidence = (confidences * len(outcomes))[: len(outcomes)]
-    found = certify([0.9] * 20 + [0.6] * 10, confidence, outcomes, target=TARGET, risk=risk)
+    found = certify_clean([0.9] * 20 + [0.6] * 10, confidence, outcomes, target=TARGET, risk=risk)
     return found.proved if found.certified else ()
 
 

@@ -5,20 +5,21 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from setwise.models.guarantees.certificates import (
     Certificate,
-    Method,
     Refusal,
     RefusalReason,
     risk_of_attempt,
 )
 from setwise.models.guarantees.sequence import plan_sequence
-from setwise.models.guarantees.thresholds import (
-    certify,
-    certify_adjudicated,
+from setwise.models.guarantees.thresholds import certify_adjudicated
+from setwise.models.research.rival_thresholds import (
+    certify_clean,
+    plugin_threshold,
+    sgr_threshold,
 )
-from setwise.models.research.rival_thresholds import plugin_threshold, sgr_threshold
 
 
 def world(seed, n, bias=0.0):
@@ -44,7 +45,7 @@ def test_the_probability_of_a_false_certificate_is_at_most_the_risk(accuracy, ta
         kinds = np.array([*counts, n - sum(counts)])
         factorial = np.array([1, 1, 2, 6, 24, 120])
         probability = 120 / np.prod(factorial[kinds]) * np.prod(chance**kinds)
-        found = certify(
+        found = certify_clean(
             predicted,
             np.repeat(np.tile(levels, 2), kinds),
             np.repeat([1, 1, 1, 0, 0, 0], kinds),
@@ -62,7 +63,18 @@ def test_the_probability_of_a_false_certificate_is_at_most_the_risk(accuracy, ta
 def test_a_certificate_carries_evidence_that_can_be_checked_again():
     predicted, _ = world(1, 4000)
     confidence, right = world(2, 2000)
-    found = certify(predicted, confidence, right, target=0.9, risk=0.1, excluded={"not-blind": 3})
+    none = np.zeros(2000)
+    found = certify_adjudicated(
+        predicted,
+        confidence,
+        ~right,
+        none,
+        1.0,
+        none,
+        target=0.9,
+        risk=0.1,
+        excluded={"not-blind": 3},
+    )
     assert isinstance(found, Certificate)
     above = confidence >= found.threshold
     assert (found.n_above, found.n_good) == (above.sum(), right[above].sum())
@@ -78,14 +90,14 @@ def test_a_certificate_carries_evidence_that_can_be_checked_again():
     stored = json.loads(json.dumps(found.to_json()))
     assert stored["certified"] is True
     assert stored["excluded"] == {"not-blind": 3}
-    assert stored["method"] == "clean"
+    assert stored["method"] == "adjudicated"
     assert stored["steps"][0]["n_audits"] == found.steps[0].n_audits
 
 
 def test_a_floor_is_met_by_a_proved_threshold_only():
     predicted, _ = world(1, 4000)
     confidence, right = world(2, 2000)
-    found = certify(predicted, confidence, right, target=0.9, risk=0.1)
+    found = certify_clean(predicted, confidence, right, target=0.9, risk=0.1)
     assert isinstance(found, Certificate)
     assert found.proved[-1] == found.threshold
     assert found.at_least(0.0) == found.threshold
@@ -99,7 +111,7 @@ def test_the_start_of_the_sequence_knows_no_label():
     predicted, _ = world(1, 4000)
     confidence, right = world(2, 300)
     first = [
-        certify(predicted, confidence, outcome, target=0.9, risk=0.1).steps[0].threshold
+        certify_clean(predicted, confidence, outcome, target=0.9, risk=0.1).steps[0].threshold
         for outcome in (right, ~right, np.zeros_like(right))
     ]
     assert len(set(first)) == 1
@@ -118,31 +130,31 @@ def test_thresholds_are_quantiles_with_their_shares_and_means():
 
 def test_no_audits_are_refused_with_the_number_that_would_do():
     predicted, _ = world(1, 4000)
-    found = certify(predicted, [], [], target=0.9, risk=0.1)
+    found = certify_clean(predicted, [], [], target=0.9, risk=0.1)
     assert isinstance(found, Refusal)
     assert found.reason is RefusalReason.NO_AUDITS
     # If the confidences are right, that number proves the threshold four times in five.
     proved = 0
     for seed in range(200):
         confidence, right = world(100 + seed, found.further_audits)
-        proved += certify(predicted, confidence, right, target=0.9, risk=0.1).certified
+        proved += certify_clean(predicted, confidence, right, target=0.9, risk=0.1).certified
     assert 0.7 <= proved / 200 <= 0.95
 
 
 def test_too_few_audits_name_the_number_still_needed():
     confidence, right = np.full(10, 0.97), np.ones(10)
-    found = certify(np.full(100, 0.97), confidence, right, target=0.9, risk=0.1)
+    found = certify_clean(np.full(100, 0.97), confidence, right, target=0.9, risk=0.1)
     assert isinstance(found, Refusal)
     assert found.reason is RefusalReason.TOO_FEW_AUDITS
     assert found.further_if_all_good == 12
     assert found.planned_threshold == 0.97
-    enough = certify(np.full(100, 0.97), np.full(22, 0.97), np.ones(22), target=0.9, risk=0.1)
+    enough = certify_clean(np.full(100, 0.97), np.full(22, 0.97), np.ones(22), target=0.9, risk=0.1)
     assert enough.certified
 
 
 def test_accuracy_below_the_target_is_not_blamed_on_the_number_of_audits():
     confidence, right = np.full(500, 0.7), np.arange(500) < 350
-    found = certify(np.full(100, 0.7), confidence, right, target=0.9, risk=0.1)
+    found = certify_clean(np.full(100, 0.7), confidence, right, target=0.9, risk=0.1)
     assert isinstance(found, Refusal)
     assert found.reason is RefusalReason.BELOW_TARGET
     assert found.further_audits is None
@@ -150,7 +162,7 @@ def test_accuracy_below_the_target_is_not_blamed_on_the_number_of_audits():
 
 def test_a_bad_pocket_at_the_top_is_named():
     top = np.concatenate([np.full(300, 0.99), np.full(700, 0.9)])
-    blocked = certify(
+    blocked = certify_clean(
         top, top, np.concatenate([np.arange(300) < 200, np.ones(700)]), target=0.85, risk=0.1
     )
     assert isinstance(blocked, Refusal)
@@ -158,18 +170,12 @@ def test_a_bad_pocket_at_the_top_is_named():
     assert blocked.steps[0].n_good == 200
 
 
-@pytest.mark.parametrize("verb", ["clean", "adjudicated"])
-def test_a_target_of_one_and_an_empty_stream_are_refused(verb):
+def test_a_target_of_one_and_an_empty_stream_are_refused():
     for predicted, target, reason in (
         ([0.9], 1.0, RefusalReason.TARGET_UNPROVABLE),
         ([], 0.9, RefusalReason.NO_PREDICTIONS),
     ):
-        found = {
-            "clean": lambda p=predicted, t=target: certify(p, [0.9], [1], target=t, risk=0.1),
-            "adjudicated": lambda p=predicted, t=target: certify_adjudicated(
-                p, [0.9], [0], [0], 0.5, [0.7], target=t, risk=0.1
-            ),
-        }[verb]()
+        found = certify_adjudicated(predicted, [0.9], [0], [0], 0.5, [0.7], target=target, risk=0.1)
         assert isinstance(found, Refusal)
         assert found.reason is reason
 
@@ -192,19 +198,18 @@ def adjudicated(seed, n, beta, reread, *, predicted, target=0.9, risk=0.1):
     )
 
 
-@pytest.mark.parametrize(("beta", "reread"), [(0.0, 1.0), (0.7, 1.0)])
-def test_with_every_agreement_read_again_adjudicated_audits_are_clean_ones(beta, reread):
+def test_with_every_agreement_read_again_the_proof_is_binomial_whoever_finds_the_errors():
     predicted, _ = world(1, 3000)
     confidence, right = world(2, 1500)
-    clean = certify(predicted, confidence, right, target=0.9, risk=0.1)
-    other = adjudicated(2, 1500, beta, reread, predicted=predicted)
-    assert isinstance(clean, Certificate)
-    assert isinstance(other, Certificate)
-    assert other.method is Method.ADJUDICATED
-    assert other.threshold == clean.threshold
-    assert other.p_value == pytest.approx(clean.p_value)
-    assert other.accuracy_bound == pytest.approx(clean.accuracy_bound)
-    assert other.test_risk == 0.1
+    for beta in (0.0, 0.7):
+        found = adjudicated(2, 1500, beta, 1.0, predicted=predicted)
+        assert isinstance(found, Certificate)
+        above = confidence >= found.threshold
+        wrong, n = np.count_nonzero(~right[above]), np.count_nonzero(above)
+        assert (found.n_above, found.n_good) == (n, n - wrong)
+        assert found.p_value == pytest.approx(stats.binom.cdf(wrong, n, 0.1))
+        assert stats.binom.cdf(wrong, n, 1.0 - found.accuracy_bound) == pytest.approx(0.1, rel=1e-3)
+        assert found.test_risk == 0.1
 
 
 def test_second_readings_buy_automation():
@@ -314,7 +319,7 @@ def test_bad_second_readings_are_named(change, words):
 def test_bad_arguments_are_named(change, words):
     good = {"predicted": [0.9], "confidence": [0.9], "right": [1], "target": 0.9, "risk": 0.1}
     with pytest.raises(ValueError, match=words):
-        certify(**{**good, **change})
+        certify_clean(**{**good, **change})
 
 
 def test_shared_risks_add_up_to_no_more_than_the_whole():
@@ -327,7 +332,7 @@ def test_sgr_spends_its_risk_on_every_step_and_so_sends_less():
     sent = {"certified": 0.0, "sgr": 0.0}
     for seed in range(20):
         confidence, right = world(50 + seed, 1000)
-        found = certify(predicted, confidence, right, target=0.9, risk=0.1)
+        found = certify_clean(predicted, confidence, right, target=0.9, risk=0.1)
         sent["certified"] += found.coverage if isinstance(found, Certificate) else 0.0
         threshold = sgr_threshold(confidence, right, 0.9, 0.1)
         sent["sgr"] += 0.0 if threshold is None else np.mean(predicted >= threshold)
@@ -353,7 +358,7 @@ def test_violations_in_simulation_stay_below_the_risk(n, bias):
     violated = 0
     for seed in range(400):
         confidence, right = world(1000 + seed, n, bias)
-        found = certify(pool, confidence, right, target=0.9, risk=0.1)
+        found = certify_clean(pool, confidence, right, target=0.9, risk=0.1)
         if isinstance(found, Certificate):
             sent = np.count_nonzero(big >= found.threshold)
             violated += accuracy[sent - 1] < 0.9

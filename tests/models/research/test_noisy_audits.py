@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 from setwise.models.guarantees.noise import NoiseRates
-from setwise.models.guarantees.thresholds import certify
 from setwise.models.research.noisy_audits import (
     BettingTest,
     MixtureTest,
     binomial_sum_tail,
     certify_noisy,
 )
+from setwise.models.research.rival_thresholds import certify_clean
 
 GROUPS = [NoiseRates(0.1, 0.0), NoiseRates(0.3, 0.05), NoiseRates(0.5, 0.02)]
 
@@ -110,6 +110,6 @@ def test_without_noise_the_threshold_is_that_of_clean_audits():
         target=0.9,
         risk=0.1,
     )
-    clean = certify(predicted, confidence, right, target=0.9, risk=0.1)
+    clean = certify_clean(predicted, confidence, right, target=0.9, risk=0.1)
     assert clean.certified
     assert found == clean.threshold
