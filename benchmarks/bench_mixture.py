@@ -43,6 +43,7 @@ from setwise.models.data.text import TextVectorizer
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from setwise.models.mixtures.mixture_measure import dense
 from setwise.models.mixtures.stacked_mixture import StackedMixture
 from setwise.models.mixtures.support.mixture_support import support_log_probabilities
 from setwise.models.mixtures.support.sized_calibration import (
@@ -116,7 +117,7 @@ def exact_f1_sets(model: Model | StackedMixture, rows: csr_array) -> csr_array:
     parts = [
         maximise_expected_f1(
             product_weights=np.exp(log_weights),
-            product_marginals=expit(logits),
+            product_marginals=expit(dense(logits)),
             allow_empty=model.allow_empty_,
         ).sets
         for log_weights, logits in model.batches(rows)
@@ -126,7 +127,10 @@ def exact_f1_sets(model: Model | StackedMixture, rows: csr_array) -> csr_array:
 
 def on_support(model: Model, rows: csr_array, support: csr_array) -> SizedMarginals:
     """Return the sized marginals of a mixture on label sets."""
-    parts = [support_log_probabilities(*batch, support) for batch in model.batches(rows)]
+    parts = [
+        support_log_probabilities(log_weights, dense(logits), support)
+        for log_weights, logits in model.batches(rows)
+    ]
     return support_sized_marginals(np.concatenate(parts), support)
 
 

@@ -23,18 +23,16 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from setwise.models.labels.scaling import checked_rows
+from setwise.models.labels.scaling import Matrix, checked_rows
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.mixture_explanation import ComponentSummary
 from setwise.models.mixtures.mixture_inference import MixtureInference
-from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits
+from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits, dense
 from setwise.models.mixtures.mixture_scoring import SharedMixture
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredSeries
 from setwise.models.storage.state import Lengths, StoredPart
-
-Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
 
 class MeanMixture:
@@ -61,17 +59,14 @@ class MeanMixture:
         joint: NDArray[np.float64] = np.concatenate(parts, axis=1) + self._log_share
         return joint
 
-    def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
         r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""
-        log_weights, logits = self.compact_parameters(X)
-        return log_weights, logits.dense() if isinstance(logits, SharedLogits) else logits
-
-    def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
-        """Return `parameters`, log-odds in parts if all experts are shared."""
         if not self._sharing:
             every = [fit.mixture_.parameters(fit.describe_rows(X)) for fit in self._fits]
             log_weights = np.concatenate([log_weights for log_weights, _ in every], axis=1)
-            return log_weights + self._log_share, np.concatenate([z for _, z in every], axis=1)
+            return log_weights + self._log_share, np.concatenate(
+                [dense(logits) for _, logits in every], axis=1
+            )
         parts = [
             mixture.shared_parameters(fit.describe_rows(X))
             for fit, mixture in zip(self._fits, self._sharing, strict=True)

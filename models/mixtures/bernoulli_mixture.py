@@ -2,20 +2,19 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from setwise.models.labels.scaling import Matrix, check_sample_weight
 from setwise.models.labels.targets import as_labels
 from setwise.models.parameters import check_parameters
-
-Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
 # Steps of each start; then only the best one continues, because starts differ early or not at all.
 _TRIAL_STEPS = 25
@@ -96,7 +95,7 @@ class BernoulliMixture(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: Matrix, y: object = None, sample_weight: object = None) -> Self:
+    def fit(self, X: Matrix, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the mixture to label sets.
 
         Parameters
@@ -115,7 +114,7 @@ class BernoulliMixture(BaseEstimator):
         """
         del y
         check_parameters(self)
-        sets = _DistinctSets.collect(self._labels(X), sample_weight, self.smoothing)
+        sets = _DistinctSets.collect(as_labels(X), sample_weight, self.smoothing)
         self.n_features_in_ = sets.members.shape[1]
         n_components = min(self.n_components, len(sets.weight))
         if n_components < self.n_components:
@@ -154,16 +153,13 @@ class BernoulliMixture(BaseEstimator):
 
     def _log_joint(self, X: Matrix) -> NDArray[np.float64]:
         check_is_fitted(self)
-        labels = self._labels(X)
+        labels = as_labels(X)
         if labels.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {labels.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input"
             )
         return _log_joint(labels, _Mixture(self.weights_, self.means_))
-
-    def _labels(self, X: Matrix) -> sp.csr_array:
-        return as_labels(X)
 
 
 def mixture_covariance(
@@ -214,13 +210,9 @@ class _DistinctSets:
     smoothing: float  # weight, in documents, of the rates in each component
 
     @classmethod
-    def collect(cls, Y: sp.csr_array, sample_weight: object, smoothing: float) -> Self:
+    def collect(cls, Y: sp.csr_array, sample_weight: ArrayLike | None, smoothing: float) -> Self:
         n = Y.shape[0]
-        given = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        if given.shape != (n,) or not (np.isfinite(given) & (given >= 0.0)).all():
-            raise ValueError(f"sample_weight must hold {n} finite weights, none negative")
-        if not given.sum() > 0.0:
-            raise ValueError("all sample weights are zero: no label set is left")
+        given = np.ones(n) if sample_weight is None else check_sample_weight(sample_weight, n)
         keys = [row.tobytes() for row in np.split(Y.indices.astype(np.int32), Y.indptr[1:-1])]
         weight: dict[bytes, float] = {}
         first: dict[bytes, int] = {}

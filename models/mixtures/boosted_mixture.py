@@ -4,14 +4,13 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.data.capacity import available_memory
-from setwise.models.labels.scaling import FeatureWeighting, checked_rows
+from setwise.models.labels.scaling import FeatureWeighting, Matrix, checked_rows
 from setwise.models.labels.targets import as_labels
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture, ComponentWarning
 from setwise.models.mixtures.experts.boosted_trees import (
@@ -21,13 +20,10 @@ from setwise.models.mixtures.experts.boosted_trees import (
     TreeScores,
     TreeSettings,
 )
-from setwise.models.mixtures.experts.separate_experts import component_rates
 from setwise.models.mixtures.mixture_em import (
     Documents,
     EMRun,
-    StepReport,
     StoppingRule,
-    responsibilities,
     run_em,
     warn_of_missing,
 )
@@ -36,8 +32,7 @@ from setwise.models.mixtures.mixture_explanation import (
     feature_contrast,
     summarise_components,
 )
-from setwise.models.mixtures.mixture_inference import MixtureInference
-from setwise.models.mixtures.support.mixture_support import distinct_sets
+from setwise.models.mixtures.mixture_inference import MixtureByEM
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import (
     StoredArray,
@@ -46,16 +41,14 @@ from setwise.models.storage.fields import (
     StoredSetting,
     stored_ragged,
 )
-from setwise.models.storage.state import Lengths, StoredPart
+from setwise.models.storage.state import Lengths
 
 # Memory for each document: its features as numbers and as bins, the derivatives of its experts.
 _BYTES_PER_FEATURE = 8
 _BYTES_PER_EXPERT = 64
 
-Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
-
-class BoostedBernoulliMixture(StoredPart, MixtureInference):
+class BoostedBernoulliMixture(MixtureByEM):
     """Conditional Bernoulli mixture with gradient-boosted gate and experts.
 
     For a few labels and features that interact; it grows a tree per component and label in every
@@ -99,13 +92,7 @@ class BoostedBernoulliMixture(StoredPart, MixtureInference):
     """
 
     mixture_: BoostedMixture
-    # share_, rates_, contrast_: as of `ConditionalBernoulliMixture` with a kernel.
-    share_: NDArray[np.float64]
-    rates_: NDArray[np.float64]
-    contrast_: NDArray[np.float64]
-    n_iter_: int
-    reports_: tuple[StepReport, ...]
-    n_features_in_: int
+    contrast_: NDArray[np.float64]  # as of `ConditionalBernoulliMixture` with a kernel
     stored = (
         StoredParameters("boosted"),
         StoredArray("share", "share_", np.float64, ("components",)),
@@ -225,17 +212,7 @@ class BoostedBernoulliMixture(StoredPart, MixtureInference):
         )
 
     def _keep(self, run: EMRun[BoostedState], documents: Documents) -> None:
-        self.mixture_ = run.state.mixture
-        memberships, _ = responsibilities(self.mixture_.log_joint(documents.X, documents.Y))
-        owned = memberships * documents.weight[:, None]
-        self.share_ = owned.sum(axis=0) / owned.sum()
-        self.rates_ = component_rates(documents.Y, owned, 0.0)[0]
-        self.contrast_ = feature_contrast(documents.X, owned)
-        self.n_components_ = len(self.share_)
-        self.n_iter_ = run.n_iter
-        self.reports_ = run.reports
-        self.support_ = distinct_sets(documents.Y)
-        self.allow_empty_ = bool((np.diff(documents.Y.indptr) == 0).any())
+        self.contrast_ = feature_contrast(documents.X, self._keep_run(run, documents))
         warn_of_missing(self.n_components_, self.n_components, self.support_.shape[0])
 
     def describe_components(
@@ -253,18 +230,12 @@ class BoostedBernoulliMixture(StoredPart, MixtureInference):
     @classmethod
     def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted mixture."""
-        n_components, n_labels = lengths["components"], lengths["labels"]
-        if lengths["experts"] != n_components * n_labels:
+        if lengths["experts"] != lengths["components"] * lengths["labels"]:
             raise ValueError(f"it counts {lengths['experts']} experts")
         model = cls(**found["parameters"])
         model.mixture_ = BoostedMixture(found["mixture_.gate"], found["mixture_.experts"])
-        for name in ("share", "rates", "contrast", "n_iter", "allow_empty"):
-            setattr(model, f"{name}_", found[name])
-        sets = np.ones_like(found["support_labels"], np.uint8), found["support_labels"]
-        shape = (lengths["sets"], n_labels)
-        model.support_ = sp.csr_array((*sets, found["support_indptr"]), shape=shape)
-        model.n_components_, model.n_features_in_ = n_components, lengths["features"]
-        model.classes_ = np.arange(n_labels)
+        model.contrast_ = found["contrast"]
+        model._restore(found, lengths)
         model.weighting_ = FeatureWeighting.from_state(
             np.ones(model.n_features_in_), "none", "none"
         )

@@ -12,16 +12,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from setwise.models.labels.scaling import STORED_WEIGHTING, FeatureWeighting, Scheme, checked_rows
+from setwise.models.labels.scaling import (
+    STORED_WEIGHTING,
+    FeatureWeighting,
+    Matrix,
+    Scheme,
+    checked_rows,
+)
 from setwise.models.labels.targets import as_labels
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.experts.gating import Gate
-from setwise.models.mixtures.experts.separate_experts import component_rates
 from setwise.models.mixtures.kernel_map import KernelMap
 from setwise.models.mixtures.mixture_em import (
     Documents,
     StepReport,
-    responsibilities,
     warn_of_missing,
 )
 from setwise.models.mixtures.mixture_explanation import (
@@ -29,7 +33,7 @@ from setwise.models.mixtures.mixture_explanation import (
     feature_contrast,
     summarise_components,
 )
-from setwise.models.mixtures.mixture_inference import MixtureInference
+from setwise.models.mixtures.mixture_inference import MixtureByEM
 from setwise.models.mixtures.mixture_scoring import (
     SeparateExperts,
     SharedExperts,
@@ -38,7 +42,6 @@ from setwise.models.mixtures.mixture_scoring import (
 )
 from setwise.models.mixtures.mixture_search import Found, MixtureSearch
 from setwise.models.mixtures.mixture_storage import restored_linear, stored_linear
-from setwise.models.mixtures.support.mixture_support import distinct_sets
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.checks import checked_array
 from setwise.models.storage.fields import (
@@ -48,10 +51,7 @@ from setwise.models.storage.fields import (
     StoredSetting,
     stored_ragged,
 )
-from setwise.models.storage.state import Lengths, StoredPart
-
-Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
-
+from setwise.models.storage.state import Lengths
 
 # A small share is more accurate on dense features, a large one on sparse features.
 _L1_RATIO_DENSE = 0.1
@@ -81,7 +81,7 @@ _CHOICES = {
 }
 
 
-class ConditionalBernoulliMixture(StoredPart, MixtureInference):
+class ConditionalBernoulliMixture(MixtureByEM):
     r"""Mixture of independent label classifiers, weighted by a gate.
 
     .. math:: p(y \mid x) = \sum_k \pi_k(x) \prod_l \mathrm{Ber}(y_l; \mu_{kl}(x))
@@ -148,10 +148,6 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference):
 
     gate_: Gate
     experts_: SharedExperts | SeparateExperts
-    # (n_components,) share of the training documents' weight that belongs to each component.
-    share_: NDArray[np.float64]
-    # (n_components, n_labels) label rates of the training documents inside each component.
-    rates_: NDArray[np.float64]
     # (n_components, n_features) with a kernel, the number of deviations by which a feature's mean
     # in a component exceeds the mean of all documents.
     contrast_: NDArray[np.float64] | None
@@ -161,9 +157,6 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference):
     # alpha_ and gate_alpha_: penalty strengths used.
     alpha_: NDArray[np.float64]
     gate_alpha_: float
-    n_iter_: int  # EM steps to the parameters
-    reports_: tuple[StepReport, ...]  # report of each step of the last run
-    n_features_in_: int
     stored = (
         StoredParameters("params", retired=_RETIRED),
         *STORED_WEIGHTING,
@@ -310,22 +303,11 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference):
 
     def _keep(self, found: Found, documents: Documents, X: sp.csr_array) -> None:
         """Store the fit to these documents, whose weighted features are ``X``."""
-        run = found.run
-        self.gate_ = run.state.gate
-        self.experts_ = run.state.experts
-        self.mixture_ = run.state.mixture
-        memberships, _ = responsibilities(self.mixture_.log_joint(documents.X, documents.Y))
-        owned = memberships * documents.weight[:, None]
-        self.share_ = owned.sum(axis=0) / owned.sum()
-        self.rates_ = component_rates(documents.Y, owned, 0.0)[0]
+        owned = self._keep_run(found.run, documents)
+        self.gate_, self.experts_ = found.run.state.gate, found.run.state.experts
         self.alpha_, self.gate_alpha_ = found.alpha, found.gate_alpha
-        self.n_iter_ = run.n_iter
-        self.reports_ = run.reports
         self.typical_ = np.sqrt(np.asarray(X.power(2).mean(axis=0), dtype=np.float64))
         self.contrast_ = None if self.kernel_ is None else feature_contrast(X, owned)
-        self.n_components_ = len(self.share_)
-        self.support_ = distinct_sets(documents.Y)
-        self.allow_empty_ = bool((np.diff(documents.Y.indptr) == 0).any())
         warn_of_missing(self.n_components_, self.n_components, self.support_.shape[0])
 
     def _choose_l1_ratio(self, X: sp.csr_array) -> float:
@@ -388,17 +370,11 @@ class ConditionalBernoulliMixture(StoredPart, MixtureInference):
             raise ValueError("array 'contrast' is missing")
         model.gate_ = Gate(*restored_linear(found, "gate", lengths["described"]))
         model.experts_ = found["experts_"]
-        sets = np.ones_like(found["support_labels"], np.uint8), found["support_labels"]
-        shape = (lengths["sets"], lengths["labels"])
-        model.support_ = sp.csr_array((*sets, found["support_indptr"]), shape=shape)
+        model._restore(found, lengths)
         model.mixture_ = as_mixture(model.gate_, model.experts_, model.n_jobs)
-        for name in ("share", "rates", "typical", "alpha", "l1_ratio", "gate_alpha"):
+        for name in ("typical", "alpha", "l1_ratio", "gate_alpha"):
             setattr(model, f"{name}_", found[name])
-        model.n_iter_, model.allow_empty_ = found["n_iter"], found["allow_empty"]
         model.reports_ = tuple(StepReport.from_json(stored) for stored in found["reports"])
-        model.n_components_ = lengths["components"]
-        model.n_features_in_ = lengths["features"]
-        model.classes_ = np.arange(lengths["labels"])
         return model
 
 

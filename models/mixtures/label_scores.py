@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.scaling import as_rows
+from setwise.models.mixtures.mixture_storage import restored_sets
 from setwise.models.mixtures.support.mixture_support import distinct_sets
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredPiece, stored_ragged
@@ -186,10 +187,7 @@ class LabelScores(StoredPart, BaseEstimator):
         scores = cls()
         scores.classifiers_, scores.neighbours_ = found["classifiers_"], found["neighbours_"]
         scores.centre_, scores.deviation_ = found["centre"], found["deviation"]
-        indptr, labels = found["set_indptr"], found["set_labels"]
-        ones = np.ones(len(labels), dtype=np.uint8)
-        shape = (lengths["sets"], lengths["labels"])
-        scores.sets_ = sp.csr_array((ones, labels, indptr), shape=shape)
+        scores.sets_ = restored_sets(found["set_indptr"], found["set_labels"], lengths["labels"])
         return scores
 
 

@@ -111,7 +111,7 @@ class MixtureCandidates(StoredPart, BaseEstimator):
         """Return the log-probability of sets under the mixture, in nats."""
         scored = []
         first = 0
-        for log_weights, logits in self.mixture_.compact_batches(evidence.X):
+        for log_weights, logits in self.mixture_.batches(evidence.X):
             rows = np.arange(first, first + len(log_weights))
             first += len(log_weights)
             part = candidates.take_documents(rows)

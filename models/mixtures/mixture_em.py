@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from setwise.models.labels.scaling import check_sample_weight
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.mixture_scoring import Mixture
 
@@ -122,12 +123,8 @@ class Documents:
         n = X.shape[0]
         if Y.shape[0] != n:
             raise ValueError(f"X has {n} rows, Y {Y.shape[0]}")
-        weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        if weight.shape != (n,) or not (np.isfinite(weight) & (weight >= 0.0)).all():
-            raise ValueError(f"sample_weight must hold {n} finite weights, none negative")
+        weight = np.ones(n) if sample_weight is None else check_sample_weight(sample_weight, n)
         kept = np.flatnonzero(weight > 0.0)
-        if len(kept) == 0:
-            raise ValueError("all sample weights are zero: no document is left")
         documents = cls(X, Y, weight)
         return documents if len(kept) == n else documents.take(kept)
 

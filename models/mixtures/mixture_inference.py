@@ -15,17 +15,21 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.data.rows import SparseRows
-from setwise.models.labels.scaling import FeatureWeighting, checked_rows
+from setwise.models.labels.scaling import FeatureWeighting, Matrix, checked_rows
 from setwise.models.labels.targets import SetClassifierMixin, as_labels
+from setwise.models.mixtures.experts.separate_experts import component_rates
 from setwise.models.mixtures.kernel_map import KernelMap
-from setwise.models.mixtures.mixture_em import responsibilities
-from setwise.models.mixtures.mixture_measure import Logits
+from setwise.models.mixtures.mixture_em import Documents, EMRun, StepReport, responsibilities
+from setwise.models.mixtures.mixture_measure import Logits, dense
 from setwise.models.mixtures.mixture_mode import DEFAULT_LIMIT, MixtureSets, most_probable_sets
 from setwise.models.mixtures.mixture_scoring import Mixture
-from setwise.models.mixtures.support.mixture_support import support_log_probabilities
+from setwise.models.mixtures.mixture_storage import restored_sets
+from setwise.models.mixtures.support.mixture_support import (
+    distinct_sets,
+    support_log_probabilities,
+)
 from setwise.models.sets.candidates import concatenate
-
-Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
+from setwise.models.storage.state import Lengths, StoredPart
 
 # Documents are taken in batches whose parameters (n, K, L) fill about this much memory.
 _BATCH_BYTES = 64_000_000
@@ -58,7 +62,8 @@ class MixtureInference(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             Log-odds of the labels inside the components, finite.
         """
         check_is_fitted(self)
-        return self.mixture_.parameters(self._seen_by_mixture(X))
+        log_weights, logits = self.mixture_.parameters(self.describe_rows(self._weighted(X)))
+        return log_weights, dense(logits)
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """Return each document's most probable set, 0/1 of shape (n_samples, n_labels).
@@ -76,7 +81,7 @@ class MixtureInference(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         """Return each document's ``k`` most probable sets, with proof."""
         parts = [
             most_probable_sets(*mixture, k, allow_empty=self.allow_empty_, limit=limit)
-            for mixture in self.compact_batches(X)
+            for mixture in self.batches(X)
         ]
         return MixtureSets(
             concatenate([part.candidates for part in parts]),
@@ -87,48 +92,77 @@ class MixtureInference(SetClassifierMixin, ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
         r"""Return the marginals :math:`\sum_k \pi_k \mu_{kl}`, shape (n_samples, n_labels)."""
-        marginals = np.concatenate([_marginals(*mixture) for mixture in self.batches(X)])
+        marginals = np.concatenate(
+            [_marginals(weights, dense(logits)) for weights, logits in self.batches(X)]
+        )
         return self._shown_probability(marginals)
 
     def log_probability(self, X: Matrix, y: Matrix) -> NDArray[np.float64]:
         r"""Return :math:`\log p(y_n \mid x_n)` in nats, shape (n_samples,)."""
         check_is_fitted(self)
-        rows = self._seen_by_mixture(X)
+        rows = self.describe_rows(self._weighted(X))
         return responsibilities(self.mixture_.log_joint(rows, as_labels(y)))[1]
 
     def support_log_probability(self, X: Matrix) -> NDArray[np.float64]:
         """Return log-probabilities (n_samples, n_sets) of ``support_``, in nats."""
         return np.concatenate(
-            [support_log_probabilities(*mixture, self.support_) for mixture in self.batches(X)]
+            [
+                support_log_probabilities(weights, dense(logits), self.support_)
+                for weights, logits in self.batches(X)
+            ]
         )
 
-    def batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Yield the `parameters` of consecutive batches of documents."""
-        for rows in self._row_batches(X):
-            yield self.mixture_.parameters(rows)
-
-    def compact_batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], Logits]]:
-        """Yield `batches`, with log-odds in parts if classifiers are shared."""
-        for rows in self._row_batches(X):
-            yield self.mixture_.compact_parameters(rows)
-
-    def _row_batches(self, X: Matrix) -> Iterator[sp.csr_array]:
+    def batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], Logits]]:
+        """Yield log-weights and log-odds of consecutive batches of documents."""
         check_is_fitted(self)
         rows = self._weighted(X)
         size = max(1, _BATCH_BYTES // (8 * self.n_components_ * self.support_.shape[1]))
         for first in range(0, max(rows.shape[0], 1), size):
-            yield self.describe_rows(rows[first : first + size])
+            yield self.mixture_.parameters(self.describe_rows(rows[first : first + size]))
 
     def describe_rows(self, rows: sp.csr_array) -> sp.csr_array:
         """Return weighted rows as inputs of gate and experts."""
         return rows if self.kernel_ is None else self.kernel_.transform(rows)
 
-    def _seen_by_mixture(self, X: Matrix) -> sp.csr_array:
-        return self.describe_rows(self._weighted(X))
-
     def _weighted(self, X: Matrix) -> sp.csr_array:
         rows = SparseRows.of(checked_rows(self, X, reset=False))
         return self.weighting_.weigh(rows).to_matrix()
+
+
+class MixtureByEM(StoredPart, MixtureInference):
+    """Base of mixtures that one run of EM fits."""
+
+    # (n_components,) share of the training documents' weight that belongs to each component.
+    share_: NDArray[np.float64]
+    # (n_components, n_labels) label rates of the training documents inside each component.
+    rates_: NDArray[np.float64]
+    n_iter_: int  # EM steps to the parameters
+    reports_: tuple[StepReport, ...]  # report of each step of the last run
+    n_features_in_: int
+
+    def _keep_run(self, run: EMRun[Any], documents: Documents) -> NDArray[np.float64]:
+        """Store a run; return each document's weight in each component."""
+        self.mixture_ = run.state.mixture
+        memberships, _ = responsibilities(self.mixture_.log_joint(documents.X, documents.Y))
+        owned = memberships * documents.weight[:, None]
+        self.share_ = owned.sum(axis=0) / owned.sum()
+        self.rates_ = component_rates(documents.Y, owned, 0.0)[0]
+        self.n_components_ = len(self.share_)
+        self.n_iter_, self.reports_ = run.n_iter, run.reports
+        self.support_ = distinct_sets(documents.Y)
+        self.allow_empty_ = bool((np.diff(documents.Y.indptr) == 0).any())
+        return owned
+
+    def _restore(self, found: dict[str, Any], lengths: Lengths) -> None:
+        """Set what every run has, from its stored state."""
+        for name in ("share", "rates", "n_iter", "allow_empty"):
+            setattr(self, f"{name}_", found[name])
+        self.support_ = restored_sets(
+            found["support_indptr"], found["support_labels"], lengths["labels"]
+        )
+        self.n_components_ = lengths["components"]
+        self.n_features_in_ = lengths["features"]
+        self.classes_ = np.arange(lengths["labels"])
 
 
 @njit(cache=True, nogil=True)

@@ -70,16 +70,19 @@ class SharedLogits:
         n_components, n_labels = self.biases.by_component.shape
         return self.shared.shape[0], n_components, n_labels
 
-    def dense(self) -> NDArray[np.float64]:
-        """Return dense log-odds (n_documents, n_components, n_labels)."""
-        logits = np.empty(self.shape)
-        for g, (start, end) in enumerate(pairwise(self.biases.first)):
-            own = self.biases.by_component[start:end]
-            np.add(self.shared[:, g, None], own, out=logits[:, start:end])
-        return logits
-
 
 Logits = NDArray[np.float64] | SharedLogits
+
+
+def dense(logits: Logits) -> NDArray[np.float64]:
+    """Return log-odds of either form as (n_documents, n_components, n_labels)."""
+    if not isinstance(logits, SharedLogits):
+        return logits
+    out = np.empty(logits.shape)
+    for g, (start, end) in enumerate(pairwise(logits.biases.first)):
+        own = logits.biases.by_component[start:end]
+        np.add(logits.shared[:, g, None], own, out=out[:, start:end])
+    return out
 
 
 def in_parts(logits: Logits) -> tuple[NDArray[np.float64], Biases]:

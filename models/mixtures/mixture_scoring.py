@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits
 from setwise.models.mixtures.mixture_storage import restored_linear, stored_linear
@@ -38,11 +39,8 @@ class Mixture(Protocol):
     def log_joint(self, X: sp.csr_array, Y: sp.csr_array) -> NDArray[np.float64]:
         r"""Return :math:`\log \pi_k(x_n) p_k(y_n \mid x_n)`, shape (n, K), in nats."""
 
-    def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
         r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""
-
-    def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
-        """Return `parameters`, log-odds in parts if classifiers are shared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +98,6 @@ def stored_experts(
     return SharedExperts if "bias" in arrays else SeparateExperts
 
 
-class Rows(NamedTuple):
-    """A sparse matrix by rows."""
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    values: NDArray[np.float32]
-
-
 class Table(NamedTuple):
     """Linear scores by feature: K gate scores, then the experts' logits."""
 
@@ -147,7 +137,7 @@ class SeparateMixture:
     def log_joint(self, X: sp.csr_array, Y: sp.csr_array) -> NDArray[np.float64]:
         r"""Return :math:`\log \pi_k(x_n) p_k(y_n \mid x_n)`, shape (n, K), in nats."""
         out = np.empty((X.shape[0], self._table.n_components))
-        rows, sets = as_rows_tuple(X), as_rows_tuple(Y)
+        rows, sets = SparseRows.of(X), SparseRows.of(Y)
         run_in_threads(
             lambda a, b: _separate_log_joint(self._table, self._layout, rows, sets, a, b, out),
             X.shape[0],
@@ -159,7 +149,7 @@ class SeparateMixture:
         r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""
         weights = np.empty((X.shape[0], self._table.n_components))
         logits = np.empty((*weights.shape, self._layout.slot.shape[1]))
-        rows = as_rows_tuple(X)
+        rows = SparseRows.of(X)
         run_in_threads(
             lambda a, b: _separate_parameters(
                 self._table, self._layout, rows, a, b, weights, logits
@@ -168,10 +158,6 @@ class SeparateMixture:
             self.n_jobs,
         )
         return weights, logits
-
-    def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
-        """Return the `parameters`, because no experts are shared."""
-        return self.parameters(X)
 
 
 class SharedMixture:
@@ -194,7 +180,7 @@ class SharedMixture:
     def log_joint(self, X: sp.csr_array, Y: sp.csr_array) -> NDArray[np.float64]:
         r"""Return :math:`\log \pi_k(x_n) p_k(y_n \mid x_n)`, shape (n, K), in nats."""
         out = np.empty((X.shape[0], self._table.n_components))
-        rows, sets = as_rows_tuple(X), as_rows_tuple(Y)
+        rows, sets = SparseRows.of(X), SparseRows.of(Y)
         odds = np.exp(self._bias)
         run_in_threads(
             lambda a, b: _shared_log_joint(self._table, self._bias, odds, rows, sets, a, b, out),
@@ -203,13 +189,8 @@ class SharedMixture:
         )
         return out
 
-    def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], SharedLogits]:
         r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""
-        weights, shared = self.shared_parameters(X)
-        return weights, SharedLogits(shared[:, None], self.biases).dense()
-
-    def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
-        """Return `parameters`, with log-odds in parts."""
         weights, shared = self.shared_parameters(X)
         return weights, SharedLogits(shared[:, None], self.biases)
 
@@ -217,7 +198,7 @@ class SharedMixture:
         r"""Return :math:`\log \pi_k(x_n)` (n, K) and the classifiers' log-odds (n, L)."""
         weights = np.empty((X.shape[0], self._table.n_components))
         shared = np.empty((X.shape[0], self._bias.shape[1]))
-        rows = as_rows_tuple(X)
+        rows = SparseRows.of(X)
         run_in_threads(
             lambda a, b: _shared_parameters(self._table, rows, a, b, weights, shared),
             X.shape[0],
@@ -233,15 +214,6 @@ def as_mixture(
     if isinstance(experts, SharedExperts):
         return SharedMixture(gate, experts, n_jobs)
     return SeparateMixture(gate, experts, n_jobs)
-
-
-def as_rows_tuple(X: sp.csr_array) -> Rows:
-    """View a csr_array as `Rows`, float32."""
-    return Rows(
-        X.indptr.astype(np.int64, copy=False),
-        X.indices.astype(np.int32, copy=False),
-        X.data.astype(np.float32, copy=False),
-    )
 
 
 def run_in_threads(run: Callable[[int, int], object], n: int, n_jobs: int | None) -> None:
@@ -284,11 +256,11 @@ def _lay_out(experts: SeparateExperts) -> _Layout:
 
 
 @njit(cache=True, nogil=True)
-def _score(table: Table, X: Rows, i: int, out: NDArray[np.float64]) -> None:
+def _score(table: Table, X: SparseRows, i: int, out: NDArray[np.float64]) -> None:
     """Fill ``out`` (K + E,) with gate log-weights and experts' logits."""
     out[:] = table.intercept
     for a in range(X.indptr[i], X.indptr[i + 1]):
-        j = X.indices[a]
+        j = X.features[a]
         x = X.values[a]
         for b in range(table.indptr[j], table.indptr[j + 1]):
             out[table.output[b]] += x * table.weight[b]
@@ -309,8 +281,8 @@ def _score(table: Table, X: Rows, i: int, out: NDArray[np.float64]) -> None:
 def _separate_log_joint(  # noqa: PLR0917  # compiled: no keywords
     table: Table,
     layout: _Layout,
-    X: Rows,
-    Y: Rows,
+    X: SparseRows,
+    Y: SparseRows,
     first: int,
     last: int,
     log_joint: NDArray[np.float64],
@@ -328,8 +300,8 @@ def _separate_log_joint(  # noqa: PLR0917  # compiled: no keywords
                     product = 1.0
             total -= math.log(product)
             for t in range(Y.indptr[i], Y.indptr[i + 1]):
-                slot = layout.slot[k, Y.indices[t]]
-                total += out[slot] if slot >= 0 else layout.constants[k, Y.indices[t]]
+                slot = layout.slot[k, Y.features[t]]
+                total += out[slot] if slot >= 0 else layout.constants[k, Y.features[t]]
             log_joint[i, k] = total
 
 
@@ -337,7 +309,7 @@ def _separate_log_joint(  # noqa: PLR0917  # compiled: no keywords
 def _separate_parameters(  # noqa: PLR0917  # compiled: no keywords
     table: Table,
     layout: _Layout,
-    X: Rows,
+    X: SparseRows,
     first: int,
     last: int,
     weights: NDArray[np.float64],
@@ -358,8 +330,8 @@ def _shared_log_joint(  # noqa: PLR0917  # compiled: no keywords
     table: Table,
     bias: NDArray[np.float64],
     bias_odds: NDArray[np.float64],
-    X: Rows,
-    Y: Rows,
+    X: SparseRows,
+    Y: SparseRows,
     first: int,
     last: int,
     log_joint: NDArray[np.float64],
@@ -382,14 +354,14 @@ def _shared_log_joint(  # noqa: PLR0917  # compiled: no keywords
                     product = 1.0
             total -= math.log(product)
             for t in range(Y.indptr[i], Y.indptr[i + 1]):
-                total += out[n_components + Y.indices[t]] + bias[k, Y.indices[t]]
+                total += out[n_components + Y.features[t]] + bias[k, Y.features[t]]
             log_joint[i, k] = total
 
 
 @njit(cache=True, nogil=True)
 def _shared_parameters(  # noqa: PLR0917  # compiled: no keywords
     table: Table,
-    X: Rows,
+    X: SparseRows,
     first: int,
     last: int,
     weights: NDArray[np.float64],

@@ -1,4 +1,4 @@
-"""The stored form of sparse linear scores, of a gate or of experts."""
+"""The stored form of sparse linear scores and of label sets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from setwise.models.storage.fields import StoredArray, stored_ragged
 def stored_linear(
     name: str, owner: str, rows: str, features: str = "features"
 ) -> tuple[StoredArray, ...]:
-    """Return the fields of the coefficients (rows, features) and intercepts of an attribute.
+    """Return the fields of an attribute's coefficients and intercepts.
 
     Parameters
     ----------
@@ -48,3 +48,11 @@ def restored_linear(
     entries = found[f"{name}_values"], found[f"{name}_features"], indptr
     coef = sp.csr_array(entries, shape=(len(indptr) - 1, n_features))
     return coef, found[f"{name}_intercept"]
+
+
+def restored_sets(
+    indptr: NDArray[np.int64], labels: NDArray[np.int32], n_labels: int
+) -> sp.csr_array:
+    """Return label sets as a 0/1 matrix (n_sets, n_labels), uint8."""
+    ones = np.ones_like(labels, np.uint8)
+    return sp.csr_array((ones, labels, indptr), shape=(len(indptr) - 1, n_labels))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from setwise.models.labels.scaling import FeatureWeighting, checked_rows
+from setwise.models.labels.scaling import FeatureWeighting, Matrix, checked_rows
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.label_scores import LabelScores
@@ -29,8 +29,6 @@ from setwise.models.mixtures.mixture_explanation import ComponentSummary, featur
 from setwise.models.mixtures.mixture_inference import MixtureInference
 from setwise.models.storage.fields import StoredArray, StoredPiece
 from setwise.models.storage.state import Lengths, StoredPart
-
-Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
 # Features kept to describe a component.
 _MOST_TERMS = 50

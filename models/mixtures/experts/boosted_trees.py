@@ -11,10 +11,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from setwise.models.calibration.trees import Nodes, join_trees, read_tree
+from setwise.models.data.rows import SparseRows
 from setwise.models.mixtures.experts.separate_experts import component_rates
 from setwise.models.mixtures.mixture_em import Documents
-from setwise.models.mixtures.mixture_measure import Logits
-from setwise.models.mixtures.mixture_scoring import MAX_LOGIT, Rows, as_rows_tuple, run_in_threads
+from setwise.models.mixtures.mixture_scoring import MAX_LOGIT, run_in_threads
 from setwise.models.storage.fields import StoredArray
 from setwise.models.storage.state import Lengths, StoredPart
 
@@ -54,7 +54,7 @@ class TreeSettings:
 
 @dataclass(frozen=True, eq=False)
 class TreeScores(StoredPart):
-    """Scores of several outputs, each the sum of a constant and of trees."""
+    """Scores of several outputs, each a constant plus trees."""
 
     initial: NDArray[np.float64]  # (n_outputs,)
     output: NDArray[np.int32]  # (n_trees,) output that each tree adds to
@@ -95,9 +95,9 @@ class TreeScores(StoredPart):
     def scores(self, X: sp.csr_array, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Return the scores of documents, shape (n, n_outputs)."""
         out = np.tile(self.initial, (X.shape[0], 1))
-        rows, width = as_rows_tuple(X), X.shape[1]
+        rows = SparseRows.of(X)
         run_in_threads(
-            lambda first, last: _add_trees(self.nodes, self.output, rows, width, first, last, out),
+            lambda first, last: _add_trees(self.nodes, self.output, rows, first, last, out),
             X.shape[0],
             n_jobs,
         )
@@ -118,25 +118,24 @@ class TreeScores(StoredPart):
 def _add_trees(  # noqa: PLR0917  # compiled: no keywords
     nodes: Nodes,
     output: NDArray[np.int32],
-    X: Rows,
-    width: int,
+    X: SparseRows,
     first: int,
     last: int,
     out: NDArray[np.float64],
 ) -> None:
     """Add the trees to the scores of a range of documents."""
     root, feature, child, split = nodes
-    row = np.zeros(width, dtype=np.float32)  # an absent entry is the number zero
+    row = np.zeros(X.n_features, dtype=np.float32)  # an absent entry is the number zero
     for i in range(first, last):
         for a in range(X.indptr[i], X.indptr[i + 1]):
-            row[X.indices[a]] = X.values[a]
+            row[X.features[a]] = X.values[a]
         for t in range(len(root)):
             node = root[t]
             while feature[node] >= 0:
                 node = child[node] + (0 if row[feature[node]] < split[node] else 1)
             out[i, output[t]] += split[node]
         for a in range(X.indptr[i], X.indptr[i + 1]):
-            row[X.indices[a]] = 0.0
+            row[X.features[a]] = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +154,6 @@ class BoostedMixture:
         logits = self.experts.scores(X, self.n_jobs)
         np.clip(logits, -MAX_LOGIT, MAX_LOGIT, out=logits)
         return log_weights, logits.reshape(*z.shape, -1)
-
-    def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
-        """Return the `parameters`: nothing is shared."""
-        return self.parameters(X)
 
     def log_joint(self, X: sp.csr_array, Y: sp.csr_array) -> NDArray[np.float64]:
         r"""Return :math:`\log \pi_k(x_n) p_k(y_n \mid x_n)`, shape (n, K), in nats."""
@@ -186,7 +181,7 @@ class BoostedState:
 
 
 class BoostedLearner:
-    """M steps that add a tree to each score of the mixture (thesis, section 3.4.2).
+    """M steps that add a tree to each score (thesis, section 3.4.2).
 
     Each tree takes a Newton step on the bound: slopes and curvatures of the soft targets, times the
     membership for the experts, which makes it the weight of the document.

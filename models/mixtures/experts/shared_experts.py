@@ -192,7 +192,7 @@ class _Slopes(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _log1p(e: float) -> float:
-    """Return log(1 + e) for e in [0, 1]; small e by series."""
+    """Return log(1 + e) for e from 0 to 1."""
     if e < _SMALL:
         series = 0.25 - e * (0.2 - e / 6.0)
         return e * (1.0 - e * (0.5 - e * (1.0 / 3.0 - e * series)))

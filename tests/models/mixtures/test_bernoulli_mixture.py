@@ -116,7 +116,7 @@ def test_unseen_label_and_single_label_stay_possible() -> None:
 def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="0 and 1"):
         BernoulliMixture(1).fit([[0.5, 1.0]])
-    with pytest.raises(ValueError, match="all sample weights are zero"):
+    with pytest.raises(ValueError, match="every sample_weight is zero"):
         BernoulliMixture(1).fit([[1, 0]], sample_weight=[0.0])
     with pytest.raises(ValueError, match="expecting 2 features"):
         BernoulliMixture(1).fit([[1, 0], [0, 1]]).predict_proba([[1, 0, 0]])

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from setwise.models.mixtures.mixture_measure import Biases, SharedLogits, exp_of_minus_size
+from setwise.models.mixtures.mixture_measure import (
+    Biases,
+    SharedLogits,
+    dense,
+    exp_of_minus_size,
+)
 from setwise.models.mixtures.mixture_mode import most_probable_sets, set_log_probabilities
 from tests.models.enumeration import every_set
 
@@ -39,8 +44,7 @@ def assert_best_of_enumeration(
 ) -> None:
     """One document: the `k` most probable sets, in order, without duplicates, proven."""
     found = most_probable_sets(log_weights, logits, k, allow_empty=allow_empty, limit=40_000)
-    dense = logits.dense() if isinstance(logits, SharedLogits) else logits
-    truth = log_joint(log_weights[0], dense[0])
+    truth = log_joint(log_weights[0], dense(logits)[0])
     if not allow_empty:
         truth[0] = -np.inf
     expected = np.sort(truth[np.isfinite(truth)])[::-1][:k]
@@ -169,10 +173,10 @@ def test_shared_classifiers_give_what_their_log_odds_put_together_give() -> None
     groups = [np.clip(rng.normal(0.0, 20.0, size=(size, n_labels)), -30.0, 30.0) for size in (3, 5)]
     logits = SharedLogits(shared, Biases.of(groups))
     assert logits.shape == (n, 8, n_labels)
-    np.testing.assert_array_equal(logits.dense()[2, 4], shared[2, 1] + groups[1][1])
+    np.testing.assert_array_equal(dense(logits)[2, 4], shared[2, 1] + groups[1][1])
     log_weights = np.log(rng.dirichlet(np.ones(8), size=n))
     parts = most_probable_sets(log_weights, logits, 5, allow_empty=True)
-    whole = most_probable_sets(log_weights, logits.dense(), 5, allow_empty=True)
+    whole = most_probable_sets(log_weights, dense(logits), 5, allow_empty=True)
     np.testing.assert_allclose(parts.candidates.log_score, whole.candidates.log_score, atol=1e-9)
     np.testing.assert_array_equal(parts.candidates.labels, whole.candidates.labels)
     np.testing.assert_allclose(
