@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from setwise.models.calibration.crossfit import CrossFitted, in_document_order
-from setwise.models.evaluation.metrics import count_agreement
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
 from setwise.models.mixtures.support.sized_calibration import (
     SizedMarginalCalibrator,
@@ -22,7 +21,14 @@ from setwise.models.mixtures.support.support_decider import (
 )
 from setwise.models.sets.candidates import CandidateSets, concatenate
 from setwise.models.sets.decider import Decider, SetDecider, admit, blend, normalise, voted_sets
-from setwise.models.sets.decisions import DecisionRule, ExpectedF1, Objective, Posterior, make_rule
+from setwise.models.sets.decisions import (
+    DecisionRule,
+    ExpectedF1,
+    Objective,
+    Posterior,
+    instance_f1,
+    make_rule,
+)
 from setwise.models.sets.evidence import CandidateSource
 
 # Shares of the posterior's mass to try for a voter.
@@ -77,7 +83,7 @@ def fit_decider(
         decider, chosen = tuned, tuned.rule.decide(posterior)
         if isinstance(source, MixtureCandidates) and _fits_memory(source, len(rows.folds)):
             other, others = _fit_support(rows, Y, source)
-            if _f1(Y, others) > _f1(Y, chosen):
+            if instance_f1(Y, others) > instance_f1(Y, chosen):
                 decider, chosen = other, others
     else:
         decider = SetDecider(rule.fit(posterior, Y))
@@ -94,11 +100,11 @@ def _tune_f1(
     """
     tuned = rule.fit(posterior, Y)
     best, believed = SetDecider(tuned), posterior
-    earned = _f1(Y, tuned.decide(posterior))
+    earned = instance_f1(Y, tuned.decide(posterior))
     for voter, (sets, mass) in _all_voted(rows).items():
         for share in _SHARES:
             tried = blend(posterior, sets, mass, share)
-            got = _f1(Y, tuned.decide(tried))
+            got = instance_f1(Y, tuned.decide(tried))
             if got > earned:
                 best, believed, earned = SetDecider(tuned, voter, share), tried, got
     if best.voter is not None:
@@ -144,10 +150,6 @@ def _fit_support(
         chosen[inside] = across.decide(of(inside), allow_empty=allow_empty).toarray()
     everything = SizedMarginals(P, labels, sizes, n_labels)
     return SupportDecider(SizedMarginalCalibrator().fit(everything, Y)), csr_array(chosen)
-
-
-def _f1(Y: csr_array, predicted: csr_array) -> float:
-    return float(count_agreement(Y, predicted, axis=1).f1().mean())
 
 
 def _all_voted(rows: CrossFitted) -> dict[str, tuple[CandidateSets, NDArray[np.float64]]]:

@@ -1,9 +1,8 @@
-r"""Decision rules: which label set to announce for each objective.
+r"""Decision rules for objectives other than set accuracy.
 
 ============== ================================== =============================================
 objective      optimal prediction                 rule
 ============== ================================== =============================================
-set accuracy   mode of the joint                  `MostProbableSet`
 instance F1    general F-measure maximiser        `ExpectedF1`
 Hamming loss   marginals above 1/2                `LabelMajority`
 micro F1       marginals above one threshold      `SharedThreshold`
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from setwise.models.evaluation.metrics import count_agreement
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.sets.f_measure import maximise_expected_f1
 from setwise.models.storage.fields import StoredArray, StoredSetting
@@ -87,15 +87,15 @@ def make_rule(objective: Objective, *, allow_empty: bool) -> DecisionRule:
 
     Parameters
     ----------
-    objective : {"set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"}
+    objective : {"f1", "hamming", "micro-f1", "macro-f1"}
     allow_empty : bool
-        Whether a document can have no label. Only the F1 rule uses it; mode and thresholds
-        depend on the posterior alone.
+        Whether a document can have no label. Only the F1 rule uses it; thresholds depend on the
+        posterior alone.
 
     Raises
     ------
     ValueError
-        If the objective is unknown.
+        If there is no rule for the objective.
 
     Examples
     --------
@@ -103,8 +103,6 @@ def make_rule(objective: Objective, *, allow_empty: bool) -> DecisionRule:
     LabelMajority()
     """
     match objective:
-        case "set-accuracy":
-            return MostProbableSet()
         case "f1":
             return ExpectedF1(allow_empty=allow_empty)
         case "hamming":
@@ -113,34 +111,10 @@ def make_rule(objective: Objective, *, allow_empty: bool) -> DecisionRule:
             return SharedThreshold()
         case "macro-f1":
             return LabelThresholds()
-    raise ValueError(f"unknown objective {objective!r}; known are {', '.join(OBJECTIVES)}")
+    raise ValueError(f"unknown objective {objective!r}; known are {', '.join(_RULES)}")
 
 
 _OBJECTIVE = StoredSetting("objective", "objective", str)
-
-
-@dataclass(frozen=True)
-class MostProbableSet(StoredPart):
-    """Chooses the candidate of largest mass, the first among equals."""
-
-    objective: ClassVar[Objective] = "set-accuracy"
-    stored: ClassVar = (_OBJECTIVE,)
-
-    def fit(self, posterior: Posterior, Y: csr_array) -> Self:  # noqa: ARG002  # the protocol's
-        """Return ``self``: nothing to tune."""
-        return self
-
-    def decide(self, posterior: Posterior) -> csr_array:
-        """Return each document's most probable candidate.
-
-        Raises
-        ------
-        ValueError
-            If a document has no candidate.
-        """
-        sets = posterior.candidates
-        order = np.lexsort((np.arange(len(sets)), -posterior.mass, sets.document))
-        return sets.reorder(order).first()
 
 
 @dataclass(frozen=True)
@@ -192,7 +166,7 @@ class ExpectedF1(StoredPart):
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:
         """Choose the completion of the candidates with the best mean F1."""
         tried = [type(self)(self.allow_empty, *completion) for completion in _COMPLETIONS]
-        earned = [_instance_f1(Y, rule.decide(posterior)).mean() for rule in tried]
+        earned = [instance_f1(Y, rule.decide(posterior)) for rule in tried]
         return tried[int(np.argmax(earned))]
 
     def decide(self, posterior: Posterior) -> csr_array:
@@ -283,10 +257,14 @@ class LabelThresholds(StoredPart):
         return _above(posterior.marginals, self.thresholds)
 
 
-_RULES: Mapping[object, type[StoredPart]] = {
-    rule.objective: rule
-    for rule in (MostProbableSet, ExpectedF1, LabelMajority, SharedThreshold, LabelThresholds)
+_RULES: Mapping[str, type[StoredPart]] = {
+    rule.objective: rule for rule in (ExpectedF1, LabelMajority, SharedThreshold, LabelThresholds)
 }
+
+
+def instance_f1(Y: csr_array, predicted: csr_array) -> float:
+    """Return the mean F1 of predicted label sets, both (n_documents, n_labels)."""
+    return float(count_agreement(Y, predicted, axis=1).f1().mean())
 
 
 def stored_rule(arrays: object, settings: Mapping[str, object]) -> type[StoredPart]:  # noqa: ARG001  # settings tell
@@ -299,7 +277,7 @@ def stored_rule(arrays: object, settings: Mapping[str, object]) -> type[StoredPa
     """
     objective = settings.get("objective")
     if not isinstance(objective, str) or objective not in _RULES:
-        raise ValueError(f"unknown objective {objective!r}; known are {', '.join(OBJECTIVES)}")
+        raise ValueError(f"unknown objective {objective!r}; known are {', '.join(_RULES)}")
     return _RULES[objective]
 
 
@@ -321,12 +299,6 @@ def _truth(Y: csr_array, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     if Y.shape != shape:
         raise ValueError(f"Y has shape {Y.shape}; the posterior needs {shape}")
     return np.asarray(Y.toarray(), dtype=np.uint8)
-
-
-def _instance_f1(Y: csr_array, predicted: csr_array) -> NDArray[np.float64]:
-    shared = np.asarray(Y.multiply(predicted).sum(axis=1), dtype=np.float64)
-    both = np.diff(Y.indptr) + np.diff(predicted.indptr)
-    return np.where(both == 0, 1.0, 2.0 * shared / np.maximum(both, 1))
 
 
 def _best_threshold(
