@@ -24,7 +24,7 @@ from setwise.models.calibration.choice import choose_calibrator, set_calibrators
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.datasets import Dataset
 from setwise.models.data.lines import DataWarning
-from setwise.models.evaluation.metrics import evaluate_predictions
+from setwise.models.evaluation.metrics import RunningMetrics
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictions, SetPredictor
@@ -90,8 +90,10 @@ def main() -> None:
     print(f"\nwhole predictor, calibrator {chosen.name} chosen by cross-validation")
     for method, by_confidence in (("br", False), ("br-rerank", True)):
         found = predict(predictor, chosen.calibrator, test, by_confidence=by_confidence)
-        metrics = evaluate_predictions(
-            test.Y, found.chosen(), found.top_confidence(), candidates=found.candidates
+        metrics = (
+            RunningMetrics()
+            .add(test.Y, found.chosen(), found.top_confidence(), candidates=found.candidates)
+            .result()
         )
         print(
             f"{method:10} set accuracy {metrics.set_accuracy:.4f}  F1 {metrics.instance_f1:.4f}"

@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import setwise
-from setwise.models.evaluation.metrics import Metrics, evaluate_predictions
+from setwise.models.evaluation.metrics import Metrics, RunningMetrics
 from setwise.models.labels.foreign_classifier import ForeignClassifier
 
 SEED = 0
@@ -62,7 +62,7 @@ def thresholded(marginals: np.ndarray, data: setwise.Dataset) -> Metrics:
     """Return the metrics of marginals thresholded at one half."""
     chosen = marginals > 0.5
     confidence = np.where(chosen, marginals, 1.0 - marginals).prod(axis=1)
-    return evaluate_predictions(data.Y, csr_array(chosen.astype(np.uint8)), confidence)
+    return RunningMetrics().add(data.Y, csr_array(chosen.astype(np.uint8)), confidence).result()
 
 
 def show(name: str, found: Metrics) -> None:
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> None:
         name = f"{Path(folder).name}, {kind}"
         show(name, thresholded(model.estimator_.probability(asked), test))
         predicted = csr_array(model.predict(asked))
-        found = evaluate_predictions(test.Y, predicted, model.predict_confidence(asked))
+        found = RunningMetrics().add(test.Y, predicted, model.predict_confidence(asked)).result()
         show(f"{name}, SetClassifier", found)
 
 

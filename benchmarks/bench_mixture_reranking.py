@@ -26,7 +26,7 @@ from scipy.sparse import csr_array
 from setwise.models.calibration.calibrators import UncalibratedSets
 from setwise.models.calibration.choice import ChosenCalibrator, set_calibrators
 from setwise.models.data.dataset_files import read_dataset
-from setwise.models.evaluation.metrics import Metrics, evaluate_predictions
+from setwise.models.evaluation.metrics import Metrics, RunningMetrics
 from setwise.models.mixtures.mixture_mode import SOURCE_MIXTURE
 from setwise.models.options import TrainingOptions
 from setwise.models.sets.candidates import SOURCE_MARGINALS, CandidateSets
@@ -85,7 +85,7 @@ class Described(NamedTuple):
         ranked = np.lexsort((-order, self.candidates.document))
         chosen = ranked[self.candidates.doc_indptr[:-1]]
         sets = self.candidates.take(chosen, np.arange(len(chosen) + 1)).to_matrix()
-        return evaluate_predictions(self.Y, sets, np.clip(confidence[chosen], 0.0, 1.0))
+        return RunningMetrics().add(self.Y, sets, np.clip(confidence[chosen], 0.0, 1.0)).result()
 
 
 def describe(folder: Path, n_components: int, seed: int) -> tuple[Described, Described]:

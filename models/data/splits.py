@@ -1,48 +1,8 @@
-"""Random splits of rows into parts and folds."""
-
-from collections.abc import Sequence
-from itertools import pairwise
+"""Random folds of rows."""
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-
-
-def split_rows(
-    n: int, fractions: Sequence[float], random_state: int | np.random.Generator
-) -> tuple[NDArray[np.int64], ...]:
-    """Split row numbers at random.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    fractions : sequence of float
-        Share of each part, each above 0, with a sum of at most 1. If it is 1, every row is used.
-    random_state : int or Generator
-        Equal seeds give equal splits.
-
-    Returns
-    -------
-    tuple of ndarray of int64
-        The rows of each part, ascending and disjoint.
-
-    Raises
-    ------
-    ValueError
-        If the fractions are not such shares.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in split_rows(5, (0.6, 0.4), 0)]
-    [[2, 3, 4], [0, 1]]
-    """
-    shares = np.asarray(fractions, dtype=np.float64)
-    if shares.ndim != 1 or not np.all(shares > 0) or shares.sum() > 1 + 1e-9:
-        raise ValueError(f"fractions must be positive and sum to at most 1, not {fractions!r}")
-    order = np.random.default_rng(random_state).permutation(n)
-    bounds = np.concatenate([[0], np.rint(np.cumsum(shares) * n)]).astype(np.int64)
-    return tuple(np.sort(order[start:stop]) for start, stop in pairwise(bounds))
 
 
 def fold_ids(

@@ -1,6 +1,5 @@
 """Plug-in estimate of the automation possible at a target."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -83,16 +82,3 @@ def automation_at(
         float(mass[last] / mass[-1]),
         float(accuracy[last]),
     )
-
-
-def find_automation(
-    confidence: ArrayLike, correct: ArrayLike, targets: Sequence[float] = AUTOMATION_TARGETS
-) -> tuple[Automation, ...]:
-    """Return `automation_at` each target, however few rows are above a threshold.
-
-    Examples
-    --------
-    >>> find_automation([0.9, 0.8, 0.3], [1, 1, 0], [0.9])
-    (Automation(target=0.9, threshold=0.8, coverage=0.6666666666666666, accuracy=1.0),)
-    """
-    return tuple(automation_at(target, confidence, correct, least=1) for target in targets)

@@ -99,7 +99,7 @@ class PartOfComponent(NamedTuple):
 
 @dataclass(frozen=True)
 class WhySet:
-    """Explanation of a document's label set; without a mixture, some of it is missing."""
+    """Explanation of a document's label set; less without a mixture."""
 
     labels: tuple[str, ...]
     confidence: float

@@ -12,12 +12,13 @@ References
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, vstack
 
-from setwise.models.evaluation.automation import Automation, find_automation
+from setwise.models.evaluation.automation import AUTOMATION_TARGETS, Automation, automation_at
 from setwise.models.evaluation.rankings import average_precision, precision_at
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.sets.candidates import CandidateSets
@@ -150,12 +151,15 @@ class Agreement:
         return exact
 
     def precision(self, *, undefined: float | None = None) -> Floats:
-        """Return TP / (TP + FP); 0/0 is `undefined`, else whether both sets are empty."""
+        """Return TP / (TP + FP).
+
+        0/0 is `undefined`; without it 1 if both sets are empty, else 0.
+        """
         otherwise = self.true == 0 if undefined is None else undefined
         return _ratio(self.hits, self.predicted, otherwise=otherwise)
 
     def recall(self, *, undefined: float | None = None) -> Floats:
-        """Return TP / (TP + FN); 0/0 is `undefined`, else whether both sets are empty."""
+        """Return TP / (TP + FN); 0/0 as for `precision`."""
         otherwise = self.predicted == 0 if undefined is None else undefined
         return _ratio(self.hits, self.true, otherwise=otherwise)
 
@@ -166,7 +170,7 @@ class Agreement:
         )
 
     def f1(self, *, undefined: float = 1.0) -> Floats:
-        """Return 2 TP / (2 TP + FP + FN), or `undefined` for empty sets."""
+        """Return F1; 0/0 is `undefined`."""
         return _ratio(2 * self.hits, self.true + self.predicted, otherwise=undefined)
 
     def jaccard(self) -> Floats:
@@ -237,55 +241,15 @@ def _label_matrix(name: str, Y: Labels) -> csr_array:
     return matrix
 
 
-def evaluate_predictions(
-    Y_true: Labels,
-    Y_pred: Labels,
-    confidence: ArrayLike,
-    *,
-    marginals: ArrayLike | None = None,
-    candidates: CandidateSets | None = None,
-) -> Metrics:
-    """Return the metrics of predicted label sets.
-
-    Parameters
-    ----------
-    Y_true : array-like or csr_array of shape (n, L)
-        0/1 matrix. Labels unknown to the model are its last columns and count as misses.
-    Y_pred : array-like or csr_array of shape (n, M), M <= L
-        0/1 matrix of the predicted sets.
-    confidence : array-like of shape (n,)
-        Confidence of each predicted set, in [0, 1].
-    marginals : array-like of shape (n, M), optional
-        For ``map``.
-    candidates : CandidateSets of n documents and M labels, optional
-        For ``oracle_accuracy``.
-
-    Raises
-    ------
-    ValueError
-        If there is no document, shapes do not fit, or values are out of range.
-
-    Examples
-    --------
-    >>> metrics = evaluate_predictions([[1, 0], [1, 1]], [[1, 0], [1, 0]], [0.9, 0.4])
-    >>> metrics.set_accuracy, round(metrics.instance_f1, 3)
-    (0.5, 0.833)
-    """
-    judged = RunningMetrics()
-    judged.add(Y_true, Y_pred, confidence, marginals=marginals, candidates=candidates)
-    return judged.result()
-
-
 class RunningMetrics:
     """Accumulates metrics part by part, without keeping scores or candidates.
 
     Examples
     --------
-    >>> judged = RunningMetrics()
-    >>> judged.add([[1, 0]], [[1, 0]], [0.9])
-    >>> judged.add([[1, 1]], [[1, 0]], [0.4])
-    >>> judged.result().set_accuracy
-    0.5
+    >>> judged = RunningMetrics().add([[1, 0]], [[1, 0]], [0.9]).add([[1, 1]], [[1, 0]], [0.4])
+    >>> metrics = judged.result()
+    >>> metrics.set_accuracy, round(metrics.instance_f1, 3)
+    (0.5, 0.833)
     """
 
     def __init__(self) -> None:
@@ -305,10 +269,21 @@ class RunningMetrics:
         *,
         marginals: ArrayLike | None = None,
         candidates: CandidateSets | None = None,
-    ) -> None:
-        """Add the predictions of some documents; see `evaluate_predictions`.
+    ) -> Self:
+        """Add the predictions of some documents and return itself.
 
-        ``map`` and ``oracle_accuracy`` need marginals and candidates of every part.
+        Parameters
+        ----------
+        Y_true : array-like or csr_array of shape (n, L)
+            0/1 matrix. Labels unknown to the model are its last columns and count as misses.
+        Y_pred : array-like or csr_array of shape (n, M), M <= L
+            0/1 matrix of the predicted sets.
+        confidence : array-like of shape (n,)
+            Confidence of each predicted set, in [0, 1].
+        marginals : array-like of shape (n, M), optional
+            Of every part, or there is no ``map``.
+        candidates : CandidateSets of n documents and M labels, optional
+            Of every part, or there is no ``oracle_accuracy``.
 
         Raises
         ------
@@ -338,9 +313,12 @@ class RunningMetrics:
         self._within.append(within)
         self._confidence.append(np.asarray(confidence, dtype=np.float64))
         self._across = across
+        return self
 
     def result(self, bootstrap: int = 0) -> Metrics:
-        """Return the metrics of everything added so far, with intervals if there are draws.
+        """Return the metrics of everything added so far.
+
+        Draws give them intervals.
 
         Raises
         ------
@@ -381,7 +359,10 @@ class RunningMetrics:
             oracle_accuracy=None
             if self._found is None
             else float(np.concatenate(self._found).mean()),
-            automation=find_automation(confidence, within.exact),
+            automation=tuple(
+                automation_at(target, confidence, within.exact, least=1)
+                for target in AUTOMATION_TARGETS
+            ),
             intervals=self.intervals(bootstrap) if bootstrap else None,
             **asdict(score_calibration(confidence, within.exact)),
         )

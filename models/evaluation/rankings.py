@@ -29,7 +29,7 @@ def average_precision(true: csr_array, marginals: ArrayLike) -> Floats:
 
 
 def precision_at(true: csr_array, marginals: ArrayLike) -> Floats:
-    """Return each document's share of true labels among its likeliest, a column for each depth.
+    """Return the share of true labels among the likeliest, by depth.
 
     Labels without a marginal are ranked last, in their order.
     """

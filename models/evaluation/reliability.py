@@ -102,12 +102,15 @@ def draw_reliability(
     rows = noisy_rows(confidence, agreed, alpha, beta, sample_weight)
     c, z, weight = rows.confidence, rows.target, rows.weight
     at = np.unique(np.quantile(c, np.linspace(0, 1, _MOST_POINTS), method="nearest"))
-    fitted = _Fit.of(c, z, weight)
+    # Between two blocks the curve is a slope; at the confidences it has the fitted levels.
+    curve, total = IsotonicCurve.fit(c, z, weight), weight.sum()
+    fitted, mean = curve(c), np.average(z, weights=weight)
+    miscalibration = _miscalibration(c, z, weight, fitted, total)
     draw = np.random.default_rng(random_state)
     curves, misses = np.empty((n_resamples, len(at))), np.empty(n_resamples)
     # All draws have the same confidences, which need to be sorted only once.
     order = np.argsort(c, kind="stable")
-    sorted_c, sorted_weight, total = c[order], weight[order], weight.sum()
+    sorted_c, sorted_weight = c[order], weight[order]
     places, level_of = np.searchsorted(sorted_c, at), np.empty(len(c))
     for i in range(n_resamples):
         again = rows.draw_honest(draw)
@@ -117,18 +120,18 @@ def draw_reliability(
         misses[i] = _miscalibration(c, again, weight, level_of, total)
     side = (1.0 - level) / 2.0
     low, high = np.quantile(curves, [side, 1.0 - side], axis=0)
-    reached = int(np.count_nonzero(misses >= fitted.miscalibration))
+    reached = int(np.count_nonzero(misses >= miscalibration))
     return ReliabilityCurve(
         tuple(at.tolist()),
-        tuple(fitted.at(at).tolist()),
+        tuple(np.clip(curve(at), 0.0, 1.0).tolist()),
         tuple(low.tolist()),
         tuple(high.tolist()),
         level,
         (1 + reached) / (n_resamples + 1),
-        fitted.miscalibration,
-        fitted.discrimination,
+        miscalibration,
+        float(weight @ ((z - mean) ** 2 - (z - fitted) ** 2) / total),
         rows.uncertainty,
-        fitted.miscalibration - float(misses.mean()),
+        miscalibration - float(misses.mean()),
     )
 
 
@@ -188,31 +191,6 @@ def noisy_rows(
         raise ValueError("every row needs a positive, finite weight")
     alphas, betas = checked_rates(alpha, beta, len(c))
     return NoisyRows(c, v, shifted_target(v, alphas, betas), alphas, betas, weight)
-
-
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """An isotonic curve and its share of the Brier score."""
-
-    curve: IsotonicCurve
-    miscalibration: float
-    discrimination: float
-
-    @classmethod
-    def of(cls, c: Floats, z: Floats, weight: Floats) -> "_Fit":
-        # Steps are what is fitted: between two blocks the curve of `IsotonicCurve` is a slope, but
-        # at the points themselves both agree.
-        curve = IsotonicCurve.fit(c, z, weight)
-        level, mean = curve(c), np.average(z, weights=weight)
-        total = weight.sum()
-        return cls(
-            curve,
-            _miscalibration(c, z, weight, level, total),
-            float(weight @ ((z - mean) ** 2 - (z - level) ** 2) / total),
-        )
-
-    def at(self, points: Floats) -> Floats:
-        return np.asarray(np.clip(self.curve(points), 0.0, 1.0))
 
 
 def _miscalibration(c: Floats, z: Floats, weight: Floats, level: Floats, total: float) -> float:

@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from setwise.models.data.datasets import Dataset, concatenate_datasets
-from setwise.models.data.splits import split_rows
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import Metrics, RunningMetrics
 from setwise.models.options import TrainingOptions
@@ -55,8 +54,9 @@ def random_split(first: Dataset, second: Dataset, seed: int) -> tuple[Dataset, D
     train, test : Dataset
     """
     pooled = concatenate_datasets(first, second)
-    test, rest = split_rows(pooled.n, (_RANDOM_TEST_SHARE, 1 - _RANDOM_TEST_SHARE), seed)
-    return pooled.take(rest), pooled.take(test)
+    order = np.random.default_rng(seed).permutation(pooled.n)
+    n_test = round(_RANDOM_TEST_SHARE * pooled.n)
+    return pooled.take(np.sort(order[n_test:])), pooled.take(np.sort(order[:n_test]))
 
 
 def row_name(options: TrainingOptions) -> str:

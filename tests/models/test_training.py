@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from setwise.models.calibration.choice import MIN_DOCUMENTS_TREES
 from setwise.models.data.dataset_files import read_dataset
-from setwise.models.evaluation.metrics import evaluate_predictions
+from setwise.models.evaluation.metrics import RunningMetrics
 from setwise.models.options import TrainingOptions, TrainingWarning
 from setwise.models.storage.artifacts import load, save
 from setwise.models.training import train
@@ -32,7 +32,7 @@ def trained():
 def test_learns_what_can_be_learnt(trained):
     new = vectors(seed=1)
     found = trained.predict(new.X)
-    metrics = evaluate_predictions(new.Y, found.chosen(), found.top_confidence())
+    metrics = RunningMetrics().add(new.Y, found.chosen(), found.top_confidence()).result()
     guess = (new.Y.toarray() == new.Y.toarray()[0]).all(axis=1).mean()
     assert metrics.set_accuracy > guess + 0.1
     assert metrics.brier < metrics.uncertainty
@@ -41,7 +41,7 @@ def test_learns_what_can_be_learnt(trained):
 def test_cross_fitted_metrics_foretell_those_on_new_documents(trained):
     new = vectors(n=2000, seed=2)
     found = trained.predict(new.X)
-    metrics = evaluate_predictions(new.Y, found.chosen(), found.top_confidence())
+    metrics = RunningMetrics().add(new.Y, found.chosen(), found.top_confidence()).result()
     foretold = trained.manifest["metrics"]
     error = 3 * np.sqrt(0.25 / 300)  # three standard errors of a share among 300 documents
     assert foretold["set_accuracy"] == pytest.approx(metrics.set_accuracy, abs=error)
@@ -95,7 +95,7 @@ def test_confidence_is_in_the_truth_though_the_labels_are_noisy(of_noisy):
 
     def gap(model):
         found = model.predict(new.X)
-        metrics = evaluate_predictions(new.Y, found.chosen(), found.top_confidence())
+        metrics = RunningMetrics().add(new.Y, found.chosen(), found.top_confidence()).result()
         return found.top_confidence().mean() - metrics.set_accuracy
 
     assert abs(gap(of_noisy)) < 0.08
@@ -105,7 +105,9 @@ def test_confidence_is_in_the_truth_though_the_labels_are_noisy(of_noisy):
 def test_metrics_are_corrected_for_the_noise(of_noisy):
     new = vectors(n=2000, seed=2)
     found = of_noisy.predict(new.X)
-    accuracy = evaluate_predictions(new.Y, found.chosen(), found.top_confidence()).set_accuracy
+    accuracy = (
+        RunningMetrics().add(new.Y, found.chosen(), found.top_confidence()).result().set_accuracy
+    )
     metrics = of_noisy.manifest["metrics"]
     assert metrics["corrected"]["set_accuracy"] == pytest.approx(accuracy, abs=0.08)
     assert metrics["set_accuracy"] < accuracy - 0.1
@@ -202,7 +204,7 @@ def test_fewer_than_ten_documents_are_refused():
 def test_texts_are_learnt_from_their_words():
     data, new = texts(), texts(seed=1)
     found = quietly(data).predict_texts(new.texts)
-    metrics = evaluate_predictions(new.Y, found.chosen(), found.top_confidence())
+    metrics = RunningMetrics().add(new.Y, found.chosen(), found.top_confidence()).result()
     assert metrics.set_accuracy > 0.9
 
 
@@ -238,6 +240,6 @@ def test_reuters_reaches_the_published_range(reuters, data_dir):
     model = load(reuters)
     new = read_dataset(data_dir / "reuters21578", "test", label_names=model.label_names)
     found = model.predict_texts(new.texts)
-    metrics = evaluate_predictions(new.Y, found.chosen(), found.top_confidence())
+    metrics = RunningMetrics().add(new.Y, found.chosen(), found.top_confidence()).result()
     assert metrics.set_accuracy >= 0.85
     assert metrics.instance_f1 >= 0.91

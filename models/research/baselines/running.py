@@ -16,7 +16,7 @@ from setwise.models.data.answers import Answers, concatenate_answers
 from setwise.models.data.datasets import Dataset
 from setwise.models.data.splits import fold_ids
 from setwise.models.evaluation.evaluation import evaluate
-from setwise.models.evaluation.metrics import RunningMetrics, evaluate_predictions
+from setwise.models.evaluation.metrics import RunningMetrics
 from setwise.models.evaluation.runs import Progress, Run
 from setwise.models.labels.scaling import FeatureWeighting, as_rows
 from setwise.models.options import TrainingOptions
@@ -175,7 +175,7 @@ def _tuned(name: str, X: csr_array, Y: csr_array, options: TrainingOptions) -> M
     def worth(choice: dict[str, Any]) -> float:
         said = clone(method).set_params(**choice).fit(X[kept], Y[kept]).answer(X[aside])
         chosen = decide(name, said, options.optimize, Y[kept])
-        found = evaluate_predictions(Y[aside], chosen, np.zeros(len(aside)))
+        found = RunningMetrics().add(Y[aside], chosen, np.zeros(len(aside))).result()
         return sign * float(getattr(found, measure))
 
     method.set_params(**max(choices, key=worth))

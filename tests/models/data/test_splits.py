@@ -1,30 +1,11 @@
-"""Splits and folds: disjoint, balanced, repeatable."""
+"""Folds: balanced, repeatable."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.models.data.splits import fold_ids, split_rows
-
-
-@given(st.integers(0, 60), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 99))
-def test_splits_are_disjoint_sized_and_repeatable(n, weights, seed):
-    fractions = [weight / sum(weights) for weight in weights]
-    parts = split_rows(n, fractions, seed)
-    joined = np.concatenate(parts)
-    assert sorted(joined.tolist()) == list(range(n))
-    for part, fraction in zip(parts, fractions, strict=True):
-        assert abs(len(part) - fraction * n) <= 1
-        assert part.tolist() == sorted(part.tolist())
-    again = split_rows(n, fractions, seed)
-    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
-
-
-@pytest.mark.parametrize("fractions", [(0.5, 0.6), (0.0, 1.0), (-0.5, 0.5)])
-def test_impossible_shares_are_refused(fractions):
-    with pytest.raises(ValueError, match="fractions must be positive and sum to at most 1"):
-        split_rows(10, fractions, 0)
+from setwise.models.data.splits import fold_ids
 
 
 @given(st.integers(2, 80), st.data())

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from setwise.models.data.lines import DataWarning
 from setwise.models.evaluation import evaluation
 from setwise.models.evaluation.evaluation import evaluate
-from setwise.models.evaluation.metrics import evaluate_predictions
+from setwise.models.evaluation.metrics import RunningMetrics
 from setwise.models.options import TrainingOptions
 from setwise.models.training import train
 from tests.models import corpora
@@ -25,12 +25,16 @@ def test_blocks_give_the_metrics_of_one_batch(predictor, monkeypatch):
     shares = []
     ours = evaluate(predictor, documents, shares.append)
     whole = predictor.predict_texts(documents.texts)
-    wanted = evaluate_predictions(
-        documents.Y,
-        whole.chosen(),
-        whole.top_confidence(),
-        marginals=whole.marginals,
-        candidates=whole.candidates,
+    wanted = (
+        RunningMetrics()
+        .add(
+            documents.Y,
+            whole.chosen(),
+            whole.top_confidence(),
+            marginals=whole.marginals,
+            candidates=whole.candidates,
+        )
+        .result()
     )
     assert replace(ours, train_seconds=None, predict_seconds=None, documents_per_second=None) == (
         wanted

@@ -15,7 +15,6 @@ from setwise.models.evaluation.metrics import (
     Metrics,
     RunningMetrics,
     count_agreement,
-    evaluate_predictions,
 )
 from setwise.models.sets.search import k_best_sets
 
@@ -35,7 +34,7 @@ def judged(draw):
 
 
 def evaluate(true, predicted, **more) -> Metrics:
-    return evaluate_predictions(true, predicted, np.full(np.shape(true)[0], 0.5), **more)
+    return RunningMetrics().add(true, predicted, np.full(np.shape(true)[0], 0.5), **more).result()
 
 
 @given(judged())
@@ -201,8 +200,10 @@ def test_parts_judged_one_by_one_give_the_metrics_of_the_whole(case, data):
             marginals=marginals[rows],
             candidates=candidates.take_documents(np.arange(n)[rows]),
         )
-    whole = evaluate_predictions(
-        true, predicted, confidence, marginals=marginals, candidates=candidates
+    whole = (
+        RunningMetrics()
+        .add(true, predicted, confidence, marginals=marginals, candidates=candidates)
+        .result()
     )
     assert parts.result() == whole
 

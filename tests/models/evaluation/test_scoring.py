@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss, log_loss
 
-from setwise.models.evaluation.automation import Automation, find_automation
+from setwise.models.evaluation.automation import Automation, automation_at
 from setwise.models.evaluation.scoring import score_calibration
 
 JUDGED = st.lists(
@@ -73,11 +73,11 @@ def test_automation_sends_most_while_keeping_the_target(pairs, target):
         if sum(sent) / len(sent) >= target:
             best = Automation(target, threshold, len(sent) / len(pairs), sum(sent) / len(sent))
     c, v = zip(*pairs, strict=True)
-    assert find_automation(c, v, [target]) == (best,)
+    assert automation_at(target, c, v, least=1) == best
 
 
 def test_nineteen_of_twenty_reach_ninety_five_percent():
-    (point,) = find_automation(np.linspace(0.5, 1, 20), [0] + [1] * 19, [0.95])
+    point = automation_at(0.95, np.linspace(0.5, 1, 20), [0] + [1] * 19, least=1)
     assert (point.threshold, point.coverage, point.accuracy) == (0.5, 1.0, 0.95)
 
 
@@ -93,11 +93,12 @@ def test_nineteen_of_twenty_reach_ninety_five_percent():
     ],
 )
 def test_impossible_confidences_are_refused(confidence, correct, message):
-    for score in (score_calibration, find_automation):
-        with pytest.raises(ValueError, match=message):
-            score(confidence, correct)
+    with pytest.raises(ValueError, match=message):
+        score_calibration(confidence, correct)
+    with pytest.raises(ValueError, match=message):
+        automation_at(0.9, confidence, correct)
 
 
 def test_impossible_targets_are_refused():
     with pytest.raises(ValueError, match="target accuracy"):
-        find_automation([0.5], [1], [0.0])
+        automation_at(0.0, [0.5], [1])

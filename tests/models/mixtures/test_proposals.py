@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from setwise.models.evaluation.explanation import describe_model, explain_rows
-from setwise.models.evaluation.metrics import evaluate_predictions
+from setwise.models.evaluation.metrics import RunningMetrics
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.label_scores import LabelScores
@@ -65,7 +65,7 @@ def test_the_best_preset_averages_mixtures(predictor):
 def test_confidence_is_calibrated_on_new_documents(predictor):
     new = vectors(n=1500, seed=2)
     found = predictor.predict(new.X)
-    metrics = evaluate_predictions(new.Y, found.chosen(), found.top_confidence())
+    metrics = RunningMetrics().add(new.Y, found.chosen(), found.top_confidence()).result()
     assert metrics.brier < metrics.uncertainty
     assert metrics.alignment_error < 0.01
     foretold = predictor.manifest["metrics"]["set_accuracy"]
