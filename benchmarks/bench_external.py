@@ -17,7 +17,7 @@ share of documents that one threshold on the confidence sends with .95 right set
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,6 +115,12 @@ def answered(data: Dataset, answers: Answers, *, beside: bool) -> Dataset:
     return replace(data, kind="external", answers=answers)
 
 
+def label_sets(names: Sequence[str], scores: NDArray[np.float64]) -> Answers:
+    """Return each document's labels above one half as another model's answer."""
+    sets = [[names[label] for label in np.flatnonzero(row > 0.5).tolist()] for row in scores]
+    return Answers.of(names, [{"labels": one} for one in sets])
+
+
 def rows(case: Case, seed: int) -> Iterator[tuple[str, str]]:
     """Yield what each way makes of the answers, with its name."""
     above = csr_array((case.of_measured > 0.5).astype(np.uint8))
@@ -123,8 +129,8 @@ def rows(case: Case, seed: int) -> Iterator[tuple[str, str]]:
     given = {
         "scores": (Answers.of_scores(case.of_history), Answers.of_scores(case.of_measured)),
         "label sets": (
-            Answers.of_sets((case.of_history > 0.5).astype(np.uint8)),
-            Answers.of_sets((case.of_measured > 0.5).astype(np.uint8)),
+            label_sets(case.history.label_names, case.of_history),
+            label_sets(case.history.label_names, case.of_measured),
         ),
     }
     options = TrainingOptions(preset="fast", seed=seed)

@@ -1,4 +1,4 @@
-"""One label set per document, from the answers of several people and from gold labels.
+"""One label set per document, from several people's answers and gold labels.
 
 A person's answer is right with probability 1 - alpha. A person who errs gives any particular wrong
 set with probability `COINCIDENCE`, so answers that agree are soon beyond doubt. EM estimates each
@@ -12,11 +12,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 from scipy.special import betaincinv
 
 from setwise.models.calibration.noisy_history import EVERYONE, Noise, checked_noise
-from setwise.models.data.datasets import Dataset
+from setwise.models.data.datasets import Dataset, label_matrix
 from setwise.models.data.formats.reviews import GOLD
 from setwise.models.guarantees.noise import MIN_GOLD_RIGHT, NoiseRates
 
@@ -34,14 +33,14 @@ Labels = frozenset[str]
 
 
 class Case(NamedTuple):
-    """The answers about one document, by person, and its true set if decided."""
+    """One document's answers by person, and its true set if decided."""
 
     answers: Mapping[str, Labels]
     truth: Labels | None = None
 
     @property
     def telling(self) -> bool:
-        """Whether the answers say anything about those who gave them."""
+        """Whether the answers say how often people err."""
         return self.truth is not None or len(self.answers) > 1
 
 
@@ -50,7 +49,7 @@ def settle(
     truth: Mapping[str, Collection[str]] = MappingProxyType({}),
     noise: Noise | None = None,
 ) -> tuple[Dataset, Noise]:
-    """Return each document once, with its likeliest set, and the noise of these sets.
+    """Return each document once with its likeliest set, and the noise.
 
     Parameters
     ----------
@@ -93,10 +92,7 @@ def settle(
         annotators.append(None if who == EVERYONE else who)
     names = (*dataset.label_names, *sorted(set().union(*chosen) - {*dataset.label_names}))
     column = {name: place for place, name in enumerate(names)}
-    places = [sorted(column[label] for label in row) for row in chosen]
-    indices = np.array([place for row in places for place in row], dtype=np.int32)
-    bounds = np.cumsum([0, *map(len, places)], dtype=np.int32)
-    Y = csr_array((np.ones(len(indices), np.uint8), indices, bounds), shape=(len(rows), len(names)))
+    Y = label_matrix([[column[label] for label in row] for row in chosen], len(names))
     return (
         replace(dataset.take(rows), label_names=names, Y=Y, annotators=tuple(annotators)),
         rates,
@@ -118,7 +114,7 @@ def _cases(dataset: Dataset, truth: Mapping[str, Collection[str]]) -> tuple[list
 
 
 def _verdict(case: Case, alpha: Mapping[str, float]) -> tuple[Labels, str, float]:
-    """Return a document's set, who stands for it, and the chance that it is wrong."""
+    """Return a document's set, its source, and the chance of an error."""
     if case.truth is not None:
         return case.truth, GOLD, 0.0
     if GOLD in case.answers:
@@ -135,7 +131,7 @@ def _verdict(case: Case, alpha: Mapping[str, float]) -> tuple[Labels, str, float
 
 
 def _beliefs(case: Case, alpha: Mapping[str, float]) -> dict[Labels, float]:
-    """Return the probability that each given set is the truth; the rest is that none is."""
+    """Return each given set's probability; the rest means none is right."""
     supporters: dict[Labels, list[str]] = {}
     for name, labels in case.answers.items():
         supporters.setdefault(labels, []).append(name)

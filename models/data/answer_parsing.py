@@ -167,7 +167,7 @@ def _parsed_labels(given: object, place: int, path: str) -> tuple[str, ...]:
 
 
 def metadata_numbers(answers: Sequence[Answer], names: Sequence[str]) -> NDArray[np.float64]:
-    """Return the named numbers of the answers' metadata, `MISSING` where one is not given."""
+    """Return the named numbers of the answers' metadata, or `MISSING`."""
     numbers = np.full((len(answers), len(names)), MISSING)
     for place, answer in enumerate(answers):
         for column, name in enumerate(names):

@@ -202,23 +202,8 @@ class Answers:
         return replace(cls.none(*given.shape), scores=given)
 
     @classmethod
-    def of_sets(cls, Y: ArrayLike | csr_array) -> Self:
-        """Return answers of one bare label set each, rows of a 0/1 matrix (n, n_labels)."""
-        given = csr_array(Y if issparse(Y) else np.atleast_2d(np.asarray(Y)))
-        given.eliminate_zeros()
-        given.sort_indices()
-        n, n_labels = given.shape
-        return replace(
-            cls.none(n, n_labels),
-            doc_indptr=np.arange(n + 1, dtype=np.int64),
-            sets=RaggedSets.of(given),
-            counts=np.ones(n),
-            set_scores=np.full(n, MISSING),
-        )
-
-    @classmethod
     def none(cls, n: int, n_labels: int) -> Self:
-        """Return n documents of which nothing is said."""
+        """Return n documents without any answer."""
         return cls(
             None,
             np.zeros(n + 1, dtype=np.int64),

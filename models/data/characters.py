@@ -12,15 +12,11 @@ from numpy.typing import NDArray
 
 # Control characters, punctuation and lone surrogates separate words.
 _WORD = re.compile(r"\w+")
-# Lower-cases ASCII word characters and replaces others by blanks.
-_ASCII_WORDS = bytes(
-    ord(chr(byte).lower()) if byte < 128 and _WORD.fullmatch(chr(byte)) else ord(" ")
-    for byte in range(256)
-)
-# The same for compiled code, where 0 separates words. Non-ASCII bytes are word characters here.
+# For compiled code: lower-cases ASCII word characters; 0 separates words. Non-ASCII bytes are word
+# characters here.
 FOLD = np.array(
     [
-        byte if byte >= 128 else 0 if _ASCII_WORDS[byte] == ord(" ") else _ASCII_WORDS[byte]
+        byte if byte >= 128 else ord(chr(byte).lower()) if _WORD.fullmatch(chr(byte)) else 0
         for byte in range(256)
     ],
     dtype=np.uint8,
@@ -33,9 +29,6 @@ word."""
 
 def words_of(text: str) -> list[str]:
     """Return the lower-cased words of a text, in order."""
-    if text.isascii():
-        # Fast path with the same result.
-        return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
     return _WORD.findall(_normalised(text))
 
 

@@ -27,6 +27,7 @@ from setwise.models.data.documents import (
 )
 from setwise.models.data.formats.layout import SUFFIXES, VECTOR_FORMATS, FileLayout
 from setwise.models.data.formats.reading import document_lines, read_vectors
+from setwise.models.data.formats.vectors import matrix_of
 from setwise.models.data.lines import ContentHash, DataError, DataWarning, Progress, count_of
 
 Part = Literal["train", "test"]
@@ -195,15 +196,8 @@ def _feature_matrix(rows: Sequence[Mapping[str, float]]) -> tuple[csr_array, tup
     """Return named numbers as float64 rows, and the names of the columns."""
     names = tuple(sorted(set().union(*rows)))
     column = {name: index for index, name in enumerate(names)}
-    bounds = np.cumsum([0, *map(len, rows)], dtype=np.int32)
-    indices = [column[name] for row in rows for name in row]
-    values = np.array([value for row in rows for value in row.values()], dtype=np.float64)
-    X = csr_array(
-        (values, np.array(indices, dtype=np.int32), bounds), shape=(len(rows), len(names))
-    )
-    X.eliminate_zeros()
-    X.sort_indices()
-    return X, names
+    numbered_rows = [{column[name]: value for name, value in row.items()} for row in rows]
+    return matrix_of(numbered_rows, len(names)), names
 
 
 def _read_vectors(  # noqa: PLR0917 -- the parameters of `read_dataset`

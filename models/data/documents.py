@@ -148,7 +148,7 @@ def read_gold(path: str | Path) -> dict[str, tuple[str, ...]]:
 def parse_document(
     path: str | Path, number: int, content: bytes, *, external: bool = False
 ) -> PredictionInput | None:
-    """Parse a line with one document for prediction; None if it is blank.
+    """Parse a line with a document to predict; None if blank.
 
     A line is ``{"id": str?, "text": str}`` or ``{"id": str?, "features": {name: number}}``.
     ``labels``, ``annotator`` and ``metadata`` are ignored, so that a file of labelled documents
@@ -197,7 +197,7 @@ def parse_document(
 
 
 def answer_fault(error: AnswerError, bare: str = "answer") -> str:
-    """Return what is wrong with an answer of a line, and where; ``bare`` is a single set's key."""
+    """Return an answer's fault and place; ``bare`` is a single set's key."""
     path = error.path
     if path.startswith("/labels"):
         path = f"/{bare}{path.removeprefix('/labels')}"
@@ -224,7 +224,10 @@ def json_records(
     progress: Progress | None = None,
     distinct: bool = False,
 ) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield each non-blank line's number and JSON object, without repeated keys if ``distinct``."""
+    """Yield the number and JSON object of each non-blank line.
+
+    If ``distinct``, refuse repeated keys.
+    """
     if lines is None:
         lines = read_lines(path, progress=progress)
     for number, line in lines:
@@ -236,7 +239,10 @@ def json_records(
 def _record(
     path: str | Path, number: int, line: bytes, *, distinct: bool = False
 ) -> dict[str, object] | None:
-    """Return a line's JSON object, None for a blank line; refuse repeated keys if ``distinct``."""
+    """Return a line's JSON object, None for a blank line.
+
+    If ``distinct``, refuse repeated keys.
+    """
     text = decode(path, number, line)
     if not text.strip():
         return None
@@ -380,7 +386,7 @@ class _Line:
             raise self.error(answer_fault(error, bare), error.cure) from error
 
     def content_key(self, documents: LabelledDocuments, *, external: bool) -> str | None:
-        """Return the key of the content, the same as before; None for an answer alone."""
+        """Return the key of the content; None for an answer alone."""
         here = [key for key in ("text", "features") if key in self.record]
         if len(here) > 1:
             raise self.error("both 'text' and 'features'", "give the document as one of them")

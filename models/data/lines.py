@@ -55,7 +55,7 @@ class DataError(ValueError):
 
 
 def part_of(path: str | Path) -> str:
-    """Return what the numbers in messages about a file count: lines, or rows of a table."""
+    """Return what messages about a file count: lines, rows or entries."""
     return _PARTS.get(Path(str(path).removesuffix(".gz")).suffix, "line")
 
 
@@ -132,7 +132,7 @@ def read_whole(path: str | Path, *, content: ContentHash | None = None) -> bytes
 
 @contextmanager
 def opened_anywhere(path: str | Path) -> Iterator[BinaryIO]:
-    """Yield a file to read from any place; only one that has to be decompressed is in memory."""
+    """Yield a seekable file; only a compressed one is held in memory."""
     if Path(path).is_file():
         with _opened(path) as (stream, raw, _):
             if stream is raw:
@@ -235,7 +235,7 @@ def read_names(path: str | Path, what: str, *, content: ContentHash | None = Non
 def names_beside(
     path: str | Path, what: str, *, content: ContentHash | None = None
 ) -> list[str] | None:
-    """Return the names in ``labels.txt`` or ``features.txt`` beside a file, None without it."""
+    """Return the names in ``labels.txt`` or ``features.txt``, None without it."""
     for name in (f"{what}s.txt", f"{what}s.txt.gz"):
         if (beside := Path(path).with_name(name)).is_file():
             return read_names(beside, what, content=content)

@@ -27,7 +27,7 @@ class SparseRows(NamedTuple):
 
     @classmethod
     def of(cls, rows: csr_array, dtype: type[np.floating] = np.float32) -> Self:
-        """Return the rows of a matrix in canonical format, with values of ``dtype``."""
+        """Return the rows of a canonical matrix, with values of ``dtype``."""
         return cls(
             rows.indptr.astype(np.int64),
             rows.indices.astype(np.int32, copy=False),

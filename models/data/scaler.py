@@ -1,4 +1,4 @@
-"""Puts measurements on one scale, so that no fit depends on their units."""
+"""Scales measurements, so that no fit depends on their units."""
 
 from typing import Any, Self
 

@@ -1,8 +1,8 @@
 """Turns texts into sparse tf-idf vectors in compiled code."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise, repeat
+from collections.abc import Iterable, Sequence
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -196,7 +196,8 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
         _check_texts(texts)
         if len(texts) <= _DOCUMENTS_AT_ONCE:
             return SparseRows(*self._vectors(texts), len(self.idf_))
-        parts = [self._vectors(chunk) for chunk in _chunks(texts)]
+        starts = range(0, len(texts), _DOCUMENTS_AT_ONCE)
+        parts = [self._vectors(texts[start : start + _DOCUMENTS_AT_ONCE]) for start in starts]
         counts = np.concatenate([np.diff(part[0]) for part in parts])
         return SparseRows(
             np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
@@ -281,12 +282,6 @@ def _check_texts(texts: Iterable[str]) -> None:
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"text {row} is of type {type(text).__name__}; give strings")
-
-
-def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
-    rest = iter(texts)
-    while chunk := list(islice(rest, _DOCUMENTS_AT_ONCE)):
-        yield chunk
 
 
 class _Tally(NamedTuple):

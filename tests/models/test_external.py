@@ -141,7 +141,7 @@ def test_artifacts_predict_bit_for_bit_as_before(tmp_path, kind):
 
 def test_answers_that_do_not_suit_the_model_are_refused(of_sets):
     data, predictor = of_sets
-    few = Answers.of_sets([[1, 0, 0, 0, 0, 0]])
+    few = Answers.of(data.label_names, [{"labels": data.label_names[:1]}])
     with pytest.raises(ValueError, match="answers count 2 labels; this model knows 6"):
         predictor.predict_answers(Answers.none(1, 2))
     with pytest.raises(ValueError, match="need the numbers length"):

@@ -1,4 +1,4 @@
-"""ARFF files with a Mulan header: an XML file that says which attributes are labels."""
+"""ARFF files with Mulan's XML file, which names the labels."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -140,7 +140,7 @@ class _Columns:
         return len(self.names) - 1
 
     def _add_nominal(self, name: str, values: list[str]) -> dict[str, tuple[int, float]]:
-        """Return column and number for each value that is not absent from a sparse row."""
+        """Return column and number for each value that sparse rows hold."""
         numbers = [_number(value) for value in values]
         if all(number is not None for number in numbers) and numbers[0] == 0:
             column = self._add(name)
@@ -202,6 +202,6 @@ def _labels(path: Path, content: ContentHash | None, *, needed: bool) -> list[st
         raise DataError(file, error.position[0], f"not XML ({error})", "correct it") from error
     names = [each.get("name", "") for each in root.iter() if each.tag.rpartition("}")[2] == "label"]
     if not names or "" in names or len(set(names)) < len(names):
-        fault = "a label has no name of its own" if names else "there are no labels"
+        fault = "a label has no name, or a repeated one" if names else "there are no labels"
         raise DataError(file, None, fault, 'write <label name="…"></label> for each')
     return names

@@ -90,7 +90,7 @@ class LabelColumns:
         return labels
 
     def _named(self, number: int, value: list[Any]) -> list[str]:
-        """Return the names of labels given as a 0/1 list or as numbers from 0."""
+        """Return the names of labels given as 0/1 list or numbers."""
         if self._names is None:
             self._names = names_beside(self._path, "label")
         names = self._names
@@ -126,7 +126,7 @@ class LabelColumns:
         return [names[int(each)] for each in value]
 
     def warn_if_never_separated(self, n: int) -> None:
-        """Warn if no cell holds the separator: another one may be in use."""
+        """Warn if no cell holds the separator."""
         if self._strings and not self._separated and n > 1:
             warnings.warn(
                 f"{self._path}: no cell of {self._column!r} holds {self._separator!r}, so each is "
@@ -192,7 +192,7 @@ class AnswerColumns:
 
 
 def _without_nulls(value: object) -> object:
-    """Return a value of Parquet, where each row has every member of any, without those not set."""
+    """Return a value without unset members, which Parquet gives every row."""
     if isinstance(value, dict):
         return {name: each for name, each in value.items() if each is not None}
     return [_without_nulls(each) for each in value] if isinstance(value, list) else value
@@ -212,7 +212,7 @@ def _is_whole(value: object) -> bool:
 def no_column(
     path: str | Path, number: int | None, name: str, option: str, columns: Iterable[str]
 ) -> DataError:
-    """Return the error that a column is missing, with the option that names another."""
+    """Return the error for a missing column, naming the option."""
     there = ", ".join(islice(columns, 8))
     return DataError(
         path, number, f"there is no column {name!r}", f"name it ({option}); there are {there}"

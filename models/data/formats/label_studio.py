@@ -26,7 +26,7 @@ def task_lines(
     several: bool = False,
     external: bool = False,
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield each task of an export as a numbered line of Setwise's own JSON Lines.
+    """Yield each exported task as a numbered line of JSON Lines.
 
     The text is the value of ``layout.text_column`` in the task's data, the id the ``id`` there or
     the task's own. Labels are the choices of people. Of several annotations the one marked as
@@ -42,7 +42,7 @@ def task_lines(
     labelled : bool
         Whether labels are read.
     several : bool
-        Whether each person's latest annotation is a line of its own; ground truth is by "gold".
+        Whether each person's latest annotation is a separate line; ground truth is by "gold".
     external : bool
         Whether the predictions of another model are the line's candidates, with their scores.
 
@@ -66,7 +66,7 @@ def task_lines(
 
 
 def task_of(prediction: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return a task that shows a predicted label set, with its confidence as the score.
+    """Return a task with a predicted label set and its confidence.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def task_of(prediction: Mapping[str, Any], text: str) -> dict[str, Any]:
 def predicted_tasks(
     path: str | Path, texts: Mapping[str, str], *, review: bool = False
 ) -> Iterator[tuple[dict[str, Any], set[str]]]:
-    """Yield a task for each line of predictions, with every label that the line names.
+    """Yield each prediction's task, with every label that it names.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def _answers(
 
 
 def _decided(answers: list[_Answer]) -> list[_Answer]:
-    """Return the one answer that counts, of its annotator if only one gave it."""
+    """Return the deciding answer, with its annotator if only one gave it."""
     truth = [answer for answer in answers if answer.is_truth]
     if truth or not answers:
         return truth[-1:]

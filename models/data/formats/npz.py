@@ -1,4 +1,4 @@
-"""NumPy archives: ``X`` and ``Y``, dense or sparse, with names if there are any."""
+"""NumPy archives: ``X`` and ``Y``, dense or sparse, with optional names."""
 
 import io
 from pathlib import Path
@@ -131,4 +131,6 @@ def _check_names(path: Path, what: str, names: list[str], width: int) -> None:
     if len(names) != width:
         raise DataError(path, None, f"{len(names)} {what} names for {width} columns", "name each")
     if len(set(names)) < len(names) or not all(name.strip() for name in names):
-        raise DataError(path, None, f"a {what} has no name of its own", f"name each {what} once")
+        raise DataError(
+            path, None, f"a {what} has no name, or a repeated one", f"name each {what} once"
+        )

@@ -1,4 +1,4 @@
-"""Reads a file in any format, as lines of documents or as feature vectors."""
+"""Reads any file, as lines of documents or as feature vectors."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ def document_lines(
     progress: Progress | None = None,
     content: ContentHash | None = None,
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the documents of a file in any format as Setwise's own numbered JSON Lines.
+    """Yield the documents of any file as numbered JSON Lines.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def read_vectors(
 
 
 def _fitting(file: Path, what: str, names: list[str] | None, n: int) -> list[str]:
-    """Return the names, or the numbers of a file that counts from 0."""
+    """Return the names, or numbers from 0 without any."""
     if names is None:
         return list(map(str, range(n)))
     if len(names) != n:

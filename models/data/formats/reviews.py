@@ -54,7 +54,7 @@ def reviewed_lines(
     several: bool = False,
     left_out: Counter[str] | None = None,
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield each document of an export as numbered lines of Setwise's own JSON Lines.
+    """Yield each exported document as numbered lines of JSON Lines.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def reviewed_lines(
 def _documents(
     path: str | Path, lines: Iterable[tuple[int, bytes]]
 ) -> tuple[dict[str, _Answered], set[object]]:
-    """Return the answers by document, and names and texts of those drawn to certify."""
+    """Return answers by document, and what was drawn to certify."""
     documents: dict[str, _Answered] = {}
     proving: set[object] = set()
     for number, line in lines:
@@ -137,7 +137,7 @@ def _documents(
 
 
 def _commonest(rows: Sequence[Mapping[str, Any]], *, least: float) -> str | None:
-    """Return the content that most rows have, None if fewer than ``least`` have any."""
+    """Return most rows' content, None if fewer than ``least`` have it."""
     count = {key: sum(row.get(key) is not None for row in rows) for key in ("text", "features")}
     key = max(count, key=lambda one: count[one])
     return key if count[key] >= least else None

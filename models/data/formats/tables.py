@@ -1,4 +1,4 @@
-"""Tables with a document a row: CSV, Parquet and JSON Lines of other tools."""
+"""Tables of documents: CSV, Parquet and other tools' JSON Lines."""
 
 import csv
 import json
@@ -93,7 +93,7 @@ def table_lines(
 
 
 def _csv_rows(path: str | Path, layout: FileLayout, progress: Progress | None) -> Iterator[Row]:
-    """Yield the rows of a CSV file, each numbered by the line that it begins on."""
+    """Yield a CSV file's rows, numbered by their first lines."""
     texts = (decode(path, number, line) for number, line in read_lines(path, progress=progress))
     head = next(texts, None)
     if head is None:

@@ -59,12 +59,11 @@ def test_scores_of_zero_are_given_and_others_are_not():
     assert answers.scores.data.tolist() == [0.25, 0.0]
 
 
-def test_matrices_of_scores_and_of_sets_are_answers_too():
+def test_matrices_of_scores_are_answers_too():
     by_name = Answers.of(LABELS, [{"scores": {"ash": 0.5, "birch": 0, "cedar": 1}}])
     by_matrix = Answers.of_scores([[0.5, 0, 1]])
     np.testing.assert_array_equal(by_name.scores.toarray(), by_matrix.scores.toarray())
     assert by_matrix.scores.nnz == 3
-    assert sets_of(Answers.of_sets([[1, 0, 1]]))[0][0][:2] == (("ash", "cedar"), 1.0)
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, math.nan, math.inf])

@@ -126,7 +126,7 @@ def test_every_group_gives_the_columns_it_names(name):
     seen, _ = find_seen_sets(Y, 10)
     weights = np.array([[[0.5, 0.25, 0.0]]], dtype=np.float32)
     votes = SetVotes(seen, tuple(VOTERS), np.repeat(weights, len(VOTERS), axis=0))
-    answers = Answers.of_sets(Y[:1])
+    answers = Answers.of(("a", "b", "c"), [{"labels": ["a"]}])
     evidence = Evidence(
         SparseRows.of(X[:1]), np.zeros((1, 3)), np.full((1, 3), 0.5), votes, answers
     )
