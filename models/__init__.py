@@ -1,4 +1,4 @@
-"""Setwise's learning code: label sets with a calibrated confidence. No HTTP, no SQL."""
+"""Learning: label sets with a calibrated confidence. No HTTP, no SQL."""
 
 from pathlib import Path
 

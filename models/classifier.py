@@ -1,4 +1,4 @@
-"""A scikit-learn classifier of label sets with a confidence for each whole set."""
+"""A scikit-learn classifier of label sets, with confidences for whole sets."""
 
 import hashlib
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
     method, preset, optimize, labels_by, n_candidates, n_folds, calibrator, n_jobs
         See `TrainingOptions`.
     noise : mapping, optional
-        Error rates of those who labelled the documents, ``{"ann": {"alpha": 0.3}, "*": {"alpha":
+        Error rates of the annotators, ``{"ann": {"alpha": 0.3}, "*": {"alpha":
         0.1}}``, see `checked_noise`; `fit` takes their names as ``annotators``.
     random_state : int, RandomState or None
         Equal integers give equal models.
@@ -226,7 +226,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         *,
         scores: Scores | None = None,
     ) -> float:
-        """Return the share of documents whose whole set is right, in [0, 1]."""
+        """Return the share of documents whose whole set is right."""
         lists = label_lists(y)
         if lists is None:
             predicted = self.predict(X, scores=scores)
@@ -268,7 +268,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         )
 
     def _documents(self, X: Documents, *, reset: bool) -> Documents:
-        """Return a tuple of texts, or checked features, dense or CSR; None for None."""
+        """Return a tuple of texts, checked features (dense or CSR), or None."""
         texts = None if X is None else _texts_of(X)
         if X is None or texts is not None:
             if reset:
@@ -297,18 +297,18 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
                 raise ValueError("this model was fitted without scores: give none")
             if texts is not None:
                 return model.predict_texts(texts)
-            return model.predict(_as_csr(documents))
+            return model.predict(sp.csr_array(documents))
         if scores is None:
             if not hasattr(self, "estimator_"):
                 raise ValueError("this model was fitted with scores: give those of the documents")
             scores = self.estimator_.probability(documents)
-        rows = None if documents is None or texts is not None else _as_csr(documents)
+        rows = None if documents is None or texts is not None else sp.csr_array(documents)
         shape = np.shape(scores)[0], len(self.classes_)
         return model.predict_answers(_answers(scores, shape), texts, rows)
 
 
 def group_folds(groups: ArrayLike, n: int, n_folds: int) -> NDArray[np.int64]:
-    """Return the fold of each row (n,), whole groups to folds of similar size.
+    """Return each row's fold (n,): whole groups, folds of similar size.
 
     Examples
     --------
@@ -339,10 +339,6 @@ def _texts_of(X: Documents) -> tuple[str, ...] | None:
         if not isinstance(text, str):
             raise TypeError(f"text {row} is of type {type(text).__name__}; give strings")
     return tuple(map(str, X))
-
-
-def _as_csr(rows: Documents) -> sp.csr_array:
-    return sp.csr_array(rows)
 
 
 def _take(documents: Documents, rows: NDArray[np.int64]) -> Documents:
@@ -383,7 +379,7 @@ def _dataset(
 ) -> Dataset:
     labels = targets.labels
     texts = documents if isinstance(documents, tuple) else None
-    X = None if documents is None or texts is not None else _as_csr(documents)
+    X = None if documents is None or texts is not None else sp.csr_array(documents)
     digest = hashlib.sha256()
     for text in texts or ():
         digest.update(text.encode(errors="surrogatepass") + b"\n")

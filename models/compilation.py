@@ -47,7 +47,7 @@ def keep_compiled_code(package: Path) -> None:
 
 
 def compile_ahead(*, mixtures: bool = False) -> None:
-    """Train, store, load and ask small models of notes, so that numba caches what they call.
+    """Train and use small models, so that numba caches what they call.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Options of training: methods, presets, and what they afford for the data at hand."""
+"""Options of training: methods, presets and what data afford."""
 
 import warnings
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ PUBLISHED_CALIBRATORS: tuple[CalibratorName, ...] = (
 
 
 class Extras(NamedTuple):
-    """What a preset adds to the features of the paper, and the calibrators it compares."""
+    """What a preset adds to the paper's features, and its calibrators."""
 
     voters: tuple[str, ...] = ()  # keys of `setwise.models.voters.voters.VOTERS`
     stacked: bool = False  # whether votes refine label probabilities
@@ -136,7 +136,7 @@ class TrainingOptions:
     l1_ratio : float
         Share of the L1 norm in the penalty.
     labels_by : {"each", "clusters"}
-        ``"clusters"`` scores labels by `ClusteredRelevance` in the place of binary relevance, for
+        ``"clusters"`` scores labels by `ClusteredRelevance` instead of binary relevance, for
         many labels. Not with a mixture or another model's answers.
     n_components : int or None
         Components of the mixture, at least 1; None takes 25 or 100, whichever gives rows set aside
@@ -148,7 +148,7 @@ class TrainingOptions:
     n_jobs : int or None
         Threads; None means every usable core. The model does not depend on it.
     noise : mapping or None
-        Error rates of those who labelled the documents, as `checked_noise` takes them; None takes
+        Error rates of the annotators, as `checked_noise` takes them; None takes
         all labels as true. With rates, set calibrators learn to see through the noise.
     """
 

@@ -1,4 +1,4 @@
-"""Ranges of numeric parameters: a name has the same one in every estimator."""
+"""Ranges of numeric parameters, the same in every estimator."""
 
 from collections.abc import Callable
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -15,6 +15,7 @@ from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import SetCalibrator
 from setwise.models.data.answer_parsing import AnswerError
 from setwise.models.data.answers import Answers
+from setwise.models.data.datasets import Kind
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
@@ -34,8 +35,6 @@ from setwise.models.voters.voters import SetVoters
 
 # Votes are dense; this bounds their memory to a few megabytes.
 _ROWS_AT_ONCE = 256
-
-Kind = Literal["text", "vectors", "external"]
 
 _READS: dict[Kind, str] = {
     "text": "texts: send text",
@@ -354,7 +353,7 @@ class SetPredictor:
         texts: Sequence[str] | None = None,
         X: ArrayLike | csr_array | None = None,
     ) -> SetPredictions:
-        """Rank label sets for documents of which another model says something.
+        """Rank label sets for documents with another model's answers.
 
         Parameters
         ----------

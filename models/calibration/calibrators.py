@@ -94,7 +94,7 @@ class UncalibratedSets(StoredPart, BaseEstimator):
 
 
 class AgreementSets(StoredPart, BaseEstimator):
-    """Half the agreement of another model's answers, or half the score, as confidence.
+    """Half the agreement of another model's answers, or of the score.
 
     For predictors without any history: no confidence is above `MOST_UNPROVEN`, and confidences
     rank as another model would. The share of answers that gave a set is multiplied by the sigmoid
@@ -110,7 +110,7 @@ class AgreementSets(StoredPart, BaseEstimator):
         return self
 
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
-        """Return the share of the answers that gave each set; of documents without, the score."""
+        """Return half the share of answers, or half the score."""
         answered = table.column(N_ANSWERS) > 0.0
         sure = np.where(table.column(SCORED) > 0.0, expit(table.column(SCORE)), 1.0)
         return MOST_UNPROVEN * np.where(answered, table.column(SHARE) * sure, table.column("score"))

@@ -144,7 +144,7 @@ def _fit(calibrator: SetCalibrator, judged: _Judged) -> SetCalibrator:
 
 
 def _brier(rows: CrossFitted, confidence: NDArray[np.float64], seen: NDArray[np.int64]) -> float:
-    """Return the mean of (4.3) of the thesis, the Brier score without noise."""
+    """Return the Brier score without noise, (4.3) of the thesis."""
     rates = rows.set_rates
     given = rows.correct.astype(np.float64)
     target = given if rates is None else shifted_target(given, *rates)

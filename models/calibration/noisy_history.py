@@ -33,7 +33,7 @@ def checked_noise(noise: Noise) -> dict[str, NoiseRates]:
     noise : mapping
         ``{"ann": {"alpha": 0.1, "beta": 0.01}, "trainees": {"alpha": 0.3, "annotators": ["bob",
         "eve"]}, "*": {"alpha": 0.2}}``: an entry is of one annotator, or of a group that lists its
-        annotators. ``beta`` is 0 if missing, ``"*"`` is everybody else.
+        annotators. ``beta`` is 0 if missing, ``"*"`` stands for all others.
 
     Raises
     ------
@@ -114,7 +114,7 @@ class RowRates(NamedTuple):
             listed = ", ".join(missing[:3])
             raise ValueError(
                 f"there are no noise rates of {listed}{', …' if len(missing) > 3 else ''}; add "
-                f"them, or {EVERYONE!r} for everybody else"
+                f"them, or {EVERYONE!r} for all others"
             )
         found = [known.get(name, known[None]) for name in names]
         return cls(

@@ -1,4 +1,4 @@
-"""Makes the confidences of a document's sets and its label probabilities one distribution.
+"""Makes confidences and label probabilities of a document one distribution.
 
 Calibrators judge each set, and each label, by itself. What a document is shown with must not
 contradict itself: the listed sets' confidences sum to at most one, and a label is at least as

@@ -119,7 +119,7 @@ class VotedCandidates(MarginalCandidates):
 
 
 class GivenCandidates(VotedCandidates):
-    """Proposes the label sets of another model, besides sets of labels and of voters.
+    """Proposes another model's label sets, besides those of labels and voters.
 
     The given sets come last, scored under independent labels as all are. Without votes there are
     no sets of voters. The parameters are those of `VotedCandidates`.

@@ -26,6 +26,7 @@ from setwise.models.calibration.calibrators import (
 )
 from setwise.models.calibration.group_softmax import SoftmaxSets
 from setwise.models.calibration.robust_calibrators import RobustBoostedSets, RobustLogisticSets
+from setwise.models.data.datasets import Kind
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
@@ -34,7 +35,7 @@ from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
 from setwise.models.mixtures.support.support_decider import SupportDecider, support_pairs
-from setwise.models.predictor import Kind, SetPredictor
+from setwise.models.predictor import SetPredictor
 from setwise.models.sets.decider import Decider, SetDecider
 from setwise.models.sets.evidence import CandidateSource
 from setwise.models.sets.features import Arrays, SetFeatures

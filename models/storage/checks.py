@@ -27,7 +27,7 @@ def shown(value: object) -> str:
 
 
 def is_a(value: object, kind: type) -> bool:
-    """Return whether a value is of a JSON type; a flag is no number.
+    """Return whether a value has a JSON type; flags are no numbers.
 
     Examples
     --------
@@ -94,7 +94,10 @@ def checked_names(what: str, names: object, *, least: int = 1) -> list[str]:
 
 
 def is_storable(text: str) -> bool:
-    """Return whether databases and UTF-8 can hold a text: no NUL, no half surrogate pair."""
+    """Return whether databases and UTF-8 can hold a text.
+
+    It has no NUL and no half surrogate pair.
+    """
     return "\0" not in text and (
         text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
     )

@@ -41,7 +41,7 @@ def stored_ragged(  # noqa: PLR0917  # names of arrays, then of attributes and l
     picks: str = "labels",
     count: str = "entries",
 ) -> tuple[StoredArray, StoredArray]:
-    """Return the fields of rows that pick rising indices, such as label sets.
+    """Return the fields of rows of rising indices, such as label sets.
 
     Parameters
     ----------

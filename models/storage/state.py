@@ -1,4 +1,4 @@
-"""Stored state of model parts, declared field by field and checked before use.
+"""Stored state of model parts, declared by field and checked.
 
 A part lists its arrays, settings, names and inner parts in ``stored``. `StoredPart` writes them and
 reads them back: every value has a type and a range, and lengths that share a name are equal. So a
@@ -197,7 +197,7 @@ def _read(
     settings: Mapping[str, Any],
     lengths: Lengths,
 ) -> dict[str, Any]:
-    """Return the checked values of all fields; add the lengths found to ``lengths``."""
+    """Return the checked values of all fields; extend ``lengths``."""
     found = _read_fields(part, arrays, settings, lengths)
     for one in part.stored:
         if isinstance(one, StoredPiece):
@@ -303,7 +303,10 @@ def _setting(settings: Mapping[str, Any], name: str) -> object:
 def _shaped_array(
     arrays: Mapping[str, NDArray[Any]], one: StoredArray, lengths: Lengths
 ) -> NDArray[Any] | None:
-    """Return an array of the declared type and shape; learn the lengths it is first to name."""
+    """Return an array of the declared type and shape.
+
+    Lengths that it is first to name are learnt.
+    """
     if one.optional and one.name not in arrays:
         return None
     sides = [_Side.of(side) for side in one.shape]
@@ -320,7 +323,7 @@ def _shaped_array(
 
 
 class _Side(NamedTuple):
-    """One side of a declared shape: a multiple of a length, plus a number."""
+    """A side of a declared shape: a multiple plus a number."""
 
     name: str
     times: int

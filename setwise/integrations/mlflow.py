@@ -27,7 +27,7 @@ ANSWERS = ("scores", "candidates", "labels")
 
 
 class _LabelSets:
-    """What MLflow calls: a data frame of documents in, label sets with confidences out."""
+    """What MLflow calls: documents in, label sets with confidences out."""
 
     def __init__(self, predictor: SetPredictor) -> None:
         self._predictor = predictor

@@ -19,7 +19,7 @@ _SHOWN = 200  # characters of a response that a message repeats
 
 
 class EndpointError(RuntimeError):
-    """The endpoint refuses a request, or answers what the protocol does not know."""
+    """The endpoint refuses a request or breaks the protocol."""
 
 
 class OpenInferenceModel:
@@ -133,7 +133,7 @@ class OpenInferenceModel:
         ]
 
     def answers(self, documents: Sequence[str] | ArrayLike) -> Answers:
-        """Return the scores as answers that an external model learns from and ranks.
+        """Return the scores as answers for an external model.
 
         Raises
         ------
