@@ -105,14 +105,6 @@ class Certificate(Evidence):
         """All proved thresholds, falling; the risk holds for all together."""
         return tuple(step.threshold for step in self.steps if step.p_value <= self.test_risk)
 
-    def at_least(self, floor: float) -> float | None:
-        """Return the lowest proved threshold at or above a floor.
-
-        The floor itself may not be used, because the accuracy above it may be lower unless it was
-        proved. None if nothing that high was proved.
-        """
-        return min((threshold for threshold in self.proved if threshold >= floor), default=None)
-
 
 class RefusalReason(StrEnum):
     """Why no threshold is proved."""
