@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from scipy.special import logit
 
 from setwise.models.data.answers import Answers
-from setwise.models.evaluation.explanation import Term, WhySet, by_candidates
+from setwise.models.evaluation.explanation import Term, WhySet, by_candidates, label_columns
 from setwise.models.labels.scaling import no_features
 from setwise.models.predictor import SetPredictor
 
@@ -41,18 +41,14 @@ def weigh_answer(
     ValueError
         If a label is unknown, or the predictor is not external.
     """
-    column = {name: place for place, name in enumerate(predictor.label_names)}
-    unknown = [label for label in labels if label not in column]
-    if unknown:
-        raise ValueError(f"{unknown[0]!r} is not a label of the model")
+    chosen = label_columns(predictor, labels)
     if predictor.kind != "external":
         raise ValueError("this model reads documents, not another model's answers")
     evidence = predictor.evidence(no_features(1) if X is None else X, answers)
     given, final = evidence.logits[0], logit(evidence.marginals[0])
     calibrated = logit(predictor.label_calibrator.transform(evidence.logits))[0]
     weighed = []
-    for label in labels:
-        j = column[label]
+    for j in chosen:
         terms = (
             Term(_answered(answers, j), float(given[j])),
             Term("such answers in training", float(calibrated[j] - given[j])),
@@ -82,7 +78,7 @@ def explain_answer(
         row = predictor.text_rows([text]).to_matrix()
     ranked = predictions.ranked(0)
     labels = ranked[0].labels
-    chosen = [predictor.label_names.index(label) for label in labels]
+    chosen = label_columns(predictor, labels)
     terms = [told[:n_terms] for told in weigh_answer(predictor, answers, row, labels)]
     return by_candidates(predictions, 0, ranked, chosen, terms)
 

@@ -200,15 +200,12 @@ def weigh_terms(
     ValueError
         If a label is unknown.
     """
-    column = {name: place for place, name in enumerate(predictor.label_names)}
-    unknown = [label for label in labels if label not in column]
-    if unknown:
-        raise ValueError(f"{unknown[0]!r} is not a label of the model")
+    chosen = label_columns(predictor, labels)
     if not labels:
         return []
     rows = predictor.base.weighting_.transform(predictor.scaled(row))
     features = rows.indices[rows.indptr[0] : rows.indptr[1]]
-    added = _contributions(_coefficients(predictor), [column[one] for one in labels], rows, 0)
+    added = _contributions(_coefficients(predictor), chosen, rows, 0)
     weighed = []
     for weights in added:
         order = np.argsort(-np.abs(weights), kind="stable")[:n_terms]
@@ -220,6 +217,21 @@ def weigh_terms(
             )
         )
     return weighed
+
+
+def label_columns(predictor: SetPredictor, labels: Sequence[str]) -> list[int]:
+    """Return the columns of labels.
+
+    Raises
+    ------
+    ValueError
+        If a label is unknown.
+    """
+    column = {name: place for place, name in enumerate(predictor.label_names)}
+    unknown = [label for label in labels if label not in column]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is not a label of the model")
+    return [column[label] for label in labels]
 
 
 def seen_sets(predictor: SetPredictor, sets: Sequence[Sequence[str]]) -> list[bool]:

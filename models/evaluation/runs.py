@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
@@ -14,7 +13,7 @@ from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import Metrics, RunningMetrics
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictor
-from setwise.models.sets.candidates import SOURCE_MARGINALS, CandidateSets, merge
+from setwise.models.sets.candidates import SOURCE_MARGINALS, merge, one_each
 from setwise.models.training import train
 
 Progress = Callable[[float, str], None]
@@ -154,7 +153,9 @@ def judge_majority(
         empty = ~predicted.any(axis=1)
         if never_empty:
             predicted[empty, evidence.logits[empty].argmax(axis=1)] = True
-        sets = _single_candidates(predicted, evidence.marginals)
+        marginals = evidence.marginals
+        log_score = np.where(predicted, np.log(marginals), np.log1p(-marginals)).sum(axis=1)
+        sets = one_each(csr_array(predicted), log_score, SOURCE_MARGINALS)
         beside = merge(sets, predictor.source.propose(evidence))
         table = predictor.features.transform(evidence, beside)
         confidence = predictor.calibrator.predict(table)[beside.doc_indptr[:-1]]
@@ -162,23 +163,6 @@ def judge_majority(
             confidence = np.where(sets.sizes == 0, 0.0, confidence)
         judged.add(dataset.Y[rows], sets.to_matrix(), confidence, marginals=expit(evidence.logits))
     return judged.result()
-
-
-def _single_candidates(
-    predicted: NDArray[np.bool_], marginals: NDArray[np.float64]
-) -> CandidateSets:
-    """Return one candidate per document, scored under independent labels."""
-    sets = csr_array(predicted)
-    n, n_labels = predicted.shape
-    log_score = np.where(predicted, np.log(marginals), np.log1p(-marginals)).sum(axis=1)
-    return CandidateSets(
-        np.arange(n + 1, dtype=np.int64),
-        sets.indptr.astype(np.int64),
-        sets.indices.astype(np.int32),
-        log_score,
-        np.full(n, SOURCE_MARGINALS, dtype=np.uint8),
-        n_labels,
-    )
 
 
 def summarise(runs: Sequence[Run]) -> dict[str, Spread]:
