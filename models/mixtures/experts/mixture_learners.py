@@ -127,11 +127,6 @@ class _LinearLearner:
             max_sweeps=self.gate.max_sweeps,
         )[0]
 
-    @property
-    def threads(self) -> int:
-        """Threads to use."""
-        return thread_count(self.n_jobs)
-
 
 class SeparateLearner(_LinearLearner):
     """M steps of a mixture with separate experts."""
@@ -170,7 +165,7 @@ class SeparateLearner(_LinearLearner):
 
         # Large components first, to balance the threads.
         order = np.argsort(-(owned.sum(axis=0) * active.sum(axis=1)), kind="stable")
-        with ThreadPoolExecutor(self.threads) as pool:
+        with ThreadPoolExecutor(thread_count(self.n_jobs)) as pool:
             gate_task = pool.submit(
                 self.fit_gate, memberships, None if before is None else before.gate
             )
@@ -214,7 +209,7 @@ class SharedLearner(_LinearLearner):
                 self.alpha,
                 settings=self.settings,
                 start=None if before is None else before.experts,
-                n_jobs=self.threads,
+                n_jobs=self.n_jobs,
             )
             gate = gate_task.result()
         penalty = (
