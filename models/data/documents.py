@@ -23,7 +23,6 @@ from setwise.models.storage.checks import is_storable
 _LABELLED_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
 _ANSWER_KEYS = ("scores", "candidates", "answer")
 _INPUT_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
-_INPUT_KEY_SET = frozenset(_INPUT_KEYS)
 WORD = re.compile(r"\w")
 _FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 _ID_CURE = 'give every document an "id", or read the file with --format huggingface'
@@ -175,16 +174,6 @@ def parse_document(
         return None
     if external:
         return _parsed_external(_Line(path, number, record))
-    id_, text = record.get("id"), record.get("text")
-    if (
-        type(text) is str
-        and type(id_) is str
-        and id_.isascii()
-        and id_.strip()
-        and "features" not in record
-        and record.keys() <= _INPUT_KEY_SET
-    ):
-        return PredictionInput(id_, text, None)  # fast path: the usual valid record
     line = _Line(path, number, record)
     line.refuse_unknown_keys(_INPUT_KEYS)
     id_ = line.string("id", cure="", empty=False) if "id" in record else None

@@ -194,6 +194,7 @@ def test_texts_features_and_labelled_documents_can_be_predicted(tmp_path):
         ({"text": "a", "features": {}}, "both 'text' and 'features'"),
         ({"text": 1}, "'text' is a number"),
         ({"id": None, "text": ""}, "'id' is null"),
+        ({"id": "a\0b", "text": ""}, "'id' holds a NUL character"),
         ({"features": [1]}, "'features' is a list"),
         ({"features": {"x": "1"}}, "feature 'x' is a string"),
         ({"features": {"x": True}}, "feature 'x' is a boolean"),
