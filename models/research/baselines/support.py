@@ -88,4 +88,5 @@ class PowerSet(Method):
 
     def answer(self, X: csr_array) -> Said:
         """Return the classes as label sets."""
-        return self.support_.joint(self.model_.predict_log_proba(X))
+        p = self.model_.predict_proba(X)
+        return self.support_.joint(np.log(np.maximum(p, np.finfo(float).tiny)))

@@ -1,5 +1,7 @@
 """The papers' joints against enumeration, and their gradients against finite differences."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
@@ -82,6 +84,15 @@ def test_the_power_set_is_a_softmax_over_known_sets(rows):
     model = PowerSet().fit(X, Y)
     log_mass = model.model_.predict_log_proba(X)
     assert_is_the_joint(model.answer(X), model.support_.sets.toarray(), log_mass)
+
+
+def test_a_set_that_the_power_set_rules_out_has_a_finite_log_mass():
+    model = PowerSet().fit(csr_array([[-1.0], [0.0], [1.0]]), as_sets(np.eye(3)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        said = model.answer(csr_array([[-1e5], [1e5]]))
+    assert np.isfinite(said.candidates.log_score).all()
+    np.testing.assert_allclose(said.scores, [[1, 0, 0], [0, 0, 1]], atol=1e-12)
 
 
 @pytest.mark.parametrize("pairs", [True, False])
