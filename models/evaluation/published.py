@@ -28,6 +28,7 @@ class PublishedResult:
     method: str
     set_accuracy: float | None = None
     instance_f1: float | None = None
+    instance_jaccard: float | None = None
     hamming_loss: float | None = None
     macro_f1: float | None = None
     brier: float | None = None

@@ -177,6 +177,24 @@ def test_what_cannot_be_done_is_refused_before_any_work(data, capsys, arguments,
     assert len(err.splitlines()) == 1
 
 
+def test_only_what_the_papers_share_with_the_data_is_called_the_same():
+    kdd = "Wang et al., KDD 2017"
+    found = {
+        name: {
+            (result.experiment.same_features, result.experiment.same_split)
+            for result in published_results(name)
+            if result.experiment.source.startswith(kdd)
+        }
+        for name in ("medical", "bibtex", "ohsumed", "tmc2007_500")
+    }
+    assert found == {
+        "medical": {(False, False)},  # 679 features, not 1,449; 90 label sets in training, not 61
+        "bibtex": {(True, True)},
+        "ohsumed": {(False, False)},
+        "tmc2007_500": {(False, True)},
+    }
+
+
 def test_published_shares_are_printed_percentages():
     rows = {result.method: result for result in published_results("bibtex")}
     assert rows["BR-rerank"].set_accuracy == 0.215
