@@ -29,10 +29,6 @@ from setwise.models.research.baselines.stacking import (
 from setwise.models.research.baselines.support import PowerSet, SupportedBinaryRelevance
 from setwise.models.research.baselines.value_networks import ValueNetwork
 
-_ICML = "Li et al., ICML 2016, section 5"
-_ECML = "Li et al., ECML 2019, section 3"
-_KDD = "Wang et al., KDD 2017, section 2"
-
 _ALPHAS = (1e-4, 1e-2, 1e-1)
 
 
@@ -44,8 +40,6 @@ class PaperMethod:
     ----------
     make : callable
         Returns it unfitted.
-    source : str
-        Paper and section that describe it.
     yields : {"set", "scores", "joint"}
         A set of its own besides label scores; label scores; or probabilities of whole sets.
     grid : mapping
@@ -54,62 +48,38 @@ class PaperMethod:
     """
 
     make: Callable[..., Method]
-    source: str
     yields: Literal["set", "scores", "joint"]
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 PAPER_METHODS: Mapping[str, PaperMethod] = {
-    "power-set": PaperMethod(PowerSet, _ICML, "joint", {"C": (0.1, 1.0, 10.0)}),
-    "cc": PaperMethod(GreedyChain, _ICML, "scores"),
-    "pcc": PaperMethod(BeamChain, _ICML, "joint"),
-    "ecc-label": PaperMethod(ChainEnsemble, _ICML, "scores"),
-    "ecc-subset": PaperMethod(SetVotingChains, _ICML, "joint"),
-    "cdn": PaperMethod(DependencyNetwork, _ICML, "joint"),
-    "crf": PaperMethod(PairwiseCRF, _KDD, "joint", {"alpha": _ALPHAS}),
-    "crf-unary": PaperMethod(
-        partial(PairwiseCRF, pairs=False),
-        "Wang et al., KDD 2017, section 4.3",
-        "joint",
-        {"alpha": _ALPHAS},
-    ),
-    "br-support": PaperMethod(
-        SupportedBinaryRelevance, "Wang et al., KDD 2017, section 3.2", "joint"
-    ),
-    "lsf": PaperMethod(SizedLabels, "Wang et al., KDD 2017, section 3.2", "set"),
-    "2br": PaperMethod(TwoStageRelevance, _ECML, "scores"),
-    "dbr": PaperMethod(DependentRelevance, _ECML, "scores"),
-    "rakel": PaperMethod(LabelSubsets, _ECML, "scores"),
-    "ml-knn": PaperMethod(NeighbourCounts, _ECML, "scores", {"k": (5, 9, 15, 21)}),
-    "forest": PaperMethod(
-        FeatureTrees,
-        "Karampatziakis and Mineiro, 2015, section 7.3",
-        "scores",
-        {"max_features": ("sqrt", 0.3)},
-    ),
+    "power-set": PaperMethod(PowerSet, "joint", {"C": (0.1, 1.0, 10.0)}),
+    "cc": PaperMethod(GreedyChain, "scores"),
+    "pcc": PaperMethod(BeamChain, "joint"),
+    "ecc-label": PaperMethod(ChainEnsemble, "scores"),
+    "ecc-subset": PaperMethod(SetVotingChains, "joint"),
+    "cdn": PaperMethod(DependencyNetwork, "joint"),
+    "crf": PaperMethod(PairwiseCRF, "joint", {"alpha": _ALPHAS}),
+    "crf-unary": PaperMethod(partial(PairwiseCRF, pairs=False), "joint", {"alpha": _ALPHAS}),
+    "br-support": PaperMethod(SupportedBinaryRelevance, "joint"),
+    "lsf": PaperMethod(SizedLabels, "set"),
+    "2br": PaperMethod(TwoStageRelevance, "scores"),
+    "dbr": PaperMethod(DependentRelevance, "scores"),
+    "rakel": PaperMethod(LabelSubsets, "scores"),
+    "ml-knn": PaperMethod(NeighbourCounts, "scores", {"k": (5, 9, 15, 21)}),
+    "forest": PaperMethod(FeatureTrees, "scores", {"max_features": ("sqrt", 0.3)}),
     "smooth-link": PaperMethod(
-        SmoothLink,
-        "Karampatziakis and Mineiro, 2015, Algorithm 3",
-        "scores",
-        {"bandwidth": (1.0, 2.0), "ridge": (1.0, 10.0, 1000.0)},
+        SmoothLink, "scores", {"bandwidth": (1.0, 2.0), "ridge": (1.0, 10.0, 1000.0)}
     ),
     "smooth-link-br": PaperMethod(
-        partial(SmoothLink, embedded=False),
-        "Karampatziakis and Mineiro, 2015, Algorithm 2",
-        "scores",
-        {"bandwidth": (1.0, 2.0)},
+        partial(SmoothLink, embedded=False), "scores", {"bandwidth": (1.0, 2.0)}
     ),
-    "pd-sparse": PaperMethod(
-        SparseMargins, _ECML, "set", {"l1": (0.1, 0.01, 0.001), "C": (1.0, 10.0)}
-    ),
-    "spen": PaperMethod(EnergyNetwork, _ECML, "set", {"rate": (1e-4, 1e-3)}),
-    "dvn": PaperMethod(ValueNetwork, _ECML, "set", {"decay": (1e-5, 1e-4)}),
-    "pc": PaperMethod(PredictAndConstrain, _ECML, "set", {"rate": (1e-4, 1e-3)}),
+    "pd-sparse": PaperMethod(SparseMargins, "set", {"l1": (0.1, 0.01, 0.001), "C": (1.0, 10.0)}),
+    "spen": PaperMethod(EnergyNetwork, "set", {"rate": (1e-4, 1e-3)}),
+    "dvn": PaperMethod(ValueNetwork, "set", {"decay": (1e-5, 1e-4)}),
+    "pc": PaperMethod(PredictAndConstrain, "set", {"rate": (1e-4, 1e-3)}),
     "low-rank": PaperMethod(
-        partial(SmoothLink, n_cosines=0),
-        "Karampatziakis and Mineiro, 2015, Algorithm 1 and section 7.3",
-        "scores",
-        {"ridge": (1.0, 10.0, 1000.0)},
+        partial(SmoothLink, n_cosines=0), "scores", {"ridge": (1.0, 10.0, 1000.0)}
     ),
 }
 
