@@ -58,6 +58,8 @@ class GreedyChain(Method):
 class BeamChain(GreedyChain):
     """Probabilistic chain: the likeliest sets of the whole chain, by beam search.
 
+    Its links are logistic regressions, where C. Li et al., ECML 2019, boost trees.
+
     Parameters
     ----------
     width : int

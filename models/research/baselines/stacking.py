@@ -24,7 +24,8 @@ _FOLDS = 5
 class TwoStageRelevance(Method):
     """2BR: labels from the features and the probabilities of all labels.
 
-    The second stage learns from out-of-fold probabilities of the first.
+    The second stage learns from out-of-fold probabilities of the first. Both are logistic
+    regressions, where C. Li et al. boost trees in the second.
 
     References
     ----------
@@ -53,7 +54,8 @@ class TwoStageRelevance(Method):
 class DependentRelevance(Method):
     """DBR: each label from the features and the presence of all other labels.
 
-    True labels in training, those of binary relevance in prediction.
+    True labels in training, those of binary relevance in prediction. Both stages are logistic
+    regressions, where C. Li et al. boost trees in the second.
 
     Attributes
     ----------
