@@ -2,6 +2,7 @@
 
 # ruff: noqa: PLC0415 - Dask is optional
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -118,10 +119,21 @@ def workers_of(scheduler: object) -> Iterator[DaskWorkers]:
         # A training has to send its data.
         stack.enter_context(dask.config.set({_WARN_ABOVE: "1TB"}))
         try:
+            if isinstance(scheduler, str):
+                asyncio.run(_reach(scheduler))
             client = Client(scheduler, timeout=_PATIENCE_S, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             raise ModelUnavailable(f"No Dask scheduler answers at {scheduler}: {error}") from error
         yield DaskWorkers(stack.enter_context(client))
+
+
+async def _reach(address: str) -> None:
+    """Connect once: a `Client` that cannot is never closed, and says so with a traceback."""
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    options = Security().get_connection_args("client")
+    await (await connect(address, timeout=_PATIENCE_S, **options)).close()
 
 
 def _same(shared: Shared) -> Shared:

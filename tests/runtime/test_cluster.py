@@ -1,9 +1,11 @@
 """Parts run on Dask workers, and here when those or their scheduler are gone or unlike."""
 
+import gc
 import json
 import logging
 import os
 import signal
+import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -83,12 +85,16 @@ def test_without_a_scheduler_this_process_goes_on():
     "address", ["tls://127.0.0.1:1", "http://a:1", "scheduler", "tcp://127.0.0.1:1"]
 )
 def test_a_scheduler_that_cannot_be_reached_is_named(monkeypatch, address):
+    late = []  # what would be printed as a traceback after the error
+    monkeypatch.setattr(sys, "unraisablehook", late.append)
     monkeypatch.setattr(cluster, "_PATIENCE_S", 0.1)
     with (
         pytest.raises(ModelUnavailable, match=f"No Dask scheduler answers at {address}"),
         workers_of(address),
     ):
         pass
+    gc.collect()
+    assert late == []
 
 
 class Picky(FakePredictor):
