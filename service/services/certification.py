@@ -426,8 +426,7 @@ class Certifications(Recorded):
         alarm = transaction.breakers.newest_trip(None, unit, pool, sets_evidence_aside=True)
         since = None if alarm is None else alarm.id
         found = self._reread(transaction, [one for one in every if since is None or one.id > since])
-        versions = {one.policy_version for one in found}
-        policies = {version: transaction.policies.get(version) for version in sorted(versions)}
+        policies = transaction.policies.of(one.policy_version for one in found)
         return Question(
             policy=policy,
             scope=scope,
@@ -447,17 +446,18 @@ class Certifications(Recorded):
     def _reread(
         self, transaction: Transaction, found: Sequence[AuditedPrediction]
     ) -> list[AuditedPrediction]:
-        versions = {one.policy_version for one in found}
-        policies = {version: transaction.policies.get(version) for version in sorted(versions)}
-        return [self._with_reread(one, policies[one.policy_version]) for one in found]
-
-    def _with_reread(self, one: AuditedPrediction, policy: RoutingPolicy) -> AuditedPrediction:
-        """Return the audit with the chance of a second reading and what was drawn."""
-        said = one.audit
-        if said is None or said.reread_rate is None or said.reread_draw is None:
-            draw = self.lottery.reread(one.client_id, one.name)
-            return one._replace(reread_rate=policy.audits.gold_reread_rate, reread_draw=draw)
-        return one._replace(reread_rate=said.reread_rate, reread_draw=said.reread_draw)
+        """Return audits with the chance of a second reading and what was drawn."""
+        policies = transaction.policies.of(one.policy_version for one in found)
+        made = []
+        for one in found:
+            said = one.audit
+            rate = None if said is None else said.reread_rate
+            draw = None if said is None else said.reread_draw
+            if rate is None or draw is None:
+                rate = policies[one.policy_version].audits.gold_reread_rate
+                draw = self.lottery.reread(one.client_id, one.name)
+            made.append(one._replace(reread_rate=rate, reread_draw=draw))
+        return made
 
     def _store(self, attempt: Attempt, requested_by: str) -> Certification:
         with self.begin() as transaction:
@@ -564,8 +564,7 @@ def _to_score(transaction: Transaction, scorer: Scorer, since: datetime | None) 
     proving, others = transaction.certifications.of_others(
         scorer, since=since, limit=MOST_UNAUDITED
     )
-    versions = sorted({one.policy_version for one in proving})
-    policies = {version: transaction.policies.get(version) for version in versions}
+    policies = transaction.policies.of(one.policy_version for one in proving)
     wanted = [
         one
         for one in proving

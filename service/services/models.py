@@ -298,8 +298,7 @@ class Models(Recorded):
         Each is routed by the policy that routed its prediction.
         """
         with self.begin() as transaction:
-            versions = {prediction.policy_version for prediction in predictions}
-            policies = {version: transaction.policies.get(version) for version in versions}
+            policies = transaction.policies.of(one.policy_version for one in predictions)
             transaction.comparisons.add_all(
                 [
                     compared(

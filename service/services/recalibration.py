@@ -218,8 +218,7 @@ class Recalibration(Recorded):
         model = _active_model(transaction)
         active = transaction.calibrations.active(model.id)
         reviewed = transaction.calibrations.reviewed(model.version, limit=MOST_REVIEWED)
-        versions = {one.prediction.policy_version for one in reviewed}
-        policies = {version: transaction.policies.get(version) for version in sorted(versions)}
+        policies = transaction.policies.of(one.prediction.policy_version for one in reviewed)
         alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
         rates: RatesOf = partial(_same_rates, options.rates or EXACT)
         if options.noise is not Noise.NONE and options.rates is None:

@@ -1,5 +1,6 @@
 """Versions of the routing policy."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -61,6 +62,10 @@ class PolicyStore(Store):
         rules = () if row["segmentation"] is None else self._segments(version)
         return _to_policy(row, rules)
 
+    def of(self, versions: Iterable[str]) -> Mapping[str, RoutingPolicy]:
+        """Return the policies of versions that stored predictions name."""
+        return {version: self.get(version) for version in sorted(set(versions))}
+
     def _segments(self, version: str) -> tuple[SegmentRule, ...]:
         query = select(policy_segments).where(policy_segments.c.policy_version == version)
         return tuple(self._every(query.order_by(policy_segments.c.place), _to_rule))
@@ -71,7 +76,6 @@ class PolicyStore(Store):
         newest = self._connection.execute(_NEWEST).mappings().one_or_none()
         if newest is None or newest["version"] != replacing:
             raise _stale(replacing)
-        scorer = policy.certified_for
         try:
             self._connection.execute(
                 insert(routing_policies),
@@ -81,8 +85,7 @@ class PolicyStore(Store):
                     "ordinal": newest["ordinal"] + 1,
                     "audit_mode": policy.audits.mode,
                     "rules": [rule.declared() for rule in policy.rules],
-                    "certified_model": scorer.model_version if scorer else None,
-                    "certified_calibrator": scorer.calibrator_version if scorer else None,
+                    **_scorer_row(policy.certified_for),
                     "segmentation": policy.segmentation and asdict(policy.segmentation),
                 },
             )
@@ -116,6 +119,11 @@ def _to_policy(row: RowMapping, segments: tuple[SegmentRule, ...]) -> RoutingPol
     )
 
 
+def _scorer_row(scorer: Scorer | None) -> dict[str, str | None]:
+    model, calibrator = scorer or (None, None)
+    return {"certified_model": model, "certified_calibrator": calibrator}
+
+
 def _certified_for(row: RowMapping) -> Scorer | None:
     if row["certificate_id"] is None:
         return None
@@ -143,13 +151,11 @@ def _to_rule(row: RowMapping) -> SegmentRule:
 
 
 def _of_rule(version: str, place: int, rule: SegmentRule) -> dict[str, object]:
-    scorer = rule.certified_for
     return {
         **row_of(rule, policy_segments),
         "policy_version": version,
         "place": place,
-        "certified_model": scorer.model_version if scorer else None,
-        "certified_calibrator": scorer.calibrator_version if scorer else None,
+        **_scorer_row(rule.certified_for),
         "audits": rule.audits and asdict(rule.audits),
         "members": list(rule.members),
     }
