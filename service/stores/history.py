@@ -1,9 +1,8 @@
 """Stored rows in the order of their ids, for exports."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Column, Connection, RowMapping, Select, Table, select
+from sqlalchemy import Select, Table, select
 
 from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.outcomes import Outcome
@@ -11,7 +10,9 @@ from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reports import Evidence, Span
 from setwise.service.domain.reviews import Annotation
 from setwise.service.stores.audit_trail import read_events
+from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.columns.types import opened
+from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reports.verdicts import (
     flag,
@@ -27,30 +28,24 @@ from setwise.service.stores.tables import annotations, outcomes, predictions
 Query = Select[Any]  # Any: rows of any columns
 
 
-class HistoryStore:
+class HistoryStore(Store):
     """Stored rows in the order of their ids."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
     def predictions(self, span: Span, *, after: str | None, limit: int) -> list[Prediction]:
-        query = _of_client(select(predictions), span)
-        found = self._page(query, predictions, predictions.c.created_at, span, after, limit)
-        return [to_prediction(row) for row in found]
+        query = _part(select(predictions), predictions, span, after, limit)
+        return self._every(query, to_prediction)
 
     def annotations(
         self, span: Span, *, after: str | None, limit: int
     ) -> list[tuple[Annotation, Prediction]]:
-        query = _of_client(_with_prediction(annotations), span)
-        found = self._page(query, annotations, annotations.c.created_at, span, after, limit)
-        return [(to_annotation(row), to_prediction(row)) for row in found]
+        query = _part(_with_prediction(annotations), annotations, span, after, limit)
+        return self._every(query, lambda row: (to_annotation(row), to_prediction(row)))
 
     def outcomes(
         self, span: Span, *, after: str | None, limit: int
     ) -> list[tuple[Outcome, Prediction]]:
-        query = _of_client(_with_prediction(outcomes), span)
-        found = self._page(query, outcomes, outcomes.c.created_at, span, after, limit)
-        return [(Outcome(**_own(row, outcomes)), to_prediction(row)) for row in found]
+        query = _part(_with_prediction(outcomes), outcomes, span, after, limit)
+        return self._every(query, lambda row: (to_outcome(row), to_prediction(row)))
 
     def events(self, span: Span, *, after: str | None, limit: int) -> list[Event]:
         """Return events of all clients from the audit trail."""
@@ -104,34 +99,19 @@ class HistoryStore:
             for row in rows
         ]
 
-    def _page(  # noqa: PLR0917 -- the same six for four tables
-        self,
-        query: Query,
-        table: Table,
-        at: Column[Any],  # Any: an instant
-        span: Span,
-        after: str | None,
-        limit: int,
-    ) -> Sequence[RowMapping]:
-        if span.created_from is not None:
-            query = query.where(at >= span.created_from)
-        if span.created_before is not None:
-            query = query.where(at < span.created_before)
-        if after is not None:
-            query = query.where(table.c.id > after)
-        return self._connection.execute(query.order_by(table.c.id).limit(limit)).mappings().all()
 
-
-def _of_client(query: Query, span: Span) -> Query:
-    return (
-        query if span.client_id is None else query.where(predictions.c.client_id == span.client_id)
-    )
+def _part(query: Query, table: Table, span: Span, after: str | None, limit: int) -> Query:
+    """Return the query for rows of a span, oldest first, from the one after an id on."""
+    if span.client_id is not None:
+        query = query.where(predictions.c.client_id == span.client_id)
+    if span.created_from is not None:
+        query = query.where(table.c.created_at >= span.created_from)
+    if span.created_before is not None:
+        query = query.where(table.c.created_at < span.created_before)
+    if after is not None:
+        query = query.where(table.c.id > after)
+    return query.order_by(table.c.id).limit(limit)
 
 
 def _with_prediction(table: Table) -> Query:
     return select(table, predictions).join(predictions, predictions.c.id == table.c.prediction_id)
-
-
-def _own(row: RowMapping, table: Table) -> dict[str, Any]:  # Any: values of every type
-    values = {column.name: row[column] for column in table.columns}
-    return values | {"labels": tuple(values["labels"])} if "labels" in values else values
