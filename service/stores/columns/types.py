@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from pydantic_core import to_json
 from sqlalchemy import JSON, DateTime, Dialect, String, Text
 from sqlalchemy.dialects.postgresql import UUID
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.columns.ciphers import (
@@ -162,8 +162,9 @@ class Sealed(TypeDecorator[Any]):  # Any: written as `InRow`, read as `Stored`
     ``row``: The columns that identify the row: the primary key, and the owner where there is one.
     """
 
-    impl = Text
+    impl: TypeEngine[Any] | type[TypeEngine[Any]] = Text
     cache_ok = True
+    stored = Stored
 
     def __init__(self, place: str, *row: str) -> None:
         super().__init__()
@@ -176,24 +177,21 @@ class Sealed(TypeDecorator[Any]):  # Any: written as `InRow`, read as `Stored`
             return None
         cipher = cipher_of(dialect)
         if cipher is None:
-            return plain(value.value)
+            text: str = value.value
+            return _PLAIN + text if text.startswith((SEALED, _PLAIN)) else text
         return cipher.seal(value.value, self.place, value.row)
 
     def process_result_value(self, value: object, dialect: Dialect) -> Stored | None:
-        """Return the text with the means to decrypt it."""
-        return None if value is None else Stored(value, self.place, cipher_of(dialect))
+        """Return the value with the means to decrypt it."""
+        return None if value is None else self.stored(value, self.place, cipher_of(dialect))
 
 
-class SealedJson(TypeDecorator[Any]):  # Any: as above
+class SealedJson(Sealed):
     """JSON, encrypted as one JSON string if the engine has a cipher."""
 
     impl = JSON(none_as_null=True)
     cache_ok = True
-
-    def __init__(self, place: str, *row: str) -> None:
-        super().__init__()
-        self.place = place
-        self.row = row
+    stored = StoredJson
 
     def process_bind_param(self, value: InRow | None, dialect: Dialect) -> object:
         """Encrypt the value."""
@@ -203,12 +201,3 @@ class SealedJson(TypeDecorator[Any]):  # Any: as above
         if cipher is None:
             return value.value
         return cipher.seal(stored_json(value.value), self.place, value.row)
-
-    def process_result_value(self, value: object, dialect: Dialect) -> Stored | None:
-        """Return the value with the means to decrypt it."""
-        return None if value is None else StoredJson(value, self.place, cipher_of(dialect))
-
-
-def plain(text: str) -> str:
-    """Return the stored form of a text without a cipher."""
-    return _PLAIN + text if text.startswith((SEALED, _PLAIN)) else text

@@ -31,7 +31,6 @@ from setwise.service.stores.columns.types import (
     Sealed,
     SealedJson,
     Stored,
-    StoredJson,
     cipher_of,
 )
 from setwise.service.stores.database import READ_ONLY
@@ -68,10 +67,10 @@ class Place:
     column: Column[object]
 
     @property
-    def type(self) -> Sealed | SealedJson:
+    def type(self) -> Sealed:
         """The column's type."""
         found = self.column.type
-        if not isinstance(found, Sealed | SealedJson):
+        if not isinstance(found, Sealed):
             raise TypeError(f"{self.name} is not sealed")
         return found
 
@@ -93,9 +92,8 @@ class Place:
 
     def stored(self, raw: str, cipher: TextCipher) -> Stored:
         """Return the value of its text in the database."""
-        if isinstance(self.type, SealedJson):
-            return StoredJson(json.loads(raw), self.name, cipher)
-        return Stored(raw, self.name, cipher)
+        found = json.loads(raw) if isinstance(self.type, SealedJson) else raw
+        return self.type.stored(found, self.name, cipher)
 
 
 def places() -> list[Place]:
@@ -104,7 +102,7 @@ def places() -> list[Place]:
         Place(table, column)
         for table in metadata.sorted_tables
         for column in table.columns
-        if isinstance(column.type, Sealed | SealedJson)
+        if isinstance(column.type, Sealed)
     ]
 
 
