@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     RowMapping,
     Select,
@@ -45,6 +46,7 @@ from setwise.service.stores.tables import (
     routing_policies,
 )
 
+_DECIDED = annotations.alias("decided")
 _BLIND = annotations.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
 
 WITH_SUGGESTION = "_with_suggestion"
@@ -145,7 +147,7 @@ class AnnotatorStore(Store):
 
     def gold(self) -> list[GoldAnswer]:
         """Return blind answers to audits that a lead has adjudicated, oldest first."""
-        said, decided = annotations.alias("said"), annotations.alias("decided")
+        said = annotations.alias("said")
         rate = func.coalesce(said.c.reread_rate, routing_policies.c.gold_reread_rate)
         query = (
             select(
@@ -153,17 +155,16 @@ class AnnotatorStore(Store):
                 said.c.reviewer,
                 said.c.group,
                 said.c.agreed,
-                decided.c.agreed.label("right"),
+                _DECIDED.c.agreed.label("right"),
                 predictions.c.confidence,
                 case((said.c.agreed, 1.0 / func.nullif(rate, 0.0)), else_=1.0).label("weight"),
             )
-            .join(decided, decided.c.prediction_id == said.c.prediction_id)
+            .select_from(said)
+            .join(_DECIDED, _decides(said.c.prediction_id))
             .join(predictions, predictions.c.id == said.c.prediction_id)
             .join(routing_policies, routing_policies.c.version == predictions.c.policy_version)
             .where(
                 said.c.kind == ReviewKind.AUDIT.value,
-                _unusual("decided"),
-                decided.c.kind == ReviewKind.ADJUDICATION.value,
                 # Agreements are adjudicated only by chance: with a rate of 0, none were.
                 or_(~said.c.agreed, rate > 0),
             )
@@ -172,18 +173,11 @@ class AnnotatorStore(Store):
 
     def contradictions(self) -> Mapping[str, tuple[int, int]]:
         """Return each group's audits that contradict the model, and those that leads decided."""
-        said, decided = annotations.alias("said"), annotations.alias("decided")
+        said = annotations.alias("said")
         query = (
-            select(said.c.group, func.count(), func.count(decided.c.id))
+            select(said.c.group, func.count(), func.count(_DECIDED.c.id))
             .select_from(said)
-            .outerjoin(
-                decided,
-                and_(
-                    decided.c.prediction_id == said.c.prediction_id,
-                    _unusual("decided"),
-                    decided.c.kind == ReviewKind.ADJUDICATION.value,
-                ),
-            )
+            .outerjoin(_DECIDED, _decides(said.c.prediction_id))
             .where(_unusual("said"), said.c.kind == ReviewKind.AUDIT.value, ~said.c.agreed)
             .group_by(said.c.group)
         )
@@ -195,28 +189,19 @@ class AnnotatorStore(Store):
         Second readings are drawn at random. If both people agree, that counts as the truth;
         otherwise a lead's decision does, and answers that wait for one are left out.
         """
-        first, second, decided = (
-            annotations.alias(name) for name in ("first", "second", "decided")
-        )
+        first, second = annotations.alias("first"), annotations.alias("second")
         query = (
             select(
                 first.c.id,
                 first.c.reviewer,
                 first.c.group,
                 first.c.agreed,
-                func.coalesce(decided.c.agreed, first.c.agreed).label("right"),
+                func.coalesce(_DECIDED.c.agreed, first.c.agreed).label("right"),
                 predictions.c.confidence,
                 literal(1.0),
             )
             .join(second, second.c.prediction_id == first.c.prediction_id)
-            .outerjoin(
-                decided,
-                and_(
-                    decided.c.prediction_id == first.c.prediction_id,
-                    _unusual("decided"),
-                    decided.c.kind == ReviewKind.ADJUDICATION.value,
-                ),
-            )
+            .outerjoin(_DECIDED, _decides(first.c.prediction_id))
             .join(predictions, predictions.c.id == first.c.prediction_id)
             .where(
                 first.c.kind == ReviewKind.REVIEW.value,
@@ -224,14 +209,14 @@ class AnnotatorStore(Store):
                 first.c.suggestion_shown,
                 _unusual("second"),
                 second.c.kind == ReviewKind.OVERLAP.value,
-                or_(decided.c.id.is_not(None), first.c.agreed == second.c.agreed),
+                or_(_DECIDED.c.id.is_not(None), first.c.agreed == second.c.agreed),
             )
         )
         return [GoldAnswer(*row) for row in self._oldest_first(query)]
 
     def blind(self, limit: int) -> list[BlindAnswer]:
         """Return the newest blind answers, oldest first."""
-        column, decided = annotations.c, annotations.alias("decided")
+        column = annotations.c
         query = (
             select(
                 column.id,
@@ -240,17 +225,10 @@ class AnnotatorStore(Store):
                 column.group,
                 column.agreed,
                 predictions.c.confidence,
-                decided.c.agreed.label("decided"),
+                _DECIDED.c.agreed.label("decided"),
             )
             .join(predictions, predictions.c.id == column.prediction_id)
-            .outerjoin(
-                decided,
-                and_(
-                    decided.c.prediction_id == column.prediction_id,
-                    _unusual("decided"),
-                    decided.c.kind == ReviewKind.ADJUDICATION.value,
-                ),
-            )
+            .outerjoin(_DECIDED, _decides(column.prediction_id))
             .where(_unusual("annotations"), _BLIND)
         )
         return [BlindAnswer(*row) for row in self._oldest_first(query)][-limit:]
@@ -294,6 +272,15 @@ class AnnotatorStore(Store):
 def _unusual(alias: str) -> ColumnElement[bool]:
     """Return the unusual-answers index's condition, for a table alias."""
     return literal_column(f"{alias}.{UNUSUAL}")
+
+
+def _decides(prediction_id: Column[str]) -> ColumnElement[bool]:
+    """Return the condition that `_DECIDED` is a lead's decision on a prediction."""
+    return and_(
+        _DECIDED.c.prediction_id == prediction_id,
+        _unusual("decided"),
+        _DECIDED.c.kind == ReviewKind.ADJUDICATION.value,
+    )
 
 
 def _to_group(row: RowMapping) -> Group:
