@@ -5,9 +5,10 @@ never changes, so its event is read from that row.
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, false, insert, select
+from sqlalchemy import Column, ColumnElement, Connection, insert, select
 
 from setwise.service.domain.audit_trail import (
     PREDICTION_CREATED,
@@ -73,17 +74,23 @@ def read_events(
     newest_first: bool,
 ) -> list[Event]:
     """Return the next events after the id ``after``, ordered by id."""
-    query = select(audit_events).where(*_of_events(wanted), *_past(_EVENT.id, after, newest_first))
+    query = select(audit_events).where(
+        *_of_action(wanted.action),
+        *_about(wanted, _EVENT.actor_id, _EVENT.subject, _EVENT.at),
+        *_past(_EVENT.id, after, newest_first),
+    )
     order = _EVENT.id.desc() if newest_first else _EVENT.id
     rows = connection.execute(query.order_by(order).limit(limit)).mappings()
     found = [Event(**row) for row in rows]
     if not _includes(wanted.action, PREDICTION_CREATED):
         return found
+    if wanted.subject is not None and not is_id(wanted.subject):
+        return found
     # Skip predictions beyond the last of these events: the limit would cut them off.
     last = found[-1].id if len(found) == limit else None
     query = select(_MADE.id, _MADE.client_id, _MADE.created_at, *_ORIGIN, *_DETAIL).where(
         _MADE.actor_name.is_not(None),
-        *_of_predictions(wanted),
+        *_about(wanted, _MADE.client_id, _MADE.id, _MADE.created_at),
         *_past(_MADE.id, after, newest_first),
         *_past(_MADE.id, last, not newest_first),
     )
@@ -115,28 +122,21 @@ def _includes(wanted: str | None, action: str) -> bool:
     return action.startswith(wanted) if wanted.endswith(".") else action == wanted
 
 
-def _of_events(wanted: EventFilter) -> Iterator[ColumnElement[bool]]:
-    if wanted.actor_id is not None:
-        yield _EVENT.actor_id == wanted.actor_id
-    if wanted.subject is not None:
-        yield _EVENT.subject == wanted.subject
-    if wanted.action is not None:
-        if wanted.action.endswith("."):
-            yield _EVENT.action.startswith(wanted.action, autoescape=True)
-        else:
-            yield _EVENT.action == wanted.action
-    if wanted.since is not None:
-        yield _EVENT.at >= wanted.since
-    if wanted.before is not None:
-        yield _EVENT.at < wanted.before
+def _of_action(wanted: str | None) -> Iterator[ColumnElement[bool]]:
+    if wanted is not None and wanted.endswith("."):
+        yield _EVENT.action.startswith(wanted, autoescape=True)
+    elif wanted is not None:
+        yield _EVENT.action == wanted
 
 
-def _of_predictions(wanted: EventFilter) -> Iterator[ColumnElement[bool]]:
+def _about(
+    wanted: EventFilter, actor: Column[str], subject: Column[str], at: Column[datetime]
+) -> Iterator[ColumnElement[bool]]:
     if wanted.actor_id is not None:
-        yield _MADE.client_id == wanted.actor_id
+        yield actor == wanted.actor_id
     if wanted.subject is not None:
-        yield _MADE.id == wanted.subject if is_id(wanted.subject) else false()
+        yield subject == wanted.subject
     if wanted.since is not None:
-        yield _MADE.created_at >= wanted.since
+        yield at >= wanted.since
     if wanted.before is not None:
-        yield _MADE.created_at < wanted.before
+        yield at < wanted.before
