@@ -58,17 +58,7 @@ metadata = MetaData(
 Counter = BigInteger().with_variant(Integer, "sqlite")
 """An auto-incremented number; SQLite auto-increments only plain integers."""
 
-# All reasons and kinds of the HTTP contract, so that adding one needs no table rebuild on SQLite
-# and the previous release can run beside the new one.
-REASONS = (
-    "above_threshold",
-    "below_threshold",
-    "audit",
-    "no_threshold",
-    "out_of_domain",
-    "breaker",
-    "rule",
-)
+# A reopened document has a round instead of a kind.
 KINDS = ("review", "audit", "overlap", "adjudication")
 
 # Conditions of partial indexes. Queries repeat them verbatim, because PostgreSQL uses such an index
@@ -316,7 +306,7 @@ predictions = Table(
     Column("confidence", Double, nullable=False),
     Column("out_of_domain", Boolean, nullable=False),
     _choice("decision", Decision),
-    Column("reason", Choice(Reason), nullable=False),
+    _choice("reason", Reason),
     Column("threshold", Double),
     Column("model_version", Text, nullable=False),
     Column("calibrator_version", Text, nullable=False),
@@ -337,7 +327,6 @@ predictions = Table(
     Column("request_id", Text),
     Column("address", Text),
     Column("segment", Text),
-    _one_of("reason", REASONS),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     _check("one_content", "text IS NULL OR features IS NULL"),
@@ -408,11 +397,10 @@ model_comparisons = Table(
     Column("labels", Json, nullable=False),
     Column("confidence", Double, nullable=False),
     _choice("decision", Decision),
-    Column("reason", Choice(Reason), nullable=False),
+    _choice("reason", Reason),
     Column("same_labels", Boolean, nullable=False),
     Column("same_decision", Boolean, nullable=False),
     Column("created_at", Instant, nullable=False),
-    _one_of("reason", REASONS),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
     UniqueConstraint("model_id", "prediction_id"),
     Index(None, "model_id", "id"),
