@@ -152,11 +152,6 @@ class Trip:
     segment: str | None = None
     """Key of the unit that stops; None for all documents."""
 
-    @property
-    def sets_evidence_aside(self) -> bool:
-        """Whether audits of earlier predictions no longer count as proof."""
-        return self.cause is TripCause.DRIFT
-
 
 @dataclass(frozen=True)
 class Reset:
