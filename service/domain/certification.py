@@ -107,8 +107,6 @@ class Unscored(NamedTuple):
     """The one that answered it."""
     held_back: bool
     """Whether a rule held it back, or it was out of domain, so that it could not be audited."""
-    proves: bool
-    """Whether it was drawn to certify."""
     segment: str | None = None
 
 

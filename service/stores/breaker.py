@@ -29,8 +29,7 @@ from setwise.service.domain.reports import CONFIDENT
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditRole, Identity
 from setwise.service.domain.routing.segments import Scope
-from setwise.service.domain.text import is_id
-from setwise.service.stores.columns.rows import Store, in_scope, of_row, row_of
+from setwise.service.stores.columns.rows import Store, by_scorer, in_scope, of_row, row_of
 from setwise.service.stores.tables import (
     AUDITED,
     OPEN,
@@ -167,7 +166,7 @@ class BreakerStore(Store):
             .join(routing_policies, _BY_POLICY)
             .where(
                 decision == Decision.AUTO.value,
-                _made_by(scorer),
+                by_scorer(predictions, scorer),
                 _RESTS_ON_AUDITS,
                 in_scope(column.segment, scope),
                 true() if since is None else column.created_at > since,
@@ -197,9 +196,7 @@ class BreakerStore(Store):
 
     def trip(self, trip_id: str) -> Trip | None:
         """Return a trip, or None."""
-        if not is_id(trip_id):
-            return None
-        return self._first(select(breaker_trips).where(breaker_trips.c.id == trip_id), _to_trip)
+        return self._named(select(breaker_trips), breaker_trips.c.id, trip_id, _to_trip)
 
     def newest_trip(self, *units: str | None, sets_evidence_aside: bool = False) -> Trip | None:
         """Return the newest trip of any of these units; None is all documents.
@@ -288,7 +285,7 @@ def _watched(scorer: Scorer, after: str | None) -> ColumnElement[bool]:
     return and_(
         AUDITED,
         column.audit_role == AuditRole.CERTIFICATION.value,
-        _made_by(scorer),
+        by_scorer(predictions, scorer),
         or_(column.decision == Decision.AUTO.value, column.reason == Reason.AUDIT.value),
         true() if after is None else column.id > after,
     )
@@ -312,13 +309,6 @@ def _to_watched(row: RowMapping) -> WatchedAudit:
         document=Identity(row["client_id"], row["name"], row["draw"]),
         agreed=None if row["agreed"] is None else bool(row["agreed"]),
         reread_rate=(row["reread_rate"] or 1.0) if reread else None,
-    )
-
-
-def _made_by(scorer: Scorer) -> ColumnElement[bool]:
-    return and_(
-        predictions.c.model_version == scorer.model_version,
-        predictions.c.calibrator_version == scorer.calibrator_version,
     )
 
 

@@ -18,8 +18,8 @@ from setwise.service.domain.predictions import Prediction, Reason
 from setwise.service.domain.recalibration import calibrator_version
 from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.domain.routing.segments import Scope
-from setwise.service.domain.text import Page, is_id
-from setwise.service.stores.columns.rows import Store, in_scope, of_row, page_of, row_of
+from setwise.service.domain.text import Page
+from setwise.service.stores.columns.rows import Store, by_scorer, in_scope, of_row, row_of
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.models import ModelStore
 from setwise.service.stores.predictions import to_prediction
@@ -52,28 +52,24 @@ class CertificationStore(Store):
         )
 
     def get(self, certification_id: str) -> Certification | None:
-        if not is_id(certification_id):
-            return None
-        query = select(certifications).where(certifications.c.id == certification_id)
-        return self._first(query, _to_certification)
+        query = select(certifications)
+        return self._named(query, certifications.c.id, certification_id, _to_certification)
 
     def page(self, *, after: str | None, limit: int) -> Page[Certification]:
         """Return a page of attempts, newest first."""
-        query = select(certifications).order_by(certifications.c.id.desc()).limit(limit + 1)
-        if after is not None:
-            query = query.where(certifications.c.id < after)
-        return page_of(self._every(query, _to_certification), limit)
+        query, column = select(certifications), certifications.c.id
+        return self._page(query, column, _to_certification, after=after, limit=limit)
 
     def newest(self, scorer: Scorer, unit: str | None = None) -> Certification | None:
         """Return the last attempt for a unit; None is all documents."""
-        query = select(certifications).where(_attempted_for(scorer), _about(unit))
+        query = select(certifications).where(by_scorer(certifications, scorer), _about(unit))
         return self._first(
             query.order_by(certifications.c.attempt.desc()).limit(1), _to_certification
         )
 
     def stated_untrained(self, scorer: Scorer) -> bool:
         """Return whether the last attempt rested on the word that audits taught nothing."""
-        query = select(certifications.c.evidence).where(_attempted_for(scorer))
+        query = select(certifications.c.evidence).where(by_scorer(certifications, scorer))
         query = query.order_by(certifications.c.attempt.desc()).limit(1)
         evidence = self._connection.execute(query).scalar_one_or_none()
         return evidence is not None and evidence.get("trained_on_audits") is False
@@ -81,7 +77,7 @@ class CertificationStore(Store):
     def proved(self, scorer: Scorer, unit: str | None = None) -> list[Certification]:
         """Return the attempts that proved a threshold for a unit, newest first."""
         query = select(certifications).where(
-            _attempted_for(scorer), _about(unit), certifications.c.threshold.is_not(None)
+            by_scorer(certifications, scorer), _about(unit), certifications.c.threshold.is_not(None)
         )
         return self._every(query.order_by(certifications.c.attempt.desc()), _to_certification)
 
@@ -131,7 +127,7 @@ class CertificationStore(Store):
         These are all that were drawn to certify and, of the others, the newest ones.
         """
         column = predictions.c
-        scored = select(other_scores.c.prediction_id).where(_scored_by(scorer))
+        scored = select(other_scores.c.prediction_id).where(by_scorer(other_scores, scorer))
         other = and_(
             column.model_version == scorer.model_version,
             column.calibrator_version != scorer.calibrator_version,
@@ -156,7 +152,7 @@ class CertificationStore(Store):
         newest first, the newest of the others. After ``since`` means that no copy came before.
         """
         column, earlier = predictions.c, predictions.alias()
-        scored = select(other_scores.c.prediction_id).where(_scored_by(scorer))
+        scored = select(other_scores.c.prediction_id).where(by_scorer(other_scores, scorer))
         query = select(
             column.id,
             column.draw,
@@ -164,7 +160,6 @@ class CertificationStore(Store):
             column.model_version,
             column.calibrator_version,
             (~_SENDABLE).label("held_back"),
-            _PROVES.label("proves"),
             column.segment,
         ).where(
             column.model_version != scorer.model_version,
@@ -215,7 +210,7 @@ class CertificationStore(Store):
 
     def held_back(self, scorer: Scorer) -> list[AuditedPrediction]:
         """Return what a scorer scored and another one held back from audits, oldest first."""
-        scored = select(other_scores.c.prediction_id).where(_scored_by(scorer))
+        scored = select(other_scores.c.prediction_id).where(by_scorer(other_scores, scorer))
         chosen = and_(
             ~_SENDABLE,
             predictions.c.model_version != scorer.model_version,
@@ -248,7 +243,8 @@ class CertificationStore(Store):
                 other_scores.c.labels,
             )
             .outerjoin(
-                other_scores, and_(other_scores.c.prediction_id == column.id, _scored_by(scorer))
+                other_scores,
+                and_(other_scores.c.prediction_id == column.id, by_scorer(other_scores, scorer)),
             )
             .where(chosen)
             .order_by(column.id)
@@ -290,7 +286,7 @@ class CertificationStore(Store):
         later = (
             select(other_scores.c.confidence)
             .join(predictions, predictions.c.id == other_scores.c.prediction_id)
-            .where(_scored_by(scorer), _SETS_THRESHOLDS, meant)
+            .where(by_scorer(other_scores, scorer), _SETS_THRESHOLDS, meant)
             .order_by(other_scores.c.prediction_id.desc())
             .limit(limit)
         )
@@ -310,31 +306,13 @@ class CertificationStore(Store):
 
 def audits_of(scorer: Scorer) -> ColumnElement[bool]:
     """Return the condition that a prediction's audit is evidence about a scorer."""
-    column = predictions.c
-    answered = and_(
-        column.model_version == scorer.model_version,
-        column.calibrator_version == scorer.calibrator_version,
-    )
-    scored = select(other_scores.c.prediction_id).where(_scored_by(scorer))
-    return and_(AUDITED, _PROVES, or_(answered, column.id.in_(scored)))
-
-
-def _attempted_for(scorer: Scorer) -> ColumnElement[bool]:
-    return and_(
-        certifications.c.model_version == scorer.model_version,
-        certifications.c.calibrator_version == scorer.calibrator_version,
-    )
+    scored = select(other_scores.c.prediction_id).where(by_scorer(other_scores, scorer))
+    answered = or_(by_scorer(predictions, scorer), predictions.c.id.in_(scored))
+    return and_(AUDITED, _PROVES, answered)
 
 
 def _about(unit: str | None) -> ColumnElement[bool]:
     return certifications.c.segment.is_not_distinct_from(unit)
-
-
-def _scored_by(scorer: Scorer) -> ColumnElement[bool]:
-    return and_(
-        other_scores.c.model_version == scorer.model_version,
-        other_scores.c.calibrator_version == scorer.calibrator_version,
-    )
 
 
 def _to_certification(row: RowMapping) -> Certification:

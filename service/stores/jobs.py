@@ -8,8 +8,8 @@ from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import JobUnfinished
 from setwise.service.domain.jobs import Job, JobFilter, JobState
-from setwise.service.domain.text import Page, is_id
-from setwise.service.stores.columns.rows import Store, page_of
+from setwise.service.domain.text import Page
+from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.tables import QUEUED, REQUESTED, RUNNING, UNFINISHED, jobs
 
 
@@ -25,10 +25,8 @@ class JobStore(Store):
         return stored.first() is not None
 
     def get(self, job_id: str, *, for_update: bool = False) -> Job | None:
-        if not is_id(job_id):
-            return None
-        query = select(jobs).where(jobs.c.id == job_id)
-        return self._one(query.with_for_update() if for_update else query)
+        query = select(jobs).with_for_update() if for_update else select(jobs)
+        return self._named(query, jobs.c.id, job_id, _to_job)
 
     def unfinished(self, key: str) -> Job | None:
         """Return the queued or running job with this key."""
@@ -45,17 +43,14 @@ class JobStore(Store):
 
     def page(self, wanted: JobFilter, *, after: str | None, limit: int) -> Page[Job]:
         """Return a page of jobs, newest first."""
-        column = jobs.c
-        query = select(jobs).order_by(column.id.desc()).limit(limit + 1)
+        query, column = select(jobs), jobs.c
         if wanted.owner_id is not None:
             query = query.where(column.owner_id == wanted.owner_id)
         if wanted.kind is not None:
             query = query.where(column.kind == wanted.kind)
         if wanted.state is not None:
             query = query.where(column.state == wanted.state.value)
-        if after is not None:
-            query = query.where(column.id < after)
-        return page_of(self._every(query, _to_job), limit)
+        return self._page(query, column.id, _to_job, after=after, limit=limit)
 
     def any_due(self, kinds: Sequence[str], now: datetime) -> bool:
         """Return whether there is a job to claim, without locking."""

@@ -48,9 +48,7 @@ class ModelStore(Store):
             raise
 
     def get(self, model_id: str) -> ModelVersion | None:
-        if not is_id(model_id):
-            return None
-        return self._one(_query().where(models.c.id == model_id))
+        return self._named(_query(), models.c.id, model_id, _to_model)
 
     def active(self) -> ModelVersion | None:
         return self._one(_query().where(models.c.id == _ACTIVE))

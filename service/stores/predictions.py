@@ -32,8 +32,8 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.audits import AuditRole, Selection
-from setwise.service.domain.text import Page, first_id_at, is_id
-from setwise.service.stores.columns.rows import Store, page_of
+from setwise.service.domain.text import Page, first_id_at
+from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.tables import (
     annotations,
@@ -89,10 +89,7 @@ class PredictionStore(Store):
             raise IdempotencyKeyTaken(", ".join(str(key["key"]) for key in keys)) from error
 
     def get(self, prediction_id: str) -> Prediction | None:
-        if not is_id(prediction_id):
-            return None
-        query = select(predictions).where(predictions.c.id == prediction_id)
-        return self._first(query, to_prediction)
+        return self._named(select(predictions), predictions.c.id, prediction_id, to_prediction)
 
     def replayed(self, names: Collection[_KeyName]) -> dict[_KeyName, tuple[Prediction, str]]:
         """Return stored predictions by idempotency key, each with its request digest.
@@ -120,7 +117,7 @@ class PredictionStore(Store):
     def page(self, wanted: PredictionFilter, *, after: str | None, limit: int) -> Page[Prediction]:
         """Return a page of predictions, newest first."""
         column = predictions.c
-        query = select(predictions).order_by(column.id.desc()).limit(limit + 1)
+        query = select(predictions)
         if wanted.client_id is not None:
             query = query.where(column.client_id == wanted.client_id)
         if wanted.decision is not None:
@@ -136,10 +133,8 @@ class PredictionStore(Store):
             if after is not None:
                 ids = ids.where(func.coalesce(column.id, column.id) < after)
             named = ids.cte("named").prefix_with("MATERIALIZED")
-            query = query.where(column.id.in_(select(named.c.id)))
-        elif after is not None:
-            query = query.where(column.id < after)
-        return page_of(self._every(query, to_prediction), limit)
+            query, after = query.where(column.id.in_(select(named.c.id))), None
+        return self._page(query, column.id, to_prediction, after=after, limit=limit)
 
     def counts(self) -> Mapping[tuple[Decision, Reason], int]:
         decision: ColumnElement[str] = predictions.c.decision

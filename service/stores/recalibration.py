@@ -22,8 +22,8 @@ from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import Calibration, Noise, ReviewedPrediction, Serving
 from setwise.service.domain.reviews import Annotation
-from setwise.service.domain.text import Page, id_earlier, is_id
-from setwise.service.stores.columns.rows import Store, of_row, page_of, row_of
+from setwise.service.domain.text import Page, id_earlier
+from setwise.service.stores.columns.rows import Store, by_scorer, of_row, row_of
 from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import to_annotation
@@ -61,9 +61,7 @@ class CalibrationStore(Store):
 
     def get(self, calibration_id: str) -> Calibration | None:
         """Return a calibrator by its id."""
-        if not is_id(calibration_id):
-            return None
-        return self._one(_query().where(calibrations.c.id == calibration_id))
+        return self._named(_query(), calibrations.c.id, calibration_id, _to_calibration)
 
     def same(self, model_id: str, version: str, replaces: str) -> Calibration | None:
         """Return the newest calibrator with this content and this predecessor."""
@@ -75,10 +73,8 @@ class CalibrationStore(Store):
 
     def page(self, *, after: str | None, limit: int) -> Page[Calibration]:
         """Return a page of calibrators, newest first."""
-        query = _query().order_by(calibrations.c.id.desc()).limit(limit + 1)
-        if after is not None:
-            query = query.where(calibrations.c.id < after)
-        return page_of(self._every(query, _to_calibration), limit)
+        column = calibrations.c.id
+        return self._page(_query(), column, _to_calibration, after=after, limit=limit)
 
     def active(self, model_id: str) -> Calibration | None:
         """Return a model's active calibrator; None means the model's own."""
@@ -205,11 +201,7 @@ def made_by(connection: Connection, scorer: Scorer) -> ColumnElement[bool]:
     )
     # A model's own calibrator is active from the activation of the model.
     since = _since(connection, _model_activated(scorer.model_version), calibrator_activated)
-    return and_(
-        _MADE.model_version == scorer.model_version,
-        _MADE.calibrator_version == scorer.calibrator_version,
-        *since,
-    )
+    return and_(by_scorer(predictions, scorer), *since)
 
 
 def _model_activated(version: str) -> Select[Any]:  # Any: of one column, as below

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -104,20 +105,15 @@ class ReviewStore(Store):
         if not is_id(task_id):
             return None
         if for_update:
-            self._lock_with_siblings(task_id)
-        query = _WITH_PREDICTION.where(review_tasks.c.id == task_id)
-        tasks = self._load(self._connection.execute(query).mappings().all())
+            of_task = select(_SIBLINGS.c.prediction_id).where(_SIBLINGS.c.id == task_id)
+            self._lock_all(of_task.scalar_subquery())
+        tasks = self._load(_WITH_PREDICTION.where(review_tasks.c.id == task_id))
         return tasks[0] if tasks else None
 
     def tasks_of(self, prediction_id: str) -> list[ReviewTask]:
         """Return the tasks of a prediction in the order of their creation."""
         query = _WITH_PREDICTION.where(review_tasks.c.prediction_id == prediction_id)
-        rows = self._connection.execute(query.order_by(review_tasks.c.id)).mappings().all()
-        return self._load(rows)
-
-    def _lock_with_siblings(self, task_id: str) -> None:
-        of_task = select(_SIBLINGS.c.prediction_id).where(_SIBLINGS.c.id == task_id)
-        self._lock_all(of_task.scalar_subquery())
+        return self._load(query.order_by(review_tasks.c.id))
 
     def lock(self, prediction_id: str) -> None:
         """Lock the prediction's tasks until this transaction ends, and keep others from reopening.
@@ -318,7 +314,7 @@ class ReviewStore(Store):
             query = query.where(predictions.c.reason == reason.value, ~_BLIND)
         if after is not None:
             query = query.where(review_tasks.c.id > after)
-        return page_of(self._load(self._connection.execute(query).mappings().all()), limit)
+        return page_of(self._load(query), limit)
 
     def counts(self) -> Mapping[ReviewState, int]:
         state = review_tasks.c.state
@@ -334,10 +330,7 @@ class ReviewStore(Store):
         self.unassign(annotation.reviewer, about)
 
     def annotation_of(self, task_id: str) -> Annotation | None:
-        if not is_id(task_id):
-            return None
-        query = select(annotations).where(annotations.c.task_id == task_id)
-        return self._first(query, to_annotation)
+        return self._named(select(annotations), annotations.c.task_id, task_id, to_annotation)
 
     def annotations_of(self, prediction_id: str) -> list[Annotation]:
         """Return the annotations of a prediction, oldest first."""
@@ -350,12 +343,8 @@ class ReviewStore(Store):
             select(annotations, predictions)
             .join(predictions, predictions.c.id == annotations.c.prediction_id)
             .where(annotations.c.reviewer == reviewer)
-            .order_by(annotations.c.id.desc())
-            .limit(limit + 1)
         )
-        if after is not None:
-            query = query.where(annotations.c.id < after)
-        return page_of(self._every(query, _to_own), limit)
+        return self._page(query, annotations.c.id, _to_own, after=after, limit=limit)
 
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
         """Return up to ``limit`` tasks with expired leases to the queue.
@@ -368,8 +357,7 @@ class ReviewStore(Store):
             .limit(limit)
             .with_for_update(of=review_tasks, skip_locked=True)
         )
-        tasks = self._load(self._connection.execute(query).mappings().all())
-        expired = [task.expired() for task in tasks]
+        expired = [task.expired() for task in self._load(query)]
         for task in expired:
             self.save(task)
         return expired
@@ -383,7 +371,7 @@ class ReviewStore(Store):
             column.lease_expires_at > now,
             column.decided_at.is_(None),
         ).order_by(column.lease_claimed_at, column.id)
-        return self._load(self._connection.execute(query).mappings().all())
+        return self._load(query)
 
     def decided(
         self, *, reviewer: str | None = None, before: datetime | None = None, limit: int
@@ -421,7 +409,8 @@ class ReviewStore(Store):
             ],
         )
 
-    def _load(self, rows: Sequence[RowMapping]) -> list[ReviewTask]:
+    def _load(self, query: Select[Any]) -> list[ReviewTask]:  # Any: all columns
+        rows = self._connection.execute(query).mappings().all()
         ids = [row[review_tasks.c.id] for row in rows]
         skips, opened_by = self._skips(ids), self._opened_by(ids)
         tasks = [_to_task(row, skips[row[review_tasks.c.id]], opened_by) for row in rows]

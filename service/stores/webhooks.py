@@ -1,6 +1,6 @@
 """Stored webhooks: outgoing messages, endpoints, deliveries and their attempts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,7 +32,6 @@ from setwise.service.domain.webhooks import (
 from setwise.service.stores.columns.rows import Store, of_row, page_of, row_of
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.tables import (
-    DEAD,
     FAILED_ONCE,
     PENDING,
     UNACKNOWLEDGED,
@@ -130,14 +129,10 @@ class EndpointStore(Store):
         self._connection.execute(insert(webhook_endpoints), _endpoint_row(endpoint))
 
     def get(self, endpoint_id: str, *, for_update: bool = False) -> Endpoint | None:
-        if not is_id(endpoint_id):
-            return None
-        query = select(webhook_endpoints).where(
-            webhook_endpoints.c.id == endpoint_id, webhook_endpoints.c.deleted_at.is_(None)
-        )
-        if for_update:
-            query = query.with_for_update()
-        return self._first(query, _to_endpoint)
+        column = webhook_endpoints.c
+        query = select(webhook_endpoints).where(column.deleted_at.is_(None))
+        query = query.with_for_update() if for_update else query
+        return self._named(query, column.id, endpoint_id, _to_endpoint)
 
     def all(self) -> list[Endpoint]:
         """Return all endpoints, oldest first."""
@@ -236,12 +231,8 @@ class DeliveryStore(Store):
         self._connection.execute(insert(deliveries), rows)
 
     def get(self, delivery_id: str, *, for_update: bool = False) -> Delivery | None:
-        if not is_id(delivery_id):
-            return None
-        query = _WHOLE.where(_DELIVERY.id == delivery_id)
-        if for_update:
-            query = query.with_for_update(of=deliveries)
-        return next(iter(self._all(query)), None)
+        query = _WHOLE.with_for_update(of=deliveries) if for_update else _WHOLE
+        return self._named(query, _DELIVERY.id, delivery_id, _to_delivery)
 
     def due_endpoints(self, now: datetime) -> frozenset[str]:
         """Return enabled endpoints with deliveries to claim, without locking."""
@@ -266,13 +257,15 @@ class DeliveryStore(Store):
             .with_for_update(of=deliveries, skip_locked=True)
         )
         claimed = [delivery.claimed(now, lease) for delivery in found]
-        for delivery in claimed:
-            self._store(delivery)
+        for before, delivery in zip(found, claimed, strict=True):
+            self.save(delivery, token=before.token)
         return claimed
 
     def save(self, delivery: Delivery, *, token: int) -> bool:
         """Store a changed delivery; return False if its token is outdated."""
-        return self._store(delivery, token=token)
+        held = _DELIVERY.id == delivery.id, _DELIVERY.token == token
+        changed = update(deliveries).where(*held).values(row_of(delivery, deliveries))
+        return self._connection.execute(changed).rowcount == 1
 
     def failing(self) -> dict[str, int]:
         """Return how many messages wait after a failed attempt, by endpoint."""
@@ -317,23 +310,12 @@ class DeliveryStore(Store):
         """Return a page of deliveries, newest first."""
         if endpoint_id is not None and not is_id(endpoint_id):
             return Page((), None)
-        query = _WHOLE.order_by(_DELIVERY.id.desc()).limit(limit + 1)
+        query = _WHOLE
         if state is not None:
             query = query.where(_DELIVERY.state == state.value)
         if endpoint_id is not None:
             query = query.where(_DELIVERY.endpoint_id == endpoint_id)
-        if after is not None:
-            query = query.where(_DELIVERY.id < after)
-        return page_of(self._all(query), limit)
-
-    def counts(self) -> Mapping[DeliveryState, int]:
-        """Count pending and dead deliveries; the others are too many to count."""
-        count = select(func.count()).select_from(deliveries)
-        pending, dead = (
-            self._connection.execute(count.where(condition)).scalar_one()
-            for condition in (PENDING, DEAD)
-        )
-        return {DeliveryState.PENDING: pending, DeliveryState.DEAD: dead}
+        return self._page(query, _DELIVERY.id, _to_delivery, after=after, limit=limit)
 
     def log(self, attempts: Sequence[Attempt]) -> None:
         rows = [
@@ -353,12 +335,6 @@ class DeliveryStore(Store):
         """Return the deliveries of messages, in the order of their creation."""
         query = _WHOLE.where(outbox_messages.c.id.in_(message_ids))
         return self._all(query.order_by(_DELIVERY.id))
-
-    def _store(self, delivery: Delivery, *, token: int | None = None) -> bool:
-        query = update(deliveries).where(_DELIVERY.id == delivery.id)
-        if token is not None:
-            query = query.where(_DELIVERY.token == token)
-        return self._connection.execute(query.values(row_of(delivery, deliveries))).rowcount == 1
 
     def _all(self, query: Select[tuple[object, ...]]) -> list[Delivery]:
         return self._every(query, _to_delivery)

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, Protocol, TypeVar, cast
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Connection,
     RowMapping,
@@ -19,8 +20,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from setwise.service.domain.certification import Scorer
 from setwise.service.domain.routing.segments import Scope
-from setwise.service.domain.text import Page
+from setwise.service.domain.text import Page, is_id
 
 Value = TypeVar("Value")
 
@@ -44,9 +46,34 @@ class Store:
         row = self._connection.execute(query).mappings().one_or_none()
         return None if row is None else make(row)
 
+    def _named(
+        self,
+        query: Select[Any],
+        column: Column[Any],
+        name: str,
+        make: Callable[[RowMapping], Value],
+    ) -> Value | None:
+        """Return what ``make`` makes of the row with an id, or None."""
+        return self._first(query.where(column == name), make) if is_id(name) else None
+
     def _every(self, query: Select[Any], make: Callable[[RowMapping], Value]) -> list[Value]:
         """Return what ``make`` makes of each row."""
         return [make(row) for row in self._connection.execute(query).mappings()]
+
+    def _page(
+        self,
+        query: Select[Any],
+        column: Column[Any],
+        make: Callable[[RowMapping], _Item],
+        *,
+        after: str | None,
+        limit: int,
+    ) -> Page[_Item]:
+        """Return a page of what ``make`` makes of the rows, the greatest ids first."""
+        query = query.order_by(column.desc()).limit(limit + 1)
+        if after is not None:
+            query = query.where(column < after)
+        return page_of(self._every(query, make), limit)
 
     def _missing(self, table: Table) -> postgresql.Insert | sqlite.Insert:
         """Return an insert that leaves existing rows unchanged."""
@@ -64,6 +91,14 @@ def in_scope(segment: ColumnElement[str], scope: Scope | None) -> ColumnElement[
         alike = func.substr(segment, 1, len(scope.field) + 1) == f"{scope.field}="
         others = and_(alike, segment.not_in(scope.listed))
     return and_(segment.is_not(None), or_(segment.in_(scope.keys), others))
+
+
+def by_scorer(table: Table, scorer: Scorer) -> ColumnElement[bool]:
+    """Return the condition that a row names this model and calibrator."""
+    return and_(
+        table.c.model_version == scorer.model_version,
+        table.c.calibrator_version == scorer.calibrator_version,
+    )
 
 
 def page_of(found: Sequence[_Item], limit: int) -> Page[_Item]:

@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, func, select
+from sqlalchemy import Column, ColumnElement, func, select
 
 from setwise.service.domain.reports import Backlog, Line
 from setwise.service.domain.routing.segments import Scope
+from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.reports.verdicts import about_scope
 from setwise.service.stores.tables import (
     DEAD,
@@ -24,11 +25,8 @@ from setwise.service.stores.tables import (
 )
 
 
-class BacklogStore:
+class BacklogStore(Store):
     """The backlog, from small indexes, because every metrics scrape reads it."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def read(self, scope: Scope | None = None) -> Backlog:
         """Return the backlog; ``scope``: reviews only of documents of these segments."""
