@@ -1,7 +1,7 @@
 """Password hashes with Argon2id (RFC 9106)."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import BoundedSemaphore
 
 from argon2 import PasswordHasher, Type
@@ -36,15 +36,9 @@ class Argon2Passwords:
         # Verified for unknown names, so that they take as long as known ones.
         self._unknown: str | None = None
 
-    @contextmanager
-    def place(self) -> Iterator[None]:
+    def place(self) -> AbstractContextManager[None]:
         """Hold a place in the queue; raises `TooManyRequests` at once if it is full."""
-        if not self._places.acquire(blocking=False):
-            raise _crowded()
-        try:
-            yield
-        finally:
-            self._places.release()
+        return _held(self._places, patience_s=0.0)
 
     def hash(self, password: str) -> str:
         """Return the encoded hash: algorithm, parameters, salt and digest."""
@@ -52,10 +46,7 @@ class Argon2Passwords:
             return self._hasher.hash(password.encode("utf-8", "surrogatepass"))
 
     def verify(self, stored: str | None, password: str) -> bool:
-        """Return whether a password matches.
-
-        Without a stored one, it takes as long and returns False.
-        """
+        """Return whether a password matches; without a stored one, take as long."""
         if self._unknown is None:
             self._unknown = self.hash("not a password")
         with self._turn():
@@ -72,25 +63,18 @@ class Argon2Passwords:
         """Return whether a stored hash has outdated parameters."""
         return self._hasher.check_needs_rehash(stored)
 
-    def _turn(self) -> "_Turn":
-        return _Turn(self._free)
+    def _turn(self) -> AbstractContextManager[None]:
+        """Wait briefly for a hash, because a waiting thread serves no requests."""
+        return _held(self._free, patience_s=PATIENCE_S)
 
 
-class _Turn:
-    """Waits briefly for a place, because a waiting thread serves no requests."""
-
-    def __init__(self, free: BoundedSemaphore) -> None:
-        self._free = free
-
-    def __enter__(self) -> None:
-        if not self._free.acquire(timeout=PATIENCE_S):
-            raise _crowded()
-
-    def __exit__(self, *_: object) -> None:
-        self._free.release()
-
-
-def _crowded() -> TooManyRequests:
-    return TooManyRequests(
-        "Too many people are signing in; try again in a few seconds.", retry_after_s=PATIENCE_S
-    )
+@contextmanager
+def _held(places: BoundedSemaphore, *, patience_s: float) -> Iterator[None]:
+    if not places.acquire(timeout=patience_s):
+        raise TooManyRequests(
+            "Too many people are signing in; try again in a few seconds.", retry_after_s=PATIENCE_S
+        )
+    try:
+        yield
+    finally:
+        places.release()
