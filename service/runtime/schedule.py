@@ -1,6 +1,6 @@
 """Tasks of the worker for each kind of job, and their intervals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -41,53 +41,30 @@ PURGE_EVERY = timedelta(hours=1)
 def tasks(services: Services) -> dict[str, Task]:
     """Return the worker's task for each kind of job."""
 
-    def expire_leases(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- a Handler
-        return {"expired": services.reviews.expire_leases()}
+    def watch_auditors() -> Mapping[str, object]:
+        return {"lapsed": [one.name for one in services.annotators.watch()]}
 
-    def settle_decisions(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        return {"settled": services.reviews.submit_decisions()}
-
-    def sweep_files(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        return {"swept": services.jobs.sweep_files()}
-
-    def purge_texts(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        return {"purged": services.texts.purge()}
-
-    def purge_responses(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        return {"purged": services.idempotency.purge()}
-
-    def certify_if_due(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        return outcome_of(services.certification.certify_if_due())
-
-    def watch_audits(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
+    def watch_audits() -> Mapping[str, object]:
         trip = services.breaker.watch()
         return {} if trip is None else {"trip_id": trip.id, "cause": trip.cause.value}
 
-    def recalibrate(job: Job, report: Report) -> Mapping[str, object]:
-        made, why = services.recalibration.run(
-            Options.from_json(job.payload),
-            report,
-            requested_by=str(job.payload.get("requested_by", SYSTEM.id)),
-        )
-        return {
-            "calibration_id": made.id,
-            "calibrator_version": made.version,
-            "active": made.active,
-            "reason": why,
-        }
+    def certify_if_due() -> Mapping[str, object]:
+        return outcome_of(services.certification.certify_if_due())
 
     return {
-        "watch_audits": Task(watch_audits, every=WATCH_AUDITS_EVERY),
-        "watch_auditors": Task(partial(_watch_auditors, services), every=WATCH_AUDITORS_EVERY),
-        "purge_texts": Task(purge_texts, every=PURGE_EVERY),
-        "purge_responses": Task(purge_responses, every=PURGE_EVERY),
+        "watch_audits": _recurring(watch_audits, WATCH_AUDITS_EVERY),
+        "watch_auditors": _recurring(watch_auditors, WATCH_AUDITORS_EVERY),
+        "purge_texts": _counting("purged", services.texts.purge, PURGE_EVERY),
+        "purge_responses": _counting("purged", services.idempotency.purge, PURGE_EVERY),
         ERASE_TRACES: Task(services.texts.erase_traces, long=True),
-        "expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY),
-        "settle_decisions": Task(settle_decisions, every=SETTLE_DECISIONS_EVERY),
-        "sweep_files": Task(sweep_files, every=SWEEP_FILES_EVERY),
+        "expire_leases": _counting("expired", services.reviews.expire_leases, EXPIRE_LEASES_EVERY),
+        "settle_decisions": _counting(
+            "settled", services.reviews.submit_decisions, SETTLE_DECISIONS_EVERY
+        ),
+        "sweep_files": _counting("swept", services.jobs.sweep_files, SWEEP_FILES_EVERY),
         CERTIFICATION: Task(partial(_certify, services), long=True),
-        "certify_if_due": Task(certify_if_due, every=CERTIFY_EVERY),
-        CALIBRATION: Task(recalibrate, long=True),
+        "certify_if_due": _recurring(certify_if_due, CERTIFY_EVERY),
+        CALIBRATION: Task(partial(_recalibrate, services), long=True),
         RETRAINING: Task(services.retraining.run, long=True),
         SCORING: Task(services.files.score, long=True),
         EXPORT: Task(services.files.run_export, long=True),
@@ -95,8 +72,23 @@ def tasks(services: Services) -> dict[str, Task]:
     }
 
 
-def _watch_auditors(services: Services, job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- a Handler
-    return {"lapsed": [one.name for one in services.annotators.watch()]}
+def _recurring(run: Callable[[], Mapping[str, object]], every: timedelta) -> Task:
+    return Task(lambda _job, _report: run(), every)
+
+
+def _counting(name: str, count: Callable[[], int], every: timedelta) -> Task:
+    return _recurring(lambda: {name: count()}, every)
+
+
+def _recalibrate(services: Services, job: Job, report: Report) -> Mapping[str, object]:
+    by = str(job.payload.get("requested_by", SYSTEM.id))
+    made, why = services.recalibration.run(Options.from_json(job.payload), report, requested_by=by)
+    return {
+        "calibration_id": made.id,
+        "calibrator_version": made.version,
+        "active": made.active,
+        "reason": why,
+    }
 
 
 def _certify(services: Services, job: Job, report: Report) -> Mapping[str, object]:
@@ -112,7 +104,7 @@ def _certify(services: Services, job: Job, report: Report) -> Mapping[str, objec
 
 def outcome_of(attempts: Sequence[Certification]) -> Mapping[str, object]:
     """Return a job's result: the only attempt, or one for each segment."""
-    told: list[dict[str, object]] = [
+    results: list[dict[str, object]] = [
         {
             "certification_id": one.id,
             "threshold": one.threshold,
@@ -122,6 +114,6 @@ def outcome_of(attempts: Sequence[Certification]) -> Mapping[str, object]:
         for one in attempts
     ]
     if not attempts or attempts[0].segment is None:
-        return told[0] if told else {}
-    named = zip(attempts, told, strict=True)
+        return results[0] if results else {}
+    named = zip(attempts, results, strict=True)
     return {"attempts": [{"segment": value_of(one.segment), **each} for one, each in named]}
