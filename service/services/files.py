@@ -11,10 +11,9 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
-from types import TracebackType
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, cast
 
 from setwise.models.parallel import ahead
 from setwise.service.domain import errors
@@ -71,45 +70,22 @@ PAGE = 500
 
 
 class Upload:
-    """An uploaded file; it is deleted unless a job uses it."""
+    """A file that is being uploaded for a job."""
 
-    def __init__(self, job_id: str, store: FileStore, max_bytes: int) -> None:
+    def __init__(self, job_id: str, sink: Sink, max_bytes: int) -> None:
         self.job_id = job_id
         self.size = 0
         self._digest = hashlib.sha256()
-        self._store = store
+        self._sink = sink
         self._max_bytes = max_bytes
-        self._stack = ExitStack()
-        self._sink: Sink | None = None
 
     @property
     def digest(self) -> str:
         """The SHA-256 of the content, in hexadecimal."""
         return self._digest.hexdigest()
 
-    def __enter__(self) -> Self:
-        self._sink = self._stack.enter_context(self._store.create(_upload_path(self.job_id)))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self._stack.__exit__(kind, error, trace)
-        except BaseException as late:
-            error = late
-            raise
-        finally:
-            if error is not None:
-                self._store.remove(job_folder(self.job_id))
-
     def write(self, content: bytes) -> None:
         """Write the next bytes; raises `UploadTooLarge` beyond the limit."""
-        if self._sink is None:
-            raise RuntimeError("the upload is not open")
         self.size += len(content)
         if self.size > self._max_bytes:
             raise errors.UploadTooLarge(
@@ -159,10 +135,17 @@ class Files(Recorded):
 
     # Scoring
 
-    def receive(self, caller: Caller) -> Upload:
-        """Return a context manager for writing an uploaded file."""
+    @contextmanager
+    def receive(self, caller: Caller) -> Iterator[Upload]:
+        """Yield a file for writing, which is deleted if the block fails."""
         caller.require(Permission.PREDICT)
-        return Upload(self.new_id(), self.store, self.max_upload_bytes)
+        job_id = self.new_id()
+        try:
+            with self.store.create(_upload_path(job_id)) as sink:
+                yield Upload(job_id, sink, self.max_upload_bytes)
+        except BaseException:
+            self.store.remove(job_folder(job_id))
+            raise
 
     def submit_scoring(
         self, caller: Caller, upload: Upload, *, request_key: str | None = None
