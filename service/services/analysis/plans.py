@@ -147,18 +147,6 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
-class Pace:
-    """How the service certifies and watches."""
-
-    first_attempt: int
-    """Audits at the first certification."""
-    growth: float
-    """Audits at each further one, as a multiple."""
-    run_length: float
-    """Of the breaker."""
-
-
-@dataclass(frozen=True)
 class Planned:
     """Plans, with what they are for."""
 
@@ -179,16 +167,23 @@ class Planned:
     """The recommendation, or why there is none."""
 
 
-def planned(request: PlanRequest, policy: RoutingPolicy, arrivals: Arrivals, pace: Pace) -> Planned:
-    """Return the plans for a request.
+def plan_audits(
+    request: PlanRequest,
+    policy: RoutingPolicy,
+    arrivals: Arrivals,
+    run_length: float = RUN_LENGTH,
+    schedule: Schedule = SCHEDULE,
+) -> Planned:
+    """Return plans of audits for these arrivals.
 
     Raises `InvalidRequest` if a value is out of range, or nothing says what will arrive.
 
-    ``policy``: With the target and the risk that are planned for.
+    ``run_length``: Of the breaker.
     """
-    from setwise.models.guarantees.planning import Goals, Prices, Rates, plans  # noqa: PLC0415 -- numpy loads slowly
+    from setwise.models.guarantees.planning import Goals, Prices, plans  # noqa: PLC0415 -- numpy loads slowly
     from setwise.models.guarantees.workload import Workload  # noqa: PLC0415 -- as above
 
+    policy = request.under(policy)
     target, risk = policy.target_accuracy, policy.risk
     documents = request.documents_a_week or arrivals.documents_a_week
     faults = [*request.faults(target), *_unknown(request, arrivals, documents)]
@@ -204,34 +199,30 @@ def planned(request: PlanRequest, policy: RoutingPolicy, arrivals: Arrivals, pac
         miss_rate=request.miss_rate,
         false_alarm_rate=request.false_alarm_rate,
         overconfidence=request.overconfidence,
-        first_attempt=pace.first_attempt,
-        growth=pace.growth,
-        run_length=pace.run_length,
+        first_attempt=schedule.first(policy),
+        growth=schedule.growth,
+        run_length=run_length,
     )
     known = confidences.tolist()
     threshold = plausible_threshold(known, target)
-    focused = partial(_focused, known, threshold)
-    prices = Prices(request.audit_price, request.review_price, request.error_price)
-    goals = Goals(request.drop, request.certificate_weeks, request.find_weeks)
-    found = plans(
+    made = partial(
+        plans,
         workload,
+        prices=Prices(request.audit_price, request.review_price, request.error_price),
+        goals=Goals(request.drop, request.certificate_weeks, request.find_weeks),
+        # The share of agreements that is read again where sets may be sent.
+        reread_above=lambda share: reread_rate(share, 1.0, threshold, known),
+    )
+    found = made(
         audit=request.certification_rates or _CERTIFICATION,
         ramp_up=request.ramp_up_rates or _RAMP_UP,
         reread=request.gold_reread_rates or _REREAD,
-        prices=prices,
-        goals=goals,
-        reread_above=focused,
     )
     audits = policy.audits
-    now = Rates(audits.certification_rate, audits.ramp_up, audits.gold_reread_rate)
-    (present,) = plans(
-        workload,
-        audit=now[:1],
-        ramp_up=now[1:2],
-        reread=now[2:],
-        prices=prices,
-        goals=goals,
-        reread_above=focused,
+    (present,) = made(
+        audit=[audits.certification_rate],
+        ramp_up=[audits.ramp_up],
+        reread=[audits.gold_reread_rate],
     )
     recommended = found[0] if found[0].meets else None
     return Planned(
@@ -245,11 +236,6 @@ def planned(request: PlanRequest, policy: RoutingPolicy, arrivals: Arrivals, pac
         now=present if audits.certification_rate > 0.0 else None,
         sentence=_sentence(recommended, found, target),
     )
-
-
-def _focused(known: Sequence[float], threshold: float | None, share: float) -> float:
-    """Return the share of agreements that is read again where sets may be sent."""
-    return reread_rate(share, 1.0, threshold, known)
 
 
 def _unknown(
@@ -292,20 +278,3 @@ def _weeks(weeks: int | None) -> str:
     if weeks is None:
         return "years"
     return "about a week" if weeks == 1 else f"about {weeks} weeks"
-
-
-def plan_audits(
-    wanted: PlanRequest,
-    policy: RoutingPolicy,
-    arrivals: Arrivals,
-    run_length: float = RUN_LENGTH,
-    schedule: Schedule = SCHEDULE,
-) -> Planned:
-    """Return plans of audits for these arrivals.
-
-    Raises `InvalidRequest` if a value is out of range, or nothing says what will arrive.
-    """
-    policy = wanted.under(policy)
-    return planned(
-        wanted, policy, arrivals, Pace(schedule.first(policy), schedule.growth, run_length)
-    )
