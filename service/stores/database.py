@@ -3,8 +3,7 @@
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
@@ -15,7 +14,6 @@ from pydantic_core import from_json
 from sqlalchemy import (
     URL,
     Connection,
-    Dialect,
     Engine,
     QueuePool,
     create_engine,
@@ -25,7 +23,7 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.columns.ciphers import TextCipher
@@ -100,9 +98,7 @@ NewId = Callable[[], str]
 
 
 def new_id() -> str:
-    """Return a UUIDv7 greater than this process's earlier ones.
-
-    See RFC 9562, section 5.7.
+    """Return a UUIDv7 (RFC 9562) greater than this process's earlier ones.
 
     A counter orders ids within a millisecond, so sorting by id sorts by time even in a burst.
     """
@@ -155,10 +151,7 @@ def create(
 
 
 def hurry(engine: Engine) -> None:
-    """Turn off disk syncs at commits, for a throwaway SQLite file.
-
-    Call this before the engine is used.
-    """
+    """Turn off disk syncs of a throwaway SQLite file, before it is used."""
 
     @event.listens_for(engine, "connect")
     def _volatile(connection: sqlite3.Connection, _: object) -> None:
@@ -313,27 +306,6 @@ def translate(engine: Engine) -> None:
         forgotten = isinstance(error, psycopg.Error) and _forget_row(error)
         if forgotten and context.sqlalchemy_exception is not None:
             context.sqlalchemy_exception.args = error.args
-
-
-@contextmanager
-def as_sqlalchemy_raises(statement: str, dialect: Dialect) -> Iterator[None]:
-    """Raise driver errors as if SQLAlchemy had run the statement."""
-    try:
-        yield
-    except (psycopg.Error, sqlite3.Error) as error:
-        reason = why_unavailable(error)
-        if reason is not None:
-            raise StorageUnavailable(f"The database is not available: {reason}.") from error
-        if isinstance(error, psycopg.Error):
-            _forget_row(error)
-        raise DBAPIError.instance(
-            statement,
-            None,
-            error,
-            dialect.loaded_dbapi.Error,
-            hide_parameters=True,
-            dialect=dialect,
-        ) from error
 
 
 def _forget_row(error: psycopg.Error) -> bool:

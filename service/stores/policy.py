@@ -15,13 +15,11 @@ from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.routing.rules import read_rules
 from setwise.service.domain.routing.segments import Fallback, Segmentation, SegmentRule
 from setwise.service.stores.columns.rows import Store, of_row, row_of
-from setwise.service.stores.database import as_sqlalchemy_raises
 from setwise.service.stores.tables import policy_segments, routing_policies
 
 _NEWEST = select(routing_policies).order_by(routing_policies.c.ordinal.desc()).limit(1)
 
-NEWEST_VERSION = "SELECT version FROM routing_policies ORDER BY ordinal DESC LIMIT 1"
-"""Selects the version of the policy in force."""
+_NEWEST_VERSION = _NEWEST.with_only_columns(routing_policies.c.version)
 
 _SEEN: WeakKeyDictionary[Engine, RoutingPolicy] = WeakKeyDictionary()
 """The last known policy in force of each database. A version never changes."""
@@ -41,15 +39,11 @@ class PolicyStore(Store):
             self._connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
 
     def current(self) -> RoutingPolicy:
-        # Every prediction calls this, and the policy rarely changes. SQLAlchemy's overhead would
-        # dominate, so the statement goes to the driver.
-        cursor = self._connection.connection.cursor()
-        with as_sqlalchemy_raises(NEWEST_VERSION, self._connection.dialect):
-            cursor.execute(NEWEST_VERSION)
-            found = cursor.fetchone()
-        if found is None:
+        # Every prediction calls this, and the policy rarely changes: only its version is read.
+        version = self._connection.execute(_NEWEST_VERSION).scalar_one_or_none()
+        if version is None:
             raise StorageUnavailable("The database holds no policy; run setwise db upgrade.")
-        engine, version = self._connection.engine, str(found[0])
+        engine = self._connection.engine
         seen = _SEEN.get(engine)
         if seen is None or seen.version != version:
             seen = _SEEN[engine] = self.get(version)

@@ -13,7 +13,6 @@ from setwise.service.domain.jobs import JobFilter
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Decision, Document, PredictionFilter
 from setwise.service.domain.routing.segments import Scope
-from setwise.service.stores.policy import NEWEST_VERSION
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
 from tests.samples import ANN, CLIENT, add_predictions, calibration, job, model, prediction, task
@@ -198,7 +197,7 @@ def test_no_request_reads_a_whole_table(planned: Engine, query) -> None:
 
 
 def test_the_policy_in_force_is_found_in_an_index(planned: Engine) -> None:
-    found = plan(planned, NEWEST_VERSION)
+    (_, found), *_ = plans(planned, lambda it: it.policies.current())
     assert "uq_routing_policies_ordinal" in found or "autoindex_routing_policies" in found
     assert not reads_a_whole_table(planned, found)
     assert "TEMP B-TREE" not in found
