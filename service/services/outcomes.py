@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.errors import InvalidRequest, PredictionNotFound
+from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.outcomes import Outcome, outcome_faults, sent_labels
-from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.webhooks import document_corrected
 from setwise.service.services.audit_trail import Recorded
-from setwise.service.services.predictions import disclose_one, visible_to
+from setwise.service.services.predictions import disclose_one, visible_prediction
 from setwise.service.stores.outcomes import OutcomeRaced
 from setwise.service.stores.transaction import Transaction
 
@@ -56,7 +55,7 @@ class Outcomes(Recorded):
         labels: Sequence[str],
         source: str,
     ) -> tuple[Outcome, bool]:
-        prediction = _visible(transaction, caller, prediction_id)
+        prediction = visible_prediction(transaction, caller, prediction_id)
         # A concurrent review and this report must each see the labels that the other sent.
         transaction.reviews.lock(prediction.id)
         before = transaction.outcomes.of(prediction.id)
@@ -93,15 +92,7 @@ class Outcomes(Recorded):
     def page(self, caller: Caller, prediction_id: str) -> list[Outcome]:
         """Return a prediction's outcomes, oldest first; raises `PredictionNotFound`."""
         with self.begin(read_only=True) as transaction:
-            prediction = _visible(transaction, caller, prediction_id)
+            prediction = visible_prediction(transaction, caller, prediction_id)
             found = transaction.outcomes.of(prediction.id)
         disclose_one(self.begin, self.now, caller, prediction.id)
         return found
-
-
-def _visible(transaction: Transaction, caller: Caller, prediction_id: str) -> Prediction:
-    visible = visible_to(caller)
-    prediction = transaction.predictions.get(prediction_id)
-    if prediction is None or visible not in {None, prediction.client_id}:
-        raise PredictionNotFound(f"No prediction of yours has the id {prediction_id!r}.")
-    return prediction

@@ -143,11 +143,8 @@ class Predictions:
         Raises `PredictionNotFound` if it does not exist, or the caller may not read it;
         `BlindReviewHeld` if the caller holds a blind review of it.
         """
-        visible = visible_to(caller)
         with self.begin(read_only=True) as transaction:
-            prediction = transaction.predictions.get(prediction_id)
-        if prediction is None or visible not in {None, prediction.client_id}:
-            raise errors.PredictionNotFound(f"No prediction of yours has the id {prediction_id!r}.")
+            prediction = visible_prediction(transaction, caller, prediction_id)
         disclose_one(self.begin, self.now, caller, prediction.id)
         return prediction
 
@@ -233,10 +230,14 @@ class Predictions:
         except Exception as error:  # noqa: BLE001 -- as above
             return dict.fromkeys(keyed, error)
         outcomes: dict[int, Outcome] = {}
+        mismatch = errors.IdempotencyMismatch(
+            "This Idempotency-Key was used before with another body; use a new key for a new "
+            "document."
+        )
         for place, (name, digest) in keyed.items():
             if name in found:
                 prediction, first_digest = found[name]
-                outcomes[place] = prediction if digest == first_digest else _mismatch()
+                outcomes[place] = prediction if digest == first_digest else mismatch
         return outcomes
 
     def _scored(self, documents: Sequence[Document]) -> Scores:
@@ -365,12 +366,6 @@ def _kinds(prediction: Prediction, *, overlaps: bool) -> Iterator[ReviewKind]:
             yield ReviewKind.OVERLAP
 
 
-def _mismatch() -> errors.IdempotencyMismatch:
-    return errors.IdempotencyMismatch(
-        "This Idempotency-Key was used before with another body; use a new key for a new document."
-    )
-
-
 def disclose(
     begin: Transactions, now: Clock, caller: Caller, prediction_ids: Collection[str]
 ) -> frozenset[str]:
@@ -410,6 +405,15 @@ def visible_to(caller: Caller) -> str | None:
         return None
     caller.require(Permission.PREDICT)
     return caller.id
+
+
+def visible_prediction(transaction: Transaction, caller: Caller, prediction_id: str) -> Prediction:
+    """Return a prediction that the caller may read; raises `PredictionNotFound`."""
+    visible = visible_to(caller)
+    prediction = transaction.predictions.get(prediction_id)
+    if prediction is None or visible not in {None, prediction.client_id}:
+        raise errors.PredictionNotFound(f"No prediction of yours has the id {prediction_id!r}.")
+    return prediction
 
 
 def _check_range(wanted: PredictionFilter) -> None:

@@ -20,7 +20,7 @@ from setwise.service.domain.predictions import Document, Prediction, TermWeight
 from setwise.service.domain.routing.audits import Draws
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.ports import PredictorSource
-from setwise.service.services.predictions import disclose_all, disclose_one
+from setwise.service.services.predictions import disclose, disclose_all, disclose_one
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction, Transactions
 
@@ -73,7 +73,7 @@ class Documents:
             hidden = held_by(transaction, caller)
             page = transaction.documents.page(wanted, order, hidden, after=after, limit=limit)
             matches = transaction.documents.count(wanted, hidden, most=MOST_COUNTED)
-        self._note_reader(caller, [one.prediction.id for one in page.items])
+        disclose(self.begin, self.now, caller, [one.prediction.id for one in page.items])
         return Found(page, matches)
 
     def reviewers(self, caller: Caller) -> Mapping[str, str]:
@@ -166,15 +166,6 @@ class Documents:
             return self.predictors.active().explain(made.document, made.scored.labels)
         except (errors.ModelUnavailable, errors.InvalidRequest):
             return ()
-
-    def _note_reader(self, caller: Caller, prediction_ids: Sequence[str]) -> None:
-        if not caller.may(Permission.REVIEW) or not prediction_ids:
-            return
-        with self.begin(read_only=True) as transaction:
-            if not transaction.reviews.open_blind(caller.id, prediction_ids):
-                return
-        with self.begin() as transaction:
-            transaction.reviews.note_reader(caller.id, prediction_ids, self.now())
 
 
 def checked(transaction: Transaction, wanted: DocumentFilter, caller: Caller) -> DocumentFilter:
