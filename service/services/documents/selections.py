@@ -55,7 +55,7 @@ class _Refused(Exception):
 
 @dataclass(frozen=True)
 class Selections(Recorded):
-    """Documents that somebody selected, or found."""
+    """Documents that a person selected, or found."""
 
     reviews: Reviews
     stopwatch: Callable[[], float] = time.monotonic
@@ -107,7 +107,7 @@ class Selections(Recorded):
         return ids
 
     def people(self, caller: Caller) -> Mapping[str, str]:
-        """Return the names of those who can be assigned documents, by id.
+        """Return the people who can be assigned documents, as names by id.
 
         Empty unless the caller decides who reviews what.
         """
@@ -118,17 +118,16 @@ class Selections(Recorded):
         return {one.id: one.name for one in sorted(able, key=lambda one: (one.name, one.id))}
 
     def assign(self, caller: Caller, ids: Sequence[str], assignee: str | None) -> Done:
-        """Assign the open reviews of documents; nobody else is given them from now on.
+        """Assign the open reviews of documents to a person only; None to any reviewer.
 
         Raises `InvalidRequest` if the assignee may not review.
-
-        ``assignee``: Id of a person; None lets anybody have them again.
         """
+        person: Person | None = None
 
-        def assign(transaction: Transaction, person: Person | None, document: str) -> None:
+        def assign(transaction: Transaction, document: str) -> None:
             tasks = [one for one in _open(transaction, document) if not one.busy(self.now())]
             if not tasks:
-                raise _Refused("somebody is reviewing it")
+                raise _Refused("another person is reviewing it")
             for task in tasks:
                 freed = replace(task, assigned_to=None)
                 transaction.reviews.save(freed)
@@ -149,17 +148,11 @@ class Selections(Recorded):
 
         _check(caller, ids)
         with self.begin() as transaction:
-            person = None if assignee is None else _reviewer(transaction, assignee)
-            if person is not None:
+            if assignee is not None:
+                person = _reviewer(transaction, assignee)
                 transaction.reviews.held_by(person.id, self.now())  # blocks claims and readings
-            return self._each(
-                transaction,
-                caller,
-                ids,
-                "documents.assigned",
-                lambda document: assign(transaction, person, document),
-                assignee=assignee,
-            )
+            action = "documents.assigned"
+            return self._each(transaction, caller, ids, action, assign, assignee=assignee)
 
     def prioritize(self, caller: Caller, ids: Sequence[str], *, first: bool) -> Done:
         """Put the open reviews of documents first in the queue, or back at their places."""
@@ -170,14 +163,8 @@ class Selections(Recorded):
 
         _check(caller, ids)
         with self.begin() as transaction:
-            return self._each(
-                transaction,
-                caller,
-                ids,
-                "documents.prioritized",
-                lambda document: move(transaction, document),
-                first=first,
-            )
+            action = "documents.prioritized"
+            return self._each(transaction, caller, ids, action, move, first=first)
 
     def reopen(self, caller: Caller, ids: Sequence[str], reason: str) -> Done:
         """Have documents decided again; see `Reviews.reopen`."""
@@ -191,13 +178,7 @@ class Selections(Recorded):
                 raise _Refused(refusal.detail) from refusal
 
         with self.begin() as transaction:
-            return self._each(
-                transaction,
-                caller,
-                ids,
-                "documents.reopened",
-                lambda document: reopen(transaction, document),
-            )
+            return self._each(transaction, caller, ids, "documents.reopened", reopen)
 
     def _each(
         self,
@@ -205,14 +186,14 @@ class Selections(Recorded):
         caller: Caller,
         ids: Sequence[str],
         action: str,
-        change: Callable[[str], None],
+        change: Callable[[Transaction, str], None],
         **detail: object,
     ) -> Done:
         changed, refused = list[str](), dict[str, str]()
         # In one order, so that two actions at once do not wait for each other.
         for one in sorted(set(ids)):
             try:
-                change(one)
+                change(transaction, one)
             except _Refused as refusal:
                 refused[one] = str(refusal)
             else:
@@ -291,6 +272,6 @@ def _open(transaction: Transaction, document: str) -> list[ReviewTask]:
 def _reviewer(transaction: Transaction, person_id: str) -> Person:
     found = transaction.people.get(person_id, for_update=True)
     if found is None or not _able(found):
-        fault = errors.FieldFault("/assignee", "is nobody who may review")
+        fault = errors.FieldFault("/assignee", "is not a person who may review")
         raise errors.InvalidRequest("The documents cannot be assigned.", [fault])
     return found

@@ -60,7 +60,7 @@ def test_what_an_action_does_not_fit_is_named_with_the_reason(
     [
         ({"act": "prioritize"}, "Tick at least one document."),
         ({"act": "reopen", "id": "?", "why": " "}, "is empty"),
-        ({"act": "assign", "id": "?", "assignee": "nobody"}, "is nobody who may review"),
+        ({"act": "assign", "id": "?", "assignee": "nobody"}, "is not a person who may review"),
         ({"act": "burn", "id": "?"}, "Choose what to do"),
     ],
 )
