@@ -140,12 +140,7 @@ class Reports:
     def automation(
         self, caller: Caller, documents: int, segment: str | None = None
     ) -> tuple[Forecast, list[Forecast]]:
-        """Return forecasts of the current policy and of thresholds 0 to 1.
-
-        The rules in force apply to every threshold.
-
-        ``segment``: Only for this segment's documents.
-        """
+        """Return forecasts of the current policy, and of thresholds 0 to 1 under its rules."""
         caller.require(Permission.REPORT)
         _check_documents(documents)
         with self.begin(read_only=True) as transaction:
@@ -163,8 +158,6 @@ class Reports:
 
         Raises `InvalidRequest` if the period is out of range, or the policy does not list the
         segment.
-
-        ``segment``: Only for this segment's documents.
         """
         caller.require(Permission.REPORT)
         period = period or Period()
@@ -202,8 +195,6 @@ class Reports:
 
         Raises `InvalidRequest` if the period or ``what_if`` is out of range, or the policy does not
         list the segment.
-
-        ``segment``: Only for this segment's documents.
         """
         caller.require(Permission.REPORT)
         what_if, period = what_if or WhatIf(), period or Period()
@@ -336,15 +327,7 @@ def _certificate(
     audits = transaction.reports.within(scope).certification_audits(serving) if serving else 0
     if policy.segmentation is not None:
         # The page of the policy has the state of each segment.
-        return CertificateState(
-            certified=False,
-            threshold=None,
-            since=None,
-            newest=None,
-            audits=audits,
-            next_attempt_in=None,
-            audits_needed=None,
-        )
+        return CertificateState(audits)
     proof = policy.certificate_id and transaction.certifications.get(policy.certificate_id)
     certified = (
         policy.threshold_mode is ThresholdMode.CERTIFIED

@@ -23,21 +23,21 @@ BINS = 40
 class CertificateState:
     """The certificate in force, and progress towards the next one."""
 
-    certified: bool
-    """Whether a certificate for the serving model proves the threshold in force."""
-    threshold: float | None
-    """The threshold in force."""
-    since: datetime | None
-    """When the certificate was created."""
-    newest: Certification | None
-    """The newest attempt for the serving model."""
     audits: int
-    """Completed audits of that model."""
-    next_attempt_in: int | None
+    """Completed audits of the serving model."""
+    certified: bool = False
+    """Whether a certificate for that model proves the threshold in force."""
+    threshold: float | None = None
+    """The threshold in force."""
+    since: datetime | None = None
+    """When the certificate was created."""
+    newest: Certification | None = None
+    """The newest attempt for that model."""
+    next_attempt_in: int | None = None
     """Audits until the next attempt; None if none is due, because the newest certificate covers the
     policy or the threshold is fixed.
     """
-    audits_needed: int | None
+    audits_needed: int | None = None
     """Estimate, from the newest attempt, of how many audits prove a threshold; None if unknown, or
     if no number would.
     """
@@ -124,7 +124,7 @@ class Cockpit(Glance):
     held back by a rule stay held back.
     """
     warning: str | None
-    """Says so if checks contradict the target at the other policy or, without one, at present."""
+    """Set if checks contradict the target at the other policy or, without one, at present."""
     advice: Advice | None
     """The threshold for a target, or what is missing; None unless a target was given."""
     mistakes: Mistakes

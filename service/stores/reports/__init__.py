@@ -96,8 +96,6 @@ class ReportStore:
         """Return counts of the predictions made since ``since``, grouped by kind.
 
         A step of confidence that contains one of ``splits`` is counted in parts.
-
-        ``before``: Only those made earlier; None for no limit.
         """
         splits = sorted(splits)
         first = since.astimezone(UTC).date()
@@ -235,8 +233,6 @@ class ReportStore:
         """Return the most recently checked predictions made since ``since``.
 
         At most ``limit`` that people have reviewed, and at most ``limit`` with an outcome.
-
-        ``before``: Only those made earlier; None for no limit.
         """
         column = predictions.c
         ids = select(
@@ -254,38 +250,28 @@ class ReportStore:
             column.inclusion_probability,
             # Only the first candidate, because the others make up most of the row.
             column.candidates[0].label("first"),
-            reread_of(column.id),
-            reread_rate_of(column.id),
+            reread_of(column.id).label("reread"),
+            reread_rate_of(column.id).label("reread_rate"),
         ).where(column.id.in_(ids), column.created_at >= since)
         found = []
-        for (
-            prediction_id,
-            client_id,
-            metadata,
-            confidence,
-            reason,
-            probability,
-            first,
-            reread,
-            rate,
-        ) in self._connection.execute(query.order_by(column.id)):
-            person, program = said.get(prediction_id), told.get(prediction_id)
+        for row in self._connection.execute(query.order_by(column.id)):
+            person, program = said.get(row.id), told.get(row.id)
             answer = program or person
             if answer is not None:
                 found.append(
                     CheckedSet(
-                        prediction_id,
-                        client_id,
-                        opened(metadata, prediction_id, client_id),
-                        confidence,
-                        Reason(reason),
-                        probability,
+                        row.id,
+                        row.client_id,
+                        opened(row.metadata, row.id, row.client_id),
+                        row.confidence,
+                        row.reason,
+                        row.inclusion_probability,
                         person.agreed if person else None,
                         program.agreed if program else None,
-                        labels=tuple(first["labels"]),
+                        labels=tuple(row.first["labels"]),
                         truth=answer.labels,
-                        reread=reread_flag(reread),
-                        reread_rate=rate,
+                        reread=reread_flag(row.reread),
+                        reread_rate=row.reread_rate,
                     )
                 )
         return found
@@ -312,10 +298,7 @@ class ReportStore:
         return found
 
     def undecided(self, since: datetime, *, before: datetime | None = None) -> int:
-        """Count confident documents whose auditor's contradiction waits for a lead.
-
-        ``before``: Only those made earlier; None for no limit.
-        """
+        """Count confident documents whose auditor's contradiction waits for a lead."""
         column, said = predictions.c, annotations.c
         contradicted = select(said.id).where(
             said.prediction_id == column.id,

@@ -18,7 +18,7 @@ REREAD = (None, False, True)
 # A lead's annotation decides before those that settled the document; among several, one that
 # disagrees with the model. An audit that waits for a lead counts with the auditor's answer: leaving
 # out only agreements, or only disagreements, would favour one side. A reopening does not count:
-# somebody doubted the document, and errors would count more often than others. Flags become numbers
+# a person doubted the document, and errors would count more often than others. Flags become numbers
 # because PostgreSQL has no minimum of booleans.
 ADJUDICATED = case((annotations.c.kind == ReviewKind.ADJUDICATION.value, 1), else_=0)
 _AGREED = case((annotations.c.agreed, 1), else_=0)
