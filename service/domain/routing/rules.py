@@ -5,9 +5,10 @@ decision names the first one that the document breaks.
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.text import text_faults
@@ -22,26 +23,16 @@ Declared = Mapping[str, object]
 """A rule as an administrator wrote it."""
 
 
-class Rule(Protocol):
+@dataclass(frozen=True)
+class Rule(ABC):
     """A condition on labels and metadata that holds a document back."""
 
+    name: str
     kind: ClassVar[str]
 
-    @property
-    def name(self) -> str:
-        """Name of the rule."""
-
+    @abstractmethod
     def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:
         """Return whether the document must not be sent."""
-
-    def declared(self) -> dict[str, object]:
-        """Return the rule as it was written."""
-
-
-@dataclass(frozen=True)
-class _Named:
-    name: str
-    kind: ClassVar[str] = ""
 
     def declared(self) -> dict[str, object]:
         """Return the rule as it was written."""
@@ -50,7 +41,7 @@ class _Named:
 
 
 @dataclass(frozen=True)
-class LabelRule(_Named):
+class LabelRule(Rule):
     """Never send a set that contains the label."""
 
     label: str
@@ -62,7 +53,7 @@ class LabelRule(_Named):
 
 
 @dataclass(frozen=True)
-class MetadataRule(_Named):
+class MetadataRule(Rule):
     """Never send a document whose metadata field has a listed value."""
 
     field: str
@@ -82,7 +73,7 @@ class MetadataRule(_Named):
 
 
 @dataclass(frozen=True)
-class ExactlyOneRule(_Named):
+class ExactlyOneRule(Rule):
     """A set must contain exactly one of the labels."""
 
     labels: tuple[str, ...]
@@ -94,7 +85,7 @@ class ExactlyOneRule(_Named):
 
 
 @dataclass(frozen=True)
-class AtMostRule(_Named):
+class AtMostRule(Rule):
     """A set may contain at most ``n`` of the labels (None: any)."""
 
     n: int
@@ -108,7 +99,7 @@ class AtMostRule(_Named):
 
 
 @dataclass(frozen=True)
-class RequiresRule(_Named):
+class RequiresRule(Rule):
     """A set that contains the label must contain the others too."""
 
     label: str
