@@ -1,8 +1,8 @@
-"""Segments: the part of the documents that a threshold, its proof and its breaker speak of.
+"""Segments: parts of the documents, each with its threshold, proof and breaker.
 
 A segmentation reads one field of the metadata, or the length of the text in bands. Values that the
-policy does not list are `OTHER`. A *unit* has audits and attempts of its own: a segment, or `POOL`
-for those that have had no attempt of their own. See `setwise.models.guarantees.segments`.
+policy does not list are `OTHER`. A *unit* has its own audits and attempts: a segment, or `POOL` for
+the segments without an attempt so far. See `setwise.models.guarantees.segments`.
 """
 
 import re
@@ -25,7 +25,7 @@ OTHER = "other"
 """The segment of documents without a value, or with one that the policy does not list."""
 
 POOL = "(pool)"
-"""The unit of segments that have had no attempt of their own."""
+"""The unit of the segments without an attempt so far."""
 
 MOST_SEGMENTS = 50
 LONGEST_VALUE = 100
@@ -35,7 +35,7 @@ _PLAIN = re.compile(r"[^\x00-\x1f\x7f]+")
 
 
 class Fallback(StrEnum):
-    """What a segment without a proof of its own does."""
+    """What a segment without a proof does."""
 
     NONE = "none"
     POOL = "pool"
@@ -69,26 +69,19 @@ def value_of(key: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Segmentation:
-    """How documents are divided.
-
-    Attributes
-    ----------
-    by : str
-        A field of the metadata, without "=", or `TEXT_LENGTH`.
-    bounds : tuple of int
-        Lengths, rising, at which the bands after the first one begin; only for `TEXT_LENGTH`.
-    most : int
-        Most segments with a proof of their own; the risk is shared among so many.
-    """
+    """How documents are divided."""
 
     by: str
+    """A field of the metadata, without "=", or `TEXT_LENGTH`."""
     bounds: tuple[int, ...] = ()
+    """Rising lengths at which the bands after the first one begin; only for `TEXT_LENGTH`."""
     fallback: Fallback = Fallback.NONE
     most: int = 10
+    """Most segments with a proof; the risk is shared among this many."""
 
     @property
     def share(self) -> float:
-        """Share of the risk for each unit, the pool included; they add up to all of it."""
+        """Share of the risk for each unit, including the pool."""
         return 1.0 / (self.most + (self.fallback is Fallback.POOL))
 
     def of(self, document: Document) -> Segment:
@@ -112,7 +105,7 @@ class Segmentation:
         return Segment(self.by, value if usable else OTHER)
 
     def known(self, stored: str | None, metadata: Mapping[str, object] | None) -> str | None:
-        """Return the key of a document's segment by what is stored of it; None if nothing is."""
+        """Return the key of a stored document's segment; None if it is unknown."""
         if stored is not None:
             by, value = Segment.of_key(stored)
             if by == self.by and value in (
@@ -171,47 +164,29 @@ def _usable(value: str) -> bool:
 
 @dataclass(frozen=True)
 class SegmentRule:
-    """What a policy says of one segment, or of the pool.
-
-    Attributes
-    ----------
-    value : str
-        The segment's, `OTHER` or `POOL`.
-    threshold : float or None
-        Least confidence that is sent, in [0, 1]; with None, nothing is sent.
-    certificate_id, certified_for, trip_id
-        As of a policy.
-    audits : AuditPlan or None
-        Its own rates; None for those of the policy.
-    members : tuple of str
-        Values that the pool's certificate covers.
-    """
+    """The part of a policy for one segment, or for the pool; see `RoutingPolicy`."""
 
     value: str
+    """The segment's, `OTHER` or `POOL`."""
     threshold: float | None = None
     certificate_id: str | None = None
     certified_for: Scorer | None = None
     trip_id: str | None = None
     audits: AuditPlan | None = None
+    """Its own rates; None for those of the policy."""
     members: tuple[str, ...] = ()
+    """Values that the pool's certificate covers."""
 
 
 class Scope(NamedTuple):
-    """Which documents a unit speaks of, by the keys of their segments.
-
-    Attributes
-    ----------
-    keys : tuple of str
-        Those that are meant.
-    listed : tuple of str or None
-        Those that the policy lists, if what it does not list is meant, too.
-    """
+    """The documents of a unit, by the keys of their segments."""
 
     keys: tuple[str, ...]
     listed: tuple[str, ...] | None = None
+    """Keys that the policy lists; documents with other keys belong to the unit, too."""
 
     def has(self, key: str | None) -> bool:
-        """Return whether a document of this segment is meant.
+        """Return whether the unit has a document of this segment.
 
         >>> scope = Scope(("site=a",), listed=("site=a", "site=b"))
         >>> scope.has("site=new"), scope.has("ward=new")
