@@ -85,11 +85,7 @@ class LoadedPredictor:
         return self._predictor.kind == "external"
 
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
-        """Score documents together.
-
-        Raises `InvalidRequest` if the document and the model differ in kind (text, vectors or
-        answers), or the document has features or labels that the model does not know.
-        """
+        """Score documents together; raises `InvalidRequest` if one cannot be scored."""
         from setwise.models.calibration.calibrators import AgreementSets  # noqa: PLC0415 -- see `FolderOrObjectStore`
         from setwise.service.runtime.answers import scored_sets  # noqa: PLC0415 -- as above
 
@@ -117,10 +113,9 @@ class LoadedPredictor:
     def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
         """Return the weights of the document's terms for each label, largest first.
 
-        An external model weighs what the other model answered instead.
-
-        Raises `InvalidRequest` if the document cannot be scored or the model does not know a label.
+        An external model weighs what the other model answered instead. Raises `InvalidRequest`.
         """
+        from setwise.models.evaluation.answer_explanation import weigh_answer  # noqa: PLC0415 -- as above
         from setwise.models.evaluation.explanation import document_row, weigh_terms  # noqa: PLC0415 -- as above
 
         known = set(self.labels)
@@ -131,28 +126,18 @@ class LoadedPredictor:
         ]
         if faults:
             raise errors.InvalidRequest("Nothing can be said of these labels.", faults)
-        if self.external:
-            return self._explain_answer(document, labels)
         content = document.text if document.text is not None else document.features
-        try:
-            row = document_row(self._predictor, content or {})
-        except ValueError as error:
-            raise errors.InvalidRequest(f"The document cannot be explained: {error}.") from error
-        return [
-            tuple(TermWeight(term.name, term.weight) for term in terms)
-            for terms in weigh_terms(self._predictor, row, labels)
-        ]
-
-    def _explain_answer(
-        self, document: Document, labels: Sequence[str]
-    ) -> list[tuple[TermWeight, ...]]:
-        from setwise.models.evaluation.answer_explanation import weigh_answer  # noqa: PLC0415 -- as above
-
-        answers, row = read_answered(self._predictor, document)
-        return [
-            tuple(TermWeight(term.name, term.weight) for term in terms)
-            for terms in weigh_answer(self._predictor, answers, row, labels)
-        ]
+        if self.external:
+            answers, beside = read_answered(self._predictor, document)
+            weighed = weigh_answer(self._predictor, answers, beside, labels)
+        else:
+            try:
+                row = document_row(self._predictor, content or {})
+            except ValueError as error:
+                why = f"The document cannot be explained: {error}."
+                raise errors.InvalidRequest(why) from error
+            weighed = weigh_terms(self._predictor, row, labels)
+        return [tuple(TermWeight(term.name, term.weight) for term in terms) for terms in weighed]
 
     def warm_up(self) -> None:
         """Predict a document of the model's own features.
@@ -247,9 +232,7 @@ class ModelRegistry:
         return None if shadow is None else (shadow[0][0], shadow[1])
 
     def load(self, model: ModelVersion) -> Predictor:
-        """Load a model and predict once.
-
-        Activating it next needs no second load.
+        """Load a model and predict once; activating it next needs no second load.
 
         Raises `ModelDamaged` if the model fails to load or to predict.
         """
@@ -268,9 +251,7 @@ class ModelRegistry:
         return predictor
 
     def load_calibration(self, model: ModelVersion, calibration: Calibration) -> Predictor:
-        """Return the model with a calibrator, after one prediction.
-
-        Activating it next needs no second load.
+        """Return the model with a calibrator, after one prediction; see `load`.
 
         Raises `CalibrationDamaged` if the calibrator fails to load, or the model fails to predict
         with it.
@@ -289,10 +270,7 @@ class ModelRegistry:
         return predictor
 
     def follow(self) -> None:
-        """Check once which models should serve and shadow, and switch to them.
-
-        Errors are logged, not raised.
-        """
+        """Switch once to the models that should serve and shadow; log errors."""
         with self._turn:  # the watcher and callers that activate models
             self._follow()
 
