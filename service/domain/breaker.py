@@ -71,7 +71,7 @@ class WatchedAudit(NamedTuple):
 
     @property
     def evidence(self) -> Evidence:
-        """What it says of the accuracy; a contradiction is one until a lead decides otherwise."""
+        """The evidence on the accuracy; a contradiction counts until a lead decides otherwise."""
         return Evidence(
             confidence=1.0,
             sent=False,
@@ -319,8 +319,8 @@ class Delay(NamedTuple):
     drop: float
     """How far below the target the accuracy falls."""
     audits: int | None
-    """Audits of what is sent until the breaker trips, in half of the cases; None if there are more
-    than anybody would wait for.
+    """Audits of what is sent until the breaker trips, in half of the cases; None if that takes too
+    long.
     """
     weeks: int | None
     """The same in weeks, at the present audit rate and volume; None without audits."""

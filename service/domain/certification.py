@@ -88,7 +88,7 @@ class Certification:
 
 
 class Score(NamedTuple):
-    """What a scorer says of a document that another one answered."""
+    """A scorer's answer to a document that another one answered before."""
 
     prediction_id: str
     scorer: Scorer
@@ -111,7 +111,7 @@ class Unscored(NamedTuple):
 
 
 class AuditedPrediction(NamedTuple):
-    """A document drawn to certify, what a scorer says of it, and its annotations so far."""
+    """A document drawn to certify, with a scorer's answer and the annotations so far."""
 
     id: str
     client_id: str
@@ -306,7 +306,7 @@ def bets_since(found: Sequence[AuditedPrediction], proof: str, read_by: datetime
 
 
 def _outside(one: AuditedPrediction, then: Sequence[Rule], now: Sequence[Rule]) -> str | None:
-    """Return why an audit says nothing about what today's rules let through; None if it does."""
+    """Return why an audit is no evidence under today's rules; None if it is."""
     before = held_back_alike(then)
     if not before <= held_back_alike(now):
         return "drawn under other rules"

@@ -42,7 +42,7 @@ class State(StrEnum):
     WAITING = "waiting"
     """A review of it is open."""
     HELD = "held"
-    """Somebody is reviewing it."""
+    """A person is reviewing it."""
     PASSED_ON = "passed-on"
     """Reviewers have skipped it, and a lead decides."""
     REVIEWED = "reviewed"
@@ -50,7 +50,7 @@ class State(StrEnum):
     CONTRADICTED = "contradicted"
     """A person or an outcome gave other labels than the model."""
     FLAGGED = "flagged"
-    """A person asked for attention, and nobody has resolved it."""
+    """A person asked for attention, and the thread is not resolved."""
 
 
 class Audited(StrEnum):
@@ -171,7 +171,7 @@ def phrases(text: str) -> list[str]:
 
 
 class SavedSearch(NamedTuple):
-    """A search that somebody gave a name."""
+    """A search with a name."""
 
     name: str
     query: str
@@ -219,11 +219,11 @@ class CommentKind(StrEnum):
     """It asks for attention, until its thread is resolved."""
     RESOLVED = "resolved"
     REOPENED = "reopened"
-    """It says why the document is to be decided again."""
+    """It gives the reason why the document is decided again."""
 
 
 class Comment(NamedTuple):
-    """What somebody wrote about a document."""
+    """A comment on a document."""
 
     id: str
     prediction_id: str
@@ -260,7 +260,7 @@ class Talk(NamedTuple):
 
 
 class NewComments(NamedTuple):
-    """A document with comments that somebody has not read."""
+    """A document with comments that a person has not read."""
 
     prediction: Prediction
     number: int

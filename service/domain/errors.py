@@ -9,10 +9,7 @@ INTERNAL_ERROR = "internal-error"
 
 
 class ServiceError(Exception):
-    """A request that fails, with a message for the caller.
-
-    ``detail``: What is wrong, where, and how to correct it.
-    """
+    """A request that fails: what is wrong, where, and how to correct it."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -57,10 +54,7 @@ class WrongPassword(Unauthenticated):
 
 
 class TooManyRequests(ServiceError):
-    """The caller sent too many requests and can retry later.
-
-    ``retry_after_s``: Seconds until the caller can retry.
-    """
+    """The caller sent too many requests and can retry later."""
 
     def __init__(self, detail: str, *, retry_after_s: float) -> None:
         super().__init__(detail)

@@ -44,7 +44,6 @@ class FolderOrObjectStore:
 
     ``url``: Folder, or fsspec URL such as ``s3://bucket/models``.
     ``cache``: Folder for local copies of a remote store.
-    ``new_id``, ``now``: Return ids and times.
     """
 
     def __init__(

@@ -1,7 +1,4 @@
-"""Store files of jobs in a folder or object store.
-
-They are encrypted if there is a key.
-"""
+"""Store files of jobs in a folder or object store, encrypted if there is a key."""
 
 import base64
 import errno
@@ -28,7 +25,7 @@ DRAFT = ".incoming"
 """Ends the name of a local file until it is complete."""
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""What the system says where there is no space left."""
+"""Numbers of system errors when there is no space left."""
 
 log = structlog.get_logger(__name__)
 

@@ -41,9 +41,7 @@ class Interrupted(Exception):
 
 
 class Report:
-    """Reports the progress of a running job.
-
-    The job calls it at safe points.
+    """Reports the progress of a running job, which calls it at safe points.
 
     It raises `Interrupted` if the job should stop because the worker stops, the job was cancelled,
     or another worker has it. The next worker that claims the job finishes it.

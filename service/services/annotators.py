@@ -110,9 +110,7 @@ class Annotators(Recorded):
     def place(
         self, caller: Caller, annotator_id: str, group_id: str, expected_version: int | None
     ) -> AnnotatorReport:
-        """Move an annotator to a group.
-
-        Earlier answers stay with the earlier group.
+        """Move an annotator to a group; earlier answers stay with the earlier group.
 
         Raises `AnnotatorNotFound` if no one with this id may review or has reviewed;
         `InvalidRequest` if the group does not exist; `StaleVersion` if the annotator has been moved

@@ -38,7 +38,7 @@ class Preview:
     certificate_ends: str | None
     """Why the change would end the certificate in force; None if it would not."""
     warning: str | None
-    """Says so if checks contradict the target at the other policy, or it would send nothing yet."""
+    """Set if checks contradict the target at the other policy, or it would send nothing yet."""
     advice: Advice | None
     """The threshold for a target, or what is missing; None unless a target was given."""
 
@@ -62,8 +62,8 @@ class Effect:
     then: Forecast
     """Both ignore a tripped breaker, because changing the policy does not reset it."""
     warning: str | None
-    """Says so if checks contradict the target, which then takes a reason to put into force, or if
-    nothing would be sent yet.
+    """Set if checks contradict the target, so that the change needs a reason, or if nothing would
+    be sent yet.
     """
     advice: Advice
     """The threshold that checks support, or what is missing."""
@@ -237,8 +237,8 @@ def certified(
     """Return the policy with each unit's newest certificate that proves its target.
 
     A certificate holds for the documents that it was proved for: see `RoutingPolicy.is_covered_by`.
-    That of the pool ends when one of its segments has had an attempt of its own. A unit without
-    such a certificate is returned unchanged.
+    That of the pool ends when one of its segments has had an attempt. A unit without such a
+    certificate is returned unchanged.
 
     ``scorer``: The model and calibrator that serve now; None before the first prediction.
     """
@@ -305,7 +305,7 @@ def _covered(
 
 
 def pooled(transaction: Transaction, policy: RoutingPolicy, scorer: Scorer) -> tuple[str, ...]:
-    """Return the values of the segments that have had no attempt of their own.
+    """Return the values of the segments that have had no attempt.
 
     What their attempts found must not matter: see `setwise.models.guarantees.segments`.
     """

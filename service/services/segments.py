@@ -36,9 +36,9 @@ class SegmentState:
     audits: int
     """Audits drawn to prove a threshold."""
     missing: int | None
-    """Further ones until the next attempt of its own; None if none will follow."""
+    """Further ones until its next attempt; None if none will follow."""
     newest: Certification | None
-    """The last attempt of its own."""
+    """Its last attempt."""
     most_wrong: float | None
     """Share of what the pool sends of it that may be wrong although the pool keeps its promise;
     None unless the pool sends it.

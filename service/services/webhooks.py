@@ -72,12 +72,7 @@ class Webhooks(Recorded):
     # Endpoints
 
     def add(self, caller: Caller, wanted: EndpointChange) -> tuple[Endpoint, str]:
-        """Add an endpoint; return it with its secret.
-
-        The secret is not shown again.
-
-        It receives the messages that are routed from now on.
-        """
+        """Add an endpoint, for messages routed from now on; return it with its secret."""
         caller.require(Permission.ADMINISTER)
         self._check(wanted)
         secret = self.new_secret()
@@ -140,10 +135,7 @@ class Webhooks(Recorded):
             )
 
     def rotate_secret(self, caller: Caller, endpoint_id: str) -> tuple[Endpoint, str]:
-        """Replace the secret; return the endpoint and the new secret.
-
-        The secret is not shown again. The replaced one signs beside it for a while.
-        """
+        """Return the endpoint with a new secret; the old one signs beside it for a while."""
         caller.require(Permission.ADMINISTER)
         secret = self.new_secret()
         with self.begin() as transaction:
@@ -279,9 +271,7 @@ class Webhooks(Recorded):
             return transaction.outbox.unacknowledged(caller.id, after=after, limit=limit)
 
     def acknowledge(self, caller: Caller, message_ids: Sequence[str]) -> int:
-        """Acknowledge messages; return how many are new.
-
-        Acknowledged messages are not listed again.
+        """Acknowledge messages, which are not listed again; return how many are new.
 
         Ids of other clients' messages and unknown ids change nothing.
 

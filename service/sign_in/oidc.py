@@ -1,10 +1,8 @@
-"""Sign-in with an OpenID Connect provider.
+"""Sign-in with an OpenID Connect provider (OpenID Connect Core 1.0, RFC 7636).
 
-It uses the authorization code flow with PKCE, state and nonce.
-
-It follows OpenID Connect Core 1.0 and RFC 7636. The provider's metadata contains its endpoints.
-This server exchanges the code and checks the token's signature, issuer, audience, nonce and times
-with the provider's published keys.
+It uses the authorization code flow with PKCE, state and nonce. The provider's metadata contains its
+endpoints. This server exchanges the code and checks the token's signature, issuer, audience, nonce
+and times with the provider's published keys.
 """
 
 import base64
@@ -38,10 +36,7 @@ _RANKED = (Role.ADMIN, Role.LEAD, Role.AUDITOR, Role.REVIEWER)
 
 @dataclass(frozen=True)
 class Attempt:
-    """State of a sign-in, stored in the browser.
-
-    Other sites cannot read it.
-    """
+    """State of a sign-in, stored in the browser, where other sites cannot read it."""
 
     state: str
     nonce: str
@@ -70,10 +65,7 @@ class Provider:
 
 
 class OpenIdConnect:
-    """Client of an OpenID Connect provider.
-
-    ``provider``: Settings of the provider.
-    """
+    """Client of an OpenID Connect provider."""
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider

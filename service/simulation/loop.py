@@ -228,11 +228,9 @@ class _Run:
 def simulate(
     plan: Plan, stream: Stream, report: Callable[[Week], None] = lambda _: None
 ) -> list[Week]:
-    """Run a plan on a stream and return its weeks, equal for equal plans and streams.
+    """Run a plan on a stream; report each week as it ends, and return all of them.
 
-    Raises `BadPlan` if the plan does not fit the stream.
-
-    ``report``: Called with each week as it ends.
+    Equal plans and streams give equal weeks. Raises `BadPlan` if the plan does not fit the stream.
     """
     label = plan.drift.label if plan.drift is not None else None
     if label is not None and label not in stream.labels:

@@ -110,7 +110,7 @@ class Sites(NamedTuple):
     wrong: float
     """Share, in (0, 1], of the last site's documents whose true set is another."""
     divided: bool = True
-    """Whether each site has a threshold, a certificate and a breaker of its own."""
+    """Whether each site has its own threshold, certificate and breaker."""
 
     def of(self, document: int) -> str:
         """Return the site of the document with this number, from 0.

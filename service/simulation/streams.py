@@ -51,10 +51,7 @@ class Stream(Protocol):
         """The predictor, if there is no artifact."""
 
     def item(self, number: int) -> Item:
-        """Return the document with this number, from 0.
-
-        Equal numbers give equal documents.
-        """
+        """Return the document with this number, from 0; it is always the same."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +93,7 @@ class SyntheticStream:
         return Item(Document(id=name, text=name), self.drawn(name).truth)
 
     def drawn(self, name: str) -> _Drawn:
-        """Draw a document's confidence, candidates and truth.
-
-        The draw depends on its name and the seed.
-        """
+        """Draw a document's confidence, candidates and truth from its name and the seed."""
         draw = Random(f"{self.seed}/{name}")  # noqa: S311 -- keeps no secret
         confidence = draw.betavariate(*_SHAPE)
         chance = self._chance(confidence)

@@ -83,10 +83,7 @@ class AnnotatorStore(Store):
         return sorted(self._every(select(annotator_groups), _to_group), key=lambda one: one.id)
 
     def save_group(self, group: Group) -> None:
-        """Store a group; raises `StaleVersion` unless its version is next.
-
-        Versions start at 1.
-        """
+        """Store a group; raises `StaleVersion` unless its version is next, from 1."""
         values = vars(group).copy()
         for suffix in ("", WITH_SUGGESTION):
             rates = values.pop(f"fixed{suffix}") or (None, None)

@@ -196,7 +196,7 @@ class CertificationStore(Store):
         return self._every(query, to_prediction)
 
     def add_scores(self, scores: Sequence[Score]) -> None:
-        """Store what a scorer says; what is stored already stays."""
+        """Store a scorer's answers; those that are stored already stay."""
         if not scores:
             return
         self._connection.execute(

@@ -122,7 +122,7 @@ class DocumentStore(Store):
         return select(_column.id).where(*self._conditions(wanted, hidden)).limit(most)
 
     def searches(self, owner: str) -> list[SavedSearch]:
-        """Return the searches that somebody saved, by name."""
+        """Return the searches that a person saved, by name."""
         query = select(saved_searches).where(saved_searches.c.owner == owner)
         ordered = query.order_by(saved_searches.c.name)
         return self._every(ordered, _to_search)

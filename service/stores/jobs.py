@@ -17,10 +17,7 @@ class JobStore(Store):
     """Durable jobs, which workers lease."""
 
     def enqueue(self, job: Job) -> bool:
-        """Store a job; return False if its key is queued or running.
-
-        Also return False if its owner has already requested a job with the same request key.
-        """
+        """Store a job; return False if its key or its owner's request key is taken."""
         stored = self._connection.execute(self._missing(jobs).returning(jobs.c.id), vars(job))
         return stored.first() is not None
 
@@ -64,10 +61,7 @@ class JobStore(Store):
         return self._connection.execute(query.limit(1)).first() is not None
 
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
-        """Lease the next due job of these kinds, or an abandoned one.
-
-        An abandoned job is one whose lease has expired.
-        """
+        """Lease the next due job of these kinds, or one whose lease has expired."""
         abandoned, due = _claimable(kinds, now)
         found = self._lock(abandoned) or self._lock(due)
         if found is None:

@@ -124,10 +124,7 @@ class ReviewStore(Store):
         self._lock_all(literal(prediction_id, review_tasks.c.prediction_id.type))
 
     def _lock_all(self, prediction_id: ColumnElement[str]) -> None:
-        """Lock the prediction's tasks, in one order.
-
-        Settling two of them cannot overlap then.
-        """
+        """Lock the prediction's tasks, in one order: settling two of them cannot overlap."""
         self._connection.execute(
             select(review_tasks.c.id)
             .where(review_tasks.c.prediction_id == prediction_id)
@@ -148,11 +145,11 @@ class ReviewStore(Store):
         """Lock and return the first task in the queue that ``reviewer`` may claim now.
 
         The task waits or its lease has expired, ``reviewer`` has not skipped it, and ``reviewer``
-        neither holds nor has settled another task of the same prediction; who has settled one may
-        claim it once it is reopened. Who has read a suggestion gets no blind task of it. With
-        ``escalated``, tasks for leads come first, and before all what is assigned to ``reviewer``;
-        nobody is given what is assigned to somebody else. Tasks locked by a concurrent claim are
-        skipped, so no task is claimed twice. With ``only``, an id, no other task is returned.
+        neither holds nor has settled another task of the same prediction, unless it was reopened. A
+        reader of the suggestion gets no blind task of it. Tasks assigned to ``reviewer`` come
+        before all others, and tasks assigned to another reviewer are left out. With ``escalated``,
+        tasks for leads come first. Tasks locked by a concurrent claim are skipped, so no task is
+        claimed twice. With ``only``, an id, no other task is returned.
         """
         if only is not None and not is_id(only):
             return None
@@ -225,10 +222,7 @@ class ReviewStore(Store):
             query = query.where(column.id != task_id)
 
     def save(self, task: ReviewTask) -> None:
-        """Store a changed task.
-
-        Raises `StaleVersion` if the stored one is newer or settled.
-        """
+        """Store a changed task; raises `StaleVersion` if the stored one is newer or settled."""
         column = review_tasks.c
         saved = self._connection.execute(
             update(review_tasks)
@@ -244,7 +238,7 @@ class ReviewStore(Store):
         self._add_skips(task)
 
     def unassign(self, reviewer: str, *which: ColumnElement[bool]) -> None:
-        """Let anybody have what is assigned to ``reviewer``, or some of it."""
+        """Unassign the tasks of ``reviewer``, or some of them."""
         mine = and_(ASSIGNED, review_tasks.c.assigned_to == reviewer, *which)
         self._connection.execute(update(review_tasks).where(mine).values(assigned_to=None))
 
@@ -284,8 +278,8 @@ class ReviewStore(Store):
     def note_reader(self, reader: str, among: Collection[str] | None, at: datetime) -> None:
         """Keep the open blind tasks of predictions, None for all, from who reads their suggestion.
 
-        Blocks the reader's claims. Tasks that the reader holds are left out. What is assigned to
-        the reader goes to anybody.
+        Blocks the reader's claims. Tasks that the reader holds are left out. Those assigned to the
+        reader are unassigned.
         """
         self._block(reader)
         held = and_(LEASED, review_tasks.c.lease_holder == reader)
@@ -322,7 +316,7 @@ class ReviewStore(Store):
         return {ReviewState(name): count for name, count in rows}
 
     def annotate(self, annotation: Annotation) -> None:
-        """Store an annotation; other tasks of its document go to anybody but who made it."""
+        """Store an annotation, and unassign its reviewer's other tasks of the document."""
         comment = InRow(annotation.comment, (annotation.id, annotation.prediction_id))
         row = {**row_of(annotation, annotations), **_kind(annotation), "comment": comment}
         self._connection.execute(insert(annotations), row)

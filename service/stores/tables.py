@@ -92,9 +92,7 @@ def _check(name: str, condition: str) -> CheckConstraint:
 
 
 def _share(name: str, *, given: bool = False) -> Column[float]:
-    """Return a column of shares, added to a table with rows.
-
-    Shares are numbers from 0 to 1.
+    """Return a column of numbers from 0 to 1, added to a table with rows.
 
     If ``given``, it is 0 in existing rows; otherwise it is NULL there.
     """
@@ -649,8 +647,8 @@ certifications = Table(
     UniqueConstraint("model_version", "calibrator_version", "attempt"),
 )
 
-# What a scorer says of a document that another one answered: audits speak of documents, so they
-# also prove what a later calibrator or model says of them.
+# A scorer's answers to documents that another one answered: audits are about documents, so they
+# also prove a later calibrator or model.
 other_scores = Table(
     "other_scores",
     metadata,

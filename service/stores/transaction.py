@@ -1,7 +1,4 @@
-"""One transaction, whose stores share a connection.
-
-It commits, unless an exception leaves it.
-"""
+"""One transaction, whose stores share a connection; it commits unless an exception leaves it."""
 
 import threading
 from collections.abc import Callable
@@ -39,7 +36,6 @@ class Transactions:
     SQLite allows one writer at a time, and waiting writers poll for its lock, so some could wait
     for long. Writers of this process therefore first queue at a lock.
 
-    ``engine``: Connects to the database.
     ``patience_s``: How long a writer waits in the queue, in seconds.
     """
 

@@ -98,7 +98,7 @@ def _numbers(drawn: bytes) -> tuple[float, float, float]:
 
 
 class Identity(NamedTuple):
-    """What tells a document from others: its name, and what its content drew."""
+    """The identity of a document: its name, and the draw of its content."""
 
     client_id: str
     name: str
@@ -251,8 +251,6 @@ def reread_rate(
     ``threshold``: The lowest confidence that may come to be sent.
     ``usual``: Confidences of other documents.
 
-    Examples
-    --------
     >>> usual = [0.9] * 50 + [0.5] * 50
     >>> [round(reread_rate(0.1, one, 0.8, usual), 4) for one in (0.9, 0.5)]
     [0.1444, 0.02]

@@ -50,7 +50,7 @@ class Throttle:
     def sign_in(self, login: str, address: str | None, device: Device | None) -> Counted:
         """Count an attempt to sign in; raises `TooManyRequests` if it is too early.
 
-        A device in which this login name signed in before has a count of its own: strangers can
+        A device in which this login name signed in before is counted separately: strangers can
         neither slow it down nor lock it out. After too many failures it counts as a stranger.
         """
         if device is not None and device.login == login:

@@ -179,10 +179,7 @@ class NoiseReport:
 
 
 def report_noise(transaction: Transaction) -> NoiseReport:
-    """Return the noise rates of all groups, estimated from stored answers.
-
-    Equal rows give an equal report.
-    """
+    """Return the noise rates of all groups, estimated from stored answers."""
     store = transaction.annotators
     blind = store.blind(MOST_WATCHED)
     lapsed, groups_lapsed = lapsed_annotators(blind), lapsed_groups(blind)

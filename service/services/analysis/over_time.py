@@ -19,9 +19,7 @@ class Pace(StrEnum):
     WEEK = "week"
 
     def start(self, day: date) -> date:
-        """Return the first day of the row with ``day``.
-
-        Weeks start on Mondays.
+        """Return the first day of the row with ``day``; weeks start on Mondays.
 
         >>> Pace.WEEK.start(date(2026, 11, 21))
         datetime.date(2026, 11, 16)
@@ -118,9 +116,7 @@ def over_time(
     known: Standing,
     risk: float,
 ) -> list[Row]:
-    """Return a row per day or week, oldest first.
-
-    Rows cover ``first`` to ``last``.
+    """Return a row per day or week from ``first`` to ``last``, oldest first.
 
     ``waiting``: Tasks waiting now.
     ``known``: Weights of checked predictions.

@@ -14,10 +14,8 @@ from setwise.service.domain.routing.segments import Scope
 class Schedule:
     """When certification runs automatically.
 
-    Each attempt spends risk, and the first one spends half of it.
-
-    The number of audits at which it runs must not depend on their results: choosing the most
-    favourable moment would invalidate the test.
+    Each attempt spends risk, and the first one spends half of it. The number of audits at which it
+    runs must not depend on their results: choosing the best moment would invalidate the test.
     """
 
     room: float = 12.0
@@ -41,9 +39,7 @@ class Schedule:
         *,
         attempt: int = 1,
     ) -> int | None:
-        """Return how many more audits the next attempt needs.
-
-        None means that no attempt will follow.
+        """Return how many more audits the next attempt needs; None if none will follow.
 
         ``before``: The last attempt.
         ``n_audits``: Audits so far.

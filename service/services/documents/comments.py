@@ -43,7 +43,7 @@ class Comments(Recorded):
         disclose_one(self.begin, self.now, caller, prediction_id)
         if unread and caller.may(Permission.REVIEW):
             with self.begin() as transaction:
-                # Somebody may have written in the meantime.
+                # Another person may have written in the meantime.
                 last = max(one.created_at for one in said)
                 transaction.comments.note_read(prediction_id, caller.id, last)
         return Talk(threads_of(said), names)

@@ -100,8 +100,6 @@ class Texts(Recorded):
     ) -> int:
         """Erase a document at once; return the number of its predictions.
 
-        The number may be 0.
-
         This deletes its text, features, metadata, comments, id and idempotency keys, even if it
         waits for review. The predictions stay as numbers without a name. A job removes it from
         the files of jobs.

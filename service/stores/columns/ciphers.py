@@ -97,9 +97,7 @@ def _associated(place: str, row: Row) -> bytes:
 
 
 def key_of(sealed: str) -> str | None:
-    """Return the id of the key that sealed a text, or None.
-
-    None means that the text is plain.
+    """Return the id of the key that sealed a text; None if it is plain.
 
     >>> key_of("sw1:0a1b2c3d:AAAA"), key_of("fever")
     ('0a1b2c3d', None)
