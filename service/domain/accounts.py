@@ -142,11 +142,11 @@ def login_faults(login: str, pointer: str) -> Iterator[FieldFault]:
         )
 
 
-def role_faults(role: Role, pointer: str) -> Iterator[FieldFault]:
+def role_faults(role: Role) -> Iterator[FieldFault]:
     """Yield the faults of a person's role."""
     if role is Role.CLIENT:
         yield FieldFault(
-            pointer, "is for programs, which use keys; choose another role for a person"
+            "/role", "is for programs, which use keys; choose another role for a person"
         )
 
 
@@ -161,16 +161,18 @@ def readable_password(typed: str) -> str:
     return unicodedata.normalize("NFKC", typed)
 
 
-def password_faults(password: str, pointer: str, *, login: str = "") -> Iterator[FieldFault]:
+def password_faults(password: str, login: str) -> Iterator[FieldFault]:
     """Yield the faults of a new password, without quoting it."""
     if len(password) < SHORTEST_PASSWORD:
-        yield FieldFault(pointer, f"is too short; use at least {SHORTEST_PASSWORD} characters")
+        yield FieldFault("/password", f"is too short; use at least {SHORTEST_PASSWORD} characters")
     elif len(password) > LONGEST_PASSWORD:
-        yield FieldFault(pointer, f"is too long; use at most {LONGEST_PASSWORD} characters")
+        yield FieldFault("/password", f"is too long; use at most {LONGEST_PASSWORD} characters")
     elif len(set(password)) < FEWEST_CHARACTERS:
-        yield FieldFault(pointer, "repeats too few characters; use a sentence, for example")
-    elif login and login in password.casefold() and len(password) < len(login) + SHORTEST_PASSWORD:
-        yield FieldFault(pointer, "is little more than the login name; use a sentence, for example")
+        yield FieldFault("/password", "repeats too few characters; use a sentence, for example")
+    elif login in password.casefold() and len(password) < len(login) + SHORTEST_PASSWORD:
+        yield FieldFault(
+            "/password", "is little more than the login name; use a sentence, for example"
+        )
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ class SignedIn:
 
 @dataclass(frozen=True)
 class Device:
-    """A browser in which a person signed in before, as its signed cookie says."""
+    """A browser in which a person signed in before, by its signed cookie."""
 
     login: str
     """Login name of that person."""
@@ -386,17 +388,15 @@ class ApiKey:
         return Caller(self.id, self.name, self.role, scopes=self.scopes, per_minute=self.per_minute)
 
 
-def scope_faults(
-    role: Role, scopes: frozenset[Permission] | None, pointer: str
-) -> Iterator[FieldFault]:
+def scope_faults(role: Role, scopes: frozenset[Permission] | None) -> Iterator[FieldFault]:
     """Yield the faults of the scopes of a key with ``role``."""
     if scopes is None:
         return
     for scope in sorted(scopes - PERMISSIONS[role]):
         known = ", ".join(sorted(PERMISSIONS[role]))
-        yield FieldFault(pointer, f"{scope} goes beyond the role {role}, which has {known}")
+        yield FieldFault("/scopes", f"{scope} goes beyond the role {role}, which has {known}")
     if not scopes:
-        yield FieldFault(pointer, "is empty; the key could do nothing")
+        yield FieldFault("/scopes", "is empty; the key could do nothing")
 
 
 MOST_PER_MINUTE = 1_000_000

@@ -50,7 +50,7 @@ def test_an_address_is_a_login_name(login: str) -> None:
     ],
 )
 def test_a_weak_password_is_refused_without_being_quoted(password: str, why: str) -> None:
-    (fault,) = password_faults(password, "/password", login="annabelle-lee")
+    (fault,) = password_faults(password, "annabelle-lee")
     assert why in fault.detail
     assert not password or password not in fault.detail
 
@@ -58,7 +58,7 @@ def test_a_weak_password_is_refused_without_being_quoted(password: str, why: str
 @given(st.text(min_size=SHORTEST_PASSWORD, max_size=200).filter(lambda text: len(set(text)) >= 5))
 def test_any_long_password_will_do(password: str) -> None:
     assume(LOGIN not in password.casefold())
-    assert not list(password_faults(password, "/password", login=LOGIN))
+    assert not list(password_faults(password, LOGIN))
 
 
 def test_neither_a_password_nor_a_session_shows_its_secret() -> None:

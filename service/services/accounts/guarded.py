@@ -39,7 +39,7 @@ class Guarded(Recorded):
     def _hashed(self, person: Person, password: str) -> str:
         """Return the hash of a new password; raises `InvalidRequest` if weak."""
         password = readable_password(password)
-        faults = list(password_faults(password, "/password", login=person.login))
+        faults = list(password_faults(password, person.login))
         if faults:
             raise errors.InvalidRequest("The password is not allowed.", faults)
         return self.passwords.hash(password)
@@ -70,6 +70,6 @@ def known_person(transaction: Transaction, who: str, *, for_update: bool = False
 
 
 def dismiss(transaction: Transaction, person_id: str) -> None:
-    """End a person's sessions, and let anybody have what is assigned to them."""
+    """End a person's sessions, and unassign their reviews."""
     transaction.sessions.delete_of(person_id)
     transaction.reviews.unassign(person_id)

@@ -38,16 +38,11 @@ class Keys(Recorded):
         expires_at: datetime | None = None,
         per_minute: int | None = None,
     ) -> tuple[ApiKey, str]:
-        """Create a key; return it with its secret, which is not stored.
-
-        ``scopes``: The permissions of ``role`` that the key has; None for all of them.
-        ``expires_at``: When the key stops working.
-        ``per_minute``: Allowed requests a minute, 0 for no limit; None for the default limit.
-        """
+        """Create a key; return it with its secret, which is not stored."""
         caller.require(Permission.ADMINISTER)
         faults: list[errors.FieldFault] = [
             *text_faults(name, "/name", longest=LONGEST_NAME),
-            *scope_faults(role, scopes, "/scopes"),
+            *scope_faults(role, scopes),
         ]
         if expires_at is not None and expires_at <= self.now():
             faults.append(errors.FieldFault("/expires_at", "is in the past"))

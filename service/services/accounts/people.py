@@ -47,11 +47,11 @@ class People(Guarded):
         faults = [
             *login_faults(login, "/login"),
             *text_faults(name, "/name", longest=LONGEST_NAME),
-            *role_faults(role, "/role"),
+            *role_faults(role),
         ]
         if password is not None:
             password = readable_password(password)
-            faults += password_faults(password, "/password", login=login)
+            faults += password_faults(password, login)
         if faults:
             raise errors.InvalidRequest("The account cannot be created.", faults)
         person = Person(
@@ -95,7 +95,7 @@ class People(Guarded):
         if name is not None:
             faults += text_faults(name, "/name", longest=LONGEST_NAME)
         if role is not None:
-            faults += role_faults(role, "/role")
+            faults += role_faults(role)
         if faults:
             raise errors.InvalidRequest("The account cannot be changed.", faults)
         with self.begin() as transaction:
@@ -137,7 +137,7 @@ class People(Guarded):
         caller.require(Permission.ADMINISTER)
         if not 1 <= days <= MOST_DAYS_INVITED:
             fault = errors.FieldFault("/days", f"must be from 1 to {MOST_DAYS_INVITED}")
-            raise errors.InvalidRequest("Nobody can be invited for so long.", [fault])
+            raise errors.InvalidRequest("An invitation cannot last that long.", [fault])
         secret, until = self.new_secret(), self.now() + timedelta(days=days)
         with self.begin() as transaction:
             person = known_person(transaction, who, for_update=True)
