@@ -18,7 +18,7 @@ from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import ANSWERS, Document, Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.segments import value_of
-from setwise.service.domain.text import RepeatedName, each_once, is_id
+from setwise.service.domain.text import RepeatedName, each_once, instant, is_id
 
 # Files of documents
 
@@ -160,7 +160,7 @@ MOST_INFLATED_BYTES = 20_000_000_000
 """Bytes of a file once it is unpacked."""
 
 PAUSE_LINES, PAUSE_BYTES = 10_000, 16_000_000
-"""After so much that holds no document, an empty block says that reading goes on."""
+"""After this much without a document, an empty block shows that reading goes on."""
 
 
 BLOCK_BYTES = 4_000_000
@@ -233,16 +233,6 @@ class Format(StrEnum):
 
     JSON_LINES = "jsonl"
     CSV = "csv"
-
-
-def instant(at: datetime) -> str:
-    """Return a time in the form of RFC 3339.
-
-    >>> from datetime import UTC
-    >>> instant(datetime(2026, 11, 21, 9, tzinfo=UTC))
-    '2026-11-21T09:00:00Z'
-    """
-    return at.isoformat().replace("+00:00", "Z")
 
 
 def header(written: Format, columns: Sequence[str]) -> bytes:

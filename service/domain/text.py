@@ -39,12 +39,7 @@ def unstorable(text: str) -> str | None:
 def text_faults(
     text: str, pointer: str, *, longest: int, blank_allowed: bool = False
 ) -> list[FieldFault]:
-    """Return what is wrong with a text that will be stored.
-
-    ``text``: As the caller sent it.
-    ``pointer``: Its place in the request body.
-    ``longest``: Most characters it may have.
-    """
+    """Return what is wrong with a text that will be stored."""
     faults = []
     if not blank_allowed and (not text or text.isspace()):
         faults.append(FieldFault(pointer, "is empty; write at least one character"))
@@ -152,18 +147,26 @@ def _first_id(milliseconds: int) -> str:
     return f"{digits[:8]}-{digits[8:]}-7000-8000-000000000000"
 
 
+def instant(at: datetime) -> str:
+    """Return a time in the form of RFC 3339.
+
+    >>> from datetime import UTC
+    >>> instant(datetime(2026, 11, 21, 9, tzinfo=UTC))
+    '2026-11-21T09:00:00Z'
+    """
+    return at.isoformat().replace("+00:00", "Z")
+
+
 _Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
 class Page(Generic[_Item]):
-    """One page of a list.
-
-    ``next_after`` is the id after which the next page starts, None at the end.
-    """
+    """One page of a list."""
 
     items: tuple[_Item, ...]
     next_after: str | None
+    """Id after which the next page starts; None at the end."""
 
 
 LONGEST_PAGE = 200
@@ -171,11 +174,7 @@ LONGEST_PAGE = 200
 
 
 def check_page(after: str | None, limit: int) -> None:
-    """Raise `InvalidRequest` if the limit or the id is invalid.
-
-    ``after``: Id of the last item of the page before; None for the first page.
-    ``limit``: Most items wanted, from 1 to 200.
-    """
+    """Raise `InvalidRequest` if the limit or the id of the last item is invalid."""
     if not 1 <= limit <= LONGEST_PAGE:
         fault = FieldFault("/limit", f"is {limit}; it must lie between 1 and {LONGEST_PAGE}")
         raise InvalidRequest("The limit of the list is out of range.", [fault])

@@ -21,7 +21,7 @@ from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.segments import value_of
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import instant, text_faults
 
 LONGEST_URL = 2_000
 LONGEST_DESCRIPTION = 200
@@ -87,7 +87,7 @@ def review_completed(prediction: Prediction, annotation: Annotation, message_id:
         agreed=annotation.agreed,
         review_id=annotation.task_id,
         annotation_id=annotation.id,
-        completed_at=_instant(annotation.created_at),
+        completed_at=instant(annotation.created_at),
     )
 
 
@@ -108,7 +108,7 @@ def document_corrected(
         labels=list(truth.labels),
         previous_labels=list(before),
         **found_by,
-        corrected_at=_instant(truth.created_at),
+        corrected_at=instant(truth.created_at),
     )
 
 
@@ -128,7 +128,7 @@ def _about(
         "model_version": scored.model_version,
         "calibrator_version": scored.calibrator_version,
         "policy_version": prediction.policy_version,
-        "predicted_at": _instant(prediction.created_at),
+        "predicted_at": instant(prediction.created_at),
     }
     return Message(
         id=message_id,
@@ -159,21 +159,17 @@ def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
             **trip.scorer._asdict(),
             "segment": value_of(trip.segment),
             "evidence": dict(trip.evidence),
-            "tripped_at": _instant(trip.created_at),
+            "tripped_at": instant(trip.created_at),
         },
         created_at=trip.created_at,
     )
-
-
-def _instant(at: datetime) -> str:
-    return at.isoformat().replace("+00:00", "Z")
 
 
 def payload(message: Message) -> dict[str, object]:
     """Return the body of a message in the form of Standard Webhooks."""
     return {
         "type": message.type.value,
-        "timestamp": _instant(message.created_at),
+        "timestamp": instant(message.created_at),
         "data": dict(message.data),
     }
 
@@ -255,10 +251,7 @@ class Endpoint:
         return replace(self, disabled_because="it answered 410 Gone", version=self.version + 1)
 
     def rotated(self, secret: str, now: datetime, grace: timedelta) -> "Endpoint":
-        """Return the endpoint with a new secret.
-
-        The old secret also signs, for ``grace``.
-        """
+        """Return the endpoint with a new secret; the old one also signs, for ``grace``."""
         kept = [
             replace(old, expires_at=old.expires_at or now + grace)
             for old in self.secrets
@@ -395,8 +388,6 @@ class Backoff:
 
         ``draw``: A random number in [0, 1).
 
-        Examples
-        --------
         >>> Backoff().delay_after(2, draw=0.5)
         datetime.timedelta(seconds=315)
         """
