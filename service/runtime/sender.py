@@ -57,8 +57,6 @@ class HttpSender:
     ``allow_private``: Whether private, loopback and link-local addresses are allowed, also without
     encryption.
     ``now``: Clock for signatures; receivers tolerate a difference of minutes.
-    ``resolve``: Looks up host names.
-    ``trust``: Trusted certificates; None uses the system's.
     """
 
     def __init__(
@@ -68,13 +66,12 @@ class HttpSender:
         now: Clock,
         patience_s: float = PATIENCE_S,
         resolve: Resolve = look_up,
-        trust: ssl.SSLContext | None = None,
     ) -> None:
         self._allow_private = allow_private
         self._now = now
         self._patience_s = patience_s
         self._resolve = resolve
-        self._trust = trust or ssl.create_default_context()
+        self._trust = ssl.create_default_context()
         self._agent = f"setwise/{version('setwise')}"
 
     def __call__(self, parcel: Parcel) -> Answer:
