@@ -1,7 +1,4 @@
-"""The service on a temporary SQLite file.
-
-Its clock, ids and people are simulated.
-"""
+"""The service on a temporary SQLite file, with a simulated clock, ids and people."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -39,8 +36,8 @@ _LEASE_MARGIN = 3.0  # reviews that fit in a lease
 class SimulatedClock:
     """A clock that stands still until it is advanced."""
 
-    def __init__(self, start: datetime = START) -> None:
-        self._now = start
+    def __init__(self) -> None:
+        self._now = START
 
     def __call__(self) -> datetime:
         """Return the simulated time."""
@@ -81,10 +78,7 @@ class _Always:
 
 @dataclass(frozen=True)
 class Annotator:
-    """A reviewer who errs at known rates.
-
-    The calibrators' noise model assumes the same.
-    """
+    """A reviewer who errs at known rates, as the calibrators' noise model assumes."""
 
     caller: Caller
     noise: float
@@ -92,7 +86,7 @@ class Annotator:
     with another wrong set.
     """
     plan: Plan
-    """Says how often reviewers agree with a wrong prediction. Its seed determines each answer,
+    """Sets how often reviewers agree with a wrong prediction. Its seed determines each answer,
     together with the reviewer's name and the document.
     """
 
