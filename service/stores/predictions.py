@@ -92,10 +92,7 @@ class PredictionStore(Store):
         return self._named(select(predictions), predictions.c.id, prediction_id, to_prediction)
 
     def replayed(self, names: Collection[_KeyName]) -> dict[_KeyName, tuple[Prediction, str]]:
-        """Return stored predictions by idempotency key, each with its request digest.
-
-        ``names``: Client ids and their keys.
-        """
+        """Return stored predictions by idempotency key, each with its request digest."""
         key = idempotency_keys.c
         rows = self._connection.execute(
             select(predictions, key.client_id.label("key_owner"), key.key, key.request_digest)
@@ -390,9 +387,9 @@ class TextStore(Store):
         self.forget_answers(prediction_ids)
 
     def _forget_in_messages(self, keys: Collection[str], ids: Sequence[str]) -> None:
-        told = outbox_messages.c
+        message = outbox_messages.c
         messages = self._connection.execute(
-            select(told.ordinal, told.data).where(told.document_key.in_(keys))
+            select(message.ordinal, message.data).where(message.document_key.in_(keys))
         ).all()
         for ordinal, data in messages:
             if data.get("prediction_id") not in ids:
@@ -401,7 +398,7 @@ class TextStore(Store):
             key = {"document_key": ids[0]}
             self._connection.execute(
                 update(outbox_messages)
-                .where(told.ordinal == ordinal)
+                .where(message.ordinal == ordinal)
                 .values(data={**data, "document_id": None}, **key)
             )
             self._connection.execute(
@@ -411,8 +408,8 @@ class TextStore(Store):
     def forget_answers(self, prediction_ids: Sequence[str]) -> None:
         """Delete the stored responses of webhook receivers to messages about predictions."""
         for ids in _parts(prediction_ids):
-            told = deliveries.c.document_key.in_(ids)  # `forget` left no other key
-            found = select(deliveries.c.id).where(told)
+            about = deliveries.c.document_key.in_(ids)  # `forget` left no other key
+            found = select(deliveries.c.id).where(about)
             self._connection.execute(
                 update(delivery_attempts)
                 .where(

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from sqlalchemy import (
     Column,
@@ -263,21 +262,15 @@ def still_written(cipher: TextCipher) -> str:
     )
 
 
-class _Batch(NamedTuple):
-    last: Sequence[object] | None
-    changed: int
-
-
 def _reseal_place(engine: Engine, place: Place, cipher: TextCipher, damaged: list[str]) -> int:
     changed = 0
     after: Sequence[object] | None = None
     while True:
         with engine.begin() as connection:
-            batch = _reseal_some(connection, place, after, cipher, damaged)
-        changed += batch.changed
-        if batch.last is None:
+            after, done = _reseal_some(connection, place, after, cipher, damaged)
+        changed += done
+        if after is None:
             return changed
-        after = batch.last
 
 
 def _reseal_some(
@@ -286,7 +279,7 @@ def _reseal_some(
     after: Sequence[object] | None,
     cipher: TextCipher,
     damaged: list[str],
-) -> _Batch:
+) -> tuple[Sequence[object] | None, int]:
     """Re-encrypt a batch; return its last key, which is None at the end, and a count."""
     keys = list(place.table.primary_key.columns)
     bound_to = [place.table.c[name] for name in place.type.row]
@@ -313,5 +306,4 @@ def _reseal_some(
             .values({place.column.name: InRow(value, row)})
         )
         changed += done.rowcount
-    last = rows[-1][: len(keys)] if len(rows) == _ROWS_AT_ONCE else None
-    return _Batch(last, changed)
+    return (rows[-1][: len(keys)] if len(rows) == _ROWS_AT_ONCE else None), changed
