@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from setwise.models.guarantees.lapses import Lapse, find_lapses
+from setwise.models.guarantees.lapses import find_lapses
 from setwise.models.guarantees.noise import NoiseFault, NoiseFinding
 from setwise.service.domain.annotators import BlindAnswer
 
@@ -58,15 +58,9 @@ def _found(answers: Sequence[BlindAnswer], names: Sequence[str]) -> Mapping[str,
         [not one.agreed for one in answers],
         [one.upheld for one in answers],
     )
-    return {one.name: _lapsed(one, answers[one.since]) for one in found}
-
-
-def _lapsed(found: Lapse, first: BlindAnswer) -> Lapsed:
-    return Lapsed(
-        found.name,
-        first.id,
-        first.answered_at,
-        found.answers,
-        found.contradicted,
-        found.expected,
-    )
+    lapsed = {}
+    for one in found:
+        first = answers[one.since]
+        counts = one.answers, one.contradicted, one.expected
+        lapsed[one.name] = Lapsed(one.name, first.id, first.answered_at, *counts)
+    return lapsed
