@@ -36,8 +36,9 @@ class ReviewKind(StrEnum):
 
     An audit checks the model and an overlap checks the first reviewer; both hide earlier answers.
     In an adjudication a lead sees the answers that differ and decides; where none differ, the lead
-    reads the document afresh. A reopened document was decided before, and somebody doubts it: the
-    answer replaces what was sent, but is no evidence, since nobody drew the document.
+    reads the document afresh. A reopened document was decided before, and a person doubts the
+    decision: the answer replaces what was sent, but is no evidence, since the document was not
+    drawn.
     """
 
     REVIEW = "review"
@@ -124,7 +125,7 @@ class ReviewTask:
     the lease expires.
     """
     assigned_to: str | None = None
-    """Id of the person who alone is given it; None for anybody."""
+    """Id of the only person who is given it; None for any reviewer."""
     queued_at: datetime | None = None
     """Its place in the queue if not `created_at`: later if it was postponed, before its creation if
     it was put first.
@@ -205,7 +206,7 @@ class ReviewTask:
         return replace(self, queued_at=self.created_at - AHEAD if first else None)
 
     def busy(self, now: datetime) -> bool:
-        """Return whether somebody is reviewing it."""
+        """Return whether a person is reviewing it."""
         lease = self.lease
         return lease is not None and (lease.expires_at > now or self.decision is not None)
 
@@ -459,11 +460,6 @@ def is_final(annotation: Annotation, *, adjudicated: bool) -> bool:
             return not adjudicated
         case ReviewKind.OVERLAP:
             return False
-
-
-def skip_reason_faults(reason: str) -> list[errors.FieldFault]:
-    """Return what is wrong with the reason for a skip."""
-    return text_faults(reason, "/reason", longest=LONGEST_SKIP_REASON)
 
 
 def checked_answer(

@@ -17,6 +17,7 @@ from setwise.service.domain.outcomes import sent_labels
 from setwise.service.domain.predictions import Prediction, Reason, TermWeight
 from setwise.service.domain.reviews import (
     EVERYTHING,
+    LONGEST_SKIP_REASON,
     Annotation,
     HeldDecision,
     LabelMatches,
@@ -31,7 +32,6 @@ from setwise.service.domain.reviews import (
     checked_answer,
     is_final,
     matching_labels,
-    skip_reason_faults,
 )
 from setwise.service.domain.routing.audits import (
     AuditRole,
@@ -40,7 +40,7 @@ from setwise.service.domain.routing.audits import (
     reread_rate,
 )
 from setwise.service.domain.routing.rules import constraints_broken
-from setwise.service.domain.text import Page, check_page
+from setwise.service.domain.text import Page, check_page, text_faults
 from setwise.service.domain.webhooks import document_corrected, review_completed
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import PredictorSource
@@ -123,8 +123,6 @@ class Reviews(Recorded):
 
         A task that would show the suggestion for a document whose blind review the caller holds is
         left out.
-
-        ``reason``: The prediction's reason.
         """
         caller.require(Permission.READ_QUEUE)
         check_page(after, limit)
@@ -232,7 +230,7 @@ class Reviews(Recorded):
     def skip(self, caller: Caller, task_id: str, reason: str) -> ReviewTask:
         """Pass a task to another reviewer; after two skips, to a lead."""
         caller.require(Permission.REVIEW)
-        faults = skip_reason_faults(reason)
+        faults = text_faults(reason, "/reason", longest=LONGEST_SKIP_REASON)
         if faults:
             raise errors.InvalidRequest("A skip needs a reason that can be kept.", faults)
         with self.begin() as transaction:
@@ -342,10 +340,10 @@ class Reviews(Recorded):
         documents corrects their own answer, while it is the one that counts.
 
         Raises `PredictionNotFound`; `ReviewOpen` if a review of the document is open;
-        `ReviewAlreadyDecided` if somebody decided after the caller, who may read no others;
+        `ReviewAlreadyDecided` if another person decided after the caller, who may read no others;
         `InvalidRequest` if the reason or a label cannot be stored.
 
-        ``labels``: The caller's answer, at once; None to leave it to whoever claims the task.
+        ``labels``: The caller's answer, at once; None to leave it to the next reviewer.
         """
         caller.require(Permission.REVIEW)
         check_comment(reason, "/reason")
@@ -464,9 +462,7 @@ class Reviews(Recorded):
     def explain(
         self, caller: Caller, task: ReviewTask, labels: Sequence[str]
     ) -> list[tuple[TermWeight, ...]]:
-        """Return the most important terms of the document for each label.
-
-        Weights are those of the active model.
+        """Return the active model's most important terms of the document for each label.
 
         Raises `Forbidden` if the task is blind; `ModelUnavailable` if no model is active;
         `InvalidRequest` if the active model cannot score the document, or does not know a label.
@@ -633,7 +629,7 @@ def _may_reopen(caller: Caller, said: Sequence[Annotation], labels: Sequence[str
     if labels is None or all(one.reviewer != caller.id for one in said):
         return False
     if not _decided_last(caller, said):
-        raise errors.ReviewAlreadyDecided("Somebody else decided last; write a comment instead.")
+        raise errors.ReviewAlreadyDecided("Another person decided last; write a comment instead.")
     return True
 
 
