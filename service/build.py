@@ -38,7 +38,6 @@ from setwise.service.services.accounts.keys import Keys
 from setwise.service.services.accounts.people import People
 from setwise.service.services.accounts.sessions import Sessions
 from setwise.service.services.all import Services
-from setwise.service.services.analysis.rates import ReportedRates
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
@@ -336,7 +335,6 @@ def assemble(
             loader=loader,
             calibrator_loader=calibrator_loader,
             calibrators=calibrators,
-            group_rates=ReportedRates(),
             certifications=certifications,
             lease_clock=lease_clock,
             **office,
@@ -346,7 +344,6 @@ def assemble(
         retraining=Retraining(
             models=models,
             certifications=certifications,
-            group_rates=ReportedRates(),
             lease_clock=lease_clock,
             training_data=settings.training_data,
             **office,

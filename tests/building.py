@@ -10,7 +10,6 @@ from setwise.service.domain.predictions import Document, Prediction, Submission
 from setwise.service.services.accounts.keys import Keys
 from setwise.service.services.accounts.people import People
 from setwise.service.services.accounts.sessions import Sessions
-from setwise.service.services.analysis.rates import ReportedRates
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
 from setwise.service.services.files import Files
@@ -93,7 +92,7 @@ def certifications(
 ) -> Certifications:
     """Return the service of certifications, over a loader in memory unless given."""
     options.setdefault("loader", FakeLoader())
-    return Certifications(begin, now, ids, LOTTERY, lease_clock=now, **options)
+    return Certifications(begin, now, ids, lease_clock=now, lottery=LOTTERY, **options)
 
 
 def breaker(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Breaker:
@@ -108,7 +107,6 @@ def recalibration(
     options.setdefault("loader", FakeLoader())
     options.setdefault("calibrators", FakeCalibrators())
     options.setdefault("calibrator_loader", options["calibrators"])
-    options.setdefault("group_rates", ReportedRates())
     options.setdefault("certifications", certifications(begin, now, ids))
     return Recalibration(begin, now, ids, lease_clock=now, **options)
 

@@ -19,6 +19,7 @@ from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import Job
 from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
 from setwise.service.domain import recalibration as calibration
+from setwise.service.domain.annotators import Rates
 from setwise.service.domain.errors import (
     CalibrationDamaged,
     CalibrationNotFound,
@@ -110,7 +111,7 @@ class CalibrationRequest(RequestBody):
         return Options(
             Noise(self.noise),
             Activate(self.activate),
-            None if rates is None else calibration.Rates(rates.alpha, rates.beta),
+            None if rates is None else Rates(rates.alpha, rates.beta),
         )
 
 

@@ -22,7 +22,7 @@ _GROUP_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}")
 
 
 class Rates(NamedTuple):
-    """Noise rates that an administrator sets."""
+    """How often answers about predictions are wrong."""
 
     alpha: float
     """P(the answer contradicts the prediction | the prediction is right), in [0, 1)."""
@@ -33,7 +33,7 @@ class Rates(NamedTuple):
         """Yield why answers with these rates carry no information.
 
         >>> [fault.detail for fault in Rates(0.7, 0.4).faults("/noise")]
-        ['and beta add up to 1.1; below 1 they must stay, or the answers say nothing']
+        ['and beta add up to 1.1; from 1 on the answers carry no information']
         """
         wrong = [
             FieldFault(f"{pointer}/{name}", f"is {rate}; it must be at least 0 and below 1")
@@ -45,7 +45,7 @@ class Rates(NamedTuple):
         if not wrong and total >= 1.0:
             yield FieldFault(
                 f"{pointer}/alpha",
-                f"and beta add up to {total:g}; below 1 they must stay, or the answers say nothing",
+                f"and beta add up to {total:g}; from 1 on the answers carry no information",
             )
 
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from types import MappingProxyType
 from typing import NamedTuple
 
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.errors import FieldFault
-from setwise.service.domain.predictions import Decision, Reason, ScoredSet
+from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.predictions import NO_METADATA, Decision, Reason, ScoredSet
 from setwise.service.domain.routing.audits import (
     NO_AUDITS,
     AuditMode,
@@ -36,9 +35,6 @@ from setwise.service.domain.routing.segments import (
     SegmentRule,
     rule_faults,
 )
-
-NOTHING: Metadata = MappingProxyType({})
-"""The metadata of a document that has none."""
 
 
 class ThresholdMode(StrEnum):
@@ -166,9 +162,8 @@ class RoutingPolicy:
     def within(self, key: str | None) -> "RoutingPolicy":
         """Return the policy of the documents of a segment.
 
-        Without a segmentation it is the whole policy. A segment that has no certificate of its own
-        has the threshold of the pool if the pool's certificate covers it. What is not listed is
-        `OTHER`.
+        Without a segmentation it is the whole policy. A segment without a certificate has the
+        threshold of the pool if the pool's certificate covers it. What is not listed is `OTHER`.
         """
         if self.segmentation is None:
             return self
@@ -219,7 +214,7 @@ class RoutingPolicy:
     def known(self, segment: str | None, metadata: Metadata | None) -> str | None:
         """Return the listed value, or `OTHER`, of a document by what is stored of it.
 
-        None if nothing tells, or documents are not divided.
+        None if that is unknown, or documents are not divided.
         """
         key = None
         if self.segmentation is not None:
@@ -231,6 +226,14 @@ class RoutingPolicy:
     def key_of(self, value: str) -> str | None:
         """Return the key of the segment with this value; None without a segmentation."""
         return None if self.segmentation is None else self.segmentation.key(value)
+
+    def unit_named(self, value: str) -> str:
+        """Return the key of the unit with this value; raises `InvalidRequest`."""
+        key = self.key_of(value)
+        if key is None or key not in {part.unit for part in self.units}:
+            fault = FieldFault("/segment", "is no segment that the policy lists")
+            raise InvalidRequest(f"There is no segment {value!r}.", [fault])
+        return key
 
     def within_value(self, value: str) -> "RoutingPolicy":
         """Return the policy of the documents of the segment with this value."""
@@ -258,7 +261,7 @@ class RoutingPolicy:
     def untried(self, tried: Collection[str]) -> tuple[str, ...]:
         """Return the values of the pool's segments, given the keys of units with attempts.
 
-        `OTHER` is always one of them: what is not listed has no attempts of its own.
+        `OTHER` is always one of them, because it has no attempts.
         """
         if POOL not in self._rules:
             return ()
@@ -266,10 +269,7 @@ class RoutingPolicy:
         return (*(Segment.of_key(one).value for one in listed), OTHER)
 
     def listing(self, values: Iterable[str]) -> tuple["RoutingPolicy", list[str]]:
-        """Return the policy with these segments too, as far as there is room, and the added ones.
-
-        What is not listed has no proof of its own.
-        """
+        """Return the policy with these segments too, while there is room, and the new ones."""
         if self.segmentation is None:
             return self, []
         room = self.segmentation.most - len(self._listed)
@@ -342,10 +342,7 @@ class RoutingPolicy:
         return max(self.threshold, self.confidence_floor)
 
     def least_of(self, scorer: Scorer) -> float | None:
-        """Return the least confidence that is sent for a scorer, of any segment.
-
-        None if nothing is.
-        """
+        """Return the least confidence that is sent for a scorer, of any segment, or None."""
         if self.segmentation is not None:
             least = (part.least_of(scorer) for part in self.units)
             return min((one for one in least if one is not None), default=None)
@@ -367,7 +364,7 @@ class RoutingPolicy:
             proved.rules
         ) and self.audits.checks_as_much_as(proved.audits)
 
-    def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NOTHING) -> Route:
+    def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NO_METADATA) -> Route:
         """Route one scored document.
 
         The same version, score, draws and metadata always give the same route.
@@ -383,7 +380,9 @@ class RoutingPolicy:
         probability = self.audits.rate if verdict is _SENT else 1.0
         return Route(decision, reason, Selection(role, draws.audit, probability), least, rule)
 
-    def decide(self, scored: ScoredSet, metadata: Metadata = NOTHING) -> tuple[Decision, Reason]:
+    def decide(
+        self, scored: ScoredSet, metadata: Metadata = NO_METADATA
+    ) -> tuple[Decision, Reason]:
         """Return the decision without any audit, and its reason."""
         decision, reason, _ = self._verdict(scored, self._least(scored), metadata)
         return decision, reason

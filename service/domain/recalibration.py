@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from setwise.service.domain.annotators import Rates
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.models import ModelVersion
@@ -40,17 +41,6 @@ class Activate(StrEnum):
 
     NEVER = "never"
     IF_BETTER = "if-better"
-
-
-class Rates(NamedTuple):
-    """Error rates of a reviewer.
-
-    ``alpha`` is how often the reviewer contradicts a right prediction, ``beta`` how often the
-    reviewer agrees with a wrong one.
-    """
-
-    alpha: float
-    beta: float
 
 
 RatesOf = Callable[[Annotation, float], Rates | str]
@@ -139,11 +129,13 @@ def verdict(report: Mapping[str, object]) -> str:
         why = found.get("reason") if isinstance(found, Mapping) else None
         return f"not compared: {why}" if why else "not compared"
     better = proved(report)
-    says = "proved worse" if better is False else "proved better" if better else "not proved better"
+    result = (
+        "proved worse" if better is False else "proved better" if better else "not proved better"
+    )
     how = f"falls by {gain:.4f}" if gain >= 0 else f"rises by {-gain:.4f}"
     p = 1.0 - p_value if better is False else p_value
     chance = "< 0.001" if p < 0.001 else f"= {p:.2f}" if p >= 0.1 else f"= {p:.3f}"
-    return f"{says}: the Brier score {how} on {n or 0:,.0f} documents (p {chance})"
+    return f"{result}: the Brier score {how} on {n or 0:,.0f} documents (p {chance})"
 
 
 def _comparison(report: Mapping[str, object]) -> tuple[float | None, float | None, float | None]:
@@ -254,7 +246,7 @@ def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> Answer | str:
 
     An outcome takes precedence. For audits the lead's answer comes next, then the auditor's if it
     agrees with the model. Ordinary reviews go to a lead only if two people differ, and are reopened
-    only if somebody doubts them. With noise correction their first reviewer's own answer counts:
+    only if a person doubts them. With noise correction their first reviewer's own answer counts:
     the others are selected by content, which would bias the rates.
     """
     if reviewed.outcome is not None:
@@ -516,10 +508,7 @@ def calibrator_version(model: ModelVersion, calibration: Calibration | None) -> 
 
 
 def learnt_until(calibration: Calibration | None) -> datetime | None:
-    """Return the time of the newest answer behind a calibrator.
-
-    None stands for a model's own calibrator.
-    """
+    """Return the time of the newest answer behind a calibrator; None is the model's own."""
     if calibration is None:
         return None
     rows = calibration.report.get("rows")

@@ -198,15 +198,8 @@ class Breaker(Recorded):
         return trip
 
     def _stop(self, transaction: Transaction, policy: RoutingPolicy, trip: Trip) -> None:
-        whole = transaction.policies.current()
-        stopped = replace(
-            whole.put(replace(policy, trip_id=trip.id)),
-            version=self.new_id(),
-            created_at=trip.created_at,
-            created_by=SYSTEM.id,
-        )
         transaction.breakers.add(trip)
-        transaction.policies.add(stopped, replacing=policy.version)
+        stopped = self._replaced(transaction, policy, trip.id, trip.created_at, SYSTEM)
         transaction.outbox.add(policy_tripped(trip, stopped.version, self.new_id()))
         self._note(
             transaction,
@@ -224,15 +217,8 @@ class Breaker(Recorded):
     def _close(
         self, transaction: Transaction, caller: Caller, policy: RoutingPolicy, reset: Reset
     ) -> None:
-        whole = transaction.policies.current()
-        resumed = replace(
-            whole.put(replace(policy, trip_id=None)),
-            version=self.new_id(),
-            created_at=reset.created_at,
-            created_by=caller.id,
-        )
         transaction.breakers.close(reset)
-        transaction.policies.add(resumed, replacing=policy.version)
+        resumed = self._replaced(transaction, policy, None, reset.created_at, caller)
         self._note(
             transaction,
             caller,
@@ -245,6 +231,23 @@ class Breaker(Recorded):
             **({} if policy.unit is None else {"segment": policy.unit}),
         )
 
+    def _replaced(
+        self,
+        transaction: Transaction,
+        policy: RoutingPolicy,
+        trip_id: str | None,
+        now: datetime,
+        caller: Caller,
+    ) -> RoutingPolicy:
+        """Return the stored next version, in which only the trip of a unit differs."""
+        whole = transaction.policies.current()
+        part = replace(policy, trip_id=trip_id)
+        changed = replace(
+            whole.put(part), version=self.new_id(), created_at=now, created_by=caller.id
+        )
+        transaction.policies.add(changed, replacing=policy.version)
+        return changed
+
 
 def _chosen(policy: RoutingPolicy, segment: str | None) -> str | None:
     """Return the key of the named unit, or of a tripped one, or of the first one."""
@@ -252,11 +255,7 @@ def _chosen(policy: RoutingPolicy, segment: str | None) -> str | None:
         return None
     if segment is None:
         return min(policy.units, key=lambda part: part.trip_id is None).unit
-    key = policy.segmentation.key(segment)
-    if key not in {part.unit for part in policy.units}:
-        fault = FieldFault("/segment", "is no segment that the policy lists")
-        raise InvalidRequest(f"There is no segment {segment!r}.", [fault])
-    return key
+    return policy.unit_named(segment)
 
 
 def _what_is_missing(tried: Certification | None) -> str:

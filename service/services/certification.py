@@ -37,11 +37,10 @@ from setwise.service.services.analysis.proofs import (
     answer,
     retested,
 )
-from setwise.service.services.audit_trail import Recorded
+from setwise.service.services.jobs import Requesting
 from setwise.service.services.models import known_model, scored_again
 from setwise.service.services.policy import adopt, certified, pooled, take_up
 from setwise.service.services.ports import ModelLoader, Progress
-from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 
 CERTIFICATION = "certification"
@@ -65,7 +64,7 @@ _LATELY = timedelta(weeks=4)  # whose documents say how many come a week
 
 
 @dataclass(frozen=True)
-class Certifications(Recorded):
+class Certifications(Requesting):
     """Attempts to prove a threshold for a model and calibrator, from adjudicated audits.
 
     All attempts for one model share the policy's risk, with any of its calibrators, because each
@@ -75,8 +74,6 @@ class Certifications(Recorded):
 
     lottery: Lottery
     """Determines which audits were drawn for a second reading."""
-    lease_clock: Clock
-    """The clock that all servers share; it determines when jobs are due."""
     loader: ModelLoader
     """Loads models that do not serve."""
     schedule: Schedule = SCHEDULE
@@ -140,7 +137,6 @@ class Certifications(Recorded):
         ``segment``: Of what serves; by default all that have enough audits.
         """
         caller.require(Permission.ADMINISTER)
-        now = self.lease_clock()
         stated = {} if candidate is None else dict(vars(candidate))
         if segment is not None and candidate is not None:
             fault = FieldFault("/segment", "goes with what serves, not with a model_id")
@@ -148,26 +144,11 @@ class Certifications(Recorded):
         if segment is not None:
             stated["segment"] = segment
         key = CERTIFICATION if candidate is None else f"{CERTIFICATION}/{candidate.model_id}"
-        job = Job(
-            id=self.new_id(),
-            kind=CERTIFICATION,
-            key=key,
-            due_at=now,
-            created_at=now,
-            owner_id=caller.id,
-            payload={"requested_by": caller.id, **stated},
-        )
         with self.begin() as transaction:
             if candidate is not None:
                 candidate.since(known_model(transaction, candidate.model_id))
             _wanted(transaction.policies.current(), segment)
-            if not transaction.jobs.enqueue(job):
-                running = transaction.jobs.unfinished(key)
-                if running is None:
-                    raise InvalidRequest("The previous job has just ended; try again.")
-                return running
-            self._note(transaction, caller, "job.requested", job.id, kind=CERTIFICATION, **stated)
-        return job
+            return self._request(transaction, caller, CERTIFICATION, key, **stated)
 
     def certify(
         self, requested_by: str = SYSTEM.id, segment: str | None = None
@@ -515,14 +496,9 @@ class Certifications(Recorded):
 
 def _wanted(policy: RoutingPolicy, segment: str | None) -> list[str | None]:
     """Return the units to try: the segment that is named, or all."""
-    units = [part.unit for part in policy.units]
-    if segment is None:
-        return units
-    key = None if policy.segmentation is None else policy.segmentation.key(segment)
-    if key is None or key not in units:
-        fault = FieldFault("/segment", "is no segment that the policy lists")
-        raise InvalidRequest(f"There is no segment {segment!r}.", [fault])
-    return [key]
+    if segment is not None:
+        return [policy.unit_named(segment)]
+    return [part.unit for part in policy.units]
 
 
 def _within(

@@ -24,6 +24,7 @@ from setwise.service.services import files
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import FileStore
 from setwise.service.services.predictions import disclose_all
+from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 
 JOB_LEASE = timedelta(seconds=60)
@@ -44,6 +45,36 @@ class Result:
 
     name: str
     chunks: Iterator[bytes]
+
+
+@dataclass(frozen=True)
+class Requesting(Recorded):
+    """A service whose jobs run one at a time."""
+
+    lease_clock: Clock
+    """The clock that all servers share; it determines when jobs are due."""
+
+    def _request(
+        self, transaction: Transaction, caller: Caller, kind: str, key: str, **wanted: object
+    ) -> Job:
+        """Queue a job; return the unfinished one with this key if there is one."""
+        now = self.lease_clock()
+        job = Job(
+            id=self.new_id(),
+            kind=kind,
+            key=key,
+            due_at=now,
+            created_at=now,
+            owner_id=caller.id,
+            payload={**wanted, "requested_by": caller.id},
+        )
+        if transaction.jobs.enqueue(job):
+            self._note(transaction, caller, "job.requested", job.id, kind=kind, **wanted)
+            return job
+        running = transaction.jobs.unfinished(key)
+        if running is None:
+            raise errors.InvalidRequest("The previous job has just ended; try again.")
+        return running
 
 
 @dataclass(frozen=True)
@@ -114,9 +145,7 @@ class Jobs(Recorded):
         return changed
 
     def result(self, caller: Caller, job_id: str) -> Result:
-        """Return a job's result.
-
-        After a failure or cancellation, this is the finished part.
+        """Return a job's result; after a failure or cancellation, the finished part.
 
         Raises `Forbidden` if the caller may not read the rows of the result themselves;
         `BlindReviewHeld` if the caller holds a blind review; `JobNotFound` if the job does not
@@ -246,10 +275,7 @@ class Jobs(Recorded):
         return self._save(job.succeeded(result, self.now()))
 
     def repeat(self, job: Job, interval: timedelta) -> Job:
-        """Make a recurring job due again after ``interval``; raises `LeaseLost`.
-
-        Returns the job.
-        """
+        """Make a recurring job due again after ``interval``; raises `LeaseLost`."""
         return self._save(job.repeated(self.now(), interval))
 
     def fail(

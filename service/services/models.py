@@ -20,11 +20,10 @@ from setwise.service.domain.models import (
 from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
 from setwise.service.domain.recalibration import calibrator_version
 from setwise.service.domain.text import Page, check_page
-from setwise.service.services.audit_trail import Recorded
+from setwise.service.services.jobs import Requesting
 from setwise.service.services.policy import adopt
 from setwise.service.services.ports import ArtifactStore, ModelLoader, Predictor, Progress
 from setwise.service.services.predictions import disclose
-from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 
 COMPARE = "compare"
@@ -47,13 +46,11 @@ class ComparisonReport:
 
 
 @dataclass(frozen=True)
-class Models(Recorded):
+class Models(Requesting):
     """Registered models, the active one, and candidates beside it."""
 
     loader: ModelLoader
     store: ArtifactStore
-    lease_clock: Clock
-    """The clock that all servers share; it determines when jobs are due."""
 
     def allow_adding(self, caller: Caller) -> None:
         """Raise `Forbidden`, before the upload, if the caller may not add models."""
@@ -167,9 +164,7 @@ class Models(Recorded):
         return activated
 
     def begin_shadow(self, caller: Caller, model_id: str) -> Shadow:
-        """Score live traffic with a model without using its decisions.
-
-        All processes follow.
+        """Score live traffic with a model in all processes, without using its decisions.
 
         Raises `ModelNotFound` or `ModelDamaged` if the model does not exist or does not load;
         `ShadowTaken` if the model is active itself, or another model is shadowing.
@@ -239,32 +234,13 @@ class Models(Recorded):
         if not 1 <= documents <= MOST_COMPARED:
             fault = errors.FieldFault("/documents", f"must lie between 1 and {MOST_COMPARED}")
             raise errors.InvalidRequest("That many documents cannot be compared.", [fault])
-        now = self.lease_clock()
         with self.begin() as transaction:
             model = known_model(transaction, model_id)
-            job = Job(
-                id=self.new_id(),
-                kind=COMPARE,
-                key=f"{COMPARE}/{model.id}",
-                due_at=now,
-                created_at=now,
-                owner_id=caller.id,
-                payload={"model_id": model.id, "documents": documents},
-            )
-            if not transaction.jobs.enqueue(job):
-                present = transaction.jobs.unfinished(f"{COMPARE}/{model.id}")
-                if present is not None:
-                    return present
-                raise errors.InvalidRequest("The previous job has just ended; try again.")
-            self._note(transaction, caller, "job.requested", job.id, kind=COMPARE,
-                model_id=model.id, documents=documents)  # fmt: skip
-        return job
+            key, wanted = f"{COMPARE}/{model.id}", {"model_id": model.id, "documents": documents}
+            return self._request(transaction, caller, COMPARE, key, **wanted)
 
     def compare_recent(self, job: Job, progress: Progress) -> Mapping[str, object]:
-        """Run a comparison job, newest documents first; return the candidate's counts.
-
-        Purged documents are left out.
-        """
+        """Run a comparison job, newest documents first; return the candidate's counts."""
         wanted = cast("int", job.payload["documents"])
         with self.begin(read_only=True) as transaction:
             model = known_model(transaction, cast("str", job.payload["model_id"]))
@@ -293,10 +269,7 @@ class Models(Recorded):
     def record(
         self, model_id: str, predictions: Sequence[Prediction], scores: Sequence[ScoredSet]
     ) -> None:
-        """Store a candidate's comparisons, one per prediction.
-
-        Each is routed by the policy that routed its prediction.
-        """
+        """Store comparisons, each routed by the policy that routed its prediction."""
         with self.begin() as transaction:
             policies = transaction.policies.of(one.policy_version for one in predictions)
             transaction.comparisons.add_all(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from setwise.service.domain.annotators import Rates
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Score, Scorer
 from setwise.service.domain.errors import (
@@ -15,7 +16,7 @@ from setwise.service.domain.errors import (
     StaleVersion,
     VersionRequired,
 )
-from setwise.service.domain.jobs import Job, JobFilter
+from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.recalibration import (
     EXACT,
@@ -25,7 +26,6 @@ from setwise.service.domain.recalibration import (
     Options,
     Progress,
     Question,
-    Rates,
     RatesOf,
     ServingCalibrator,
     calibrator_version,
@@ -39,11 +39,10 @@ from setwise.service.domain.recalibration import (
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.analysis.proofs import Attempt
-from setwise.service.services.analysis.rates import ReportedRates
-from setwise.service.services.audit_trail import Recorded
+from setwise.service.services.analysis.rates import group_rates
 from setwise.service.services.certification import Certifications
+from setwise.service.services.jobs import Requesting
 from setwise.service.services.ports import CalibratorLoader, CalibratorStore, ModelLoader
-from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 
 CALIBRATION = "calibration"
@@ -60,7 +59,7 @@ MOST_RESCORED = 5_000
 
 
 @dataclass(frozen=True)
-class Recalibration(Recorded):
+class Recalibration(Requesting):
     """Calibrators learnt from reviews, and the active one."""
 
     loader: ModelLoader
@@ -69,12 +68,8 @@ class Recalibration(Recorded):
     """Tries a calibrator before it is activated."""
     calibrators: CalibratorStore
     """Stores learnt calibrators."""
-    group_rates: ReportedRates
-    """Noise rates of annotator groups."""
     certifications: Certifications
     """Proves a threshold for a calibrator before it serves."""
-    lease_clock: Clock
-    """The clock that all servers share; it determines when jobs are due."""
 
     def request(self, caller: Caller, options: Options) -> Job:
         """Queue a recalibration job; return the unfinished one if there is one.
@@ -84,27 +79,10 @@ class Recalibration(Recorded):
         """
         caller.require(Permission.ADMINISTER)
         options.check()
-        now = self.lease_clock()
-        job = Job(
-            id=self.new_id(),
-            kind=CALIBRATION,
-            key=CALIBRATION,
-            due_at=now,
-            created_at=now,
-            owner_id=caller.id,
-            payload={**options.to_json(), "requested_by": caller.id},
-        )
         with self.begin() as transaction:
             _active_model(transaction)
-            if not transaction.jobs.enqueue(job):
-                # The key allows one unfinished job of this kind, so it is the newest.
-                wanted = JobFilter(kind=CALIBRATION)
-                (running,) = transaction.jobs.page(wanted, after=None, limit=1).items
-                return running
-            self._note(
-                transaction, caller, "job.requested", job.id, kind=CALIBRATION, **options.to_json()
-            )
-        return job
+            kind, wanted = CALIBRATION, options.to_json()
+            return self._request(transaction, caller, kind, kind, **wanted)
 
     def run(
         self, options: Options, report: Progress, *, requested_by: str = SYSTEM.id
@@ -222,7 +200,7 @@ class Recalibration(Recorded):
         alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
         rates: RatesOf = partial(_same_rates, options.rates or EXACT)
         if options.noise is not Noise.NONE and options.rates is None:
-            rates = self.group_rates.rates(transaction, options.noise)
+            rates = group_rates(transaction, options.noise)
         return Question(
             model=model,
             active=active,

@@ -6,25 +6,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from setwise.service.domain import errors
+from setwise.service.domain.annotators import Rates
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.files import annotation_row, content_row
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.recalibration import (
     Noise,
-    Rates,
     RatesOf,
     ReviewedPrediction,
     answer_of,
 )
 from setwise.service.domain.reports import Span
 from setwise.service.domain.retraining import OnAudits, Retrain, compare_on_audits
-from setwise.service.services.analysis.rates import ReportedRates
-from setwise.service.services.audit_trail import Recorded
+from setwise.service.services.analysis.rates import group_rates
 from setwise.service.services.certification import Certifications
+from setwise.service.services.jobs import Requesting
 from setwise.service.services.models import Models, known_model
 from setwise.service.services.ports import Progress
-from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 
 RETRAINING = "retraining"
@@ -34,17 +33,13 @@ PAGE = 500
 
 
 @dataclass(frozen=True)
-class Retraining(Recorded):
+class Retraining(Requesting):
     """New versions of the model, fitted on what people decided; a person activates them."""
 
     models: Models
     """Registers a new model and lets it score live traffic."""
     certifications: Certifications
     """Has a new model score the audits of the one that serves."""
-    lease_clock: Clock
-    """The clock that all servers share; it determines when jobs are due."""
-    group_rates: ReportedRates
-    """Noise rates of annotator groups."""
     training_data: Path | None = None
     """Folder of files that a request may name; None allows none."""
 
@@ -56,26 +51,9 @@ class Retraining(Recorded):
         caller.require(Permission.ADMINISTER)
         wanted.check()
         self._history(wanted)
-        now = self.lease_clock()
-        job = Job(
-            id=self.new_id(),
-            kind=RETRAINING,
-            key=RETRAINING,
-            due_at=now,
-            created_at=now,
-            owner_id=caller.id,
-            payload={**wanted.to_json(), "requested_by": caller.id},
-        )
         with self.begin() as transaction:
-            if not transaction.jobs.enqueue(job):
-                running = transaction.jobs.unfinished(RETRAINING)
-                if running is None:
-                    raise errors.InvalidRequest("The previous job has just ended; try again.")
-                return running
-            self._note(
-                transaction, caller, "job.requested", job.id, kind=RETRAINING, **wanted.to_json()
-            )
-        return job
+            kind = RETRAINING
+            return self._request(transaction, caller, kind, kind, **wanted.to_json())
 
     def run(self, job: Job, progress: Progress) -> Mapping[str, object]:
         """Fit, register, shadow and compare a model; return what was found.
@@ -121,7 +99,7 @@ class Retraining(Recorded):
         with self.begin(read_only=True, snapshot=True) as transaction:
             serving = transaction.models.active()
             noisy = wanted.noise is not Noise.NONE
-            of = self.group_rates.rates(transaction, wanted.noise) if noisy else None
+            of = group_rates(transaction, wanted.noise) if noisy else None
             rows = list(_reviewed(transaction, of))
         external = serving is not None and serving.summary.get("kind") == "external"
         labels = self.models.loader.load(serving).labels if serving and external else ()

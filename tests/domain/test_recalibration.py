@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from setwise.service.domain.annotators import Rates
 from setwise.service.domain.policy import ThresholdMode, first_policy
 from setwise.service.domain.predictions import Decision, Document, Prediction
 from setwise.service.domain.recalibration import (
@@ -20,7 +21,6 @@ from setwise.service.domain.recalibration import (
     Answer,
     Lessons,
     Noise,
-    Rates,
     ReviewedPrediction,
     Row,
     answer_of,

@@ -15,7 +15,7 @@ from setwise.service.domain.recalibration import LAPSED, NO_RATES, NO_RATES_WITH
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.analysis.noise import GroupReport, NoiseReport, report_noise
-from setwise.service.services.analysis.rates import ReportedRates
+from setwise.service.services.analysis.rates import group_rates
 from setwise.service.services.annotators import Annotators
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transaction
@@ -192,7 +192,7 @@ def test_answers_given_with_the_suggestion_in_view_have_rates_of_their_own(
     assert found.with_suggestion.alpha.estimate == pytest.approx(shown.alpha, abs=0.03)
     assert found.with_suggestion.beta.estimate == pytest.approx(shown.beta, abs=0.06)
     with readers.database(read_only=True) as transaction:
-        of = ReportedRates().rates(transaction, Noise.ESTIMATED)
+        of = group_rates(transaction, Noise.ESTIMATED)
     seen = replace(annotation(task()), group="coders", suggestion_shown=True)
     alpha, beta = of(seen, 0.5)
     assert (alpha, beta) == pytest.approx(shown, abs=0.06)
@@ -206,7 +206,7 @@ def test_blind_gold_labels_say_nothing_of_answers_with_the_suggestion_in_view(
     readers.audit(ANN, 400, alpha=0.2, beta=0.05)
     assert readers.report.groups["default"].with_suggestion is None
     with readers.database(read_only=True) as transaction:
-        of = ReportedRates().rates(transaction, Noise.ESTIMATED)
+        of = group_rates(transaction, Noise.ESTIMATED)
     assert of(annotation(task()), 0.5) == NO_RATES_WITH_SUGGESTION
 
 
@@ -220,7 +220,7 @@ def test_rates_set_by_hand_hold_for_the_kind_of_answer_that_they_were_set_for(
     readers.group("shown", seen=shown)
     readers.group("noisy", fixed=blind, seen=Rates(0.5, 0.3))
     with readers.database(read_only=True) as transaction:
-        of = ReportedRates().rates(transaction, noise)
+        of = group_rates(transaction, noise)
     said = annotation(task())
     found = {
         (name, seen): of(replace(said, group=name, suggestion_shown=seen), 0.5)
@@ -314,7 +314,7 @@ def test_whoever_stops_contradicting_is_named_and_left_out_from_then_on(readers:
     # Her honest answers from before count, but for a few at most.
     assert abs(found.alpha.n - clean.alpha.n) <= 10
     with readers.database(read_only=True) as transaction:
-        of = ReportedRates().rates(transaction, Noise.ESTIMATED)
+        of = group_rates(transaction, Noise.ESTIMATED)
     said = replace(annotation(task()), reviewer=CAT.id, group="default", suggestion_shown=False)
     assert of(replace(said, id=lapsed.since), 0.5) == LAPSED
     assert of(replace(said, id=FIRST_POLICY_VERSION), 0.5) != LAPSED

@@ -11,18 +11,16 @@ import pytest
 
 from setwise.models.data.lines import DataWarning
 from setwise.models.storage.artifacts import load
-from setwise.service.domain.annotators import GroupChange
-from setwise.service.domain.annotators import Rates as AnnotatorRates
+from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.errors import (
     Forbidden,
     InvalidRequest,
     NotEnoughReviews,
     RatesUnknown,
 )
-from setwise.service.domain.recalibration import NO_RATES, WAITS_FOR_A_LEAD, Rates
+from setwise.service.domain.recalibration import NO_RATES, WAITS_FOR_A_LEAD
 from setwise.service.domain.retraining import OnAudits, Retrain
 from setwise.service.services.analysis import retraining as analysis
-from setwise.service.services.analysis.rates import ReportedRates
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.retraining import Retraining
 from setwise.service.stores.transaction import Transactions
@@ -51,7 +49,6 @@ class Office(Loop):
             *parts,
             models=self.models,
             certifications=building.certifications(*parts, loader=loader),
-            group_rates=ReportedRates(),
             lease_clock=self.now,
         )
         with self.begin() as transaction:
@@ -189,7 +186,7 @@ def test_answers_have_the_error_rates_that_recalibration_knows(fits: Fits) -> No
     assert {rates for _, rates in fits.rows} == {None}
     with pytest.raises(RatesUnknown):
         office.retraining.run(replace(trusting, payload={"noise": "known"}), Worker())
-    rates = GroupChange("All", AnnotatorRates(0.2, 0.1), AnnotatorRates(0.05, 0.3))
+    rates = GroupChange("All", Rates(0.2, 0.1), Rates(0.05, 0.3))
     Annotators(office.begin, office.now, office.new_id).change_group(ADMIN, "default", rates, None)
     office.retraining.run(replace(trusting, payload={"noise": "known"}), Worker())
     found = {

@@ -9,6 +9,7 @@ from fastapi import Response
 from markupsafe import Markup
 from pydantic import BaseModel
 
+from setwise.service.domain.annotators import Rates
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
 from setwise.service.domain.recalibration import (
@@ -16,7 +17,6 @@ from setwise.service.domain.recalibration import (
     Calibration,
     Noise,
     Options,
-    Rates,
     proved,
     verdict,
 )

@@ -1,14 +1,12 @@
 """Annotators' noise rates, which recalibration corrects for."""
 
-from dataclasses import dataclass
-
+from setwise.service.domain.annotators import Rates
 from setwise.service.domain.errors import RatesUnknown
 from setwise.service.domain.recalibration import (
     LAPSED,
     NO_RATES,
     NO_RATES_WITH_SUGGESTION,
     Noise,
-    Rates,
     RatesOf,
 )
 from setwise.service.domain.reviews import Annotation
@@ -18,60 +16,50 @@ MOST_REASONS = 3
 """Most reasons that a refusal names."""
 
 
-@dataclass(frozen=True)
-class ReportedRates:
-    """The noise rates of groups.
+def group_rates(transaction: Transaction, noise: Noise) -> RatesOf:
+    """Return a function from an annotation to the noise rates of its group.
 
     With noise ``known``, these are the rates set by the owner; with ``estimated``, also those
-    estimated from gold labels. Blind answers and those given with the suggestion in view have rates
-    of their own. Groups with too few gold labels or too many errors are left out, and so are
+    estimated from gold labels. Blind answers and those given with the suggestion in view have
+    separate rates. Groups with too few gold labels or too many errors are left out, and so are
     annotators who have stopped contradicting the model.
+
+    Raises `RatesUnknown` if no group has usable rates; the detail says how to get some.
     """
+    from setwise.service.services.analysis.noise import (  # noqa: PLC0415 -- scipy loads slowly
+        GroupReport,
+        report_noise,
+    )
 
-    def rates(self, transaction: Transaction, noise: Noise) -> RatesOf:
-        """Return a function from an annotation to the rates of its group.
+    found = report_noise(transaction)
 
-        Raises `RatesUnknown` if no group has usable rates; the detail says how to get some.
-        """
-        from setwise.service.services.analysis.noise import (  # noqa: PLC0415 -- scipy loads slowly
-            GroupReport,
-            report_noise,
+    def usable(report: GroupReport, *, shown: bool) -> bool:
+        fixed = report.group.fixed_with_suggestion if shown else report.group.fixed
+        known = noise is Noise.ESTIMATED or fixed is not None
+        return known and (report.usable_with_suggestion if shown else report.usable)
+
+    groups = found.groups.values()
+    some = {one.group.id for one in groups if usable(one, shown=False) or usable(one, shown=True)}
+    if not some:
+        reasons = [
+            finding.message for group in groups for finding in group.findings if finding.blocking
+        ]
+        raise RatesUnknown(
+            f"No group of annotators has usable error rates with noise '{noise}'. "
+            + ("; ".join(reasons[:MOST_REASONS]) or "Set them: PUT /v1/admin/groups/{id}")
+            + ". Or send `rates` with noise 'known', or ask with noise 'none'."
         )
 
-        found = report_noise(transaction)
+    def of(said: Annotation, confidence: float) -> Rates | str:
+        lapsed = found.lapsed.get(said.reviewer)
+        if lapsed is not None and said.id >= lapsed.since:
+            return LAPSED
+        if said.group not in some:
+            return NO_RATES
+        group, shown = found.groups[said.group], said.suggestion_shown
+        if not usable(group, shown=shown):
+            return NO_RATES_WITH_SUGGESTION if shown else NO_RATES
+        alpha, beta = group.training_rates([confidence], suggestion_shown=shown)
+        return Rates(float(alpha[0]), float(beta[0]))
 
-        def usable(report: GroupReport, *, shown: bool) -> bool:
-            fixed = report.group.fixed_with_suggestion if shown else report.group.fixed
-            known = noise is Noise.ESTIMATED or fixed is not None
-            return known and (report.usable_with_suggestion if shown else report.usable)
-
-        groups = found.groups.values()
-        some = {
-            one.group.id for one in groups if usable(one, shown=False) or usable(one, shown=True)
-        }
-        if not some:
-            reasons = [
-                finding.message
-                for group in groups
-                for finding in group.findings
-                if finding.blocking
-            ]
-            raise RatesUnknown(
-                f"No group of annotators has usable error rates with noise '{noise}'. "
-                + ("; ".join(reasons[:MOST_REASONS]) or "Set them: PUT /v1/admin/groups/{id}")
-                + ". Or send `rates` with noise 'known', or ask with noise 'none'."
-            )
-
-        def of(said: Annotation, confidence: float) -> Rates | str:
-            lapsed = found.lapsed.get(said.reviewer)
-            if lapsed is not None and said.id >= lapsed.since:
-                return LAPSED
-            if said.group not in some:
-                return NO_RATES
-            group, shown = found.groups[said.group], said.suggestion_shown
-            if not usable(group, shown=shown):
-                return NO_RATES_WITH_SUGGESTION if shown else NO_RATES
-            alpha, beta = group.training_rates([confidence], suggestion_shown=shown)
-            return Rates(float(alpha[0]), float(beta[0]))
-
-        return of
+    return of

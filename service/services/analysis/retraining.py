@@ -19,9 +19,10 @@ from setwise.models.data.lines import DataError
 from setwise.models.options import LABELS_BY, METHODS, Preset, TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train
+from setwise.service.domain.annotators import Rates
 from setwise.service.domain.errors import InvalidRequest, NotEnoughReviews
 from setwise.service.domain.models import ModelVersion
-from setwise.service.domain.recalibration import EXACT, Progress, Rates
+from setwise.service.domain.recalibration import EXACT, Progress
 from setwise.service.domain.retraining import LEAST_DOCUMENTS
 
 _READ: Mapping[str, Literal["text", "features"]] = {"text": "text", "vectors": "features"}
@@ -98,7 +99,7 @@ def fit_again(
 
 
 def _anonymous(row: Mapping[str, object], rates: Rates | str | None) -> Mapping[str, object]:
-    """Return a row by somebody whose name says how often they err."""
+    """Return a row whose reviewer's name stands for their error rates."""
     if rates is None:
         return row
     name = rates if isinstance(rates, str) else f"{rates.alpha!r} {rates.beta!r}"
@@ -178,7 +179,7 @@ def _noise_before(summary: Mapping[str, object]) -> dict[str, float]:
 
 
 def _options(serving: ModelVersion | None, preset: str | None) -> TrainingOptions:
-    """Return the options of the model that serves, as far as it tells them."""
+    """Return the options of the model that serves, as far as they are known."""
     summary = {} if serving is None else serving.summary
     training = summary.get("training")
     before = training if isinstance(training, Mapping) else {}
