@@ -36,6 +36,11 @@ class LoadedPredictor:
     ) -> None:
         self._predictor = predictor
         self._calibrator = calibrator
+        self.version = predictor.version
+        self.own_calibrator_version = predictor.calibrator_version
+        self.calibrator_version = calibrator.version if calibrator else self.own_calibrator_version
+        self.labels: Sequence[str] = predictor.label_names
+        self.external = predictor.kind == "external"
 
     def calibrated(self, calibrator: "KeptRecalibration | None") -> "LoadedPredictor":
         """Return the model with another calibrator; None means its own.
@@ -57,32 +62,6 @@ class LoadedPredictor:
                     f"The calibrator {calibrator.version} has {known} labels."
                 )
         return LoadedPredictor(self._predictor, calibrator)
-
-    @property
-    def own_calibrator_version(self) -> str:
-        """The version of the calibrator that the model was trained with."""
-        return self._predictor.calibrator_version
-
-    @property
-    def calibrator_version(self) -> str:
-        """The version of the calibrator in use, which predictions store."""
-        own = self._predictor.calibrator_version
-        return own if self._calibrator is None else self._calibrator.version
-
-    @property
-    def version(self) -> str:
-        """The version of the model, which predictions store."""
-        return self._predictor.version
-
-    @property
-    def labels(self) -> Sequence[str]:
-        """All labels that the model can predict."""
-        return self._predictor.label_names
-
-    @property
-    def external(self) -> bool:
-        """Whether the model reads another model's answers."""
-        return self._predictor.kind == "external"
 
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
         """Score documents together; raises `InvalidRequest` if one cannot be scored."""

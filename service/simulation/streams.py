@@ -122,27 +122,9 @@ class SyntheticPredictor:
     def __init__(self, stream: SyntheticStream) -> None:
         self._stream = stream
         law = "overconfident" if stream.overconfident else "calibrated"
-        self._version = f"synthetic:{law}:{stream.seed}"
-
-    @property
-    def version(self) -> str:
-        """The name of the law."""
-        return self._version
-
-    @property
-    def calibrator_version(self) -> str:
-        """The name of the law."""
-        return self._version
-
-    @property
-    def own_calibrator_version(self) -> str:
-        """The name of the law."""
-        return self._version
-
-    @property
-    def labels(self) -> Sequence[str]:
-        """The vocabulary."""
-        return self._stream.labels
+        self.version = f"synthetic:{law}:{stream.seed}"
+        self.calibrator_version = self.own_calibrator_version = self.version
+        self.labels = stream.labels
 
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
         """Return the drawn label set of each document."""
@@ -179,8 +161,8 @@ class SyntheticPredictor:
                 for label, share in sorted(marginals.items(), key=lambda one: -one[1])
             ),
             out_of_domain=False,
-            model_version=self._version,
-            calibrator_version=self._version,
+            model_version=self.version,
+            calibrator_version=self.calibrator_version,
         )
 
 
@@ -200,8 +182,9 @@ class HeldOutStream:
         from setwise.models.storage.artifacts import load
 
         predictor = load(artifact)
-        self._artifact = artifact
-        self._labels = tuple(predictor.label_names)
+        self.artifact: Path | None = artifact
+        self.predictor: Predictor | None = None
+        self.labels: Sequence[str] = tuple(predictor.label_names)
         self._seed = seed
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # about documents that are left out anyway
@@ -213,38 +196,20 @@ class HeldOutStream:
             )
         if dataset.kind != predictor.kind:
             raise BadPlan(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
-        self._documents, self._truths = _known(dataset, len(self._labels))
-        self.n_left_out = dataset.n - len(self._documents)
+        self._documents, self._truths = _known(dataset, len(self.labels))
+        self.n_documents = len(self._documents)
+        """Number of documents in a round."""
+        self.n_left_out = dataset.n - self.n_documents
         """Documents that are empty or have labels unknown to the model."""
         if not self._documents:
             raise BadPlan(f"{data}: no document has only labels that the model knows")
         self._orders: dict[int, list[int]] = {}
 
-    @property
-    def labels(self) -> Sequence[str]:
-        """The vocabulary of the model."""
-        return self._labels
-
-    @property
-    def artifact(self) -> Path | None:
-        """The folder of the model."""
-        return self._artifact
-
-    @property
-    def predictor(self) -> Predictor | None:
-        """None: the artifact scores."""
-        return None
-
-    @property
-    def n_documents(self) -> int:
-        """Number of documents in a round."""
-        return len(self._documents)
-
     def item(self, number: int) -> Item:
         """Return the document with this number; its name differs between rounds."""
-        turn, place = divmod(number, len(self._documents))
+        turn, place = divmod(number, self.n_documents)
         if turn not in self._orders:
-            order = list(range(len(self._documents)))
+            order = list(range(self.n_documents))
             Random(f"{self._seed}/order/{turn}").shuffle(order)  # noqa: S311 -- no secret
             self._orders = {turn: order}
         row = self._orders[turn][place]
