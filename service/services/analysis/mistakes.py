@@ -74,12 +74,13 @@ def mistakes(
     by the inverse of its probability of being checked, with exact bounds.
     """
     weighed = [(one, known.of(one)) for one in found]
-    sources = [*_sources(weighed, clients)]
-    sizes = _groups("labels", lambda one: str(len(one.labels)), weighed)
+    sizes = "labels", _groups(lambda one: str(len(one.labels)), weighed)
+    groups = [*_sources(weighed, clients), sizes]
     # One call for all bounds, because each call has a fixed cost.
-    groups = [*sources, sizes]
-    bounded = iter(shares([inside for group in groups for inside in group.inside.values()], risk))
-    made = [group.errors(bounded) for group in groups]
+    bounded = iter(shares([inside for _, values in groups for inside in values.values()], risk))
+    made = [
+        [GroupErrors(field, value, next(bounded)) for value in values] for field, values in groups
+    ]
     return Mistakes(
         checked=len(found),
         wrong=sum(not one.right for one in found),
@@ -120,13 +121,13 @@ def _most(counts: Counter[Key]) -> list[tuple[Key, int]]:
 
 def _sources(
     weighed: Sequence[tuple[CheckedSet, float]], clients: Mapping[str, str]
-) -> Iterator["_Groups"]:
+) -> Iterator[tuple[str, dict[str, list[Weighed]]]]:
     fields = sorted({field for one, _ in weighed for field in one.metadata})
-    yield _groups("client", lambda one: clients.get(one.client_id, one.client_id), weighed)
+    yield "client", _groups(lambda one: clients.get(one.client_id, one.client_id), weighed)
     for field in fields:
-        groups = _groups(field, partial(_value, field=field), weighed)
-        if 1 < len(groups.inside) <= MOST_VALUES:
-            yield groups
+        groups = _groups(partial(_value, field=field), weighed)
+        if 1 < len(groups) <= MOST_VALUES:
+            yield field, groups
 
 
 def _value(one: CheckedSet, field: str) -> str | None:
@@ -137,29 +138,13 @@ def _value(one: CheckedSet, field: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Groups:
-    """Checked documents by their value of a field."""
-
-    field: str
-    inside: Mapping[str, Sequence[Weighed]]
-
-    def errors(self, bounded: Iterator[Share]) -> list[GroupErrors]:
-        """Return the errors of each value with the next of ``bounded``."""
-        return [GroupErrors(self.field, value, next(bounded)) for value in self.inside]
-
-
 def _groups(
-    field: str,
-    value_of: Callable[[CheckedSet], str | None],
-    weighed: Sequence[tuple[CheckedSet, float]],
-) -> _Groups:
+    value_of: Callable[[CheckedSet], str | None], weighed: Sequence[tuple[CheckedSet, float]]
+) -> dict[str, list[Weighed]]:
+    """Return checked documents by their value of a field."""
     inside: dict[str, list[Weighed]] = {}
     for pair in weighed:
         value = value_of(pair[0])
         if value is not None:
             inside.setdefault(value, []).append(pair)
-    return _Groups(
-        field,
-        {value: inside[value] for value in sorted(inside, key=lambda value: (len(value), value))},
-    )
+    return {value: inside[value] for value in sorted(inside, key=lambda one: (len(one), one))}
