@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from setwise.service.domain.annotators import Rates
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
@@ -44,6 +45,9 @@ from setwise.service.services.certification import Certifications
 from setwise.service.services.jobs import Requesting
 from setwise.service.services.ports import CalibratorLoader, CalibratorStore, ModelLoader
 from setwise.service.stores.transaction import Transaction
+
+if TYPE_CHECKING:
+    from setwise.service.services.analysis.lessons import Learnt
 
 CALIBRATION = "calibration"
 """The kind of job; one runs at a time."""
@@ -123,9 +127,7 @@ class Recalibration(Requesting):
         attempts: Sequence[Attempt] = ()
         if options.activate is Activate.IF_BETTER and learnt.better and learnt.blind_spot is None:
             attempts = self._attempt(question.model, made, model.labels)
-        made, why = self._store(
-            made, options, attempts, better=learnt.better, blind_spot=learnt.blind_spot
-        )
+        made, why = self._store(made, options, attempts, learnt)
         if made.active:
             self.loader.follow()
         return made, why
@@ -241,13 +243,7 @@ class Recalibration(Requesting):
         return self.certifications.before_activation(scorer)
 
     def _store(
-        self,
-        made: Calibration,
-        options: Options,
-        attempts: Sequence[Attempt],
-        *,
-        better: bool,
-        blind_spot: str | None,
+        self, made: Calibration, options: Options, attempts: Sequence[Attempt], learnt: "Learnt"
     ) -> tuple[Calibration, str]:
         with self.begin() as transaction:
             transaction.policies.lock()
@@ -268,7 +264,7 @@ class Recalibration(Requesting):
                     noise=made.noise.value,
                 )
             kept = known or made
-            why = _why_not(transaction, kept, active, options, better=better, blind_spot=blind_spot)
+            why = _why_not(transaction, kept, active, options, learnt)
             if why is None:
                 transaction.calibrations.activate(kept.model_id, kept.id, self.now(), self.new_id())
                 self._note(
@@ -352,17 +348,15 @@ def _why_not(
     made: Calibration,
     active: Calibration | None,
     options: Options,
-    *,
-    better: bool,
-    blind_spot: str | None,
+    learnt: "Learnt",
 ) -> str | None:
     serving = transaction.models.active()
     if options.activate is Activate.NEVER:
         return "not asked to: activate it by hand"
-    if not better:
+    if not learnt.better:
         return verdict(made.report)
-    if blind_spot is not None:
-        return blind_spot
+    if learnt.blind_spot is not None:
+        return learnt.blind_spot
     if serving is None or serving.id != made.model_id:
         return "another model serves by now"
     if active is not None and active.version != made.replaces:
