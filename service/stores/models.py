@@ -51,7 +51,7 @@ class ModelStore(Store):
         return self._named(_query(), models.c.id, model_id, _to_model)
 
     def active(self) -> ModelVersion | None:
-        return self._one(_query().where(models.c.id == _ACTIVE))
+        return self._first(_query().where(models.c.id == _ACTIVE), _to_model)
 
     def previous(self) -> ModelVersion | None:
         """Return the model that was active before the current one."""
@@ -63,7 +63,7 @@ class ModelStore(Store):
             .limit(1)
             .scalar_subquery()
         )
-        return self._one(_query().where(models.c.id == before))
+        return self._first(_query().where(models.c.id == before), _to_model)
 
     def all(self) -> list[ModelVersion]:
         """Return all models, newest first."""
@@ -85,9 +85,6 @@ class ModelStore(Store):
         if notes:
             rows = [row_of(note, label_notes) for note in notes]
             self._connection.execute(insert(label_notes), rows)
-
-    def _one(self, query: Select[tuple[object, ...]]) -> ModelVersion | None:
-        return self._first(query, _to_model)
 
 
 class ComparisonStore(Store):

@@ -69,7 +69,7 @@ class CalibrationStore(Store):
         query = _query().where(
             column.model_id == model_id, column.version == version, column.replaces == replaces
         )
-        return self._one(query.order_by(column.id.desc()).limit(1))
+        return self._first(query.order_by(column.id.desc()).limit(1), _to_calibration)
 
     def page(self, *, after: str | None, limit: int) -> Page[Calibration]:
         """Return a page of calibrators, newest first."""
@@ -85,7 +85,8 @@ class CalibrationStore(Store):
             .order_by(column.ordinal.desc())
             .limit(1)
         )
-        return self._one(_query().where(calibrations.c.id == newest.scalar_subquery()))
+        query = _query().where(calibrations.c.id == newest.scalar_subquery())
+        return self._first(query, _to_calibration)
 
     def previous(self, model_id: str) -> Serving | None:
         """Return the previously active calibrator; None if there was no other."""
@@ -157,9 +158,6 @@ class CalibrationStore(Store):
             .order_by(outcomes.c.number)  # the last one counts
         )
         return {one.prediction_id: one for one in self._every(query, to_outcome)}
-
-    def _one(self, query: Select[tuple[object, ...]]) -> Calibration | None:
-        return self._first(query, _to_calibration)
 
 
 def _query() -> Select[tuple[object, ...]]:
