@@ -71,7 +71,7 @@ class Counted(NamedTuple):
 
 
 class CheckedSet(NamedTuple):
-    """A predicted set that was checked, and the right set; other fields are those of `Cell`."""
+    """A checked set and the right one; other fields are those of `Cell`."""
 
     prediction_id: str
     client_id: str
@@ -167,13 +167,7 @@ class Standing(NamedTuple):
 
     def of(self, one: Known) -> float:
         """Return the weight of one prediction; 0 if it does not count."""
-        # Inlines `_kind` and `_checked`, because one page calls this for thousands of predictions.
-        if one.reason not in CONFIDENT:
-            known = one.said is not None or one.told is not None
-            return self.weights.get(None, 0.0) if known else 0.0
-        if (one.said if self.drawn else one.told) is None:
-            return 0.0
-        return self.weights.get(one.inclusion_probability or 0.0, 0.0)
+        return self.weights.get(_kind(one), 0.0) if _checked(one, drawn=self.drawn) else 0.0
 
     def hides(self, one: Known) -> bool:
         """Return whether nothing is known about such predictions."""
