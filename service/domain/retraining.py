@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import comb
 from pathlib import PurePosixPath
-from typing import Self
+from typing import Any, Self
 
 from setwise.service.domain.certification import AuditedPrediction
 from setwise.service.domain.errors import FieldFault, InvalidRequest
@@ -47,15 +47,10 @@ class Retrain:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, object]) -> Self:
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:  # Any: JSON, as `to_json` returns it
         """Read the options of a job."""
-
-        def text(name: str) -> str | None:
-            value = stored.get(name)
-            return None if value is None else str(value)
-
-        noise = Noise(str(stored.get("noise", Noise.NONE.value)))
-        return cls(text("training_data"), text("preset"), noise)
+        noise = Noise(stored.get("noise", Noise.NONE))
+        return cls(stored.get("training_data"), stored.get("preset"), noise)
 
 
 @dataclass(frozen=True)
