@@ -55,7 +55,7 @@ class Certification:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Values of the segments that a pool's attempt is about; empty for any other attempt."""
+        """Values of the segments of a pool's attempt; empty for others."""
         found = self.evidence.get("members")
         return tuple(str(one) for one in found) if isinstance(found, list) else ()
 
@@ -319,7 +319,7 @@ def _outside(one: AuditedPrediction, then: Sequence[Rule], now: Sequence[Rule]) 
 
 
 def _documents(found: Sequence[AuditedPrediction]) -> list[AuditedPrediction]:
-    """Return one audit of each document: the first that is finished, as old as the first one."""
+    """Return each document's first finished audit, dated as its first one."""
     documents = []
     for copies in _copies(found):
         counts = next((one for one in copies if one.wrong is not None), copies[0])

@@ -116,7 +116,7 @@ class RoutingPolicy:
 
     @cached_property
     def units(self) -> tuple["RoutingPolicy", ...]:
-        """The policy of each unit: of all documents, or of each segment and of the pool."""
+        """The policies of all segments and the pool, or the whole one."""
         if self.segmentation is None:
             return (self,)
         return tuple(self.of_unit(self.segmentation.key(value)) for value in self._rules)
@@ -212,7 +212,7 @@ class RoutingPolicy:
         return self.of_unit(self.segmentation.key(POOL))
 
     def known(self, segment: str | None, metadata: Metadata | None) -> str | None:
-        """Return the listed value, or `OTHER`, of a document by what is stored of it.
+        """Return the listed value of a stored document, or `OTHER`.
 
         None if that is unknown, or documents are not divided.
         """
@@ -269,7 +269,7 @@ class RoutingPolicy:
         return (*(Segment.of_key(one).value for one in listed), OTHER)
 
     def listing(self, values: Iterable[str]) -> tuple["RoutingPolicy", list[str]]:
-        """Return the policy with these segments too, while there is room, and the new ones."""
+        """Return the policy with these segments too, and those that had room."""
         if self.segmentation is None:
             return self, []
         room = self.segmentation.most - len(self._listed)

@@ -66,7 +66,7 @@ GivenAnswer = Mapping[str, Any]  # Any: as sent, by one of the names in `ANSWERS
 
 
 class Document(NamedTuple):
-    """A document as a client sent it: text or named features, another model's answer, or both."""
+    """A document as sent: text or features, another model's answer, or both."""
 
     id: str | None = None
     text: str | None = None

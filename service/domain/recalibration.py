@@ -116,7 +116,7 @@ def proved(report: Mapping[str, object]) -> bool | None:
 
 
 def verdict(report: Mapping[str, object]) -> str:
-    """Return the result of the paired test in words, the same wherever it is shown.
+    """Return the result of the paired test in words.
 
     >>> verdict({"comparison": {"gain": 0.022, "p_value": 0.0001, "n": 1840}})
     'proved better: the Brier score falls by 0.0220 on 1,840 documents (p < 0.001)'
@@ -393,7 +393,7 @@ MOST_UNDECIDED = 0.1
 
 
 def unvouched(question: "Question") -> str | None:
-    """Return why the rows do not vouch for what is sent; None if they do.
+    """Return why the rows do not vouch for sent sets, or None.
 
     Reviews read what is not sent. What goes wrong among confident sets shows in training audits and
     outcomes only.

@@ -202,7 +202,7 @@ class ReviewTask:
         return replace(self.released(holder), queued_at=now)
 
     def prioritized(self, *, first: bool) -> "ReviewTask":
-        """Return the task before all others in the queue, or at its own place again."""
+        """Return the task first in the queue, or back at its place."""
         return replace(self, queued_at=self.created_at - AHEAD if first else None)
 
     def busy(self, now: datetime) -> bool:

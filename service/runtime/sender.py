@@ -158,7 +158,7 @@ class HttpSender:
 
 
 class _PinnedTransport(httpx.AsyncHTTPTransport):
-    """Connects to the first of these addresses that answers, in the name of the host."""
+    """Connects to the first of a host's addresses that answers."""
 
     def __init__(
         self, addresses: Sequence[Address], trust: ssl.SSLContext, patience_s: float

@@ -82,7 +82,7 @@ class Breaker(Recorded):
         )
 
     def delays(self, caller: Caller, segment: str | None = None) -> tuple[Delay, ...]:
-        """Return how long drops of the accuracy take to be found, at the present volume.
+        """Return how long it takes to find drops of the accuracy.
 
         ``segment``: The unit whose volume counts, by default as in `get`.
         """
@@ -113,7 +113,7 @@ class Breaker(Recorded):
         return tuple(made)
 
     def watch(self) -> Trip | None:
-        """Trip the breaker where the audits or their absence require it; return the last trip."""
+        """Trip the breaker where audits or their absence require it; return the last trip."""
         with self.begin() as transaction:
             transaction.policies.lock()
             units = [part.unit for part in transaction.policies.current().units]
@@ -250,7 +250,7 @@ class Breaker(Recorded):
 
 
 def _chosen(policy: RoutingPolicy, segment: str | None) -> str | None:
-    """Return the key of the named unit, or of a tripped one, or of the first one."""
+    """Return the key of the named unit, else a tripped one, else the first."""
     if policy.segmentation is None or (segment is None and not policy.units):
         return None
     if segment is None:

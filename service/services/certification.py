@@ -175,7 +175,7 @@ class Certifications(Requesting):
     def certify_model(
         self, candidate: Candidate, report: Progress, requested_by: str = SYSTEM.id
     ) -> list[Certification]:
-        """Store and return an attempt for a model that may not serve, on audits of others.
+        """Store and return attempts for a model on the audits of others.
 
         It scores the kept documents that were drawn to certify, or would have been had they not
         been held back, and some that were not. Nothing comes into force while another model serves.
@@ -268,7 +268,7 @@ class Certifications(Requesting):
         return made
 
     def list_segments(self) -> list[str]:
-        """List the new values of recent documents in the policy, as far as there is room."""
+        """List new values of recent documents in the policy, while there is room."""
         with self.begin(read_only=True) as transaction:
             if not take_up(transaction, transaction.policies.current())[1]:
                 return []

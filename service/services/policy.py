@@ -289,7 +289,7 @@ def _stands(
 
 
 def pool_stands(transaction: Transaction, policy: RoutingPolicy, proof: Certification) -> bool:
-    """Return whether no segment of a pool's proof has left the pool; true for other units."""
+    """Return whether all segments of a pool's proof are still in the pool."""
     covered = _covered(transaction, policy, proof)
     return set(covered) <= {*pooled(transaction, policy, proof.scorer)}
 
@@ -297,7 +297,7 @@ def pool_stands(transaction: Transaction, policy: RoutingPolicy, proof: Certific
 def _covered(
     transaction: Transaction, policy: RoutingPolicy, proof: Certification
 ) -> tuple[str, ...]:
-    """Return the segments of a pool's proof: what was not listed then may be listed now."""
+    """Return the segments of a pool's proof, including those listed since."""
     if OTHER not in proof.members:
         return proof.members
     then = transaction.policies.get(proof.policy_version).values
@@ -350,7 +350,7 @@ def _still_retested(new: RoutingPolicy, old: RoutingPolicy) -> RoutingPolicy:
 def _with_segments(
     transaction: Transaction, wanted: RoutingPolicy, old: RoutingPolicy
 ) -> RoutingPolicy:
-    """Return the policy with the segments that are known, and with the trips in force.
+    """Return the policy with the known segments and the trips in force.
 
     Changing the policy does not reset the breaker.
     """
@@ -376,9 +376,9 @@ def _with_segments(
 
 
 def take_up(transaction: Transaction, policy: RoutingPolicy) -> tuple[RoutingPolicy, list[str]]:
-    """Return the policy with the new values of recent documents, as far as there is room.
+    """Return the policy with the new values of recent documents, and those that had room.
 
-    The second value lists those that were added, those of the oldest documents first.
+    Those of the oldest documents come first.
     """
     if policy.segmentation is None:
         return policy, []
@@ -407,7 +407,7 @@ def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> Non
 
 
 def _untaught(found: Sequence[Evidence], policy: RoutingPolicy) -> str | None:
-    """Say so if a threshold by hand sends nothing of the model that made the last prediction."""
+    """Return a warning if a threshold set by hand sends nothing of the model."""
     if policy.threshold_mode is not ThresholdMode.FIXED or not any(
         x.uncalibrated for x in found[:1]
     ):

@@ -222,7 +222,7 @@ class Recalibration(Requesting):
     def _attempt(
         self, model: ModelVersion, calibration: Calibration | None, labels: Sequence[str]
     ) -> list[Attempt]:
-        """Score what the model's other calibrators answered, and try to prove a threshold on it.
+        """Try to prove a threshold on what the model's other calibrators answered.
 
         A calibrator changes confidences, never label sets, and learns nothing from certification
         audits. So the audits of a model speak of each of its calibrators.

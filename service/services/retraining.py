@@ -1,4 +1,4 @@
-"""Fit the model again, on its history and on what people decided, beside the one that serves."""
+"""Fit the model again on its history and on people's decisions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -171,7 +171,7 @@ class Retraining(Requesting):
 def _reviewed(
     transaction: Transaction, rates: RatesOf | None
 ) -> Iterator[tuple[Mapping[str, object], Rates | str | None]]:
-    """Yield every annotation with its document, as the export has them, and its error rates."""
+    """Yield the export's row of each annotation, and its error rates."""
     after = None
     while found := transaction.history.annotations(Span(), after=after, limit=PAGE):
         for annotation, of in found:

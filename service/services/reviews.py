@@ -170,7 +170,7 @@ class Reviews(Recorded):
     def claim(
         self, caller: Caller, wanted: QueueFilter = EVERYTHING, *, only: str | None = None
     ) -> ReviewTask | None:
-        """Lease the first task in the queue that the caller may claim, or return None.
+        """Lease and return the first task that the caller may claim, or None.
 
         Leads and administrators first get adjudications and tasks that were skipped twice; other
         reviewers never get those. A reviewer gets at most one task of each prediction, and no blind
@@ -217,7 +217,7 @@ class Reviews(Recorded):
         return extended
 
     def release(self, caller: Caller, task_id: str, *, later: bool = False) -> ReviewTask:
-        """Return a claimed task to its place in the queue or, if ``later``, to the end."""
+        """Return a task to its place in the queue or, if ``later``, to the end."""
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
             held = _locked(transaction, task_id)
@@ -623,7 +623,7 @@ def _locked(transaction: Transaction, task_id: str) -> ReviewTask:
 
 
 def _may_reopen(caller: Caller, said: Sequence[Annotation], labels: Sequence[str] | None) -> bool:
-    """Return whether the caller may see the document, or corrects an own answer to it."""
+    """Return whether the caller may see the document, or corrects their answer."""
     if caller.may(Permission.READ_ALL_PREDICTIONS):
         return True
     if labels is None or all(one.reviewer != caller.id for one in said):

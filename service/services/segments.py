@@ -1,4 +1,4 @@
-"""What is in force for each segment, how it fares, and how many audits it lacks."""
+"""The state of each segment: its threshold, its forecast and its audits."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -135,7 +135,7 @@ class Webhooks(Recorded):
             )
 
     def rotate_secret(self, caller: Caller, endpoint_id: str) -> tuple[Endpoint, str]:
-        """Return the endpoint with a new secret; the old one signs beside it for a while."""
+        """Return the endpoint and its new secret; the old one also signs for a while."""
         caller.require(Permission.ADMINISTER)
         secret = self.new_secret()
         with self.begin() as transaction:

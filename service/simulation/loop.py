@@ -228,7 +228,7 @@ class _Run:
 def simulate(
     plan: Plan, stream: Stream, report: Callable[[Week], None] = lambda _: None
 ) -> list[Week]:
-    """Run a plan on a stream; report each week as it ends, and return all of them.
+    """Run a plan on a stream; report each week, and return all.
 
     Equal plans and streams give equal weeks. Raises `BadPlan` if the plan does not fit the stream.
     """

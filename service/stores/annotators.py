@@ -181,7 +181,7 @@ class AnnotatorStore(Store):
         return {group: (n, known) for group, n, known in self._connection.execute(query)}
 
     def shown_gold(self) -> list[GoldAnswer]:
-        """Return answers given with a suggestion in view that a blind answer checks, oldest first.
+        """Return answers with a suggestion in view that blind answers check, oldest first.
 
         Second readings are drawn at random. If both people agree, that counts as the truth;
         otherwise a lead's decision does, and answers that wait for one are left out.

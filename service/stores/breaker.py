@@ -95,11 +95,9 @@ class BreakerStore(Store):
         return self._every(newest, _to_watched)[::-1]
 
     def confident(self, since: datetime, scope: Scope | None = None) -> tuple[int, datetime | None]:
-        """Count predictions since ``since`` that were sent but for an audit; also the first's time.
+        """Count predictions since then that were sent but for an audit.
 
-        The time is that of the first prediction of any kind.
-
-        ``scope``: Count only predictions of these segments.
+        Also returns the time of the first prediction of any kind.
         """
         column = predictions.c
         sure = case((column.reason.in_([reason.value for reason in CONFIDENT]), 1))

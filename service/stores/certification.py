@@ -88,7 +88,7 @@ class CertificationStore(Store):
         return int(self._connection.execute(query).scalar_one())
 
     def place(self, model_version: str, unit: str | None, *, after: str | None) -> int:
-        """Return the place of the next attempt for a unit: its attempts share the unit's risk."""
+        """Return the place of the next attempt among those that share a unit's risk."""
         query = select(func.count()).where(
             certifications.c.model_version == model_version,
             _about(unit),
@@ -146,7 +146,7 @@ class CertificationStore(Store):
     def of_others(
         self, scorer: Scorer, *, since: datetime | None, limit: int
     ) -> tuple[list[Unscored], list[Unscored]]:
-        """Return what other models answered and a scorer has yet to score, if its content is kept.
+        """Return kept documents of other models that a scorer has yet to score.
 
         These are, oldest first, documents that were drawn to certify or held back from audits and,
         newest first, the newest of the others. After ``since`` means that no copy came before.
@@ -294,7 +294,7 @@ class CertificationStore(Store):
         return [confidence for part in found for confidence in part][:limit]
 
     def arrivals(self, since: datetime) -> tuple[int, int, datetime | None]:
-        """Return the documents since then, those that could not be sent, and when it began."""
+        """Return the documents since then, those never sent, and the first's time."""
         column = predictions.c
         held_back = column.reason.in_([Reason.OUT_OF_DOMAIN.value, Reason.RULE.value])
         query = select(

@@ -159,7 +159,7 @@ def hurry(engine: Engine) -> None:
 
 
 def fold_log(engine: Engine) -> bool:
-    """Move an SQLite file's write-ahead log into it and empty the log; False if it is in use."""
+    """Empty an SQLite file's write-ahead log into the file; False if it is in use."""
     pooled = engine.raw_connection()
     try:
         cursor = pooled.cursor()

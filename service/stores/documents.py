@@ -1,4 +1,4 @@
-"""Documents as people look for them: lists by any of their properties, and their whole lives."""
+"""Lists of documents by any of their properties, and their whole lives."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

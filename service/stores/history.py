@@ -101,7 +101,7 @@ class HistoryStore(Store):
 
 
 def _part(query: Query, table: Table, span: Span, after: str | None, limit: int) -> Query:
-    """Return the query for rows of a span, oldest first, from the one after an id on."""
+    """Return the query for rows of a span after an id, oldest first."""
     if span.client_id is not None:
         query = query.where(predictions.c.client_id == span.client_id)
     if span.created_from is not None:

@@ -105,7 +105,7 @@ class PredictionStore(Store):
         }
 
     def purge_keys(self, before: datetime, most: int) -> int:
-        """Delete at most ``most`` of the idempotency keys used before a time; return the number."""
+        """Delete at most ``most`` idempotency keys from before a time; return the number."""
         key = idempotency_keys.c
         oldest = select(key.client_id, key.key).where(key.created_at < before).limit(most)
         purged = delete(idempotency_keys).where(tuple_(key.client_id, key.key).in_(oldest))

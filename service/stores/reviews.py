@@ -276,7 +276,7 @@ class ReviewStore(Store):
         return bool(self._connection.execute(select(_unread(reader, among).exists())).scalar_one())
 
     def note_reader(self, reader: str, among: Collection[str] | None, at: datetime) -> None:
-        """Keep the open blind tasks of predictions, None for all, from who reads their suggestion.
+        """Keep open blind tasks of predictions, None for all, from their reader.
 
         Blocks the reader's claims. Tasks that the reader holds are left out. Those assigned to the
         reader are unassigned.

@@ -130,7 +130,7 @@ class People(Guarded):
         return erased
 
     def invite(self, caller: Caller, who: str, days: int) -> tuple[Person, str]:
-        """Return a person with the secret of a new invitation, which replaces an earlier one.
+        """Return a person with a new invitation and its secret.
 
         Raises `PersonNotFound`; `InvalidRequest` if the account is disabled, or for too many days.
         """

@@ -178,7 +178,7 @@ class Sessions(Guarded):
     def accept(
         self, secret: str, password: str, *, visitor: Caller = ANONYMOUS
     ) -> tuple[SignedIn, str]:
-        """Set the password of who was invited; start a session, and return it with its token.
+        """Set an invited person's password; start a session, and return its token.
 
         Raises `InvitationOver` if the invitation was used or replaced, or has expired;
         `InvalidRequest` if the password is weak.

@@ -65,7 +65,7 @@ def columns(found: Sequence[Weighed]) -> tuple[Sums, Largest]:
 
 
 def _agreement(one: Known) -> tuple[bool, bool, float]:
-    """Return whether only an auditor's agreement stands for it, and how it was read again."""
+    """Return whether only an auditor's agreement counts, and its second reading."""
     # An outcome takes precedence over auditors, and is the truth.
     if one.reread is None or one.told is not None:
         return False, False, 1.0

@@ -84,7 +84,7 @@ _SECOND_READINGS = "second reading by a lead", "second readings by leads"
 
 
 def _missing(one: Forecast, target: float, risk: float) -> tuple[int, tuple[str, str]] | None:
-    """Return about how many more checks, of which kind, could support the threshold, or None."""
+    """Return how many more checks, of which kind, could support the threshold."""
     found, share = one.accuracy.value, one.accuracy
     if found is None:
         return _without_errors(target, risk), _CHECKS

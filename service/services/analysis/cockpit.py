@@ -102,7 +102,7 @@ class Glance:
 
     @property
     def met(self) -> bool | None:
-        """Whether checks show that the target is met, or missed; None if they show neither."""
+        """Whether checks show the target met or missed; None for neither."""
         low, high, target = self.accuracy.low, self.accuracy.high, self.policy.target_accuracy
         if low is None or high is None or low < target <= high:
             return None

@@ -14,7 +14,7 @@ MOST_WATCHED = 5_000
 
 @dataclass(frozen=True)
 class Lapsed:
-    """An annotator, or a group, who contradicts the model much less often than is usual."""
+    """An annotator or a group that contradicts the model unusually seldom."""
 
     name: str
     since: str
@@ -28,7 +28,7 @@ class Lapsed:
     """Contradictions that would be usual for documents of these confidences."""
 
     def finding(self, *, shown: str | None = None, blocking: bool) -> NoiseFinding:
-        """Return it in a sentence, with what to do; ``shown`` is the name that people read."""
+        """Return it in a sentence, with what to do; ``shown`` replaces the name."""
         name = shown or self.name
         return NoiseFinding(
             NoiseFault.SELDOM_CONTRADICTS,

@@ -191,7 +191,7 @@ def _comparison(
 
 
 def _judges(rows: Sequence[Row], least: int) -> tuple[NDArray[np.int64], bool]:
-    """Return the rows to compare on, none if too few, and whether they are gold labels.
+    """Return the rows to compare on, and whether they are gold labels.
 
     Rates that are wrong make the fit wrong and its comparison too, so gold labels judge alone where
     there are enough of them.

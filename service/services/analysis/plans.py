@@ -1,4 +1,4 @@
-"""Plans of audits: what rates cost, when they certify, and how soon they find a drop."""
+"""Plans of audits: their cost, certificates, and time to find a drop."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -128,7 +128,7 @@ def answer(question: Question, predicted: Sequence[float]) -> Mapping[str, objec
 
 
 def retested(proved: Sequence[float], bets: Sequence[Bet], target: float) -> float | None:
-    """Return the lowest proved threshold that the audits do not speak against, or the highest."""
+    """Return the lowest proved threshold that audits do not contradict, or the highest."""
     if not proved:
         return None
     if all(bet.right for bet in bets):

@@ -157,7 +157,7 @@ class Documents:
         )
 
     def explain(self, caller: Caller, made: Prediction) -> Sequence[Sequence[TermWeight]]:
-        """Return the words for and against each label of the predicted set, of the active model.
+        """Return the active model's words for and against each predicted label.
 
         Empty if there is no active model, or it cannot explain the document.
         """

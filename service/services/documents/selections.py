@@ -70,7 +70,7 @@ class Selections(Recorded):
         written: Format,
         content: bool = False,
     ) -> Iterator[bytes]:
-        """Return the parts of a file of the matching documents; raise errors before the first.
+        """Return the parts of a file of matching documents; errors come first.
 
         Documents of which the caller holds a blind review are left out, and the caller is never
         given a blind review of the others.
@@ -155,7 +155,7 @@ class Selections(Recorded):
             return self._each(transaction, caller, ids, action, assign, assignee=assignee)
 
     def prioritize(self, caller: Caller, ids: Sequence[str], *, first: bool) -> Done:
-        """Put the open reviews of documents first in the queue, or back at their places."""
+        """Put the reviews of documents first in the queue, or back."""
 
         def move(transaction: Transaction, document: str) -> None:
             for task in _open(transaction, document):

@@ -1,4 +1,4 @@
-"""What stores share: a connection, single rows, pages, and values with the columns of a table."""
+"""What stores share: a connection, rows, pages, and values with columns of a table."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields
@@ -102,7 +102,7 @@ def by_scorer(table: Table, scorer: Scorer) -> ColumnElement[bool]:
 
 
 def page_of(found: Sequence[_Item], limit: int) -> Page[_Item]:
-    """Return a page of what was read with one item more, which shows whether the list goes on."""
+    """Return a page of items; one item beyond the limit shows that more follow."""
     items = tuple(found[:limit])
     return Page(items, items[-1].id if len(found) > limit else None)
 

@@ -280,7 +280,7 @@ def _reseal_some(
     cipher: TextCipher,
     damaged: list[str],
 ) -> tuple[Sequence[object] | None, int]:
-    """Re-encrypt a batch; return its last key, which is None at the end, and a count."""
+    """Re-encrypt a batch; return its last key, None at the end, and a count."""
     keys = list(place.table.primary_key.columns)
     bound_to = [place.table.c[name] for name in place.type.row]
     # As text, also for JSON: the update below must compare exactly the bytes that were read.

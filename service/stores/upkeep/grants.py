@@ -76,7 +76,7 @@ def lacking(engine: Engine) -> StorageUnavailable:
 
 
 def users(connection: Connection) -> set[str]:
-    """Return the roles other than the owner that write to the tables, as `grant` lets them."""
+    """Return the roles, other than the owner, that write to the tables."""
     found = connection.execute(
         text(
             "SELECT DISTINCT grantee FROM information_schema.role_table_grants "
