@@ -42,7 +42,7 @@ def test_what_is_assigned_is_given_to_nobody_else_and_first(service: Service, be
     assert [claimed(service, ANN), claimed(service, ANN)] == [early, None]
     assert claimed(service, ben) == late
     done = act.assign(LEAD, [late], None)
-    assert done.refused == {late: "another person is reviewing it"}
+    assert done.refused == {late: "it is being reviewed"}
 
 
 def test_assigned_documents_are_anybodys_again(service: Service, ben: Caller) -> None:

@@ -127,7 +127,7 @@ class Selections(Recorded):
         def assign(transaction: Transaction, document: str) -> None:
             tasks = [one for one in _open(transaction, document) if not one.busy(self.now())]
             if not tasks:
-                raise _Refused("another person is reviewing it")
+                raise _Refused("it is being reviewed")
             for task in tasks:
                 freed = replace(task, assigned_to=None)
                 transaction.reviews.save(freed)
