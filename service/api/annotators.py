@@ -4,18 +4,20 @@ from datetime import datetime, timedelta
 from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Header, Query, Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import number_in
-from setwise.service.api.http.dependencies import (
-    CallerOf,
-    ServicesOf,
-    answer,
-)
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody
+from setwise.service.api.schemas import (
+    AnswerBody,
+    Example,
+    Probability,
+    RequestBody,
+    WhollyListed,
+)
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.errors import (
     AnnotatorNotFound,
@@ -198,21 +200,17 @@ class GroupNoise(RequestBody):
 class GroupRequest(RequestBody):
     """A group of annotators with the same error rates."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"name": "Coders", "noise": {"mode": "estimated"}},
-                {
-                    "name": "Students",
-                    "noise": {
-                        "mode": "fixed",
-                        "alpha": 0.2,
-                        "beta": 0.05,
-                        "with_suggestion": {"alpha": 0.05, "beta": 0.3},
-                    },
-                },
-            ]
-        }
+    examples = (
+        {"name": "Coders", "noise": {"mode": "estimated"}},
+        {
+            "name": "Students",
+            "noise": {
+                "mode": "fixed",
+                "alpha": 0.2,
+                "beta": 0.05,
+                "with_suggestion": {"alpha": 0.05, "beta": 0.3},
+            },
+        },
     )
 
     name: str
@@ -233,7 +231,7 @@ class GroupRequest(RequestBody):
 class Group(AnswerBody):
     """A group of annotators and its error rates."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_GROUP]})
+    examples = (_GROUP,)
 
     id: str
     name: str
@@ -265,18 +263,14 @@ class Group(AnswerBody):
         return cls.model_validate({**own, "noise": noise, **report.shown()})
 
 
-class GroupPage(AnswerBody):
+class GroupPage(WhollyListed[Group]):
     """Every group, by id."""
-
-    items: list[Group]
-    next_cursor: str | None = None
-    limit: int
 
 
 class AnnotatorRequest(RequestBody):
     """The group of an annotator."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"group": "coders"}]})
+    examples = ({"group": "coders"},)
 
     group: str = Field(description="Its id. Answers given before stay with the group before.")
 
@@ -297,7 +291,7 @@ class Annotator(AnswerBody):
     null, and `findings` empty.
     """
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_ANNOTATOR]})
+    examples = (_ANNOTATOR,)
 
     id: str = Field(description="Of the person or key.")
     name: str | None = Field(description="null for an account that is there no more.")
@@ -330,20 +324,14 @@ class Annotator(AnswerBody):
         )
 
 
-class AnnotatorPage(AnswerBody):
+class AnnotatorPage(WhollyListed[Annotator]):
     """All current and past annotators, by name."""
-
-    items: list[Annotator]
-    next_cursor: str | None = None
-    limit: int
 
 
 @router.get("/annotators", response_model=AnnotatorPage)
 def list_annotators(caller: CallerOf, services: ServicesOf, days: _Days = _DAYS) -> Response:
     """List current and past annotators with their groups, in one page."""
-    found = services.annotators.page(caller, timedelta(days=days))
-    items = [Annotator.of(one) for one in found]
-    return answer(AnnotatorPage(items=items, limit=len(items)))
+    return listed_wholly(map(Annotator.of, services.annotators.page(caller, timedelta(days=days))))
 
 
 @router.get(
@@ -387,8 +375,7 @@ def place_annotator(
 @router.get("/groups", response_model=GroupPage)
 def list_groups(caller: CallerOf, services: ServicesOf) -> Response:
     """List the groups of annotators with noise rates, in one page."""
-    items = [Group.of(one) for one in services.annotators.groups(caller)]
-    return answer(GroupPage(items=items, limit=len(items)))
+    return listed_wholly(map(Group.of, services.annotators.groups(caller)))
 
 
 @router.get(

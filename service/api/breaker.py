@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Query, Response
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
@@ -157,7 +157,7 @@ class Delay(Mirror):
 class Breaker(AnswerBody):
     """State and trips of the breaker."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_STATE]})
+    examples = (_STATE,)
 
     state: Position = Field(description="`idle`: the policy sends nothing, so nothing is watched.")
     segment: str | None = Field(description="What the rest is about; null: all documents.")
@@ -243,7 +243,7 @@ class Breaker(AnswerBody):
 class ResetRequest(RequestBody):
     """Whether to resume sending without a certificate."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{}, {"uncertified": True}]})
+    examples = ({}, {"uncertified": True})
 
     uncertified: bool = Field(
         False,

@@ -1,19 +1,21 @@
 """Routes for certificates and for attempts that proved no threshold."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Query, Response
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.jobs import Job
+from setwise.service.api.jobs import Job, accepted
 from setwise.service.api.schemas import (
     AnswerBody,
     Example,
+    Listed,
     Mirror,
     Paged,
     Probability,
@@ -50,7 +52,7 @@ _EXAMPLE: Example = {
 class Certification(AnswerBody):
     """One attempt to prove a threshold from audits."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    examples = (_EXAMPLE,)
 
     id: str
     model_version: str
@@ -82,12 +84,8 @@ class Certification(AnswerBody):
         return cls.model_validate({**own, **made.scorer._asdict(), "evidence": dict(made.evidence)})
 
 
-class CertificationPage(AnswerBody):
+class CertificationPage(Listed[Certification]):
     """One page of attempts, newest first."""
-
-    items: list[Certification]
-    next_cursor: str | None
-    limit: int
 
 
 _WEEK: Example = {
@@ -369,8 +367,7 @@ def request_certification(
     With a `model_id` it certifies a registered model on the kept documents of earlier audits, while
     another one serves. What is proved comes into force when you activate that model.
     """
-    job = services.certification.request(caller, body.as_candidate(), body.segment)
-    return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
+    return accepted(services.certification.request(caller, body.as_candidate(), body.segment))
 
 
 @router.get("", response_model=CertificationPage)
@@ -378,16 +375,8 @@ def list_certifications(
     caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf
 ) -> Response:
     """List all attempts, newest first, including those that proved nothing."""
-    page = edge.services.certification.page(
-        caller, after=edge.cursors.read(wanted.cursor, "certifications"), limit=wanted.limit
-    )
-    return answer(
-        CertificationPage(
-            items=[Certification.of(one) for one in page.items],
-            next_cursor=edge.cursors.write(page.next_after, "certifications"),
-            limit=wanted.limit,
-        )
-    )
+    read = partial(edge.services.certification.page, caller)
+    return listed(edge, wanted, "certifications", read, Certification.of)
 
 
 @router.get(

@@ -6,15 +6,15 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute
-from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
-from setwise.service.api.http.openapi import Json, documented
-from setwise.service.api.http.openapi_answers import answering, headers
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf
+from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.openapi_answers import Json, answering, headers
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
-from setwise.service.api.jobs import Job
+from setwise.service.api.jobs import Job, accepted
 from setwise.service.api.schemas import Instant, RequestBody
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain import errors
@@ -70,14 +70,21 @@ def file_of(parts: Iterator[bytes], name: str, written: Format) -> Response:
     )
 
 
-class _Wanted:
-    """Members that the query and the body share."""
+_CONTENT = "With the documents themselves, as far as they are kept."
 
-    format: Format
-    content: bool
-    created_from: Instant | None
-    created_before: Instant | None
-    after: str | None
+
+class _Wanted(BaseModel):
+    """Which rows to export, and how; shared by the query and the body."""
+
+    format: Format = Field(
+        Format.JSON_LINES, description="One JSON object a line, or CSV with a header."
+    )
+    content: bool = Field(False, description=_CONTENT)
+    created_from: Instant | None = Field(None, description="RFC 3339, included.")
+    created_before: Instant | None = Field(None, description="RFC 3339, excluded.")
+    after: str | None = Field(
+        None, max_length=100, description="`id` of the last row that you have."
+    )
 
     def as_request(self, what: Exported) -> ExportRequest:
         """Return the request for the service."""
@@ -91,21 +98,8 @@ class _Wanted:
         )
 
 
-_FORMAT = Field(Format.JSON_LINES, description="One JSON object a line, or CSV with a header.")
-_CONTENT = Field(False, description="With the documents themselves, as far as they are kept.")
-_FROM = Field(None, description="RFC 3339, included.")
-_BEFORE = Field(None, description="RFC 3339, excluded.")
-_AFTER = Field(None, max_length=100, description="`id` of the last row that you have.")
-
-
 class ExportQuery(_Wanted, Parameters):
     """Which rows to export, and how."""
-
-    format: Format = _FORMAT
-    content: bool = _CONTENT
-    created_from: Instant | None = _FROM
-    created_before: Instant | None = _BEFORE
-    after: str | None = _AFTER
 
 
 class ExportJobRequest(_Wanted, RequestBody):
@@ -122,15 +116,7 @@ class ExportJobRequest(_Wanted, RequestBody):
     )
 
     what: Exported
-    format: Format = _FORMAT
-    content: Annotated[bool, Field(strict=True)] = _CONTENT
-    created_from: Instant | None = _FROM
-    created_before: Instant | None = _BEFORE
-    after: str | None = _AFTER
-
-    def wanted(self) -> ExportRequest:
-        """Return the request for the service."""
-        return self.as_request(self.what)
+    content: bool = Field(False, strict=True, description=_CONTENT)
 
 
 @router.post(
@@ -198,9 +184,7 @@ async def score_file(
     job, new = await run_in_threadpool(
         services.files.submit_scoring, caller, upload, request_key=idempotency_key
     )
-    return answer(
-        Job.of(job), status=202 if new else 200, headers={"Location": f"/v1/jobs/{job.id}"}
-    )
+    return accepted(job, status=202 if new else 200)
 
 
 async def _receive(request: Request, upload: Upload) -> None:
@@ -286,5 +270,4 @@ def export(
 )
 def export_job(caller: CallerOf, body: ExportJobRequest, services: ServicesOf) -> Response:
     """Queue an export; `/v1/jobs/{id}/result` keeps it for some days."""
-    job = services.files.submit_export(caller, body.wanted())
-    return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
+    return accepted(services.files.submit_export(caller, body.as_request(body.what)))

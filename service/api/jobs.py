@@ -11,6 +11,7 @@ from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import Example, Listed, Mirror, Paged, Probability
+from setwise.service.domain import jobs
 from setwise.service.domain.errors import JobFinished, JobNotFound, JobUnfinished
 from setwise.service.domain.jobs import JobFilter, JobState
 
@@ -52,6 +53,11 @@ class Job(Mirror):
         description="The kind of that error, for programs: the last part of a problem's `type`, or "
         "`workers-lost` if workers died on the job. Treat a code that you do not know as a failure."
     )
+
+
+def accepted(job: jobs.Job, *, status: int = 202) -> Response:
+    """Return the response to a request that queued a job."""
+    return answer(Job.of(job), status=status, headers={"Location": f"/v1/jobs/{job.id}"})
 
 
 class JobPage(Listed[Job]):

@@ -21,7 +21,7 @@ from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
-from setwise.service.api.jobs import Job
+from setwise.service.api.jobs import Job, accepted
 from setwise.service.api.schemas import (
     AnswerBody,
     Example,
@@ -393,8 +393,7 @@ def compare_model(
 
     It scores only documents whose content is still stored.
     """
-    job = services.models.submit_compare(caller, model_id, body.documents)
-    return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
+    return accepted(services.models.submit_compare(caller, model_id, body.documents))
 
 
 @router.post(
@@ -413,5 +412,4 @@ def retrain_model(caller: CallerOf, body: RetrainRequest, services: ServicesOf) 
     same audits. What serves does not change: activate the new version yourself.
     """
     wanted = Retrain(body.training_data, body.preset, Noise(body.noise))
-    job = services.retraining.request(caller, wanted)
-    return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
+    return accepted(services.retraining.request(caller, wanted))

@@ -1,23 +1,26 @@
 """Routes for calibrators learnt from reviews."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Header, Query, Response
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import version_in
-from setwise.service.api.http.dependencies import (
-    CallerOf,
-    EdgeOf,
-    ServicesOf,
-    answer,
-)
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.jobs import Job
-from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
+from setwise.service.api.jobs import Job, accepted
+from setwise.service.api.schemas import (
+    AnswerBody,
+    Example,
+    Listed,
+    Paged,
+    Probability,
+    RequestBody,
+)
 from setwise.service.domain import recalibration as calibration
 from setwise.service.domain.annotators import Rates
 from setwise.service.domain.errors import (
@@ -83,9 +86,7 @@ class ErrorRates(RequestBody):
 class CalibrationRequest(RequestBody):
     """Options of a recalibration."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"noise": "none", "activate": "if-better"}]}
-    )
+    examples = ({"noise": "none", "activate": "if-better"},)
 
     noise: Literal["none", "known", "estimated"] = Field(
         default="none",
@@ -118,7 +119,7 @@ class CalibrationRequest(RequestBody):
 class Calibration(AnswerBody):
     """A calibrator learnt from reviews, compared with the one that served."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    examples = (_EXAMPLE,)
 
     id: str
     model_id: str
@@ -148,31 +149,23 @@ class Calibration(AnswerBody):
         )
 
 
-class CalibrationPage(AnswerBody):
+class CalibrationPage(Listed[Calibration]):
     """One page of calibrators, newest first."""
-
-    items: list[Calibration]
-    next_cursor: str | None
-    limit: int
 
 
 class ServingCalibration(AnswerBody):
     """The calibrator that serves, and whether anything is sent."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model_id": _EXAMPLE["model_id"],
-                    "model_version": _EXAMPLE["model_version"],
-                    "calibrator_version": _EXAMPLE["calibrator_version"],
-                    "calibration": {**_EXAMPLE, "active": True},
-                    "threshold": None,
-                    "threshold_mode": "certified",
-                    "notice": _NOTICE,
-                }
-            ]
-        }
+    examples = (
+        {
+            "model_id": _EXAMPLE["model_id"],
+            "model_version": _EXAMPLE["model_version"],
+            "calibrator_version": _EXAMPLE["calibrator_version"],
+            "calibration": {**_EXAMPLE, "active": True},
+            "threshold": None,
+            "threshold_mode": "certified",
+            "notice": _NOTICE,
+        },
     )
 
     model_id: str
@@ -217,8 +210,7 @@ def request_calibration(
     calibrator. The job fails, with advice, if there are too few reviews (`not-enough-reviews`) or
     if the error rates of reviewers are unknown (`rates-unknown`).
     """
-    job = services.recalibration.request(caller, body.as_options())
-    return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
+    return accepted(services.recalibration.request(caller, body.as_options()))
 
 
 @router.get("", response_model=CalibrationPage)
@@ -226,16 +218,8 @@ def list_calibrations(
     caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf
 ) -> Response:
     """List the calibrators of all models, newest first."""
-    page = edge.services.recalibration.page(
-        caller, after=edge.cursors.read(wanted.cursor, "calibrations"), limit=wanted.limit
-    )
-    return answer(
-        CalibrationPage(
-            items=[Calibration.of(one) for one in page.items],
-            next_cursor=edge.cursors.write(page.next_after, "calibrations"),
-            limit=wanted.limit,
-        )
-    )
+    read = partial(edge.services.recalibration.page, caller)
+    return listed(edge, wanted, "calibrations", read, Calibration.of)
 
 
 @router.post(

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Query, Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
@@ -59,10 +59,6 @@ _ADVICE: Example = {
     "sentence": "At a threshold of 0.850, 97.0 % of the checked sets are right, at least 95.2 % by "
     "their bound (400 checks). Only a certificate proves a threshold.",
 }
-
-
-def _shown(example: Example) -> ConfigDict:
-    return ConfigDict(json_schema_extra={"examples": [example]})
 
 
 class Share(Mirror):
@@ -151,7 +147,7 @@ class Recent(AnswerBody):
 class Summary(AnswerBody):
     """Counts of predictions and reviews."""
 
-    model_config = _shown(
+    examples = (
         {
             "predictions": 1000,
             "auto_sent": 620,
@@ -175,7 +171,7 @@ class Summary(AnswerBody):
                 "completing_a_day": 14.0,
                 "empty_in_days": 10.0,
             },
-        }
+        },
     )
 
     predictions: int = Field(ge=0)
@@ -229,7 +225,7 @@ class Curve(AnswerBody):
 class Reliability(AnswerBody):
     """How well confidence agrees with being right."""
 
-    model_config = _shown(
+    examples = (
         {
             "documents": 1000,
             "checked": 120,
@@ -252,7 +248,7 @@ class Reliability(AnswerBody):
                 "p_value": 0.4,
                 "checked": 120,
             },
-        }
+        },
     )
 
     documents: int = Field(ge=0)
@@ -272,7 +268,7 @@ class Reliability(AnswerBody):
 class Automation(AnswerBody):
     """The share that would be sent at each threshold."""
 
-    model_config = _shown({"now": _FORECAST, "items": [_FORECAST]})
+    examples = ({"now": _FORECAST, "items": [_FORECAST]},)
 
     now: Forecast = Field(description="The policy in force.")
     items: list[Forecast] = Field(description="Thresholds from 0 to 1, under the rules in force.")
@@ -281,14 +277,10 @@ class Automation(AnswerBody):
 class PreviewRequest(RequestBody):
     """A threshold or a target, and rules if they change."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"target_accuracy": 0.95},
-                {"threshold": {"mode": "fixed", "value": 0.9}},
-                {"threshold": 0.9, "rules": [{"kind": "label", "label": "P07.3"}]},
-            ]
-        }
+    examples = (
+        {"target_accuracy": 0.95},
+        {"threshold": {"mode": "fixed", "value": 0.9}},
+        {"threshold": 0.9, "rules": [{"kind": "label", "label": "P07.3"}]},
     )
 
     threshold: Threshold | Annotated[float, Field(allow_inf_nan=False)] | None = Field(
@@ -304,10 +296,10 @@ class PreviewRequest(RequestBody):
     )
 
 
-class Advice(AnswerBody):
+class Advice(Mirror):
     """The threshold that checks support for a target, or what is missing."""
 
-    model_config = _shown(_ADVICE)
+    examples = (_ADVICE,)
 
     threshold: float | None = Field(
         description="The lowest one whose checked sets bound the accuracy by the target; or null."
@@ -322,14 +314,14 @@ class Advice(AnswerBody):
 class Preview(AnswerBody):
     """Forecasts of the current and the other policy, for the same documents."""
 
-    model_config = _shown(
+    examples = (
         {
             "now": _FORECAST,
             "then": {**_FORECAST, "threshold": 0.85},
             "certificate_ends": None,
             "warning": None,
             "advice": _ADVICE,
-        }
+        },
     )
 
     now: Forecast
@@ -385,10 +377,7 @@ def automation(
     return answer(Automation(now=Forecast.of(now), items=items))
 
 
-@router.post(
-    "/admin/policy/preview",
-    response_model=Preview,
-)
+@router.post("/admin/policy/preview", response_model=Preview)
 def preview_policy(caller: CallerOf, body: PreviewRequest, services: ServicesOf) -> Response:
     """Preview what a threshold or target, and rules, would have done.
 
@@ -404,13 +393,12 @@ def preview_policy(caller: CallerOf, body: PreviewRequest, services: ServicesOf)
         rules=None if rules is None else [rule.model_dump(exclude_none=True) for rule in rules],
         segment=body.segment,
     )
-    advice = None if made.advice is None else Advice(**made.advice._asdict())
     return answer(
         Preview(
             now=Forecast.of(made.now),
             then=Forecast.of(made.then),
             certificate_ends=made.certificate_ends,
             warning=made.warning,
-            advice=advice,
+            advice=made.advice and Advice.of(made.advice),
         )
     )

@@ -945,8 +945,6 @@ def examples() -> dict[str, object]:
     while waiting:
         body = waiting.pop()
         waiting += body.__subclasses__()
-        if isinstance(extra := body.model_config.get("json_schema_extra"), dict):
-            found[body.__name__] = extra["examples"]
         if "examples" in vars(body):
             found[body.__name__] = list(body.examples)
     return found
