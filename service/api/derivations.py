@@ -8,11 +8,9 @@ from pydantic import Field
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import AnswerBody, Example, Policy
+from setwise.service.api.schemas import AnswerBody, Example, Mirror, Policy
 from setwise.service.domain.errors import BlindReviewHeld, PredictionNotFound
-from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.routing import derivations as derivation
-from setwise.service.domain.routing.audits import AuditRole
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
 
@@ -36,7 +34,7 @@ _INPUTS: Example = {
 }
 
 
-class DecisionResult(AnswerBody):
+class DecisionResult(Mirror):
     """A decision, its reason and its audit."""
 
     examples = (_RESULT,)
@@ -51,18 +49,6 @@ class DecisionResult(AnswerBody):
     inclusion_probability: float | None = Field(
         description="Probability, before the draw, that a person would read the document."
     )
-
-    @classmethod
-    def of(cls, result: derivation.Result) -> Self:
-        """Return the body for a decision."""
-        return cls(
-            decision=Decision(result.decision).value,
-            reason=Reason(result.reason).value,
-            threshold=result.threshold,
-            rule=result.rule,
-            audit_role=AuditRole(result.audit_role).value,
-            inclusion_probability=result.inclusion_probability,
-        )
 
 
 class DecisionInputs(AnswerBody):

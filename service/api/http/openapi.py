@@ -14,6 +14,7 @@ from setwise.service.api import schemas
 from setwise.service.api.http.idempotency import HEADER
 from setwise.service.api.http.openapi_answers import (
     HEADERS,
+    Json,
     add_condition,
     add_rate_limit,
     add_replays,
@@ -31,9 +32,6 @@ from setwise.service.api.http.problem_kinds import (
 from setwise.service.api.http.problems import MEDIA_TYPE, Problem
 from setwise.service.domain import errors
 from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY
-
-Json = dict[str, Any]
-"""A part of the document (Any: JSON values of every shape)."""
 
 Fault = type[errors.ServiceError] | ProblemKind
 
@@ -112,8 +110,10 @@ def _complete(operation: Json, method: str) -> None:
         for status, response in operation["responses"].items()
         if not _is_frameworks_own(response)
     }
-    if "428" in responses:
-        _require(operation["parameters"], "if-match")
+    if "428" in responses:  # without the header the answer is 428, not 422
+        for parameter in operation["parameters"]:
+            if parameter["name"] == "if-match":
+                parameter |= {"required": True, "schema": {"type": "string"}}
     for fault in _of_form(operation, changes=method != "get"):
         _add(responses, fault)
     if method == "post":
@@ -128,13 +128,6 @@ def _complete(operation: Json, method: str) -> None:
     if "security" in operation:
         add_rate_limit(responses)
     operation["responses"] = {status: responses[status] for status in sorted(responses)}
-
-
-def _require(parameters: list[Json], name: str) -> None:
-    """Mark a parameter as required: without it the answer is 428, not 422."""
-    for parameter in parameters:
-        if parameter["name"] == name:
-            parameter |= {"required": True, "schema": {"type": "string"}}
 
 
 def _of_form(operation: Json, *, changes: bool) -> Iterator[Fault]:

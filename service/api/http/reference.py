@@ -5,20 +5,17 @@ import json
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from pydantic import BaseModel
 
 from setwise.service.api.http.dependencies import answer
-from setwise.service.api.http.problem_kinds import ALL_KINDS, UNKNOWN_ADDRESS
+from setwise.service.api.http.openapi_answers import Json
+from setwise.service.api.http.problem_kinds import ALL_KINDS, UNKNOWN_ADDRESS, ProblemKind
 from setwise.service.api.http.problems import MEDIA_TYPE, HttpFault
 
 router = APIRouter(include_in_schema=False)
-
-Json = dict[str, Any]
-"""A part of the OpenAPI document (Any: JSON values of every shape)."""
 
 _BY_SLUG = {kind.slug: kind for kind in ALL_KINDS}
 
@@ -33,21 +30,12 @@ _templates = Environment(
 Accept = Annotated[str, Header()]
 
 
-class Explanation(BaseModel):
-    """What a kind of problem means."""
-
-    type: str
-    title: str
-    status: int
-    meaning: str
-
-
 @router.get("/problems")
 def explain_problems(accept: Accept = "") -> Response:
     """List every kind of problem."""
     if "text/html" in accept:
         return _page("problems.html", kinds=ALL_KINDS)
-    explained = [_explanation(slug).model_dump() for slug in _BY_SLUG]
+    explained = [_explanation(kind) for kind in ALL_KINDS]
     return Response(json.dumps({"items": explained}), media_type="application/json")
 
 
@@ -58,12 +46,16 @@ def explain_problem(slug: str, accept: Accept = "") -> Response:
         raise HttpFault(UNKNOWN_ADDRESS, f"No kind of problem is called {slug!r}; see /problems.")
     if "text/html" in accept:
         return _page("problem.html", kind=_BY_SLUG[slug])
-    return answer(_explanation(slug))
+    return answer(_explanation(_BY_SLUG[slug]))
 
 
-def _explanation(slug: str) -> Explanation:
-    kind = _BY_SLUG[slug]
-    return Explanation(type=kind.type, title=kind.title, status=kind.status, meaning=kind.meaning)
+def _explanation(kind: ProblemKind) -> Json:
+    return {
+        "type": kind.type,
+        "title": kind.title,
+        "status": kind.status.value,
+        "meaning": kind.meaning,
+    }
 
 
 @router.get("/docs")
