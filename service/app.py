@@ -15,35 +15,25 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute
 
 from setwise.service.api import (
-    accounts as access,
-)
-from setwise.service.api import (
+    accounts,
     annotators,
     audit_trail,
     breaker,
+    certification,
     derivations,
     documents,
     files,
     health,
     jobs,
+    models,
     outcomes,
+    policy,
     predictions,
+    recalibration,
     reports,
     reviews,
     webhook_messages,
     webhooks,
-)
-from setwise.service.api import (
-    certification as certifications,
-)
-from setwise.service.api import (
-    models as candidates,
-)
-from setwise.service.api import (
-    policy as admin,
-)
-from setwise.service.api import (
-    recalibration as calibrations,
 )
 from setwise.service.api.http import problems, reference
 from setwise.service.api.http.bodies import BodyLimit
@@ -95,7 +85,7 @@ def create_app(
         app.state.edge = edge
         # The last one added is the outermost.
         app.add_middleware(
-            BodyLimit, max_bytes=edge.max_body_bytes, exempt={files.SCORING, candidates.ARCHIVES}
+            BodyLimit, max_bytes=edge.max_body_bytes, exempt={files.SCORING, models.ARCHIVES}
         )
         app.add_middleware(problems.UnexpectedErrors)
         app.add_middleware(SecurityHeaders, https=edge.https)
@@ -110,7 +100,7 @@ def create_app(
 def _routes() -> list[BaseRoute]:
     """Return all routes; building them is expensive, and they take the edge from each request."""
     router = APIRouter(generate_unique_id_function=lambda route: route.name)  # in generated clients
-    router.include_router(candidates.uploads)
+    router.include_router(models.uploads)
     for module in (
         predictions,
         documents,
@@ -118,16 +108,16 @@ def _routes() -> list[BaseRoute]:
         derivations,
         reviews,
         webhooks,
-        admin,
-        candidates,
+        policy,
+        models,
         files,
-        certifications,
+        certification,
         breaker,
         annotators,
-        calibrations,
+        recalibration,
         jobs,
         reports,
-        access,
+        accounts,
         audit_trail,
         health,
         reference,
