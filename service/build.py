@@ -209,9 +209,9 @@ def build(
             finished,
             pepper=pepper,
             checks={
-                "database": database_check(engine),
-                "encryption": encryption_check(engine),
-                "model": model_check(registry),
+                "database": partial(_database_fault, engine),
+                "encryption": partial(_encryption_fault, engine),
+                "model": partial(_model_fault, registry),
             },
             metrics=metrics,
             spans=spans,
@@ -454,44 +454,32 @@ def _provider(settings: Settings) -> OpenIdConnect | None:
     )
 
 
-def database_check(engine: Engine) -> Callable[[], str | None]:
-    """Return a check that says why the database is unusable, or None."""
-
-    def check() -> str | None:
-        try:
-            status = migrate.check(engine)
-        except ServiceError as error:
-            return error.detail
-        return None if status.ok else unmigrated(status)
-
-    return check
+def _database_fault(engine: Engine) -> str | None:
+    """Return why the database is unusable, or None."""
+    try:
+        status = migrate.check(engine)
+    except ServiceError as error:
+        return error.detail
+    return None if status.ok else unmigrated(status)
 
 
-def encryption_check(engine: Engine) -> Callable[[], str | None]:
-    """Return a check that names missing encryption keys, or None."""
-
-    def check() -> str | None:
-        try:
-            if not migrate.check(engine).ok:
-                return None  # reported by `database_check`
-            return encryption.missing_keys(engine) or encryption.retired(engine)
-        except ServiceError as error:
-            return error.detail
-
-    return check
+def _encryption_fault(engine: Engine) -> str | None:
+    """Return which encryption keys are missing, or None."""
+    try:
+        if not migrate.check(engine).ok:
+            return None  # the check of the database reports it
+        return encryption.missing_keys(engine) or encryption.retired(engine)
+    except ServiceError as error:
+        return error.detail
 
 
-def model_check(registry: ModelRegistry) -> Callable[[], str | None]:
-    """Return a check that says why no model serves, or None."""
-
-    def check() -> str | None:
-        try:
-            registry.active()
-        except ModelUnavailable as error:
-            return error.detail
-        return None
-
-    return check
+def _model_fault(registry: ModelRegistry) -> str | None:
+    """Return why no model serves, or None."""
+    try:
+        registry.active()
+    except ModelUnavailable as error:
+        return error.detail
+    return None
 
 
 def unmigrated(status: migrate.Status) -> str:
