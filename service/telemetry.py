@@ -8,7 +8,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from datetime import datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -20,11 +21,6 @@ from prometheus_client.registry import Collector
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-if TYPE_CHECKING:
-    from structlog.typing import EventDict, Processor
-from contextlib import ExitStack
-from datetime import datetime
-
 from setwise.service import tracing
 from setwise.service.domain.breaker import Position
 from setwise.service.domain.callers import SYSTEM
@@ -32,6 +28,9 @@ from setwise.service.domain.reports import Line
 from setwise.service.services.all import Services
 from setwise.service.settings import PREFIX, BadSetting, Settings
 from setwise.service.tracing import Tracing
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, Processor
 
 REQUEST_ID_HEADER = b"x-request-id"
 REQUEST_ID = "request_id"
@@ -125,26 +124,26 @@ class Metrics:
             # Several processes serve one port: each counts in files, and any of them adds them up.
             counted, self._together = None, CollectorRegistry()
             MultiProcessCollector(self._together)  # type: ignore[no-untyped-call]
-        self.requests = Counter(
+        requests = Counter(
             "setwise_requests",
             "Requests answered.",
             ["method", "route", "status"],
             registry=counted,
         )
-        self.latency = Histogram(
+        latency = Histogram(
             "setwise_request_seconds",
             "Time from a request's head to the last byte of its answer.",
             ["method", "route"],
             buckets=_LATENCY_BUCKETS_S,
             registry=counted,
         )
-        self.decisions = Counter(
+        decisions = Counter(
             "setwise_decisions",
             "Predictions made by this process.",
             ["decision", "reason"],
             registry=counted,
         )
-        self.stages = Histogram(
+        stages = Histogram(
             "setwise_stage_seconds",
             "Time of one stage of a group of predictions: score, route, store.",
             ["stage"],
@@ -155,10 +154,8 @@ class Metrics:
             {"version": version("setwise"), "python": platform.python_version()}
         )
         # `labels` checks and locks at each look-up, so keep the children.
-        self._requests = _Children(self.requests)
-        self._latency = _Children(self.latency)
-        self._decisions = _Children(self.decisions)
-        self._stages = _Children(self.stages)
+        self._requests, self._latency = _Children(requests), _Children(latency)
+        self._decisions, self._stages = _Children(decisions), _Children(stages)
 
     def answered(self, method: str, route: str, status: str, elapsed_s: float) -> None:
         """Count a request."""
