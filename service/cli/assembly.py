@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from setwise.service.cli.console import CommandError, note
 
 if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
     from setwise.service.build import Application
     from setwise.service.settings import Settings
 
@@ -25,6 +27,19 @@ def read_settings() -> "Settings":
     for fault in misspelt(os.environ):
         note(f"setwise: warning: {fault}")
     return settings
+
+
+@contextmanager
+def opened() -> Iterator[tuple["Settings", "Engine"]]:
+    """Open the database of the settings, at any revision, and close it afterwards."""
+    from setwise.service.stores import database as engines
+
+    settings = read_settings()
+    engine = engines.create(settings.database_url)
+    try:
+        yield settings, engine
+    finally:
+        engine.dispose()
 
 
 @contextmanager

@@ -3,11 +3,9 @@
 # ruff: noqa: PLC0415 - SQLAlchemy and Alembic import slowly: only where needed
 
 import json
-import os
 import shutil
 import tempfile
 import zlib
-from contextlib import closing
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
@@ -16,8 +14,8 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import typer
 
-from setwise.service.cli.assembly import read_settings
-from setwise.service.cli.console import AsJson, CommandError, note, print_json, say
+from setwise.service.cli.assembly import opened
+from setwise.service.cli.console import AsJson, CommandError, note, print_json, say, write_private
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -42,10 +40,9 @@ def backup(
     as_json: AsJson = False,
 ) -> None:
     """Write database and models to one file, while servers run."""
-    settings, engine = _opened()
-    if file.exists():
-        raise CommandError(f"{file}: is there already; name a new file")
-    with closing(_Disposed(engine)):
+    with opened() as (settings, engine):
+        if file.exists():
+            raise CommandError(f"{file}: exists already; name a new file")
         manifest = _write(file, settings, engine, artifacts=artifacts, pepper=pepper)
     if as_json:
         print_json(manifest)
@@ -66,8 +63,7 @@ def restore(
     from setwise.service.stores.upkeep import backup as content
     from setwise.service.stores.upkeep import migrate
 
-    settings, engine = _opened()
-    with closing(_Disposed(engine)), _archive(file) as archive:
+    with opened() as (settings, engine), _archive(file) as archive:
         manifest = _manifest(archive, file)
         _refuse_other(manifest, engine, file)
         if migrate.current(engine) is not None and not force:
@@ -87,18 +83,6 @@ def restore(
     say(f"{sum(manifest['rows'].values())} rows at revision {manifest['revision']}")
     if behind:
         note("This release is newer than the backup: run setwise db upgrade.")
-
-
-class _Disposed:
-    def __init__(self, engine: "Engine") -> None:
-        self.close = engine.dispose
-
-
-def _opened() -> tuple["Settings", "Engine"]:
-    from setwise.service.stores import database as engines
-
-    settings = read_settings()
-    return settings, engines.create(settings.database_url)
 
 
 def _write(
@@ -150,13 +134,17 @@ def _add_artifacts(archive: ZipFile, settings: "Settings") -> list[str]:
     return sorted(set(names))
 
 
-def _add_pepper(archive: ZipFile, settings: "Settings") -> bool:
+def _pepper(settings: "Settings") -> str | None:
+    """Return the secret behind API keys; None if there is none yet."""
     path = settings.data_dir / _PEPPER
     if settings.pepper is not None:
-        secret = settings.pepper.get_secret_value()
-    elif path.is_file():
-        secret = path.read_text().strip()
-    else:
+        return settings.pepper.get_secret_value()
+    return path.read_text().strip() if path.is_file() else None
+
+
+def _add_pepper(archive: ZipFile, settings: "Settings") -> bool:
+    secret = _pepper(settings)
+    if secret is None:
         return False
     archive.writestr(_PEPPER, secret)
     return True
@@ -214,16 +202,12 @@ def _refuse_other(manifest: dict[str, Any], engine: "Engine", file: Path) -> Non
 def _check_pepper(archive: ZipFile, settings: "Settings", *, force: bool) -> None:
     if _PEPPER not in archive.namelist():
         return
-    path = settings.data_dir / _PEPPER
-    secret = archive.read(_PEPPER).decode()
-    known = settings.pepper.get_secret_value() if settings.pepper else None
-    if known is None and path.is_file():
-        known = path.read_text().strip()
-    if known not in {None, secret} and (settings.pepper is not None or not force):
-        where = "SETWISE_PEPPER" if settings.pepper is not None else str(path)
+    secret, given = archive.read(_PEPPER).decode(), settings.pepper is not None
+    if _pepper(settings) not in {None, secret} and (given or not force):
+        where = "SETWISE_PEPPER" if given else str(settings.data_dir / _PEPPER)
         raise CommandError(
             f"{where} differs from the backup's: with it no stored key would work; "
-            + ("unset it" if settings.pepper is not None else "--force replaces it")
+            + ("unset it" if given else "--force replaces it")
         )
 
 
@@ -232,7 +216,7 @@ def _restore_files(archive: ZipFile, settings: "Settings") -> None:
     for member in archive.namelist():
         path = PurePosixPath(member)
         if member == _PEPPER and settings.pepper is None:
-            _write_private(settings.data_dir / _PEPPER, archive.read(member))
+            write_private(settings.data_dir / _PEPPER, archive.read(member))
         elif member.startswith(_ARTIFACTS) and folder is not None and ".." not in path.parts:
             target = folder.joinpath(*path.parts[1:])
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -240,11 +224,3 @@ def _restore_files(archive: ZipFile, settings: "Settings") -> None:
             if not target.exists():
                 with archive.open(member) as source, target.open("wb") as copy:
                     shutil.copyfileobj(source, copy)
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}-{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    draft.replace(path)

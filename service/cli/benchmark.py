@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -22,6 +22,7 @@ from setwise.service.cli.console import (
     progress,
     written_whole,
 )
+from setwise.service.cli.learning import Name, one_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from setwise.service.cli.console import Report
 
 commands = typer.Typer()
-
-Name = TypeVar("Name", bound=str)
 
 # Metric in the JSON, column header, and the unit of the table's numbers.
 _COLUMNS = (
@@ -204,12 +203,7 @@ def _is_dataset(folder: Path) -> bool:
 
 
 def _chosen(names: str, known: tuple[Name, ...], what: str) -> list[Name]:
-    """Return the chosen names."""
-    wanted = _listed(names)
-    for name in wanted:
-        if name not in known:
-            raise CommandError(f"unknown {what} {name!r}; the {what}s are {', '.join(known)}")
-    return [name for listed in wanted for name in known if name == listed]
+    return [one_of(known, name, what) for name in _listed(names)]
 
 
 def _listed(names: str) -> list[str]:
@@ -284,6 +278,8 @@ class _Document:
     """The JSON document, rewritten after each run so that nothing is lost."""
 
     def __init__(self, split: Split, seeds: int, path: Path | None) -> None:
+        from joblib import cpu_count
+
         self.outcomes: list[Outcome] = []
         self._path = path
         self._head = {
@@ -291,7 +287,7 @@ class _Document:
             "command": ["setwise", *sys.argv[1:]],
             "machine": {
                 "processor": platform.machine(),
-                "cores": _usable_cores(),
+                "cores": int(cpu_count()),
                 "python": platform.python_version(),
             },
             "split": _split_name(split),
@@ -311,12 +307,6 @@ class _Document:
             file.write(json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def _usable_cores() -> int:
-    from joblib import cpu_count
-
-    return int(cpu_count())
-
-
 def _outcome_json(outcome: Outcome) -> dict[str, object]:
     from setwise.models.evaluation.published import published_results
     from setwise.models.evaluation.runs import summarise
@@ -329,12 +319,8 @@ def _outcome_json(outcome: Outcome) -> dict[str, object]:
         }
         for method, runs in outcome.rows().items()
     ]
-    published = [
-        {
-            name: value
-            for name, value in asdict(result).items()
-            if value is not None  # None if the paper does not report it
-        }
+    published = [  # without what a paper does not report
+        {name: value for name, value in asdict(result).items() if value is not None}
         for result in published_results(outcome.name)
     ]
     return {
@@ -398,20 +384,11 @@ def _published_table(name: str, results: Sequence["PublishedResult"]) -> "Table"
     for head in ("source", "features", "split"):
         table.add_column(head)
     for result in results:
-        values = [getattr(result, metric) for metric, _, _unit in columns]
-        units = [unit for _, _head, unit in columns]
-        cells = [
-            "" if value is None else _cell(value, None, unit)
-            for value, unit in zip(values, units, strict=True)
-        ]
-        experiment = result.experiment
-        table.add_row(
-            result.method,
-            *cells,
-            experiment.source,
-            _same(experiment.same_features),
-            _same(experiment.same_split),
-        )
+        values = [(getattr(result, metric), unit) for metric, _, unit in columns]
+        cells = ["" if value is None else _cell(value, None, unit) for value, unit in values]
+        of = result.experiment
+        same = _same(of.same_features), _same(of.same_split)
+        table.add_row(result.method, *cells, of.source, *same)
     return table
 
 

@@ -112,11 +112,7 @@ Columns = Mapping[str, str | Callable[[Any], str]]
 
 
 def print_items(
-    items: Sequence[Any],
-    names: Iterable[str],
-    columns: Columns,
-    *,
-    as_json: bool,
+    items: Sequence[Any], names: Iterable[str], columns: Columns, *, as_json: bool
 ) -> None:
     """Print a list: as JSON with the attributes ``names``, or as a table."""
     if as_json:
@@ -143,9 +139,7 @@ def _cell(value: object) -> str:
 
 
 def print_table(table: "Table") -> None:
-    """Print a table on stdout, as wide as the terminal.
-
-    Outside a terminal, the table has its own width.
+    """Print a table on stdout, as wide as the terminal; elsewhere, as wide as it needs.
 
     Cells are printed verbatim, because names may contain brackets and colons.
     """
@@ -179,6 +173,16 @@ def written_whole(path: Path) -> Iterator[TextIO]:
         raise
     partial.chmod(0o666 & ~_umask())
     partial.replace(path)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read; it appears under its name when complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}-new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+    draft.replace(path)
 
 
 def _umask() -> int:

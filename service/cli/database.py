@@ -2,17 +2,12 @@
 
 # ruff: noqa: PLC0415 - SQLAlchemy and Alembic import slowly: only where needed
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from setwise.service.cli.assembly import application, read_settings
+from setwise.service.cli.assembly import application, opened
 from setwise.service.cli.console import CommandError, progress, say
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
 
 commands = typer.Typer(help="Create, upgrade and check the database.")
 
@@ -24,12 +19,11 @@ Revision = Annotated[
 @commands.command()
 def upgrade(revision: Revision = "head") -> None:
     """Upgrade the tables, by default to this release."""
-    from setwise.service.settings import Settings
     from setwise.service.stores.upkeep import migrate
 
-    app_user = Settings.read().database_app_user
-    with _engine() as engine:
-        say(f"at {migrate.upgrade(engine, revision, app_user=app_user).current}")
+    with opened() as (settings, engine):
+        status = migrate.upgrade(engine, revision, app_user=settings.database_app_user)
+        say(f"at {status.current}")
 
 
 @commands.command()
@@ -37,7 +31,7 @@ def downgrade(revision: Revision) -> None:
     """Downgrade the tables; data that only newer tables hold is lost."""
     from setwise.service.stores.upkeep import migrate
 
-    with _engine() as engine:
+    with opened() as (_, engine):
         say(f"at {migrate.downgrade(engine, revision).current or 'base'}")
 
 
@@ -46,7 +40,7 @@ def current() -> None:
     """Print the revision of the database."""
     from setwise.service.stores.upkeep import migrate
 
-    with _engine() as engine:
+    with opened() as (_, engine):
         say(migrate.current(engine) or "base")
 
 
@@ -56,7 +50,7 @@ def check() -> None:
     from setwise.service.build import unmigrated
     from setwise.service.stores.upkeep import migrate
 
-    with _engine() as engine:
+    with opened() as (_, engine):
         status = migrate.check(engine)
         if not status.ok:
             raise CommandError(unmigrated(status))
@@ -94,14 +88,3 @@ def reencrypt(
         except encryption.NotDone as error:
             raise CommandError(str(error)) from error
     say(f"{sealed} values and {renewed} job files re-encrypted; no other key is needed any more")
-
-
-@contextmanager
-def _engine() -> Iterator["Engine"]:
-    from setwise.service.stores import database as engines
-
-    engine = engines.create(read_settings().database_url)
-    try:
-        yield engine
-    finally:
-        engine.dispose()

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-from setwise.service.cli.console import print_json, say
+from setwise.service.cli.console import AsJson, print_json, say
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -61,9 +61,7 @@ _fault = partial(Finding, verdict=Verdict.FAULT)
 
 
 @commands.command()
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Check the installation and say what to fix."""
     findings = list(examine())
     sound = all(finding.verdict is not Verdict.FAULT for finding in findings)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from setwise.service.cli.console import CommandError, print_json, print_table, say
+from setwise.service.cli.console import AsJson, CommandError, print_json, print_table, say
 
 if TYPE_CHECKING:
     from setwise.models.evaluation.explanation import LabelRate, LearntModel, Term, WhySet
@@ -37,7 +37,7 @@ def explain(
         int, typer.Option(help="Features to print for each component and label.", min=0)
     ] = 8,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown page.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Explain what a model has learnt, or why it chose a set."""
     if markdown and as_json:

@@ -14,6 +14,7 @@ import typer
 
 from setwise.service.cli.cluster import EngineName, Scheduler, cluster_of, trained_on
 from setwise.service.cli.console import (
+    AsJson,
     CommandError,
     print_json,
     print_table,
@@ -57,7 +58,6 @@ LabelColumns = Annotated[
 LabelSeparator = Annotated[
     str, typer.Option(help="Separates the labels in one cell of the column of labels.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
 @commands.command()
@@ -145,7 +145,7 @@ def train(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing model.")] = False,
-    json_: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a model on labelled documents."""
     out = out.resolve()
@@ -195,7 +195,7 @@ def train(
         "calibrator_version": predictor.calibrator_version,
         "metrics": predictor.manifest.get("metrics", {}),
     }
-    if json_:
+    if as_json:
         print_json(summary)
     else:
         print_table(_training_table(summary))
@@ -208,10 +208,10 @@ def _options(
     from setwise.models.sets.decisions import OBJECTIVES
 
     return TrainingOptions(
-        method=_one_of(METHODS, method, "method"),
-        preset=_one_of(tuple(PRESETS), preset, "preset"),
-        optimize=_one_of(OBJECTIVES, optimize, "objective"),
-        labels_by=_one_of(LABELS_BY, labels_by, "label scoring"),
+        method=one_of(METHODS, method, "method"),
+        preset=one_of(tuple(PRESETS), preset, "preset"),
+        optimize=one_of(OBJECTIVES, optimize, "objective"),
+        labels_by=one_of(LABELS_BY, labels_by, "label scoring"),
         seed=seed,
         n_jobs=jobs,
     )
@@ -228,7 +228,7 @@ def layout_of(
 
     column, columns = labels
     return FileLayout(
-        format=None if format_ is None else _one_of(FORMATS, format_, "format"),
+        format=None if format_ is None else one_of(FORMATS, format_, "format"),
         text_column=text_column,
         labels_column=column,
         label_columns=tuple(columns or ()),
@@ -252,7 +252,8 @@ def _rates(file: Path) -> dict[str, object]:
     return rates
 
 
-def _one_of(known: tuple[Name, ...], wanted: str, what: str) -> Name:
+def one_of(known: tuple[Name, ...], wanted: str, what: str) -> Name:
+    """Return the name that an option gives; raises `CommandError` if it is unknown."""
     for name in known:
         if name == wanted:
             return name
@@ -315,7 +316,7 @@ def evaluate(
     labels_column: LabelsColumn = None,
     label_column: LabelColumns = None,
     label_separator: LabelSeparator = ";",
-    json_: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Test a model on documents that it has not seen."""
     from setwise.models.data.dataset_files import read_dataset
@@ -339,7 +340,7 @@ def evaluate(
         raise CommandError(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
     with progress("evaluate") as report:
         metrics = evaluate(predictor, dataset, report)
-    if json_:
+    if as_json:
         print_json(metrics.to_json())
     else:
         print_table(_metrics_table(metrics))

@@ -4,7 +4,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from setwise.service.cli.console import CommandError, print_json, print_table, progress, say
 
@@ -20,36 +20,22 @@ MOST_PLANS = 15
 def print_plans(
     artifact: Path | None,
     data: Path | None,
-    given: Mapping[str, float],
+    given: Mapping[str, Any],  # Any: arguments of `PlanRequest`
+    prices: str,
     *,
     run_length: float,
-    prices: str,
-    drop: float,
-    find_weeks: float,
-    certificate_weeks: float,
     as_json: bool,
 ) -> None:
     """Print plans for a model and data, or for the installation.
 
-    ``given``: Fields of `PlanRequest` that options set.
+    ``given``: Fields of `PlanRequest` that options set, other than prices.
     """
     from setwise.service.cli.assembly import application
     from setwise.service.domain.callers import SYSTEM
     from setwise.service.services.analysis.plans import PlanRequest, plan_audits
 
     audit, review, error = _prices(prices)
-    wanted = PlanRequest(
-        target_accuracy=given.get("target_accuracy"),
-        risk=given.get("risk"),
-        documents_a_week=given.get("documents_a_week"),
-        miss_rate=given.get("miss_rate", PlanRequest.miss_rate),
-        audit_price=audit,
-        review_price=review,
-        error_price=error,
-        drop=drop,
-        find_weeks=find_weeks,
-        certificate_weeks=certificate_weeks,
-    )
+    wanted = PlanRequest(audit_price=audit, review_price=review, error_price=error, **given)
     if artifact is not None and data is not None:
         found = plan_audits(wanted, _policy(), _held_out(artifact, data), run_length)
     elif artifact is not None or data is not None:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from setwise.service.cli.console import CommandError, note, print_json, print_table, progress, say
+from setwise.service.cli.console import (
+    AsJson,
+    CommandError,
+    note,
+    print_json,
+    print_table,
+    progress,
+    say,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,9 +170,7 @@ def simulate(
     prices: Annotated[
         str, typer.Option(help="Plan: prices of an audit, of a review and of an error sent.")
     ] = "1,1,10",
-    json_: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document on stdout.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate weeks of documents, reviews, audits and drift.
 
@@ -184,17 +190,12 @@ def simulate(
             )
             if artifact is not None or _is_given(context, name)
         }
-        print_plans(
-            artifact,
-            data,
-            given,
-            run_length=run_length,
-            prices=prices,
-            drop=find_drop,
-            find_weeks=find_weeks,
-            certificate_weeks=certificate_weeks,
-            as_json=json_,
-        )
+        given |= {
+            "drop": find_drop,
+            "find_weeks": find_weeks,
+            "certificate_weeks": certificate_weeks,
+        }
+        print_plans(artifact, data, given, prices, run_length=run_length, as_json=as_json)
         return
     from setwise.service.domain.recalibration import Noise
     from setwise.service.domain.routing.audits import AuditMode, AuditPlan
@@ -244,7 +245,7 @@ def simulate(
     stream = _stream(artifact, data, overconfident=overconfident, seed=seed)
     with progress("simulate") as report:
         done = run(plan, stream, lambda week: report(week.week / weeks, f"week {week.week}"))
-    if json_:
+    if as_json:
         print_json({"weeks": [week.to_json() for week in done], "summary": summary(done)})
     else:
         print_table(_table(done))
@@ -288,17 +289,18 @@ def _table(weeks: "Sequence[Week]") -> "Table":
 
     table = Table(box=None)
     for head in (
-        *(
-            "week",
-            "documents",
-            "sent %",
-            "right of sent %",
-            "threshold",
-            "certificate",
-            "breaker",
-            "calibrator",
-        ),
-        *("reviews", "audits", "by the lead", "hours"),
+        "week",
+        "documents",
+        "sent %",
+        "right of sent %",
+        "threshold",
+        "certificate",
+        "breaker",
+        "calibrator",
+        "reviews",
+        "audits",
+        "by the lead",
+        "hours",
     ):
         words = head in {"certificate", "breaker", "calibrator"}
         table.add_column(head, justify="left" if words else "right")

@@ -3,13 +3,13 @@
 # ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
 
 import json
-import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from setwise.service.cli.console import write_private
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 
 if TYPE_CHECKING:
@@ -37,11 +37,7 @@ class SecretsFile:
 
     def write(self, secrets: Mapping[str, str]) -> None:
         """Replace the contents of the file."""
-        draft = self.path.with_suffix(".new")
-        draft.unlink(missing_ok=True)
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - a descriptor
-            json.dump(dict(secrets), file, indent=2)
-        draft.replace(self.path)
+        write_private(self.path, json.dumps(dict(secrets), indent=2).encode())
 
 
 @dataclass(frozen=True)

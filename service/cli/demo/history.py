@@ -167,7 +167,8 @@ class History:
                         self.services.certification.certify()
                 report(end / total, "make five weeks of history")
                 start = end
-            while self._complete_next(self.reviewer, Random(0), attrgetter("labels"), only=_blind):  # noqa: S311 - as below
+            blind = attrgetter("blind")
+            while self._complete_next(self.reviewer, Random(0), attrgetter("labels"), only=blind):  # noqa: S311 - as below
                 pass
         finally:
             self.clock.come_back()
@@ -204,7 +205,8 @@ class History:
         lead = self.annotator(LEAD, True)
         draw = Random(f"{LEAD} {self.clock().date()}")  # noqa: S311 - as above
         if reviews and not last_days:
-            while self._complete_next(lead, draw, attrgetter("labels"), only=_escalated):
+            escalated = attrgetter("escalated")
+            while self._complete_next(lead, draw, attrgetter("labels"), only=escalated):
                 pass
 
     def _complete_next(
@@ -235,11 +237,3 @@ class History:
             note = self._truth.get(prediction.document.id or "")
             if note is not None and Random(note.id).random() < _REPORTED:  # noqa: S311 - as above
                 self.services.outcomes.report(self.client, prediction.id, note.labels, "billing")
-
-
-def _blind(task: "ReviewTask") -> bool:
-    return task.blind
-
-
-def _escalated(task: "ReviewTask") -> bool:
-    return task.escalated
