@@ -260,7 +260,7 @@ def invite_person(
 ) -> Response:
     """Invite a person by a link, which lets them set a password once.
 
-    An earlier link of theirs stops working; their present password works until they set another.
+    An earlier link stops working; the current password works until the person sets a new one.
     """
     person, secret = services.people.invite(caller, person_id, body.days)
     return answer(Invitation(person=Person.of(person), path=f"/join?secret={secret}"), status=201)

@@ -88,7 +88,7 @@ class NoiseRate(AnswerBody):
     low: Probability = Field(description="The interval holds the rate with probability `level`.")
     high: Probability
     level: Probability
-    checked: int = Field(ge=0, description="Gold labels that it stands on.")
+    checked: int = Field(ge=0, description="Number of gold labels that it is based on.")
 
 
 class NoiseFinding(AnswerBody):
@@ -98,7 +98,7 @@ class NoiseFinding(AnswerBody):
     about: str = Field(description="The group or annotator.")
     detail: str = Field(description="What is wrong, and what would be right.")
     blocking: bool = Field(description="While this is true, recalibration ignores these answers.")
-    needed: int | None = Field(description="Further gold labels that would cure it.")
+    needed: int | None = Field(description="Further gold labels that would fix it.")
 
 
 class NoiseEstimate(AnswerBody):
@@ -112,7 +112,7 @@ class NoiseEstimate(AnswerBody):
     )
     pooled: list[str] = Field(description="Groups too small alone, whose labels went together.")
     split: Probability | None = Field(
-        description="Where alpha differs with confidence: what parts low from high."
+        description="The confidence that separates low from high, where alpha differs between them."
     )
     alpha_halves: list[NoiseRate] | None = Field(description="Alpha below the split, and above.")
 
@@ -146,7 +146,7 @@ class NoiseOverlap(AnswerBody):
 
 
 class FixedRates(RequestBody):
-    """Noise rates that you vouch for."""
+    """Noise rates that you set."""
 
     alpha: float = Field(
         allow_inf_nan=False, description="How often right predictions are contradicted."
@@ -163,7 +163,7 @@ class GroupNoise(RequestBody):
     """
 
     mode: Literal["fixed", "estimated"] = Field(
-        description="Of blind answers. `fixed`: your word; `estimated`: what gold labels tell."
+        description="Of blind answers. `fixed`: set by you; `estimated`: from gold labels."
     )
     alpha: float | None = Field(
         None, allow_inf_nan=False, description="How often right predictions are contradicted."
@@ -174,8 +174,9 @@ class GroupNoise(RequestBody):
 
     with_suggestion: FixedRates | None = Field(
         None,
-        description="Your word for answers given with the suggestion in view. null: blind second "
-        "readings tell it; where there are too few, calibrators leave such answers out.",
+        description="Rates that you set for answers given with the suggestion in view. null: "
+        "estimated from blind second readings; if there are too few, calibrators leave such "
+        "answers out.",
     )
 
     def as_rates(self) -> Rates | None:
@@ -187,7 +188,7 @@ class GroupNoise(RequestBody):
                 f"/noise/{name}",
                 "is missing; mode 'fixed' needs a number from 0, below 1"
                 if fixed
-                else "must be null in mode 'estimated', where gold labels tell it",
+                else "must be null in mode 'estimated', where gold labels give it",
             )
             for name, rate in given.items()
             if (rate is None) is fixed
@@ -294,7 +295,7 @@ class Annotator(AnswerBody):
     examples = (_ANNOTATOR,)
 
     id: str = Field(description="Of the person or key.")
-    name: str | None = Field(description="null for an account that is there no more.")
+    name: str | None = Field(description="null for a deleted account.")
     group: str
     answers: int | None = Field(ge=0)
     blind_answers: int | None = Field(ge=0, description="Given without seeing another answer.")
@@ -302,8 +303,8 @@ class Annotator(AnswerBody):
     last_answer_at: datetime | None
     pace: Pace | None = Field(description="Of the last `days`.")
     alpha: NoiseRate | None = Field(
-        description="Drawn towards the group's; null without gold labels. For talking with people: "
-        "calibrators learn with the group's."
+        description="Shrunk towards the group's; null without gold labels. Only for talking with "
+        "people: calibrators use the group's."
     )
     beta: NoiseRate | None
     findings: list[NoiseFinding]

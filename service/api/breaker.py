@@ -84,7 +84,9 @@ class BreakerReset(AnswerBody):
     """A reset of the breaker, which resumed sending."""
 
     id: str
-    certificate_id: str | None = Field(description="null: the threshold stands on their word.")
+    certificate_id: str | None = Field(
+        description="null: no certificate; the person who reset it vouches for the threshold."
+    )
     reset_by: str
     reset_at: datetime
 
@@ -174,8 +176,8 @@ class Breaker(AnswerBody):
     wrong: int = Field(ge=0)
     reread: int = Field(
         ge=0,
-        description="Read by a lead although the auditor agreed. One found wrong counts for "
-        "all those that were not read again.",
+        description="Read by a lead although the auditor agreed. One that is found wrong also "
+        "counts for those that were not read again.",
     )
     overlooked: int = Field(ge=0, description="Those of them that the lead found wrong.")
     accuracy: Share = Field(description=f"Of the watched sets. {UNDECIDED}")
@@ -201,11 +203,13 @@ class Breaker(AnswerBody):
         description="Documents sent since `overdue_since`, or else `last_finished_at`, by the "
         "model, calibrator and policies in force, counted up to one more than `most_documents`.",
     )
-    most_documents: int = Field(description="So many may be sent without a finished audit; 0: any.")
-    most_days: float | None = Field(description="Most days for the same; null for no limit.")
+    most_documents: int = Field(
+        description="How many may be sent without a finished audit; 0 for no limit."
+    )
+    most_days: float | None = Field(description="The same in days; null for no limit.")
     trip: BreakerTrip | None = Field(description="Why nothing is sent at present.")
     further_audits: int | None = Field(
-        description="How many the last certification since the trip found lacking."
+        description="How many more audits the last certification since the trip asked for."
     )
     trips: list[BreakerTrip] = Field(description="The newest ones, newest first.")
 
@@ -247,7 +251,7 @@ class ResetRequest(RequestBody):
 
     uncertified: bool = Field(
         False,
-        description="Your word for a threshold of mode `fixed`, which stays marked not certified.",
+        description="You vouch for a threshold of mode `fixed`; it stays marked as not certified.",
     )
     segment: str | None = Field(None, description="By default one whose breaker has tripped.")
 

@@ -136,7 +136,7 @@ class CertifyBody(RequestBody):
 
     examples = ({"model_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77", "trained_on_audits": False},)
 
-    model_id: str | None = Field(None, description="By default what serves.")
+    model_id: str | None = Field(None, description="By default the model that serves.")
     trained_on_audits: bool = Field(
         True,
         description="State `false` if the model with this id was trained on none of the audits. By "

@@ -209,7 +209,7 @@ class ReopenRequest(RequestBody):
         {"reason": "I overlooked page two.", "labels": ["J18.9"]},
     )
 
-    reason: str = Field(description="Shown with the document and to who decides.")
+    reason: str = Field(description="Shown with the document and to the person who decides.")
     labels: Labels | None = Field(
         None, description="Your own answer, at once. Without it, the document waits for review."
     )
@@ -307,9 +307,9 @@ class ActionRequest(RequestBody):
     action: ActionKind
     ids: list[str] = Field(max_length=MOST_CHANGED, description="Ids of predictions.")
     assignee: str | None = Field(
-        None, description="To `assign`: id of the person; null lets anybody review them again."
+        None, description="To `assign`: id of the person; null lets anyone review them again."
     )
-    reason: str = Field("", description="To `reopen`: shown to who decides.")
+    reason: str = Field("", description="To `reopen`: shown to the person who decides.")
 
 
 class Refusal(AnswerBody):
@@ -450,7 +450,7 @@ def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> 
 
 
 def carry_out(services: Services, caller: Caller, body: ActionRequest) -> Done:
-    """Do what is asked for, with all documents at once."""
+    """Do what a request asks for with all its documents."""
     act, ids = services.selections, body.ids
     match body.action:
         case ActionKind.ASSIGN:
@@ -465,8 +465,8 @@ def carry_out(services: Services, caller: Caller, body: ActionRequest) -> Done:
 def act_on_documents(caller: CallerOf, body: ActionRequest, services: ServicesOf) -> Response:
     """Assign, prioritize or reopen several documents, in one transaction.
 
-    What is assigned to a person is given to nobody else. Documents that the action does not fit
-    stay as they are, with the reason.
+    A document that is assigned to a person is given to no one else. Documents that the action does
+    not fit stay as they are and are listed with the reason.
     """
     done = carry_out(services, caller, body)
     refused = [{"id": one, "detail": detail} for one, detail in done.refused.items()]
@@ -523,8 +523,8 @@ def add_comment(
 ) -> Response:
     """Comment on a document, or flag it.
 
-    Who has answered it or written about it finds the comment on the start page. Comments are erased
-    with the text.
+    People who answered it or commented on it see the comment on their start page. Comments are
+    erased with the text.
     """
     kind = CommentKind(body.kind)
     said = services.comments.write(caller, prediction_id, body.text, kind, body.thread)

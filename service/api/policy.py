@@ -62,10 +62,10 @@ class SegmentState(AnswerBody):
     accuracy: Share = Field(description="Of these, as far as they were checked.")
     audits: int = Field(ge=0, description="Drawn to prove a threshold.")
     next_attempt_in: int | None = Field(
-        description="Audits until the next attempt of its own; null if none will follow."
+        description="Audits until its next own attempt; null if none will follow."
     )
     further_audits: int | None = Field(
-        description="How many more the last attempt of its own found lacking."
+        description="How many more audits its last own attempt asked for."
     )
     most_wrong: Probability | None = Field(
         description="Share of what the pool sends of this segment that may be wrong although the "

@@ -107,7 +107,7 @@ class Batch(AnswerBody):
                 },
                 {
                     "type": "/problems/invalid-request",
-                    "title": "The request says something that cannot be done",
+                    "title": "The request is invalid",
                     "status": 422,
                     "detail": "The document cannot be predicted as it stands.",
                     "instance": f"{ADDRESS}/batch",

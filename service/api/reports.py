@@ -111,7 +111,9 @@ class Recent(AnswerBody):
     undecided: int = Field(
         ge=0, description="Contradictions that a lead has yet to decide, counted as wrong."
     )
-    drawn: bool = Field(description="That is from audits; otherwise from reported outcomes.")
+    drawn: bool = Field(
+        description="Whether `accuracy` is from audits; otherwise it is from reported outcomes."
+    )
     reported: Share = Field(description="Of sent sets with an outcome: not a random choice.")
     hours_saved: float | None = Field(description="What reading all that was sent would take.")
     certified: bool = Field(description="A certificate holds for the threshold in force.")

@@ -57,7 +57,7 @@ def claim_review(
 ) -> Response:
     """Lease the next task; only you hold it until the lease expires.
 
-    No blind task goes to who has read the suggestion for its document.
+    You get no blind task for a document whose suggestion you have read.
     """
     task = services.reviews.claim(caller, reviews.QueueFilter(**wanted.model_dump()))
     return Response(status_code=204) if task is None else _shown(task)

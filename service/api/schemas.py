@@ -397,7 +397,7 @@ class ReviewTask(AnswerBody):
     )
     marginals: list[Marginal] | None = _absent_if_none("Absent on blind tasks.")
     answers: list[list[str]] | None = _absent_if_none(
-        "Of an `adjudication`: the label sets that people or the model gave, in no telling order."
+        "Of an `adjudication`: the label sets that people or the model gave, sorted."
     )
     reopened_because: str | None = _absent_if_none("Why the document is to be decided again.")
     lease: Lease | None
@@ -471,7 +471,7 @@ class ReleaseQuery(Query):
 
     later: bool = Field(
         False,
-        description="To the end of the queue, behind all that waits now, not to its place.",
+        description="To the end of the queue, behind all that waits now, instead of its old place.",
     )
 
 
@@ -669,7 +669,7 @@ class Rule(RequestBody):
     )
 
     kind: Literal["label", "metadata", "exactly_one", "at_most", "requires"]
-    name: str | None = Field(None, description="What people call it; made up if left out.")
+    name: str | None = Field(None, description="What people call it; generated if left out.")
     label: str | None = None
     labels: list[str] | None = None
     field: str | None = None
@@ -764,7 +764,7 @@ class Segment(AnswerBody):
 
 
 class Pool(AnswerBody):
-    """The segments that have had no attempt of their own, together."""
+    """The segments that have had no own attempt, together."""
 
     threshold: Threshold
     members: list[str] = Field(
@@ -816,7 +816,7 @@ class PolicyRequest(RequestBody):
     segment_by: str | None = Field(
         None,
         description="Field of the metadata whose values divide the documents, or `text_length`: "
-        "each segment has a threshold, a certificate and a breaker of its own. null: all together.",
+        "each segment has its own threshold, certificate and breaker. null: they are not divided.",
     )
     segment_bounds: list[int] = Field(
         default_factory=list,
@@ -825,8 +825,8 @@ class PolicyRequest(RequestBody):
     )
     segment_fallback: Literal["none", "pool"] = Field(
         "none",
-        description="`pool`: segments without an attempt of their own are sent under a proof for "
-        "all of them together, if there is one. `none`: nothing of them is sent.",
+        description="`pool`: segments that have had no own attempt are sent under a joint proof if "
+        "there is one. `none`: nothing of them is sent.",
     )
     most_segments: int = Field(
         10,

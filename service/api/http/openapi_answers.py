@@ -28,7 +28,7 @@ HEADERS: Json = {
         "schema": {"type": "string"},
     },
     "Location": {
-        "description": "The address of what was made.",
+        "description": "The address of what was created.",
         "schema": {"type": "string"},
     },
     "RateLimit": {
@@ -98,10 +98,10 @@ def open_answers(document: Json) -> None:
     messages = [one for path in document.get("webhooks", {}).values() for one in path.values()]
     questions = [[one.get("requestBody"), one.get("parameters")] for one in operations]
     asked = _reachable(parts, questions)
-    told = _reachable(parts, [one["responses"] for one in operations] + messages)
+    answered = _reachable(parts, [one["responses"] for one in operations] + messages)
     renamed = {
         name: f"{name}Answer"
-        for name in told & asked
+        for name in answered & asked
         if parts[name].get("additionalProperties") is False
     }
     opened, closed = _Writer(enums, renamed, closed=False), _Writer(enums, {}, closed=True)
