@@ -35,11 +35,11 @@ def backup(
     file: Annotated[Path, typer.Argument(help="Archive to write; it must not exist.")],
     artifacts: Annotated[bool, typer.Option(help="Include the models' artifacts.")] = True,
     pepper: Annotated[
-        bool, typer.Option(help="Include the secret behind API keys; guard the file well.")
+        bool, typer.Option(help="Include the secret behind API keys; keep the file safe.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write database and models to one file, while servers run."""
+    """Back up the database and models to one file while servers run."""
     with opened() as (settings, engine):
         if file.exists():
             raise CommandError(f"{file}: exists already; name a new file")
@@ -56,7 +56,7 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(help="Archive that `backup` wrote.")],
     force: Annotated[
-        bool, typer.Option(help="Replace what the database holds; stop servers and workers first.")
+        bool, typer.Option(help="Replace everything in it; stop servers and workers first.")
     ] = False,
 ) -> None:
     """Restore a backup into an empty database."""
@@ -67,9 +67,7 @@ def restore(
         manifest = _manifest(archive, file)
         _refuse_other(manifest, engine, file)
         if migrate.current(engine) is not None and not force:
-            raise CommandError(
-                "the database is not empty; --force replaces everything that it holds"
-            )
+            raise CommandError("the database is not empty; --force replaces everything in it")
         _check_pepper(archive, settings, force=force)
         content.load(
             engine,
@@ -164,7 +162,7 @@ def _archive(file: Path) -> ZipFile:
     try:
         return ZipFile(file)
     except BadZipFile as error:
-        raise CommandError(f"{file}: is no backup ({error})") from error
+        raise CommandError(f"{file}: is not a backup ({error})") from error
 
 
 def _manifest(archive: ZipFile, file: Path) -> dict[str, Any]:  # Any: JSON
@@ -172,7 +170,7 @@ def _manifest(archive: ZipFile, file: Path) -> dict[str, Any]:  # Any: JSON
         manifest: dict[str, Any] = json.loads(archive.read(_MANIFEST))
         damaged = archive.testzip()
     except (KeyError, ValueError, BadZipFile) as error:
-        raise CommandError(f"{file}: is no backup ({error})") from error
+        raise CommandError(f"{file}: is not a backup ({error})") from error
     except zlib.error as error:
         raise CommandError(f"{file}: is damaged ({error}); use another backup") from error
     if damaged is not None:

@@ -123,14 +123,19 @@ def benchmark(
         str | None, typer.Option(help="Data sets, separated by commas; all by default.")
     ] = None,
     methods: Annotated[
-        str, typer.Option(help="Methods, by commas: cbm-boosted, the slowest, and the papers' too.")
+        str,
+        typer.Option(
+            help="Methods, separated by commas; also cbm-boosted, the slowest, and the papers' own."
+        ),
     ] = "br,br-rerank,cbm,cbm-rerank",
     preset: Annotated[
         str, typer.Option(help="Presets, separated by commas: paper, fast, best.")
     ] = "best",
     optimize: Annotated[
         str,
-        typer.Option(help="Objectives, by commas: set-accuracy, f1, hamming, micro-f1, macro-f1."),
+        typer.Option(
+            help="Objectives, separated by commas: set-accuracy, f1, hamming, micro-f1, macro-f1."
+        ),
     ] = "set-accuracy",
     seeds: Annotated[int, typer.Option(help="Number of seeds, from 0.", min=1)] = 1,
     split: Annotated[

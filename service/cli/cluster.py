@@ -13,7 +13,7 @@ from setwise.service.runtime.cluster import DaskWorkers, workers_of
 
 EngineName = Annotated[
     Literal["local", "dask"],
-    typer.Option(help="What works in parallel: this machine's cores, or a Dask cluster."),
+    typer.Option(help="Run on this machine's cores, or on a Dask cluster."),
 ]
 Scheduler = Annotated[
     str | None,

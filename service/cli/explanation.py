@@ -28,8 +28,7 @@ def explain(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="JSON Lines as predict takes them, - for stdin: say why each document got its "
-            "label set.",
+            help="JSON Lines as for predict, or - for stdin: explain each document's label set.",
         ),
     ] = None,
     labels: Annotated[int, typer.Option(help="Labels to print for each component.", min=1)] = 5,

@@ -53,7 +53,7 @@ def create(
     ] = None,
     per_minute: Annotated[
         int | None,
-        typer.Option(min=0, help="Requests per minute to each server process; 0 for any."),
+        typer.Option(min=0, help="Requests per minute to each server process; 0 for no limit."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -96,7 +96,7 @@ def list_keys(as_json: AsJson = False) -> None:
 def rotate(
     key_id: Annotated[str, typer.Argument(help="Id that `setwise key list` shows.")],
 ) -> None:
-    """Replace a secret and print it; the old one works a day."""
+    """Replace a secret and print it; the old one works for a day."""
     with application() as built:
         key, secret = built.services.keys.rotate(SYSTEM, key_id)
     say(secret)

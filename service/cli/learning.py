@@ -38,7 +38,7 @@ FormatName = Annotated[
     typer.Option(
         "--format",
         help="jsonl, huggingface, csv, parquet, label-studio, svm, xc (Extreme Classification), "
-        "arff or npz; by default the file's name says it.",
+        "arff or npz; by default, as the file's name ends.",
     ),
 ]
 TextColumn = Annotated[
@@ -53,10 +53,10 @@ LabelsColumn = Annotated[
 ]
 LabelColumns = Annotated[
     list[str] | None,
-    typer.Option(help="A column that is a label and holds 0 or 1; give it once for each label."),
+    typer.Option(help="Column of one label, which holds 0 or 1; repeatable."),
 ]
 LabelSeparator = Annotated[
-    str, typer.Option(help="Separates the labels in one cell of the column of labels.")
+    str, typer.Option(help="Separator of the labels in a cell of the labels column.")
 ]
 
 
@@ -76,7 +76,7 @@ def train(
         str,
         typer.Option(
             help="br or cbm: binary relevance or a conditional Bernoulli mixture; br-rerank or "
-            "cbm-rerank: with its candidates reranked; cbm-boosted: cbm with boosted trees."
+            "cbm-rerank: the same with reranked candidates; cbm-boosted: cbm with boosted trees."
         ),
     ] = "br-rerank",
     preset: Annotated[
@@ -89,15 +89,15 @@ def train(
     optimize: Annotated[
         str,
         typer.Option(
-            help="What the sets should be best at: set-accuracy, f1 (of each document), hamming, "
-            "micro-f1 or macro-f1. Confidence is always that the whole set is right."
+            help="Metric to optimize: set-accuracy, f1 (of each document), hamming, micro-f1 or "
+            "macro-f1. The confidence is always that of the whole set being right."
         ),
     ] = "set-accuracy",
     labels_by: Annotated[
         str,
         typer.Option(
-            help="each: one classifier a label; clusters: thousands of labels in clusters, for a "
-            "cheaper training."
+            help="each: one classifier for each label; clusters: cheaper training for thousands of "
+            "labels, by clusters of them."
         ),
     ] = "each",
     seed: Annotated[
@@ -107,17 +107,17 @@ def train(
         str | None,
         typer.Option(
             metavar="FILE|estimate",
-            help="How often those who labelled the documents err: JSON with alpha, the chance that "
-            "their set differs from a right prediction, and beta, that it equals a wrong one (0 if "
-            'left out), by annotator, "*" for everybody else; or estimate, from documents that '
-            "several annotators labelled or --gold decides.",
+            help="Annotators' error rates: a JSON file with, for each annotator, alpha, the chance "
+            "that their set differs from a right prediction, and beta, that it equals a wrong one "
+            '(0 by default); "*" is for all others. Or estimate, from documents that several '
+            "annotators labelled or that --gold decides.",
         ),
     ] = None,
     gold: Annotated[
         Path | None,
         typer.Option(
-            help="JSON Lines with id and labels: the true labels of some of the documents. Without "
-            "--noise, noise is estimated."
+            help="JSON Lines with id and labels: the true labels of some documents. Without "
+            "--noise, error rates are estimated."
         ),
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
@@ -133,15 +133,15 @@ def train(
         typer.Option(
             "--external",
             help="Learn from another model's answers: each line or row also has scores, candidates "
-            "or answer, of documents that the other model was not trained on; text may be left "
-            "out.",
+            "or answer, and text is optional. The other model must not have been trained on these "
+            "documents.",
         ),
     ] = False,
     number: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --external: a number in the metadata, or a column, that may tell how sure "
-            "to be; give it once for each."
+            help="With --external: a number in the metadata, or a column, that may improve the "
+            "confidence; repeatable."
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing model.")] = False,
@@ -157,7 +157,7 @@ def train(
     from setwise.models.training import train as fit
 
     if number and not external:
-        raise CommandError("--number is read beside another model's answers; add --external")
+        raise CommandError("--number needs --external")
     options = _options(method, preset, optimize, labels_by, seed=seed, jobs=jobs)
     cluster = cluster_of(engine, scheduler, jobs)
     layout = layout_of(format_, text_column, (labels_column, label_column), label_separator)

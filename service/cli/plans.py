@@ -39,7 +39,7 @@ def print_plans(
     if artifact is not None and data is not None:
         found = plan_audits(wanted, _policy(), _held_out(artifact, data), run_length)
     elif artifact is not None or data is not None:
-        raise CommandError("name both a model with --artifact and its documents with --data")
+        raise CommandError("give both --artifact and --data, or neither")
     else:
         with application() as built:
             found = built.services.certification.plan(SYSTEM, wanted)
@@ -62,8 +62,8 @@ def _prices(written: str) -> tuple[float, float, float]:
         audit, review, error = (float(part) for part in written.split(","))
     except ValueError:
         raise CommandError(
-            f"prices: {written!r} is not three numbers; write such as 1,1,10 for an audit, a "
-            "review and an error"
+            f"--prices {written!r}: write three numbers such as 1,1,10, for an audit, a review and "
+            "an error"
         ) from None
     return audit, review, error
 

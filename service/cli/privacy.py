@@ -20,7 +20,7 @@ def erase(
         bool, typer.Option("--prediction", help="ID is that of a prediction.")
     ] = False,
 ) -> None:
-    """Delete every trace of a document but numbers and labels."""
+    """Erase a document; only its labels and numbers stay."""
     named = {"prediction_id" if prediction else "document_id": document_id}
     with application() as built:
         count = built.services.texts.erase(SYSTEM, **named)

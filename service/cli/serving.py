@@ -98,7 +98,7 @@ def _serve_together(listener: socket.socket, workers: int) -> None:
         stop(signal.SIGTERM, None)
         statuses = [process.wait() for process in processes]
     if not asked:
-        raise CommandError(f"a server process ended by itself (statuses {statuses}); all stopped")
+        raise CommandError(f"a server process died (statuses {statuses}); all stopped")
 
 
 @commands.command()

@@ -40,7 +40,7 @@ def simulate(
         Path | None,
         typer.Option(
             help="Labelled documents that the model has not seen: a file, or the test part of a "
-            "folder. They come in random order, again and again."
+            "folder. They arrive in random order, repeatedly."
         ),
     ] = None,
     *,
@@ -56,7 +56,7 @@ def simulate(
     annotators: Annotated[
         str,
         typer.Option(
-            help="How often reviewers contradict a right prediction, a number for each group; "
+            help="How often reviewers contradict a right prediction, one number for each group; "
             ".1x4 is a group of four."
         ),
     ] = ".1,.3,.5",
@@ -80,7 +80,7 @@ def simulate(
         float, typer.Option(help="Share of documents audited to prove a threshold.")
     ] = 0.1,
     ramp_up_rate: Annotated[
-        float | None, typer.Option(help="The same while nothing is sent; by default as much.")
+        float | None, typer.Option(help="The same while nothing is sent; the same by default.")
     ] = None,
     training_rate: Annotated[
         float, typer.Option(help="Share of confident documents audited to teach the calibrator.")
@@ -89,7 +89,7 @@ def simulate(
         float, typer.Option(help="Share of audits that the lead always reads.")
     ] = 0.5,
     overlap_rate: Annotated[
-        float, typer.Option(help="Share of reviews that a second reviewer does too.")
+        float, typer.Option(help="Share of reviews that a second reviewer also does.")
     ] = 0.0,
     audit_mode: Annotated[
         str, typer.Option(help="hold: audited documents wait; send: they are sent and corrected.")
@@ -99,7 +99,7 @@ def simulate(
         int, typer.Option(help="Weeks between requests for a new certificate; 0: never.")
     ] = 4,
     run_length: Annotated[
-        float, typer.Option(help="Audits until a false alarm of the breaker, on average at least.")
+        float, typer.Option(help="Least average number of audits between false alarms.")
     ] = 5_000.0,
     recalibrate_every: Annotated[
         int,
@@ -110,14 +110,14 @@ def simulate(
     noise: Annotated[
         str,
         typer.Option(
-            help="What recalibration goes by: none takes reviewers at their word, known is given "
-            "how often they err, estimated finds that out from what the lead decided."
+            help="What recalibration corrects for: none trusts every review, known uses the "
+            "reviewers' true error rates, estimated those that the lead's decisions show."
         ),
     ] = "known",
     drift_week: Annotated[
         int | None,
         typer.Option(
-            help="First week in which documents carry another label than the model has learnt."
+            help="First week in which some documents have other labels than the model has learnt."
         ),
     ] = None,
     drift: Annotated[float, typer.Option(help="Share of the documents that drift.")] = 0.2,
@@ -132,7 +132,7 @@ def simulate(
         int | None, typer.Option(help="Sites that send documents in turn; the last one is bad.")
     ] = None,
     bad_site: Annotated[
-        float, typer.Option(help="Share of its documents that carry another label set.")
+        float, typer.Option(help="Share of the bad site's documents with another label set.")
     ] = 0.3,
     together: Annotated[
         bool, typer.Option("--together", help="Sites share one threshold, not one each.")
@@ -153,13 +153,13 @@ def simulate(
         bool,
         typer.Option(
             "--plan",
-            help="Compare rates of audits instead, by cost, for the confidences of the model, or "
-            "without --artifact for what the installation predicted lately. It reads --target, "
-            "--risk, --documents, --miss-rate and --run-length too.",
+            help="Compare audit rates by cost instead, for the model's confidences or, without "
+            "--artifact, for the installation's recent predictions. Also reads --target, --risk, "
+            "--documents, --miss-rate and --run-length.",
         ),
     ] = False,
     find_drop: Annotated[
-        float, typer.Option(help="Plan: drop of the accuracy below the target to be found.")
+        float, typer.Option(help="Plan: drop of the accuracy below the target to find.")
     ] = 0.05,
     find_weeks: Annotated[
         float, typer.Option(help="Plan: weeks in which it should be found.")
@@ -204,17 +204,15 @@ def simulate(
     from setwise.service.simulation.plan import Drift, Lapse, Plan, Sites, read_groups
 
     if audit_mode not in {mode.value for mode in AuditMode}:
-        raise CommandError(f"audit-mode: {audit_mode!r} is none; write hold or send")
+        raise CommandError(f"--audit-mode {audit_mode!r}: write hold or send")
     if noise not in {one.value for one in Noise}:
-        raise CommandError(f"noise: {noise!r} is none; write none, known or estimated")
+        raise CommandError(f"--noise {noise!r}: write none, known or estimated")
     if recalibrate_every and artifact is None:
-        raise CommandError("recalibrate-every: synthetic scores cannot be; name an --artifact")
+        raise CommandError("--recalibrate-every needs a model; name one with --artifact")
     if threshold is not None and not without_loop:
-        raise CommandError(
-            "threshold: the loop finds its own; add --without-loop to fix one by hand"
-        )
+        raise CommandError("--threshold needs --without-loop; the loop finds its own threshold")
     if drift_label is not None and drift_week is None:
-        raise CommandError("drift-label: name the week of the change with --drift-week")
+        raise CommandError("--drift-label needs the first week of the drift, --drift-week")
     plan = Plan(
         weeks=weeks,
         documents=documents,
@@ -268,12 +266,12 @@ def _stream(
 
     if artifact is None or data is None:
         if artifact is not None:
-            raise CommandError("data: name documents that the model has not seen with --data")
+            raise CommandError("--artifact needs documents that the model has not seen, --data")
         if data is not None:
-            raise CommandError("artifact: name the model that reads them with --artifact")
+            raise CommandError("--data needs the model that reads it, --artifact")
         return SyntheticStream(seed, overconfident)
     if overconfident:
-        raise CommandError("overconfident: a model's confidences are what they are; leave it out")
+        raise CommandError("--overconfident is for synthetic scores; leave --artifact out")
     stream = HeldOutStream(artifact, data, seed)
     if stream.n_left_out:
         n_all = stream.n_left_out + stream.n_documents

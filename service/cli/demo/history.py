@@ -1,6 +1,4 @@
-"""Five weeks of history for a new demo.
-
-It has documents, reviews, audits, adjudications and outcomes.
+"""Five weeks of history for a new demo: documents, reviews, audits, adjudications and outcomes.
 
 Everything goes through the services that programs and people use, with a clock set to the past.
 Generated annotators with known error rates review.
