@@ -57,10 +57,7 @@ Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
 def create_app(
-    edge: Edge | None = None,
-    *,
-    lifespan: Lifespan | None = None,
-    only: APIRouter | None = None,
+    edge: Edge | None = None, *, lifespan: Lifespan | None = None, only: APIRouter | None = None
 ) -> FastAPI:
     """Return the FastAPI application.
 

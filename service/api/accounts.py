@@ -209,10 +209,7 @@ class Erasure(AnswerBody):
     predictions: int = Field(description="Predictions of the document, by any client.")
 
 
-@router.post(
-    "/erasures",
-    response_model=Erasure,
-)
+@router.post("/erasures", response_model=Erasure)
 def erase_document(caller: CallerOf, body: ErasureRequest, services: ServicesOf) -> Response:
     """Erase a document.
 
@@ -231,12 +228,7 @@ def list_people(caller: CallerOf, services: ServicesOf) -> Response:
     return listed_wholly(map(Person.of, services.people.all(caller)))
 
 
-@router.post(
-    "/people",
-    status_code=201,
-    response_model=Person,
-    responses=documented(LoginTaken),
-)
+@router.post("/people", status_code=201, response_model=Person, responses=documented(LoginTaken))
 def create_person(caller: CallerOf, body: PersonRequest, services: ServicesOf) -> Response:
     """Create an account for a person."""
     person = services.people.create(
@@ -267,9 +259,7 @@ def invite_person(
 
 
 @router.patch(
-    "/people/{person_id}",
-    response_model=Person,
-    responses=documented(PersonNotFound, LastAdmin),
+    "/people/{person_id}", response_model=Person, responses=documented(PersonNotFound, LastAdmin)
 )
 def change_person(
     caller: CallerOf, person_id: str, body: PersonChange, services: ServicesOf
@@ -292,11 +282,7 @@ def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
     return listed_wholly(map(Key.of, services.keys.all(caller)))
 
 
-@router.post(
-    "/keys",
-    status_code=201,
-    response_model=IssuedKey,
-)
+@router.post("/keys", status_code=201, response_model=IssuedKey)
 def create_key(caller: CallerOf, body: KeyRequest, services: ServicesOf) -> Response:
     """Create an API key; its secret is shown only in this response."""
     key, secret = services.keys.create(
@@ -321,9 +307,7 @@ def rotate_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
 
 
 @router.post(
-    "/keys/{key_id}/revoke",
-    response_model=Key,
-    responses=documented(KeyNotFound, LastAdmin),
+    "/keys/{key_id}/revoke", response_model=Key, responses=documented(KeyNotFound, LastAdmin)
 )
 def revoke_key(caller: CallerOf, key_id: str, services: ServicesOf) -> Response:
     """Revoke an API key permanently; every process follows within seconds."""

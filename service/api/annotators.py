@@ -11,13 +11,7 @@ from setwise.service.api.http.conditions import number_in
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.schemas import (
-    AnswerBody,
-    Example,
-    Probability,
-    RequestBody,
-    WhollyListed,
-)
+from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody, WhollyListed
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.errors import (
     AnnotatorNotFound,

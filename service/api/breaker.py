@@ -282,9 +282,7 @@ def get_breaker(
 
 
 @router.post(
-    "/reset",
-    response_model=Breaker,
-    responses=documented(BreakerNotTripped, CertificateNeeded),
+    "/reset", response_model=Breaker, responses=documented(BreakerNotTripped, CertificateNeeded)
 )
 def reset_breaker(caller: CallerOf, body: ResetRequest, services: ServicesOf) -> Response:
     """Reset the breaker, so confident label sets are sent again.

@@ -380,9 +380,7 @@ def list_certifications(
 
 
 @router.get(
-    "/{certification_id}",
-    response_model=Certification,
-    responses=documented(CertificationNotFound),
+    "/{certification_id}", response_model=Certification, responses=documented(CertificationNotFound)
 )
 def get_certification(caller: CallerOf, certification_id: str, services: ServicesOf) -> Response:
     """Read one attempt with all its evidence."""

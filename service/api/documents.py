@@ -392,11 +392,7 @@ def list_documents(
     return listed(edge, wanted, f"documents?{wanted.filters()}", read, document_row)
 
 
-@router.get(
-    "/export",
-    response_class=StreamingResponse,
-    responses=exported(DOCUMENT),
-)
+@router.get("/export", response_class=StreamingResponse, responses=exported(DOCUMENT))
 def export_documents(
     caller: CallerOf, wanted: Annotated[DocumentExportQuery, InQuery()], services: ServicesOf
 ) -> Response:

@@ -84,11 +84,7 @@ def get_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     return answer(Job.of(services.jobs.get(caller, job_id)))
 
 
-@router.post(
-    "/{job_id}/cancel",
-    response_model=Job,
-    responses=documented(JobNotFound, JobFinished),
-)
+@router.post("/{job_id}/cancel", response_model=Job, responses=documented(JobNotFound, JobFinished))
 def cancel_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Cancel a job.
 

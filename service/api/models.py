@@ -43,7 +43,6 @@ ARCHIVE_TYPES = ("application/zip", "application/octet-stream")
 router = APIRouter(prefix="/v1/admin/models", tags=["administration"], route_class=StrictRoute)
 uploads = APIRouter(tags=["administration"], route_class=UploadRoute)
 
-_ONE_MODEL = (errors.ModelNotFound,)
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _DIFFERENCE: Example = {
     "prediction_id": _ID,
@@ -286,7 +285,7 @@ def list_models(caller: CallerOf, services: ServicesOf) -> Response:
 @router.post(
     "/{model_id}/activate",
     response_model=ModelVersion,
-    responses=documented(*_ONE_MODEL, errors.ModelDamaged),
+    responses=documented(errors.ModelNotFound, errors.ModelDamaged),
 )
 def activate_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Replace the model that serves.
@@ -327,7 +326,7 @@ def roll_back_model(
 @router.post(
     "/{model_id}/verify",
     response_model=Verified,
-    responses=documented(*_ONE_MODEL, errors.ModelDamaged),
+    responses=documented(errors.ModelNotFound, errors.ModelDamaged),
 )
 def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Load a registered model, check its checksums, and run one prediction."""
@@ -338,7 +337,7 @@ def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Respo
 @router.post(
     "/{model_id}/shadow",
     response_model=Shadowing,
-    responses=documented(*_ONE_MODEL, errors.ModelDamaged, errors.ShadowTaken),
+    responses=documented(errors.ModelNotFound, errors.ModelDamaged, errors.ShadowTaken),
 )
 def begin_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Start scoring live traffic with a model that decides nothing.
@@ -354,7 +353,7 @@ def begin_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Respo
     "/{model_id}/shadow",
     status_code=204,
     response_description="The shadow has ended; its comparisons are kept.",
-    responses=documented(*_ONE_MODEL, errors.ShadowNotFound),
+    responses=documented(errors.ModelNotFound, errors.ShadowNotFound),
 )
 def end_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Stop a model from scoring live traffic."""
@@ -362,7 +361,9 @@ def end_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Respons
     return Response(status_code=204)
 
 
-@router.get("/{model_id}/comparison", response_model=Comparison, responses=documented(*_ONE_MODEL))
+@router.get(
+    "/{model_id}/comparison", response_model=Comparison, responses=documented(errors.ModelNotFound)
+)
 def get_comparison(
     caller: CallerOf, model_id: str, wanted: Annotated[ComparisonQuery, Query()], edge: EdgeOf
 ) -> Response:
@@ -384,7 +385,8 @@ def get_comparison(
     status_code=202,
     response_model=Job,
     response_description="The job; `Location` is its address.",
-    responses=answering("Location", status=202) | documented(*_ONE_MODEL, UNSUPPORTED_MEDIA_TYPE),
+    responses=answering("Location", status=202)
+    | documented(errors.ModelNotFound, UNSUPPORTED_MEDIA_TYPE),
 )
 def compare_model(
     caller: CallerOf, model_id: str, body: CompareRequest, *, services: ServicesOf

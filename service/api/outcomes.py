@@ -8,13 +8,7 @@ from pydantic import Field
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.schemas import (
-    Example,
-    Labels,
-    Mirror,
-    RequestBody,
-    WhollyListed,
-)
+from setwise.service.api.schemas import Example, Labels, Mirror, RequestBody, WhollyListed
 from setwise.service.domain.errors import BlindReviewHeld, PredictionNotFound
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
@@ -67,10 +61,7 @@ class OutcomePage(WhollyListed[Outcome]):
     response_model=Outcome,
     response_description="The outcome, stored.",
     responses={
-        200: {
-            "model": Outcome,
-            "description": "The source reported the same; nothing changed.",
-        },
+        200: {"model": Outcome, "description": "The source reported the same; nothing changed."},
         **documented(PredictionNotFound),
     },
 )

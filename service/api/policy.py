@@ -7,11 +7,7 @@ from pydantic import Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.conditions import version_in
-from setwise.service.api.http.dependencies import (
-    CallerOf,
-    ServicesOf,
-    answer,
-)
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.reports import SHARE, Share

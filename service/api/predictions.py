@@ -225,10 +225,7 @@ def _idempotency(key: str | None, body: BaseModel) -> IdempotencyKey | None:
     return None if key is None else IdempotencyKey(key, digest_of(body))
 
 
-@router.get(
-    "",
-    response_model=PredictionPage,
-)
+@router.get("", response_model=PredictionPage)
 def list_predictions(
     caller: CallerOf, wanted: Annotated[PredictionQuery, Query()], edge: EdgeOf
 ) -> Response:

@@ -13,14 +13,7 @@ from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, 
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.jobs import Job, accepted
-from setwise.service.api.schemas import (
-    AnswerBody,
-    Example,
-    Listed,
-    Paged,
-    Probability,
-    RequestBody,
-)
+from setwise.service.api.schemas import AnswerBody, Example, Listed, Paged, Probability, RequestBody
 from setwise.service.domain import recalibration as calibration
 from setwise.service.domain.annotators import Rates
 from setwise.service.domain.errors import (
@@ -248,9 +241,7 @@ def roll_back_calibration(
 
 
 @router.get(
-    "/{calibration_id}",
-    response_model=Calibration,
-    responses=documented(CalibrationNotFound),
+    "/{calibration_id}", response_model=Calibration, responses=documented(CalibrationNotFound)
 )
 def get_calibration(caller: CallerOf, calibration_id: str, services: ServicesOf) -> Response:
     """Read one calibrator with its report."""

@@ -30,8 +30,7 @@ from setwise.service.domain import errors, reviews
 
 router = APIRouter(prefix="/v1", tags=["reviews"], route_class=StrictRoute)
 
-_ONE_TASK = (errors.ReviewNotFound,)
-_HELD_TASK = (*_ONE_TASK, errors.LeaseLost, errors.ReviewAlreadyDecided)
+_HELD_TASK = (errors.ReviewNotFound, errors.LeaseLost, errors.ReviewAlreadyDecided)
 
 
 @router.get("/reviews", response_model=ReviewPage)
@@ -76,7 +75,7 @@ def list_own_answers(caller: CallerOf, wanted: Annotated[Paged, Query()], edge: 
 @router.get(
     "/reviews/{task_id}",
     response_model=ReviewTask,
-    responses=answering("ETag") | documented(*_ONE_TASK, errors.BlindReviewHeld),
+    responses=answering("ETag") | documented(errors.ReviewNotFound, errors.BlindReviewHeld),
 )
 def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Read one task, for example after reloading a page."""
@@ -99,10 +98,7 @@ def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Respon
     responses=answering("ETag") | documented(*_HELD_TASK),
 )
 def release_review(
-    caller: CallerOf,
-    task_id: str,
-    wanted: Annotated[ReleaseQuery, Query()],
-    services: ServicesOf,
+    caller: CallerOf, task_id: str, wanted: Annotated[ReleaseQuery, Query()], services: ServicesOf
 ) -> Response:
     """Return a task to the queue."""
     return _shown(services.reviews.release(caller, task_id, later=wanted.later))
@@ -148,11 +144,7 @@ def _shown(task: reviews.ReviewTask) -> Response:
     return answer(ReviewTask.of(task), etag=task.version)
 
 
-@router.get(
-    "/labels",
-    response_model=LabelPage,
-    responses=documented(errors.ModelUnavailable),
-)
+@router.get("/labels", response_model=LabelPage, responses=documented(errors.ModelUnavailable))
 def search_labels(
     caller: CallerOf, wanted: Annotated[LabelQuery, Query()], edge: EdgeOf
 ) -> Response:

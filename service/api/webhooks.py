@@ -293,7 +293,6 @@ class Acknowledged(AnswerBody):
 
 # Routes
 
-_ONE_WEBHOOK = (errors.WebhookNotFound,)
 
 IfMatch = Annotated[
     str | None,
@@ -335,7 +334,7 @@ def add_webhook(caller: CallerOf, body: WebhookRequest, services: ServicesOf) ->
 @router.get(
     "/admin/webhooks/{webhook_id}",
     response_model=Webhook,
-    responses=answering("ETag") | documented(*_ONE_WEBHOOK),
+    responses=answering("ETag") | documented(errors.WebhookNotFound),
 )
 def get_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Read one webhook, without its secret."""
@@ -346,7 +345,7 @@ def get_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Resp
 @router.put(
     "/admin/webhooks/{webhook_id}",
     response_model=Webhook,
-    responses=answering("ETag") | documented(*_ONE_WEBHOOK, errors.StaleVersion),
+    responses=answering("ETag") | documented(errors.WebhookNotFound, errors.StaleVersion),
 )
 def change_webhook(
     caller: CallerOf,
@@ -366,7 +365,7 @@ def change_webhook(
     "/admin/webhooks/{webhook_id}",
     status_code=204,
     response_description="The webhook is deleted.",
-    responses=documented(*_ONE_WEBHOOK, errors.StaleVersion),
+    responses=documented(errors.WebhookNotFound, errors.StaleVersion),
 )
 def delete_webhook(
     caller: CallerOf, webhook_id: str, *, services: ServicesOf, if_match: IfMatch = None
@@ -381,7 +380,7 @@ def delete_webhook(
     "/admin/webhooks/{webhook_id}/rotate-secret",
     response_model=Webhook,
     response_description="The webhook, with its new secret, which is not shown again.",
-    responses=answering("ETag") | documented(*_ONE_WEBHOOK),
+    responses=answering("ETag") | documented(errors.WebhookNotFound),
 )
 def rotate_secret(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Replace the secret; messages carry both signatures until `previous_secret_expires_at`."""
@@ -394,7 +393,7 @@ def rotate_secret(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Re
     status_code=202,
     response_model=Delivery,
     response_description="The delivery, due at once.",
-    responses=answering("Location", status=202) | documented(*_ONE_WEBHOOK),
+    responses=answering("Location", status=202) | documented(errors.WebhookNotFound),
 )
 def try_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Send a message of type `webhook.test`, regardless of the webhook's events."""
@@ -409,17 +408,14 @@ def try_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Resp
 @router.post(
     "/admin/webhooks/{webhook_id}/replay",
     response_model=Replayed,
-    responses=documented(*_ONE_WEBHOOK),
+    responses=documented(errors.WebhookNotFound),
 )
 def replay_dead(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Send every dead delivery of a webhook again."""
     return answer(Replayed(replayed=services.webhooks.replay_dead(caller, webhook_id)))
 
 
-@router.get(
-    "/admin/deliveries",
-    response_model=DeliveryPage,
-)
+@router.get("/admin/deliveries", response_model=DeliveryPage)
 def list_deliveries(
     caller: CallerOf, wanted: Annotated[DeliveryQuery, Query()], edge: EdgeOf
 ) -> Response:
@@ -456,10 +452,7 @@ def replay_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) ->
     return answer(Delivery.of(delivery), status=202)
 
 
-@router.get(
-    "/outbox",
-    response_model=MessagePage,
-)
+@router.get("/outbox", response_model=MessagePage)
 def read_outbox(
     caller: CallerOf, wanted: Annotated[OutboxQuery, Query()], edge: EdgeOf
 ) -> Response:
@@ -472,10 +465,7 @@ def read_outbox(
     return listed(edge, wanted, f"outbox?{caller.id}", read, Message.of)
 
 
-@router.post(
-    "/outbox/acknowledge",
-    response_model=Acknowledged,
-)
+@router.post("/outbox/acknowledge", response_model=Acknowledged)
 def acknowledge(caller: CallerOf, body: AcknowledgeRequest, services: ServicesOf) -> Response:
     """Acknowledge messages so they are not listed again; safe to repeat."""
     return answer(Acknowledged(acknowledged=services.webhooks.acknowledge(caller, body.ids)))

@@ -54,8 +54,7 @@ def _version(wanted: bool) -> None:
 def _setwise(
     *,
     _: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Label sets with a calibrated confidence: send the sure ones, review the rest."""

@@ -219,11 +219,7 @@ def _listed(names: str) -> list[str]:
 
 
 def _run_all(
-    folder: Path,
-    runs: Sequence[_Planned],
-    split: Split,
-    outcome: Outcome,
-    report: "Report",
+    folder: Path, runs: Sequence[_Planned], split: Split, outcome: Outcome, report: "Report"
 ) -> Iterator["Run"]:
     """Run all rows on a data set; yield results as they come.
 

@@ -44,12 +44,10 @@ def create(
     name: Annotated[str, typer.Option(help="Name that the audit trail shows.")],
     *,
     scope: Annotated[
-        list[Permission] | None,
-        typer.Option(help="Restrict the key to this scope; repeatable."),
+        list[Permission] | None, typer.Option(help="Restrict the key to this scope; repeatable.")
     ] = None,
     expires: Annotated[
-        str | None,
-        typer.Option(help="Expiry: 90d, 12h, 2027-01-31 or a full UTC time."),
+        str | None, typer.Option(help="Expiry: 90d, 12h, 2027-01-31 or a full UTC time.")
     ] = None,
     per_minute: Annotated[
         int | None,

@@ -33,8 +33,7 @@ commands = typer.Typer()
 def simulate(
     context: typer.Context,
     artifact: Annotated[
-        Path | None,
-        typer.Option(help="A folder written by train; synthetic scores without it."),
+        Path | None, typer.Option(help="A folder written by train; synthetic scores without it.")
     ] = None,
     data: Annotated[
         Path | None,
@@ -125,8 +124,7 @@ def simulate(
         int, typer.Option(help="Weeks over which the drift grows to that share.")
     ] = 1,
     drift_label: Annotated[
-        str | None,
-        typer.Option(help="Only documents with this label drift; by default any."),
+        str | None, typer.Option(help="Only documents with this label drift; by default any.")
     ] = None,
     sites: Annotated[
         int | None, typer.Option(help="Sites that send documents in turn; the last one is bad.")
@@ -140,8 +138,7 @@ def simulate(
     without_loop: Annotated[
         bool,
         typer.Option(
-            "--without-loop",
-            help="Send at a fixed threshold: no audits, certificates or breaker.",
+            "--without-loop", help="Send at a fixed threshold: no audits, certificates or breaker."
         ),
     ] = False,
     threshold: Annotated[

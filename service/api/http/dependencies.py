@@ -28,12 +28,7 @@ from setwise.service.domain.text import Page
 from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
 from setwise.service.sign_in.oidc import OpenIdConnect
-from setwise.service.sign_in.sessions import (
-    CSRF_HEADER,
-    SAFE_METHODS,
-    SessionCookies,
-    from_request,
-)
+from setwise.service.sign_in.sessions import CSRF_HEADER, SAFE_METHODS, SessionCookies, from_request
 from setwise.service.telemetry import Metrics
 from setwise.service.tracing import Tracing
 

@@ -47,8 +47,7 @@ LONGEST_EXAMPLE = 300  # characters; users paste it into a terminal
 def demo(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 8000,
     data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Folder for all data; default: `demo` in SETWISE_DATA_DIR."),
+        Path | None, typer.Option(help="Folder for all data; default: `demo` in SETWISE_DATA_DIR.")
     ] = None,
 ) -> None:
     """Run the whole service on generated notes."""
