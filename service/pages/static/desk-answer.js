@@ -70,9 +70,8 @@ function card(set, parts, place, common = [], letters = Infinity) {
   const labels = element("span", { class: "labels" });
   const listed = (some) => some.map((part) => spoken[part.kind] + part.label).join("\n");
   if (common.length) {
-    const rest = element("span", { class: "label common" }, `${common.length} in common`);
-    rest.title = listed(common);
-    labels.append(rest, " ");
+    const attributes = { class: "label common", title: listed(common) };
+    labels.append(element("span", attributes, `${common.length} in common`), " ");
   }
   // The rest is listed when the card has the focus, and in the tip of its number.
   const later = element("span", { class: "later" });
@@ -91,9 +90,8 @@ function card(set, parts, place, common = [], letters = Infinity) {
   if (shown < parts.length) {
     const hidden = parts.slice(shown);
     const sign = signs[hidden.every((part) => part.kind === hidden[0].kind) ? hidden[0].kind : "same"];
-    const rest = element("span", { class: "label common n-more" }, `${sign} ${hidden.length} more`);
-    rest.title = listed(hidden);
-    labels.append(rest, later);
+    const attributes = { class: "label common n-more", title: listed(hidden) };
+    labels.append(element("span", attributes, `${sign} ${hidden.length} more`), later);
   }
   if (!set.labels.length) labels.prepend(element("span", { class: "label empty-set" }, "No labels"), " ");
   const accept = element(
@@ -201,26 +199,18 @@ export class Choice {
     const sign = { kept: "✓", added: "✓", removed: "−", other: "+" }[kind];
     const chip = element(
       "button",
-      { type: "button", class: `chip ${kind}`, "aria-pressed": chosen },
+      { type: "button", class: `chip ${kind}`, "aria-pressed": chosen, "data-label": label },
       element("span", { class: "sign", "aria-hidden": "true" }, sign),
       element("span", { class: "name", dir: "auto", title: label }, label),
     );
-    chip.dataset.label = label;
     const probability = this.probability.get(label);
     if (probability !== undefined)
       chip.append(" ", element("span", { class: "percent" }, percent(probability)));
     if (kind === "removed") chip.append(element("span", { class: "unseen" }, ", suggested"));
-    const line = element("li", {}, chip);
-    if (explainable) {
-      const why = element(
-        "button",
-        { type: "button", class: "why", "aria-label": `Why ${label}?`, title: "Words for and against" },
-        "?",
-      );
-      why.dataset.label = label;
-      line.append(why);
-    }
-    return line;
+    if (!explainable) return element("li", {}, chip);
+    const attributes = { type: "button", class: "why", "data-label": label };
+    const named = { "aria-label": `Why ${label}?`, title: "Words for and against" };
+    return element("li", {}, chip, element("button", { ...attributes, ...named }, "?"));
   }
 }
 
@@ -236,7 +226,7 @@ const strength = (weight) =>
 
 /** Which terms speak for a label and against it, as a line to read. */
 export function termLines(label, terms) {
-  const lines = [
+  return [
     ["for", "For", terms.filter((one) => one.weight > 0)],
     ["against", "Against", terms.filter((one) => one.weight < 0)],
   ].map(([kind, words, kept]) =>
@@ -259,5 +249,4 @@ export function termLines(label, terms) {
         : "nothing in this document",
     ),
   );
-  return lines;
 }

@@ -1,5 +1,6 @@
 // A box that finds labels by code and words as one types (the ARIA pattern of a combobox).
 
+import { element } from "./desk-answer.js";
 import { ask } from "./desk-client.js";
 
 const PAUSE_MS = 70;
@@ -71,17 +72,14 @@ export class Picker {
     if (document.activeElement !== this.input) return;
     this.#shown = query;
     this.list.replaceChildren(
-      ...labels.map((label, place) => {
-        const option = document.createElement("li");
-        option.id = `found-${place}`;
-        option.role = "option";
-        option.dir = "auto";
-        option.dataset.label = label;
-        option.setAttribute("aria-selected", "false");
-        option.append(label);
-        if (this.chosen(label)) option.append(note("in your set: Enter removes it"));
-        return option;
-      }),
+      ...labels.map((label, place) =>
+        element(
+          "li",
+          { id: `found-${place}`, role: "option", dir: "auto", "data-label": label, "aria-selected": false },
+          label,
+          this.chosen(label) ? element("small", {}, "in your set: Enter removes it") : "",
+        ),
+      ),
     );
     if (total > labels.length) this.list.append(more(`${total - labels.length} more; keep typing`));
     if (!total) this.list.append(more("No label matches"));
@@ -174,8 +172,7 @@ export class Guide {
     const found = this.#notes.get(label);
     this.line.hidden = !found;
     if (!found) return;
-    const name = document.createElement("strong");
-    name.append(title(found));
+    const name = element("strong", {}, title(found));
     this.line.replaceChildren(name, found.guideline ? `: ${found.guideline}` : "");
   }
 
@@ -186,52 +183,33 @@ export class Guide {
 
   #branches(parent) {
     return (this.#below.get(parent) ?? []).map((one) => {
-      const line = document.createElement("li");
-      if (!this.#below.has(one.label)) {
-        line.append(this.#pick(one));
-        return line;
-      }
-      const opened = document.createElement("details");
-      const summary = document.createElement("summary");
-      const list = document.createElement("ul");
-      summary.append(title(one));
-      opened.append(summary, list);
-      line.append(opened);
-      const fill = () => {
-        const own = document.createElement("li");
-        own.append(this.#pick(one));
-        list.replaceChildren(...(one.known ? [own] : []), ...this.#branches(one.label));
-      };
+      const own = () => element("li", {}, this.#pick(one));
+      if (!this.#below.has(one.label)) return own();
+      const list = element("ul");
+      const opened = element("details", {}, element("summary", {}, title(one)), list);
+      const fill = () =>
+        list.replaceChildren(...(one.known ? [own()] : []), ...this.#branches(one.label));
       opened.addEventListener("toggle", fill, { once: true });
-      return line;
+      return element("li", {}, opened);
     });
   }
 
   #pick(one) {
     if (!one.known) return title(one);
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "second compact";
-    button.dataset.label = one.label;
-    button.title = one.guideline ?? "";
-    button.setAttribute("aria-pressed", this.chosen(one.label));
-    button.append(title(one));
-    return button;
+    return element(
+      "button",
+      {
+        type: "button",
+        class: "second compact",
+        "data-label": one.label,
+        title: one.guideline ?? "",
+        "aria-pressed": this.chosen(one.label),
+      },
+      title(one),
+    );
   }
 }
 
 const title = ({ label, name }) => (name ? `${label} ${name}` : label);
 
-function note(text) {
-  const small = document.createElement("small");
-  small.append(text);
-  return small;
-}
-
-function more(text) {
-  const line = document.createElement("li");
-  line.className = "more";
-  line.role = "presentation";
-  line.append(text);
-  return line;
-}
+const more = (text) => element("li", { class: "more", role: "presentation" }, text);

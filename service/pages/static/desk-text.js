@@ -1,6 +1,8 @@
 // The document as it was written: shown as plain text, searched, and marked without touching it.
 // Marks are CSS highlights over ranges, so a long text stays one node and nothing in it is markup.
 
+import { element } from "./desk-answer.js";
+
 const MOST_FOUND = 2000;
 const MOST_ROWS = 300;
 
@@ -85,14 +87,12 @@ export function attached(attachment) {
   if (!attachment) return [];
   const { host, url, shown } = attachment;
   if (!url) return [`There is an attachment at ${host}, which may not be opened from here.`];
-  const link = document.createElement("a");
-  Object.assign(link, { href: url, target: "_blank", rel: "noopener noreferrer" });
-  link.append(`Attachment at ${host}`);
+  const attributes = { href: url, target: "_blank", rel: "noopener noreferrer" };
+  const link = element("a", attributes, `Attachment at ${host}`);
   if (!shown) return [link];
-  const made = document.createElement(shown === "pdf" ? "object" : "img");
-  if (shown === "pdf") Object.assign(made, { type: "application/pdf", data: url, ariaLabel: "Attachment" });
-  else Object.assign(made, { referrerPolicy: "no-referrer", alt: "Attachment", src: url });
-  return [link, made];
+  if (shown === "pdf")
+    return [link, element("object", { type: "application/pdf", data: url, "aria-label": "Attachment" })];
+  return [link, element("img", { referrerpolicy: "no-referrer", alt: "Attachment", src: url })];
 }
 
 /**
@@ -108,10 +108,8 @@ function wholeWords(term) {
 
 /** What there is of a document without a text: that it is missing, and another model's answer. */
 function withoutText(answer) {
-  const note = document.createElement("p");
-  note.className = "empty";
-  note.append("This document came without its text. Read it where it is kept.");
-  const shown = [note];
+  const missing = "This document came without its text. Read it where it is kept.";
+  const shown = [element("p", { class: "empty" }, missing)];
   const { scores, candidates, labels } = answer ?? {};
   const sets = candidates ?? (labels ? [{ labels }] : []);
   if (scores) shown.push(table("Label", "Probability by the other model", Object.entries(scores)));
@@ -122,22 +120,17 @@ function withoutText(answer) {
 
 function table(name, value, rows, size = Number) {
   const sorted = [...rows].sort((a, b) => size(b[1]) - size(a[1]));
-  const made = document.createElement("table");
-  made.createTHead().insertRow().append(head(name), head(value));
-  const body = made.createTBody();
-  for (const [label, number] of sorted.slice(0, MOST_ROWS)) {
-    const row = body.insertRow();
-    row.insertCell().append(label);
-    row.insertCell().append(String(number));
-  }
+  const heads = [name, value].map((head) => element("th", { scope: "col" }, head));
+  const body = sorted
+    .slice(0, MOST_ROWS)
+    .map((row) => element("tr", {}, ...row.map((cell) => element("td", {}, String(cell)))));
+  const made = element(
+    "table",
+    {},
+    element("thead", {}, element("tr", {}, ...heads)),
+    element("tbody", {}, ...body),
+  );
   const more = sorted.length - MOST_ROWS;
   if (more > 0) made.createCaption().append(`The ${MOST_ROWS} largest; ${more} more.`);
   return made;
-}
-
-function head(name) {
-  const cell = document.createElement("th");
-  cell.scope = "col";
-  cell.append(name);
-  return cell;
 }

@@ -270,16 +270,16 @@ async function undoDecision() {
 }
 
 /** Part with the document in hand by `act`, and go on. */
-async function leave(act, told = "") {
+async function leave(act, message = "") {
   if (!queue.current || busy) return;
   busy = true;
   try {
     await act();
     busy = false;
     await go();
-    if (told) notice("later", told);
+    if (message) notice("later", message);
   } catch (error) {
-    trouble(error, () => leave(act, told));
+    trouble(error, () => leave(act, message));
   } finally {
     busy = false;
   }
@@ -464,7 +464,7 @@ function showProgress() {
   ui.progress.replaceChildren(element("strong", {}, String(done)), " submitted today");
 }
 
-/** Count anew, but not while nobody works: that would keep an idle session. */
+/** Count again, but not while the person is idle: that would keep their session. */
 async function loadProgress() {
   if (Date.now() - counted < COUNT_AGAIN_MS) return;
   const first = !counted;

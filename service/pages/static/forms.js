@@ -1,6 +1,6 @@
 // Forms of all pages: nothing is sent twice, and what was typed outlives what comes in between.
-// A form that is sent is kept until a page for a signed-in user answers. If the
-// door comes instead, or the network is lost, it is filled in again afterwards.
+// A form that is sent is kept until a page for a signed-in user answers. If the sign-in page
+// comes instead, or the network is lost, it is filled in again afterwards.
 
 const SENT = "setwise-form";
 // After this time a form that got no answer may be sent again.

@@ -12,7 +12,7 @@ async function refresh(part) {
   const made = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = made.getElementById(part.id);
   if (!fresh) return null;
-  // Do not replace a part that has the focus, or in which somebody opened something to read it.
+  // Do not replace a part that has the focus, or in which the reader has opened something.
   const open = (of) => of.querySelectorAll("details[open]").length;
   if (part.contains(document.activeElement) || open(part) > open(fresh)) return part;
   part.replaceWith(fresh);
