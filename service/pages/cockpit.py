@@ -17,22 +17,8 @@ from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision
 from setwise.service.domain.routing.segments import OTHER, value_of
 from setwise.service.pages import documents, weekly
-from setwise.service.pages.figures import (
-    errors as cockpit_errors,
-)
-from setwise.service.pages.figures import (
-    what_if as cockpit_what_if,
-)
-from setwise.service.pages.figures import (
-    work as cockpit_figures,
-)
-from setwise.service.pages.figures.numerals import (
-    confidence,
-    percent,
-    plural,
-    span,
-    working_time,
-)
+from setwise.service.pages.figures import errors, what_if, work
+from setwise.service.pages.figures.numerals import confidence, percent, plural, span, working_time
 from setwise.service.pages.figures.table import Figure, Value
 from setwise.service.pages.rendering import page, taken_away
 from setwise.service.pages.routes import Page
@@ -97,8 +83,8 @@ def details(services: ServicesOf, visit: Leads, asked: Wanted) -> Response:
     values = {
         "figures": _with_documents(seen, (make(seen) for make in FURTHER)),
         "watched": [make(services, visit.caller, seen) for make in WATCHED],
-        "compared": cockpit_what_if.compared(seen),
-        "curve": cockpit_what_if.for_script(seen),
+        "compared": what_if.compared(seen),
+        "curve": what_if.for_script(seen),
         "may_change": visit.caller.may(Permission.ADMINISTER),
     }
     return page("cockpit_details.html", values | _frame(seen, asked), visit=visit)
@@ -128,33 +114,33 @@ def download(services: ServicesOf, name: str, form: str, visit: Leads, asked: Wa
     return taken_away(found, form)
 
 
-FIRST: Sequence[Callable[[Glance], Figure]] = (cockpit_figures.accuracy, cockpit_figures.volume)
+FIRST: Sequence[Callable[[Glance], Figure]] = (work.accuracy, work.volume)
 FURTHER: Sequence[Callable[[Cockpit], Figure]] = (
-    cockpit_figures.backlog,
-    cockpit_what_if.what_if,
-    cockpit_figures.reliability,
-    cockpit_figures.histogram,
-    cockpit_errors.labels,
-    cockpit_errors.pairs,
-    cockpit_errors.sources,
-    cockpit_errors.sizes,
+    work.backlog,
+    what_if.what_if,
+    work.reliability,
+    work.histogram,
+    errors.labels,
+    errors.pairs,
+    errors.sources,
+    errors.sizes,
 )
 
 
 def _breaker(services: Services, caller: Caller, seen: Glance) -> Figure:
     unit = None if seen.segment is None else value_of(seen.policy.unit)
-    return cockpit_errors.breaker(services.breaker.get(caller, None if unit == OTHER else unit))
+    return errors.breaker(services.breaker.get(caller, None if unit == OTHER else unit))
 
 
 WATCHED: Sequence[Callable[[Services, Caller, Glance], Figure]] = (
     _breaker,
-    lambda services, caller, _: cockpit_errors.noise(services.annotators.groups(caller)),
+    lambda services, caller, _: errors.noise(services.annotators.groups(caller)),
 )
 
 
 def _read(services: Services, caller: Caller, asked: Asked) -> Cockpit:
-    what_if = WhatIf(asked.threshold, asked.target)
-    return services.reports.cockpit(caller, asked, what_if, segment=asked.segment)
+    tried = WhatIf(asked.threshold, asked.target)
+    return services.reports.cockpit(caller, asked, tried, segment=asked.segment)
 
 
 def _frame(seen: Glance, asked: Asked) -> dict[str, object]:
@@ -238,15 +224,13 @@ def _tiles(seen: Glance) -> list[Tile]:
             if accuracy.value is None
             else f"{percent(accuracy.low)} to {percent(accuracy.high)}, from "
             + plural(accuracy.checked, "audit" if seen.drawn else "outcome"),
-            f"{cockpit_figures.right_enough(seen)} {_certificate(seen)}",
+            f"{work.right_enough(seen)} {_certificate(seen)}",
             {True: "good", False: "bad", None: ""}[seen.met],
             "" if accuracy.value is None else address(**wrong, **within),
         ),
         Tile(
             "How much is automatic?",
-            percent(cockpit_figures.ratio(seen.sent, seen.documents), 0)
-            if seen.documents
-            else "none",
+            percent(work.ratio(seen.sent, seen.documents), 0) if seen.documents else "none",
             f"{seen.sent:,} of {plural(seen.documents, 'document')}" if seen.documents else "",
             _saved(seen),
             "sent",
@@ -256,7 +240,7 @@ def _tiles(seen: Glance) -> list[Tile]:
             "What waits?",
             f"{queue.waiting:,}",
             f"oldest {span(queue.oldest_s)}" if queue.waiting else "",
-            f"{_queue_end(seen)}{cockpit_figures.undecided(seen)}.",
+            f"{_queue_end(seen)}{work.undecided(seen)}.",
             "waiting",
             documents=address(state=State.WAITING) if queue.waiting else "",
         ),

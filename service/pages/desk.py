@@ -8,18 +8,19 @@ from pathlib import PurePosixPath
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Body, Depends, Form, Query, Response
+from fastapi import APIRouter, Depends, Form, Query, Response
 from pydantic import Field
 
 from setwise.service.api.http.dependencies import EdgeOf, ServicesOf, answer
 from setwise.service.api.http.headers import PAGE_POLICY
-from setwise.service.api.schemas import Query as BodyOrQuery
+from setwise.service.api.schemas import Query as Asked
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.models import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reviews import Oddity, QueueFilter, ReviewKind, ReviewTask
 from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
+from setwise.service.pages.forms import lines
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import who_may, who_sends, whose_script_sends
@@ -40,7 +41,7 @@ SKIP_REASONS = (
 
 COMMANDS = (
     ("add", "/", "Add a label, or remove one"),
-    ("remove", "x", "Next label of your set, where Delete removes it"),
+    ("remove", "x", "Go to the next label of your set; Delete removes it"),
     ("browse", "b", "Browse the labels"),
     ("words", "w", "Show words for and against a label"),
     ("find", "f", "Search in the document"),
@@ -51,13 +52,13 @@ COMMANDS = (
     ("pause", "p", "Pause or resume"),
     ("help", "?", "These keys"),
 )
-"""What a single key does, and which unless a person has chosen another."""
+"""What single keys do: the command, its default key and its description."""
 
 WITHHELD = (
     "No sets are suggested for this document: some are read from the text alone, so that answers "
     "stay independent. Choose the labels that apply."
 )
-"""One sentence for every reason, so that none can be told from it."""
+"""The same sentence for every reason, so that it reveals none."""
 
 Reads = Annotated[Visit, Depends(who_may(Permission.REVIEW))]
 Sends = Annotated[Visit, Depends(whose_script_sends(Permission.REVIEW))]
@@ -69,11 +70,7 @@ _Id = Annotated[str, Field(max_length=40)]
 _Label = Annotated[str, Field(max_length=1_000)]
 
 
-class _Asked(BodyOrQuery):
-    """Base of what the script asks for."""
-
-
-class Having(_Asked):
+class Having(Asked):
     """What a tab has on its desk already, and the queue that its address names."""
 
     having: Annotated[Sequence[_Id], Field(max_length=100)] = ()
@@ -82,13 +79,13 @@ class Having(_Asked):
     prioritized: bool = False
 
 
-class Released(_Asked):
+class Released(Asked):
     """Where a task returns to: its place in the queue or the end."""
 
     later: bool = False
 
 
-class Chosen(_Asked):
+class Chosen(Asked):
     """Labels that a question is about."""
 
     labels: Annotated[list[_Label], Field(max_length=MOST_CHOSEN)]
@@ -101,7 +98,7 @@ class Decision(Chosen):
     version: int
 
 
-class Skipped(_Asked):
+class Skipped(Asked):
     """Why a reviewer passes a task on."""
 
     reason: str
@@ -149,9 +146,7 @@ def progress(
 
 @router.get(f"{DESK}/labels")
 def find(
-    services: ServicesOf,
-    visit: Reads,
-    query: Annotated[str, Query(max_length=200)] = "",
+    services: ServicesOf, visit: Reads, query: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
     """Search the labels of the active model."""
     found = services.reviews.search_labels(visit.caller, query, limit=MOST_FOUND)
@@ -168,11 +163,7 @@ def notes(services: ServicesOf, visit: Reads) -> Response:
 
 
 @router.post(f"{DESK}/next")
-def take(
-    edge: EdgeOf,
-    visit: Sends,
-    asked: Annotated[Having, Body()],
-) -> Response:
+def take(edge: EdgeOf, visit: Sends, asked: Having) -> Response:
     """Give a task that the person holds and this tab does not have, or claim one."""
     services = edge.services
     mine = (one for one in services.reviews.mine(visit.caller) if one.id not in asked.having)
@@ -206,24 +197,14 @@ def take_back(services: ServicesOf, task_id: str, visit: Sends) -> Response:
 
 
 @router.post(TASK + "/release")
-def release(
-    services: ServicesOf,
-    task_id: str,
-    visit: Sends,
-    released: Annotated[Released, Body()],
-) -> Response:
+def release(services: ServicesOf, task_id: str, visit: Sends, released: Released) -> Response:
     """Give a task back to the queue."""
     services.reviews.release(visit.caller, task_id, later=released.later)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 @router.post(TASK + "/check")
-def check(
-    services: ServicesOf,
-    task_id: str,
-    visit: Sends,
-    chosen: Annotated[Chosen, Body()],
-) -> Response:
+def check(services: ServicesOf, task_id: str, visit: Sends, chosen: Chosen) -> Response:
     """Say what is odd about a label set."""
     task = services.reviews.my_task(visit.caller, task_id)
     (odd,) = services.reviews.check(visit.caller, task, [chosen.labels])
@@ -231,12 +212,7 @@ def check(
 
 
 @router.post(TASK + "/explain")
-def explain(
-    services: ServicesOf,
-    task_id: str,
-    visit: Sends,
-    chosen: Annotated[Chosen, Body()],
-) -> Response:
+def explain(services: ServicesOf, task_id: str, visit: Sends, chosen: Chosen) -> Response:
     """Say which terms of the document speak for or against labels."""
     task = services.reviews.my_task(visit.caller, task_id)
     weighed = services.reviews.explain(visit.caller, task, chosen.labels)
@@ -244,12 +220,7 @@ def explain(
 
 
 @router.post(TASK + "/decide")
-def decide(
-    services: ServicesOf,
-    task_id: str,
-    visit: Sends,
-    decision: Annotated[Decision, Body()],
-) -> Response:
+def decide(services: ServicesOf, task_id: str, visit: Sends, decision: Decision) -> Response:
     """Store a decision, and say for how long it may be taken back."""
     decided = services.reviews.decide(
         visit.caller, task_id, decision.labels, decision.comment, decision.version
@@ -265,12 +236,7 @@ def undo(edge: EdgeOf, task_id: str, visit: Sends) -> Response:
 
 
 @router.post(TASK + "/skip")
-def skip(
-    services: ServicesOf,
-    task_id: str,
-    visit: Sends,
-    skipped: Annotated[Skipped, Body()],
-) -> Response:
+def skip(services: ServicesOf, task_id: str, visit: Sends, skipped: Skipped) -> Response:
     """Pass a task on to another reviewer."""
     services.reviews.skip(visit.caller, task_id, skipped.reason)
     return Response(status_code=HTTPStatus.NO_CONTENT)
@@ -354,7 +320,7 @@ def _why(task: ReviewTask) -> str | None:
     if task.prediction.rule is not None:
         return f"The rule “{task.prediction.rule}” requires a review."
     if task.prediction.scored.uncalibrated:
-        return "Nothing has taught the model yet how sure to be, so every document is reviewed."
+        return "The model's confidence is not calibrated yet, so every document is reviewed."
     return _WHY.get(task.prediction.reason)
 
 
@@ -401,7 +367,7 @@ class Submitted:
         offered = _offered(task)
         if 0 <= self.chosen < len(offered):
             return list(offered[self.chosen])
-        return [line.strip() for line in self.labels.splitlines() if line.strip()]
+        return lines(self.labels)
 
 
 def _offered(task: ReviewTask) -> Sequence[Sequence[str]]:
@@ -420,11 +386,7 @@ def claim(services: ServicesOf, visit: Submits) -> Response:
 
 
 @router.post(f"{DESK}/settle")
-def settle(
-    services: ServicesOf,
-    visit: Submits,
-    form: Annotated[Submitted, Depends()],
-) -> Response:
+def settle(services: ServicesOf, visit: Submits, form: Annotated[Submitted, Depends()]) -> Response:
     """Decide, and lay the next task on the desk."""
     task = services.reviews.my_task(visit.caller, form.task)
     services.reviews.decide(

@@ -9,7 +9,7 @@ A form is declared once; the board draws its fields from the same model::
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
-from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.errors import Conflict, FieldFault, InvalidRequest
 
 Model = TypeVar("Model", bound=BaseModel)
 Widget = Literal[
@@ -140,6 +140,21 @@ class Filled:
             case _:
                 return self.text(each.name) or None
 
+    def carry_out(self, model: type[Model], act: Callable[[Model], object]) -> bool:
+        """Do what the form asks for; return whether it was done, after noting why not."""
+        given = self.read(model)
+        if given is None:
+            return False
+        try:
+            act(given)
+        except InvalidRequest as error:
+            self.refused(error, model)
+            return False
+        except Conflict as error:
+            self.blame("", error.detail)
+            return False
+        return True
+
     def refused(self, error: InvalidRequest, model: type[BaseModel]) -> None:
         """Note what a service refused, at the fields that its pointers name."""
         if not error.faults:
@@ -185,6 +200,15 @@ _WORDS = {
 def _in_words(kind: str, fault: Mapping[str, Any]) -> str:
     words = _WORDS.get(kind, "{error}" if kind == "value_error" else "It cannot be read.")
     return words.format_map({"error": "", "expected": "", **fault.get("ctx", {})})
+
+
+def lines(typed: str) -> list[str]:
+    r"""Return the lines that say something, without the spaces around them.
+
+    >>> lines(" a \n\nb ")
+    ['a', 'b']
+    """
+    return [line.strip() for line in typed.splitlines() if line.strip()]
 
 
 # What people type: decimals with a comma or a percent sign, days, instants in UTC.
@@ -263,5 +287,4 @@ def utc(typed: object) -> datetime:
 Share = Annotated[float, BeforeValidator(share)]
 ProperShare = Annotated[float, BeforeValidator(proper_share)]
 Day = Annotated[datetime, BeforeValidator(end_of_day)]
-Instant = Annotated[datetime, BeforeValidator(utc)]
 Version = Annotated[int, whole(0, 10**9)]

@@ -193,7 +193,7 @@ class Place:
     needed: tuple[Permission, ...] = ()
     """Any one of these lets a visitor in; empty for anyone signed in."""
     invitation: str = ""
-    """What the start page says to those who may go there."""
+    """What the button on the start page says."""
 
 
 # In the order of the header; a test requests every address.

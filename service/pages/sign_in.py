@@ -2,6 +2,7 @@
 
 import hmac
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated
@@ -29,7 +30,7 @@ router = APIRouter(route_class=Page)
 
 @router.get(LOGIN)
 def ask(edge: EdgeOf, request: Request, next: str = "/") -> Response:  # noqa: A002 -- its name in addresses
-    """Ask who is there, unless it is known."""
+    """Show the sign-in form, unless the visitor is signed in."""
     try:
         edge.sessions.visit(request)
     except errors.Unauthenticated:
@@ -58,10 +59,7 @@ def sign_in(
         )
     except (errors.WrongPassword, errors.TooManyRequests) as error:
         return _form(edge, request, back=local(back), login=login, error=error)
-    answer = go(local(back))
-    edge.sessions.begin(request, answer, token)
-    edge.sessions.know(request, answer, signed_in.person.login)
-    return answer
+    return _begun(edge, request, local(back), signed_in.person.login, token)
 
 
 @router.post("/logout")
@@ -100,27 +98,35 @@ def join(
         return _join(edge, request, secret)
     except errors.InvalidRequest as error:
         return _join(edge, request, secret, _words(error))
-    answer = go("/")
+    return _begun(edge, request, "/", signed_in.person.login, token)
+
+
+def _begun(edge: Edge, request: Request, back: str, login: str, token: str) -> Response:
+    answer = go(back)
     edge.sessions.begin(request, answer, token)
-    edge.sessions.know(request, answer, signed_in.person.login)
+    edge.sessions.know(request, answer, login)
     return answer
 
 
 def _join(edge: Edge, request: Request, secret: str, error: str = "") -> Response:
     status = HTTPStatus.UNPROCESSABLE_ENTITY if error else HTTPStatus.OK
-    person, bound = None, Response()
+    person = None
     try:
         person = edge.services.sessions.invited(secret)
     except errors.InvitationOver as over:
         error, status = over.detail, HTTPStatus.NOT_FOUND
-    values = {
-        "csrf": edge.sessions.form_token(request, bound),
-        "person": person,
-        "secret": secret,
-        "error": error,
-        "external": edge.provider is not None,
-    }
-    answer = page("join.html", values, status=status)
+    values = {"person": person, "secret": secret, "error": error}
+    return _door(edge, request, "join.html", values, status)
+
+
+def _door(
+    edge: Edge, request: Request, template: str, values: Mapping[str, object], status: HTTPStatus
+) -> Response:
+    """Return a page with a form for visitors who are not signed in."""
+    bound = Response()
+    csrf = edge.sessions.form_token(request, bound)
+    given = {**values, "csrf": csrf, "external": edge.provider is not None}
+    answer = page(template, given, status=status)
     answer.headers["Set-Cookie"] = bound.headers["Set-Cookie"]
     return answer
 
@@ -164,23 +170,11 @@ def _form(
     error: errors.ServiceError | None = None,
 ) -> Response:
     status = HTTPStatus.OK
-    bound = Response()
-    token = edge.sessions.form_token(request, bound)
     if error is not None:
         late = isinstance(error, errors.TooManyRequests)
         status = HTTPStatus.TOO_MANY_REQUESTS if late else HTTPStatus.FORBIDDEN
-    answer = page(
-        "login.html",
-        {
-            "csrf": token,
-            "back": back,
-            "login": login,
-            "error": error and error.detail,
-            "external": edge.provider is not None,
-        },
-        status=status,
-    )
-    answer.headers["Set-Cookie"] = bound.headers["Set-Cookie"]
+    values = {"back": back, "login": login, "error": error and error.detail}
+    answer = _door(edge, request, "login.html", values, status)
     if isinstance(error, errors.TooManyRequests):
         answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     return answer
@@ -228,7 +222,7 @@ def arrive(
     state: str = "",
     error: str = "",
 ) -> Response:
-    """Begin a session for whomever the provider vouches for."""
+    """Begin a session for the person whom the provider vouches for."""
     cookies = edge.sessions
     kept = cookies.recall(request)
     attempt = Attempt(**json.loads(kept)) if kept else None

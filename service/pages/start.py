@@ -128,39 +128,16 @@ def _ways(counts: Counts) -> list[Part]:
 def _tasks(counts: Counts) -> list[Part]:
     """Divide the review tasks: a document has several where it is checked or disputed."""
     parts = [
-        Part(
-            "Waiting",
-            "waiting",
-            counts.waiting,
-            "in the queue for a reviewer",
-            {"state": State.WAITING},
-        ),
-        Part(
-            "Being reviewed",
-            "leased",
-            counts.leased,
-            "on a reviewer's desk right now",
-            {"state": State.HELD},
-        ),
-        Part(
-            "Reviewed",
-            "completed",
-            counts.completed,
-            "submitted by a reviewer",
-            {"state": State.REVIEWED},
-        ),
+        ("Waiting", "waiting", "in the queue for a reviewer", State.WAITING),
+        ("Being reviewed", "leased", "on a reviewer's desk right now", State.HELD),
+        ("Reviewed", "completed", "submitted by a reviewer", State.REVIEWED),
     ]
     if counts.skipped:
-        parts.append(
-            Part(
-                "Passed on",
-                "skipped",
-                counts.skipped,
-                "skipped twice, waiting for a lead",
-                {"state": State.PASSED_ON},
-            )
-        )
-    return parts
+        parts.append(("Passed on", "skipped", "skipped twice, waiting for a lead", State.PASSED_ON))
+    return [
+        Part(name, slug, getattr(counts, slug), meaning, {"state": state})
+        for name, slug, meaning, state in parts
+    ]
 
 
 def _rule(policy: RoutingPolicy) -> str:
@@ -200,7 +177,7 @@ class Step:
 def missing(
     caller: Caller, counts: Counts, policy: RoutingPolicy, models: Sequence[ModelVersion]
 ) -> Iterator[Step]:
-    """Yield what lacks before documents flow: as work to administrators, as news to others."""
+    """Yield what is missing before documents can be sent; only administrators can act on it."""
     administers = caller.may(Permission.ADMINISTER)
     if not any(model.active for model in models):
         if not administers:

@@ -37,7 +37,7 @@ LOGIN = "/login"
 class SignInFirst(Exception):
     """A page was requested without a session.
 
-    ``back``: The address that they asked for.
+    ``back``: The address of the page.
     """
 
     def __init__(self, back: str) -> None:

@@ -128,7 +128,7 @@ def test_figures_of_a_person_are_shown_to_whom_the_setting_allows_and_to_them(
     browser.sign_in("ann")
     page = browser.get("/board/groups").text
     assert ("20 seconds (only 1 decision)" in page) == ("lead" in see)
-    assert ("Figures of single persons are not shown to you." in page) == ("lead" not in see)
+    assert ("You may not see the figures of other people." in page) == ("lead" not in see)
     assert "in the last four weeks: no decisions." in browser.get("/recent").text
 
 

@@ -281,7 +281,7 @@ def test_a_webhook_is_switched_off_and_deleted(sign_in: SignIn, site: Site) -> N
 def test_somebody_joins_is_promoted_and_leaves(sign_in: SignIn, site: Site, faults: Faults) -> None:
     faults.expect("status of 422")
     board = sign_in("admin", "/board/people")
-    form = board.get_by_role("form", name="Add somebody")
+    form = board.get_by_role("form", name="Add a person")
     form.get_by_label("Name", exact=True).fill("Nora New")
     form.get_by_label("Login name").fill("nora")
     form.get_by_label("First password").fill("short")

@@ -50,7 +50,7 @@ def test_an_administrator_invites_somebody_who_sets_a_password(
     sign_in: Callable[..., Page],
 ) -> None:
     page = sign_in("admin", "/board/people")
-    form = page.get_by_role("form", name="Add somebody")
+    form = page.get_by_role("form", name="Add a person")
     form.get_by_label("Name", exact=True).fill("Cy Cole")
     form.get_by_label("Login name").fill("cy")
     page.get_by_role("button", name="Add").click()

@@ -272,7 +272,7 @@ def test_what_cannot_be_read_is_refused_in_the_frame_of_the_page(
         assert says in answer.text
         assert len(answer.text) < 20_000
         assert 'href="/account"' in answer.text  # in the frame of who is signed in
-        assert f'<a href="{address}">Show the page without them.</a>' in answer.text
+        assert f'<a href="{address}">Show the page without parameters.</a>' in answer.text
 
 
 def test_a_script_is_told_in_json_what_cannot_be_read(browser: Browser) -> None:
@@ -340,7 +340,7 @@ def test_the_weekly_report_has_numbers_with_bounds_and_what_changed(
     assert re.search(r"<li><time.*?</time>: The policy was changed.</li>", page)
     assert page.count('<svg class="chart" ') == 2
     last_week = browser.get("/cockpit/report").text
-    assert "Nobody changed the policy" in last_week
+    assert "The policy, the model and the calibrator stayed the same" in last_week
     assert f'href="/cockpit/report?week={today - timedelta(days=today.weekday())}"' in last_week
 
 

@@ -152,12 +152,12 @@ PLACE = Action(
     _place,
     Placement,
     then=GROUPS,
-    notices={"annotator-placed": "Moved. Earlier answers still count for the group at the time."},
+    notices={"annotator-placed": "Moved. Earlier answers still count for the previous group."},
 )
 
 
 def estimate(of: Mapping[str, object], name: str, group: str) -> str:
-    """Return a rate of a group with its interval, in percent, and whom it describes.
+    """Return a rate of a group with its interval, in percent, and the groups that it describes.
 
     >>> found = {"value": 0.05, "low": 0.01, "high": 0.125, "checked": 40}
     >>> estimate({"alpha": found, "pooled": ["coders"]}, "alpha", "coders")
@@ -218,7 +218,7 @@ def _waiting(report: GroupReport) -> Sequence[tuple[str, object]]:
     )
 
 
-_WITHHELD = "Figures of single persons are not shown to you."
+_WITHHELD = "You may not see the figures of other people."
 
 
 def _state(call: Call) -> State:
@@ -259,7 +259,7 @@ def _source(one: GroupReport) -> Markup:
 
 
 def _placing(call: Call, one: AnnotatorReport, groups: Sequence[GroupReport]) -> Markup:
-    """Return the form that moves an annotator, or the group for those who may not."""
+    """Return the form that moves an annotator; without the permission, the group."""
     of = one.annotator
     if not call.caller.may(Permission.ADMINISTER):
         return Markup("{}").format(of.group)
@@ -343,7 +343,7 @@ _FIGURES: Sequence[ui.Column[AnnotatorReport]] = (
     ui.Column("Wrong sets accepted", lambda one: one.answers and _own_rate(one, "beta")),
     ui.Column("Last", lambda one: one.answers and ui.instant(one.answers.last_at)),
 )
-"""Of single persons; empty where the caller may not see them."""
+"""Of individual people; empty where the caller may not see them."""
 
 
 def _groups(call: Call) -> ui.View:
@@ -419,7 +419,7 @@ def _group(call: Call) -> ui.View:
             )
         )
         if isinstance(found, Mapping)
-        else ui.text("Nothing yet: a lead has not decided any audit of this group.", "quiet")
+        else ui.text("Nothing yet: no lead has decided an audit of this group.", "quiet")
     ]
     seen = shown["with_suggestion"]
     if isinstance(seen, Mapping):

@@ -241,7 +241,7 @@ def _segment(made: Certification) -> str:
     """Say whose documents an attempt is about."""
     if not made.members:
         return value_of(made.segment) or ""
-    return f"the mix of {', '.join(made.members)}; it says nothing of each of them"
+    return f"the mix of {', '.join(made.members)}; it proves nothing about each of them"
 
 
 def _certifications_state(call: Call) -> State:
@@ -281,7 +281,7 @@ def _reset_question(call: Call) -> ui.Question:
             "The threshold was set by hand, so sending resumes on your decision alone: nothing "
             "proves it."
             if _fixed(call)
-            else "It takes a certificate from audits made since then; without one this is refused.",
+            else "It takes a certificate from audits since the trip; without one this is refused.",
             "Documents that were held back stay with the reviewers.",
             "The audit trail records who resumed sending, and when.",
         ),
@@ -324,7 +324,7 @@ def _tripped(state: BreakerState, trip: Trip) -> Markup:
     since = ui.instant(trip.created_at, zone=True)
     what = "Nothing" if trip.segment is None else f"Nothing of {value_of(trip.segment)}"
     return ui.text(
-        ui.joined(f"{what} is sent since ", since, f": {CAUSES[trip.cause]}.{more}"), "alert"
+        ui.joined(f"{what} has been sent since ", since, f": {CAUSES[trip.cause]}.{more}"), "alert"
     )
 
 
@@ -336,7 +336,7 @@ def _copies(copies: int) -> Sequence[tuple[str, object]]:
             "Copies left out",
             (
                 f"{copies:,}: ids or contents recur. A document counts once however often it is "
-                "sent; have clients give each document an id of its own."
+                "sent; clients should give each document its own id."
             ),
         ),
     )

@@ -166,8 +166,7 @@ def _reader(frame: "Frame", one: BoardPage) -> Callable[..., Response]:
 
 def _asker(frame: "Frame", one: BoardPage, action: Action) -> Callable[..., Response]:
     def ask(
-        request: Request,
-        visit: Annotated[Visit, Depends(who_may(Permission.ADMINISTER))],
+        request: Request, visit: Annotated[Visit, Depends(who_may(Permission.ADMINISTER))]
     ) -> Response:
         call = _call(request, visit)
         if action.ask is None:

@@ -11,12 +11,12 @@ from setwise.service.domain import errors
 from setwise.service.domain.accounts import MOST_DAYS_INVITED, Person
 from setwise.service.domain.callers import Permission, Role
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.board.engine import Action, BoardPage, Call, State
 from setwise.service.pages.forms import Input, whole
 
 PEOPLE = "/board/people"
 DAYS = 7
-"""How long an invitation is valid, unless somebody says otherwise."""
+"""How long an invitation is valid by default."""
 
 ROLES = [
     (role.value, f"{role}: {meaning}")
@@ -38,11 +38,11 @@ class NewPerson(BaseModel):
     days: Annotated[
         int,
         whole(1, MOST_DAYS_INVITED),
-        Input("Link valid for days", "They set a password by a link, which works once."),
+        Input("Link valid for days", "They set a password through a link that works once."),
     ] = DAYS
     password: Annotated[
         str | None,
-        Input("First password", "At least 12 characters; there is no link then.", "password"),
+        Input("First password", "At least 12 characters; then there is no link.", "password"),
     ] = None
 
 
@@ -83,7 +83,7 @@ def _create_person(call: Call, form: NewPerson) -> ui.View | None:
 def _invitation(call: Call, person_id: str, days: int) -> ui.View:
     person, secret = call.services.people.invite(call.caller, person_id, days)
     shown = ui.Secret(
-        f"Invitation of {person.name}",
+        f"Invitation for {person.name}",
         "Send them this link. It is not stored and is never shown again.",
         f"{call.origin}/join?secret={secret}",
         ui.joined("They set a password there, once, until ", ui.instant(person.invited_until), "."),
@@ -95,36 +95,24 @@ def _invitation(call: Call, person_id: str, days: int) -> ui.View:
 def _invite_question(call: Call) -> ui.Question:
     person = _person(call)
     return ui.Question(
-        f"Invite {person.name} by a new link?",
+        f"Create a new invitation link for {person.name}?",
         (
             f"A link is shown once; it lets {person.name} set a password within {DAYS} days.",
             "An earlier link stops working.",
-            "The present password, if there is one, works until then.",
+            "The current password, if there is one, works until then.",
         ),
-        "Make the link",
+        "Create the link",
         f"{PEOPLE}/{person.id}",
         danger=False,
     )
 
 
 def _change_person(call: Call, form: ChangedPerson) -> None:
-    person = _person(call)
-    call.services.people.change(call.caller, person.id, name=form.name, role=form.role)
+    call.services.people.change(call.caller, _person(call).id, name=form.name, role=form.role)
 
 
 def _set_password(call: Call, form: NewPassword) -> None:
-    person = _person(call)
-    call.services.people.set_password(call.caller, person.id, form.password)
-
-
-def _disable(call: Call, _: Nothing) -> None:
-    person = _person(call)
-    call.services.people.change(call.caller, person.id, disabled=True)
-
-
-def _enable(call: Call, _: Nothing) -> None:
-    person = _person(call)
-    call.services.people.change(call.caller, person.id, disabled=False)
+    call.services.people.set_password(call.caller, _person(call).id, form.password)
 
 
 def _disable_question(call: Call) -> ui.Question:
@@ -143,15 +131,13 @@ def _disable_question(call: Call) -> ui.Question:
 
 _ONE = f"{PEOPLE}/{{person_id}}"
 INVITE_AGAIN = Action(
-    f"{_ONE}/invite",
-    lambda call, _: _invitation(call, call.id, DAYS),
-    ask=_invite_question,
+    f"{_ONE}/invite", lambda call, _: _invitation(call, call.id, DAYS), ask=_invite_question
 )
 CREATE_PERSON = Action(
     PEOPLE,
     _create_person,
     NewPerson,
-    heading="Add somebody",
+    heading="Add a person",
     label="Add",
     then=PEOPLE,
     notices={"person-created": "The account is created."},
@@ -178,14 +164,14 @@ SET_PASSWORD = Action(
 )
 DISABLE = Action(
     f"{_ONE}/disable",
-    _disable,
+    lambda call, _: call.services.people.change(call.caller, _person(call).id, disabled=True),
     ask=_disable_question,
     then=_ONE,
     notices={"person-disabled": "The account is disabled; all its sessions have ended."},
 )
 ENABLE = Action(
     f"{_ONE}/enable",
-    _enable,
+    lambda call, _: call.services.people.change(call.caller, _person(call).id, disabled=False),
     then=_ONE,
     notices={"person-enabled": "The account is enabled."},
 )

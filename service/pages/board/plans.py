@@ -26,7 +26,7 @@ _Number = Annotated[float, number(0, 1e9)]
 
 
 class PlanForm(BaseModel):
-    """What to plan for; what is left empty is as it was lately."""
+    """What to plan for; empty fields take the values of the policy or of recent weeks."""
 
     target: Annotated[
         ProperShare | None,
@@ -34,7 +34,7 @@ class PlanForm(BaseModel):
     ] = None
     documents: Annotated[
         _Number | None,
-        Input("Documents a week", "Empty: as lately.", pointers=("/documents_a_week",)),
+        Input("Documents a week", "Empty: as in recent weeks.", pointers=("/documents_a_week",)),
     ] = None
     missed: Annotated[Share, Input("Errors that auditors overlook %", pointers=("/miss_rate",))] = (
         0.05
@@ -98,10 +98,11 @@ def _parts(found: Planned) -> Sequence[ui.Piece]:
         ui.Diagram(_delays(found)),
         ui.text(
             f"Simulated for {found.documents_a_week:,.0f} documents a week and "
-            f"{plural(found.confidences, 'confidence')}, which are taken to be right. The share at "
-            "first holds until there is a certificate; readings a week are those before and after. "
-            "The first number of weeks holds in half of the cases, the second in 80 of 100 for a "
-            "certificate and in 90 of 100 for a drop. The cost is the mean of the first year.",
+            f"{plural(found.confidences, 'confidence')}, which are taken to be right. “At first” "
+            "is the share audited until there is a certificate; readings a week are those before "
+            "and after it. The first number of weeks is enough in half of the cases, the second in "
+            "80 of 100 for a certificate and in 90 of 100 for a drop. The cost is the mean over "
+            "the first year.",
             "quiet",
         ),
     )

@@ -36,6 +36,7 @@ from setwise.service.pages.forms import (
     ProperShare,
     Share,
     decimal,
+    lines,
     number,
     places,
     whole,
@@ -126,7 +127,7 @@ def _bounds(typed: str) -> tuple[int, ...]:
 
 
 class Sent(BaseModel):
-    """Whatever is sent to the policy; `wanted` reads it."""
+    """A form of the policy, which `wanted` reads."""
 
 
 def _preview(call: Call, _: Sent) -> ui.View:
@@ -315,7 +316,7 @@ def _rules(form: Filled) -> list[object]:
 
 
 def _new_rule(form: Filled) -> dict[str, object] | None:
-    kind = form.text("new_kind")
+    kind, listed = form.text("new_kind"), lines(form.text("new_labels"))
     rule: dict[str, object] = {"kind": kind}
     if form.text("new_name"):
         rule["name"] = form.text("new_name")
@@ -323,9 +324,9 @@ def _new_rule(form: Filled) -> dict[str, object] | None:
         rule["label"] = form.text("new_label")
     if kind == "metadata":
         rule["field"] = form.text("new_field")
-        rule["values"] = [_value(line) for line in _lines(form)]
-    if kind in {"exactly_one", "requires"} or (kind == "at_most" and _lines(form)):
-        rule["labels"] = _lines(form)
+        rule["values"] = [_value(line) for line in listed]
+    if kind in {"exactly_one", "requires"} or (kind == "at_most" and listed):
+        rule["labels"] = listed
     if kind == "at_most":
         try:
             rule["n"] = whole_number(form.text("new_n"), 0, 1000)
@@ -333,15 +334,6 @@ def _new_rule(form: Filled) -> dict[str, object] | None:
             form.blame("new_n", str(error))
             return None
     return rule
-
-
-def _lines(form: Filled) -> list[str]:
-    r"""Return the labels, or values, of the new rule.
-
-    >>> _lines(Filled.of(new_labels=" a \n\nb "))
-    ['a', 'b']
-    """
-    return [line.strip() for line in form.text("new_labels").splitlines() if line.strip()]
 
 
 def _field_of(pointer: str) -> str:
@@ -405,7 +397,7 @@ def in_words(rule: Rule) -> str:
         case RequiresRule(label=label, labels=labels):
             held = f"A set with {label} but without {_listed(labels)}"
         case _:
-            held = f"What breaks {json.dumps(rule.declared(), ensure_ascii=False)}"
+            held = f"A document that breaks {json.dumps(rule.declared(), ensure_ascii=False)}"
     return f"{held} goes to a person."
 
 
@@ -424,7 +416,7 @@ def differences(before: RoutingPolicy, after: RoutingPolicy) -> Iterator[tuple[s
             yield name, was, becomes
     for rule in before.rules:
         if rule not in after.rules:
-            yield "Rule", in_words(rule), "dropped"
+            yield "Rule", in_words(rule), "removed"
     for rule in after.rules:
         if rule not in before.rules:
             yield "Rule", "none", in_words(rule)

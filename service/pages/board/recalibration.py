@@ -21,7 +21,7 @@ from setwise.service.domain.recalibration import (
     verdict,
 )
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.board.engine import Action, BoardPage, Call, State
 from setwise.service.pages.board.jobs import JOBS
 from setwise.service.pages.board.reliability import reliability
 from setwise.service.pages.figures.numerals import confidence, exactly, percent
@@ -70,7 +70,7 @@ class Retraining(BaseModel):
         Input(
             "Right sets that reviewers reject, in %",
             "Alpha, the same for everyone, with and without the suggestion in view; groups can "
-            "have rates of each. Only for known error rates.",
+            "have separate rates. Only for known error rates.",
             pointers=("/rates", "/rates/alpha"),
         ),
     ] = None
@@ -94,10 +94,6 @@ def _retrain(call: Call, form: Retraining) -> str:
     options = Options(form.noise, form.activate, rates)
     job = call.services.recalibration.request(call.caller, options)
     return f"{JOBS}/{job.id}"
-
-
-def _activate(call: Call, _: Nothing) -> None:
-    call.services.recalibration.activate(call.caller, call.id)
 
 
 def _activate_question(call: Call) -> ui.Question:
@@ -145,7 +141,7 @@ RETRAIN = Action(
 )
 ACTIVATE = Action(
     f"{_ONE}/activate",
-    _activate,
+    lambda call, _: call.services.recalibration.activate(call.caller, call.id),
     ask=_activate_question,
     then=CALIBRATORS,
     notices={
@@ -203,7 +199,7 @@ def _calibrators(call: Call) -> ui.View:
 def _newest(call: Call) -> State:
     found = call.services.recalibration.page(call.caller, after=None, limit=1).items
     return State(
-        f"The newest, against the one before it, is {verdict(found[0].report)}."
+        f"The newest, compared with the one before it, is {verdict(found[0].report)}."
         if found
         else "None has been trained on reviews yet."
     )

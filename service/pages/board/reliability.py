@@ -91,7 +91,7 @@ def _says(curves: Mapping[str, Curve]) -> str:
 
 
 def _rows_say(report: Mapping[str, object], curves: Mapping[str, Curve]) -> str:
-    """Say what the curves are drawn from, and which one had an easier time of it."""
+    """Say what the curves are drawn from, and whether that flatters the previous calibrator."""
     rows = max(curve.checked for curve in curves.values())
     compared = report.get("comparison")
     unseen = compared.get("n") if isinstance(compared, Mapping) else None

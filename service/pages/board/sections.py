@@ -68,7 +68,7 @@ SECTIONS = tuple(one for one in PAGES if one.name)
 
 
 URGENT = (webhooks.WEBHOOKS, webhooks.DELIVERIES, keys.KEYS)
-"""Sections whose trouble the start page tells, too."""
+"""Sections whose trouble the start page shows too."""
 
 
 def _states(call: Call, pages: Sequence[BoardPage]) -> dict[str, State]:
@@ -88,7 +88,7 @@ def attention(services: Services, visit: Visit) -> list[tuple[BoardPage, State]]
 
 
 def _start(call: Call) -> ui.View:
-    """Return what there is, and how it stands."""
+    """Return the first page: the sections, and how each stands."""
     lead = (
         "What you can change, and what has changed."
         if call.caller.may(Permission.ADMINISTER)

@@ -80,17 +80,12 @@ def _change(call: Call, form: ChangedWebhook) -> None:
 
 
 def _test(call: Call, _: Nothing) -> str:
-    sent = call.services.webhooks.try_out(call.caller, call.id)
-    return f"{DELIVERIES}/{sent.id}"
+    return f"{DELIVERIES}/{call.services.webhooks.try_out(call.caller, call.id).id}"
 
 
 def _rotate(call: Call, _: Nothing) -> ui.View:
     endpoint, secret = call.services.webhooks.rotate_secret(call.caller, call.id)
     return _secret(endpoint, secret)
-
-
-def _resend_failed(call: Call, _: Nothing) -> None:
-    call.services.webhooks.replay_dead(call.caller, call.id)
 
 
 def _secret(endpoint: Endpoint, secret: str, status: HTTPStatus = HTTPStatus.OK) -> ui.View:
@@ -172,7 +167,7 @@ DELETE = Action(
 )
 RESEND_FAILED = Action(
     f"{_ONE}/replay",
-    _resend_failed,
+    lambda call, _: call.services.webhooks.replay_dead(call.caller, call.id),
     ask=_resend_question,
     then=_ONE,
     notices={"dead-replayed": "The failed messages are due again."},
@@ -186,8 +181,8 @@ def _failed(call: Call, webhook_id: str) -> bool:
     return bool(found.items)
 
 
-def _failures(webhook_id: str) -> str:
-    return f"{DELIVERIES}?state=dead&webhook={webhook_id}"
+def _deliveries_of(endpoint: Endpoint, state: DeliveryState) -> str:
+    return f"{DELIVERIES}?state={state.value}&webhook={endpoint.id}"
 
 
 def _state(endpoint: Endpoint) -> Markup:
@@ -207,19 +202,16 @@ def _retrying(n: int) -> str:
     return f"{plural(n, 'message')} failed and {'is' if n == 1 else 'are'} retried"
 
 
-def _waiting(webhook_id: str) -> str:
-    return f"{DELIVERIES}?state=pending&webhook={webhook_id}"
-
-
 def _webhooks(call: Call) -> ui.View:
     failing = call.services.webhooks.failing(call.caller)
 
     def state(endpoint: Endpoint) -> Markup:
-        failed = ui.link(_failures(endpoint.id), "failed messages", "badge bad")
-        n = failing.get(endpoint.id, 0)
+        dead = _deliveries_of(endpoint, DeliveryState.DEAD)
+        failed = ui.link(dead, "failed messages", "badge bad")
+        n, pending = failing.get(endpoint.id, 0), _deliveries_of(endpoint, DeliveryState.PENDING)
         return ui.joined(
             _state(endpoint),
-            ui.joined(" ", ui.link(_waiting(endpoint.id), _retrying(n), "badge warn")) if n else "",
+            ui.joined(" ", ui.link(pending, _retrying(n), "badge warn")) if n else "",
             "" if endpoint.enabled else ui.sub(endpoint.disabled_because),
             ui.joined(" ", failed) if _failed(call, endpoint.id) else "",
         )
@@ -264,11 +256,12 @@ def _webhook(call: Call) -> ui.View:
     if not endpoint.enabled:
         parts.append(ui.text(f"It gets no messages: {endpoint.disabled_because}.", "alert"))
     if n := call.services.webhooks.failing(call.caller).get(endpoint.id):
-        shown = Markup("{}. {}").format(_retrying(n), ui.link(_waiting(endpoint.id), "View them."))
+        pending = _deliveries_of(endpoint, DeliveryState.PENDING)
+        shown = Markup("{}. {}").format(_retrying(n), ui.link(pending, "View them."))
         parts.append(ui.text(shown, "alert"))
     if failed:
         shown = Markup("Some messages could not be delivered. {} or {}").format(
-            ui.link(_failures(endpoint.id), "View them"),
+            ui.link(_deliveries_of(endpoint, DeliveryState.DEAD), "View them"),
             ui.link(documents.address(undelivered_to=endpoint.id), "their documents"),
         )
         parts.append(ui.text(ui.joined(shown, "."), "note"))

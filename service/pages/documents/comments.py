@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import Form
+from fastapi import Form, Response
 
 from setwise.service.domain.documents import CommentKind
 from setwise.service.domain.errors import InvalidRequest
+from setwise.service.domain.predictions import Prediction
+from setwise.service.pages.forms import Filled
+from setwise.service.pages.rendering import page
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
@@ -34,12 +38,24 @@ class Written:
         return not self.fault
 
 
-def comments_of(
-    services: Services, visit: Visit, prediction_id: str, address: str, tried: Written | None
-) -> Mapping[str, object]:
-    """Return what a page needs to show the comments; ``tried`` is what was refused."""
-    return {
-        "talk": services.comments.of(visit.caller, prediction_id),
+def commented(
+    services: Services,
+    visit: Visit,
+    made: Prediction,
+    address: str,
+    values: Mapping[str, object],
+    *,
+    refused: Filled | Written | None,
+) -> Response:
+    """Return the page of a document with its comments.
+
+    ``address``: Of the page.
+    ``refused``: The form, or the comment, that could not be stored.
+    """
+    talk = {
+        "talk": services.comments.of(visit.caller, made.id),
         "address": f"{address}/comments",
-        "tried": tried or Written(),
+        "tried": refused if isinstance(refused, Written) else Written(),
     }
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if refused else HTTPStatus.OK
+    return page("documents.html", {**values, **talk}, visit=visit, status=status)

@@ -1,7 +1,6 @@
 """One document: its prediction, and all that happened to it."""
 
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
@@ -10,13 +9,12 @@ from pydantic import BaseModel
 
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.documents import EventKind, Life, LifeEvent
-from setwise.service.domain.errors import Conflict, InvalidRequest
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import HERE, Reads, Sends, address, of_document
-from setwise.service.pages.documents.comments import Written, comments_of
+from setwise.service.pages.documents.comments import Written, commented
 from setwise.service.pages.documents.predictions import (
     answered,
     candidates,
@@ -27,7 +25,7 @@ from setwise.service.pages.documents.predictions import (
 )
 from setwise.service.pages.figures.numerals import confidence
 from setwise.service.pages.forms import Filled, Input, filled
-from setwise.service.pages.rendering import go, page
+from setwise.service.pages.rendering import go
 from setwise.service.pages.routes import Page
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
@@ -40,7 +38,11 @@ class Reopening(BaseModel):
 
     reason: Annotated[
         str,
-        Input("Why", "Whoever decides reads it. The last answer stays in the history.", "textarea"),
+        Input(
+            "Why",
+            "Shown to the person who decides. The last answer stays in the history.",
+            "textarea",
+        ),
     ]
 
 
@@ -52,31 +54,21 @@ def tell(services: ServicesOf, prediction_id: str, visit: Reads) -> Response:
 
 @router.post(f"{HERE}/{{prediction_id}}/reopen")
 def reopen(
-    services: ServicesOf,
-    prediction_id: str,
-    visit: Sends,
-    form: Annotated[Filled, Depends(filled)],
+    services: ServicesOf, prediction_id: str, visit: Sends, form: Annotated[Filled, Depends(filled)]
 ) -> Response:
     """Have a document decided again."""
-    given = form.read(Reopening)
-    if given is not None:
-        try:
-            services.reviews.reopen(visit.caller, prediction_id, given.reason)
-        except InvalidRequest as refusal:
-            form.refused(refusal, Reopening)
-        except Conflict as refusal:
-            form.blame("", refusal.detail)
-    if form.faults:
-        return _document(services, visit, prediction_id, form)
-    return go(of_document(prediction_id))
+
+    def act(given: Reopening) -> None:
+        services.reviews.reopen(visit.caller, prediction_id, given.reason)
+
+    if form.carry_out(Reopening, act):
+        return go(of_document(prediction_id))
+    return _document(services, visit, prediction_id, form)
 
 
 @router.post(f"{HERE}/{{prediction_id}}/comments")
 def comment(
-    services: ServicesOf,
-    prediction_id: str,
-    visit: Sends,
-    written: Annotated[Written, Depends()],
+    services: ServicesOf, prediction_id: str, visit: Sends, written: Annotated[Written, Depends()]
 ) -> Response:
     """Comment on a document."""
     if written.stored(services, visit, prediction_id):
@@ -107,19 +99,17 @@ def _document(
             ui.Card("Details", [_details(made)]),
         ],
     )
-    talk = comments_of(services, visit, prediction_id, of_document(prediction_id), tried)
-    values = {"view": view, "crumb": HERE, **talk}
-    status = HTTPStatus.UNPROCESSABLE_ENTITY if form or tried else HTTPStatus.OK
-    return page("documents.html", values, visit=visit, status=status)
+    values = {"view": view, "crumb": HERE}
+    return commented(services, visit, made, of_document(made.id), values, refused=form or tried)
 
 
 def _reopening(life: Life, form: Filled | None) -> Sequence[ui.Form]:
     if not form and any(task.state is not ReviewState.COMPLETED for task in life.tasks):
-        return ()  # somebody decides already
+        return ()  # a review is open
     address = f"{of_document(life.prediction.id)}/reopen"
-    hint = "It waits for review; other programs hear of it if the answer changes."
-    heading, filled_in = "Have it decided again", form or Filled.of()
-    return (ui.Form(heading, "Reopen", hint, address, Reopening, filled_in),)
+    hint = "It goes back to review; other programs are notified if the answer changes."
+    shown = form or Filled.of()
+    return (ui.Form("Reopen the document", "Reopen", hint, address, Reopening, shown),)
 
 
 _HAPPENED: Mapping[EventKind, str] = {

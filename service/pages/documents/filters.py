@@ -144,5 +144,5 @@ def _people(names: Mapping[str, str], caller: Caller, form: Filled) -> Mapping[s
         given = form.text(field)
         known = {ME: "me", **{one: name for one, name in names.items() if one != caller.id}}
         others = [] if not given or given in known else [(given, given)]
-        found[field] = select(label, [("", "anybody"), *known.items(), *others])
+        found[field] = select(label, [("", "anyone"), *known.items(), *others])
     return found

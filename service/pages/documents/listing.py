@@ -42,10 +42,7 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
 
 @router.post(HERE)
 def act(
-    request: Request,
-    services: ServicesOf,
-    visit: Sends,
-    form: Annotated[Filled, Depends(filled)],
+    request: Request, services: ServicesOf, visit: Sends, form: Annotated[Filled, Depends(filled)]
 ) -> Response:
     """Do something with the ticked documents, and show the list again."""
     asked = Asked.of(request)
@@ -61,10 +58,7 @@ def act(
 
 @router.post(f"{HERE}/searches")
 def save(
-    request: Request,
-    services: ServicesOf,
-    visit: Sends,
-    form: Annotated[Filled, Depends(filled)],
+    request: Request, services: ServicesOf, visit: Sends, form: Annotated[Filled, Depends(filled)]
 ) -> Response:
     """Save the filters of the address under a name."""
     asked = Asked.of(request)
@@ -89,7 +83,7 @@ def forget(
 
 @dataclass(frozen=True)
 class Searches(ui.Part):
-    """The searches that somebody saved, and a form to save this one."""
+    """The saved searches of a person, and a form to save this one."""
 
     macro = "searches"
     address: str
@@ -100,11 +94,7 @@ class Searches(ui.Part):
 
 
 def _shown(
-    asked: Asked,
-    services: Services,
-    visit: Visit,
-    chosen: Selection,
-    saving: Filled | None = None,
+    asked: Asked, services: Services, visit: Visit, chosen: Selection, saving: Filled | None = None
 ) -> Response:
     found: Found | None = None
     wanted, after = asked.wanted, asked.after
@@ -120,7 +110,7 @@ def _shown(
     view = ui.View(
         "Documents",
         [
-            *chosen.told(found.page.items if found else ()),
+            *chosen.report(found.page.items if found else ()),
             asked.filters(reviewers, visit.caller),
             Searches(
                 HERE, services.documents.searches(visit.caller), asked.kept, saving or Filled.of()
@@ -164,13 +154,10 @@ def _list(
 
 def _exports(wanted: DocumentQuery, found: Found) -> Sequence[Markup]:
     """Return links to files of all that matches."""
-
-    def export(written: Format, name: str) -> Markup:
-        return ui.link(export_of(wanted, written.value), name)
-
     most = f" A file holds at most {MOST_EXPORTED:,}." if found.matches >= MOST_COUNTED else ""
-    links = export(Format.CSV, "CSV"), " or ", export(Format.JSON_LINES, "JSON Lines")
-    return (ui.text(ui.joined("Export all of them as ", *links, ".", most)),)
+    csv = ui.link(export_of(wanted, Format.CSV.value), "CSV")
+    lines = ui.link(export_of(wanted, Format.JSON_LINES.value), "JSON Lines")
+    return (ui.text(ui.joined("Export all of them as ", csv, " or ", lines, ".", most)),)
 
 
 def _name(one: ListedDocument) -> Markup:

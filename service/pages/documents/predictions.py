@@ -53,7 +53,7 @@ def why(made: Prediction) -> str:
         Reason.BELOW_THRESHOLD: f"Sent to review: its confidence, {at}, is below the threshold"
         + (f" of {confidence(least)}." if least is not None else "."),
         Reason.AUDIT: f"Drawn for an audit before it is sent; its confidence is {at}.",
-        Reason.NO_THRESHOLD: "Sent to review, because nothing had taught the model how sure to be."
+        Reason.NO_THRESHOLD: "Sent to review, because the model's confidence was not calibrated."
         if made.scored.uncalibrated
         else "Sent to review, because no threshold was in force.",
         Reason.OUT_OF_DOMAIN: "Sent to review, because the model knows no word or feature of it.",

@@ -1,32 +1,26 @@
 """What a reviewer answered before, to read again and to correct."""
 
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
 from setwise.service.api.http.dependencies import ServicesOf
-from setwise.service.domain.callers import Permission
-from setwise.service.domain.errors import Conflict, InvalidRequest
 from setwise.service.domain.reviews import OwnAnswer
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.annotators import in_a_line
-from setwise.service.pages.documents.comments import Written, comments_of
+from setwise.service.pages.desk import Reads, Submits
+from setwise.service.pages.documents.comments import Written, commented
 from setwise.service.pages.documents.predictions import content, labels_of, name_of
-from setwise.service.pages.forms import Filled, Input, filled
+from setwise.service.pages.forms import Filled, Input, filled, lines
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
-from setwise.service.pages.visitors import who_may, who_sends
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
 HERE = "/recent"
 PAGE = 50
-
-Reads = Annotated[Visit, Depends(who_may(Permission.REVIEW))]
-Sends = Annotated[Visit, Depends(who_sends(Permission.REVIEW))]
 
 router = APIRouter(route_class=Page)
 
@@ -79,30 +73,23 @@ def tell(services: ServicesOf, prediction_id: str, visit: Reads) -> Response:
 def correct(
     services: ServicesOf,
     prediction_id: str,
-    visit: Sends,
+    visit: Submits,
     form: Annotated[Filled, Depends(filled)],
 ) -> Response:
     """Correct an answer."""
-    given = form.read(Correction)
-    if given is not None:
-        labels = [line.strip() for line in given.labels.splitlines() if line.strip()]
-        try:
-            services.reviews.reopen(visit.caller, prediction_id, given.reason, labels)
-        except InvalidRequest as refusal:
-            form.refused(refusal, Correction)
-        except Conflict as refusal:
-            form.blame("", refusal.detail)
-    if form.faults:
-        return _answer(services, visit, prediction_id, form)
-    return go(f"{HERE}/{prediction_id}")
+
+    def act(given: Correction) -> None:
+        labels = lines(given.labels)
+        services.reviews.reopen(visit.caller, prediction_id, given.reason, labels)
+
+    if form.carry_out(Correction, act):
+        return go(f"{HERE}/{prediction_id}")
+    return _answer(services, visit, prediction_id, form)
 
 
 @router.post(f"{HERE}/{{prediction_id}}/comments")
 def comment(
-    services: ServicesOf,
-    prediction_id: str,
-    visit: Sends,
-    written: Annotated[Written, Depends()],
+    services: ServicesOf, prediction_id: str, visit: Submits, written: Annotated[Written, Depends()]
 ) -> Response:
     """Comment on a document."""
     if written.stored(services, visit, prediction_id):
@@ -132,19 +119,18 @@ def _answer(
             *_correction(own, form),
         ],
     )
-    talk = comments_of(services, visit, prediction_id, f"{HERE}/{prediction_id}", tried)
-    values = {"view": view, "crumb": HERE, "crumb_name": "My answers", "place": "/desk", **talk}
-    status = HTTPStatus.UNPROCESSABLE_ENTITY if form or tried else HTTPStatus.OK
-    return page("documents.html", values, visit=visit, status=status)
+    values = {"view": view, "crumb": HERE, "crumb_name": "My answers", "place": "/desk"}
+    address, refused = f"{HERE}/{prediction_id}", form or tried
+    return commented(services, visit, own.prediction, address, values, refused=refused)
 
 
 def _correction(own: OwnAnswer, form: Filled | None) -> Sequence[ui.Piece]:
     if not own.changeable and not form:
-        return (ui.text("It is with somebody else now, so you can no longer correct it.", "quiet"),)
+        return (ui.text("Someone else decides now, so you can no longer correct it.", "quiet"),)
     said = own.annotation
     hint = (
         "What was sent is corrected. Certificates and figures keep your first answer, because it "
-        "was given before anybody doubted it."
+        "was given before any doubt arose."
     )
     shown = form or Filled.of(labels="\n".join(said.labels))
     address = f"{HERE}/{own.prediction.id}"

@@ -24,7 +24,7 @@ FORM = "selection"
 MANY = 10
 """More documents are changed only after a question."""
 MOST_SHOWN = 20
-"""Documents that stayed as before are listed up to here."""
+"""At most this many unchanged documents are listed."""
 _FILE = "file:"
 _DONE: Mapping[ActionKind, str] = {
     ActionKind.ASSIGN: "assigned to {}",
@@ -46,7 +46,7 @@ class Bar(ui.Part):
     """How many documents match; empty if the list shows them all."""
     filled: Filled
     people: Choices
-    """To whom they can be assigned; empty for those who only read."""
+    """The people they can be assigned to; empty for visitors who only read."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Selection:
 
     filled: Filled = field(default_factory=Filled.of)
     people: Mapping[str, str] = field(default_factory=dict)
-    """Names of those to whom documents can be assigned, by id."""
+    """Names of the people whom documents can be assigned to, by id."""
     ids: Sequence[str] = ()
     export: str = ""
     """The address of a file of them, if that is what was asked for."""
@@ -113,20 +113,20 @@ class Selection:
             self.done = Done([*before.changed, *now.changed], {**before.refused, **now.refused})
 
     def _sentence(self, act: ActionKind, number: int, before: str = "") -> str:
-        to = self.people.get(self.filled.text("assignee"), "nobody: anybody may review")
+        to = self.people.get(self.filled.text("assignee"), "no one: anyone may review")
         return f"{plural(number, 'document')} {before}{_DONE[act].format(to)}."
 
     def question(self, address: str) -> ui.Question | None:
         """Return what is asked before many documents are changed, at the list's address."""
         if self.act is None or self.done or self.filled.faults:
             return None
-        again = "They wait for review again; other programs hear of it if the answer changes."
+        again = "They go back to review; other programs are notified if the answer changes."
         return ui.Question(
             f"Change {plural(len(self.ids), 'document')}?",
             [
                 self._sentence(self.act, len(self.ids), "will be "),
                 *([again] if self.act is ActionKind.REOPEN else []),
-                "Documents that this does not fit stay as before; the next page names them.",
+                "Documents that this does not fit stay as they are; the next page lists them.",
             ],
             "Change them",
             address,
@@ -138,11 +138,11 @@ class Selection:
             },
         )
 
-    def told(self, shown: Sequence[ListedDocument]) -> Sequence[Markup]:
+    def report(self, shown: Sequence[ListedDocument]) -> Sequence[Markup]:
         """Return what was done, and what was refused and why."""
         if self.filled.faults:
             why = self.filled.faults.get("", ["Fix the fields marked below."])
-            # A later part can be refused, as when the assignee is disabled meanwhile.
+            # A later part can be refused, for instance because the assignee was just disabled.
             changed = (
                 "Nothing was"
                 if self.done is None
@@ -163,7 +163,7 @@ class Selection:
             for one, why in self.done.refused.items()
         ]
         more = len(refused) - MOST_SHOWN
-        kept = Markup("<p>{} stayed as before:</p><ul>{}{}</ul>").format(
+        kept = Markup("<p>{} stayed unchanged:</p><ul>{}{}</ul>").format(
             plural(len(refused), "document"),
             ui.joined(*refused[:MOST_SHOWN]),
             Markup("<li>{} more</li>").format(more) if more > 0 else "",
@@ -199,7 +199,7 @@ class Selection:
     def bar(self, address: str, shown: Sequence[ListedDocument], matching: str) -> Sequence[Bar]:
         """Return the form that the boxes of the rows belong to."""
         given = Filled.of() if self.done else self.filled
-        to = [("", "anybody"), *self.people.items()] if self.people else []
+        to = [("", "anyone"), *self.people.items()] if self.people else []
         listed = [one.prediction.id for one in shown]
         return (Bar(address, listed, matching, given, to),) if shown else ()
 

@@ -8,7 +8,15 @@ from setwise.service.pages.figures.chart import Axis, Frame, count_ticks, percen
 from setwise.service.pages.figures.marks import Intervals, Line, Mark, Rows, Rule
 from setwise.service.pages.figures.numerals import on_axis, percent, plain, plural
 from setwise.service.pages.figures.table import Column, Figure, Kind
-from setwise.service.pages.figures.work import FEW_CHECKS, HALF, SHARE, TEXT, drawn, intervals
+from setwise.service.pages.figures.work import (
+    FEW_CHECKS,
+    HALF,
+    SHARE,
+    TEXT,
+    bounded,
+    drawn,
+    intervals,
+)
 from setwise.service.services.analysis.cockpit import Cockpit
 from setwise.service.services.analysis.mistakes import GroupErrors
 from setwise.service.services.analysis.noise import GroupReport
@@ -39,7 +47,6 @@ def labels(seen: Cockpit) -> Figure:
     if not found.labels:
         return figure
     most = max(one.missed + one.added for one in found.labels)
-    n = len(found.labels)
     rows = Rows(
         [_cut(one.label) for one in found.labels],
         [((one.missed, "waiting"), (one.added, "skipped")) for one in found.labels],
@@ -49,14 +56,14 @@ def labels(seen: Cockpit) -> Figure:
             for one in found.labels
         ],
     )
-    frame = Frame(
-        Axis(0, most, count_ticks(most), "checked documents"),
-        Axis(n, 0, ()),
-        width=HALF,
-        height=n * _ROW + 62,
-        left=_room([one.label for one in found.labels]),
-    )
-    return drawn(figure, frame, [rows])
+    axis = Axis(0, most, count_ticks(most), "checked documents")
+    return drawn(figure, _lying(axis, [one.label for one in found.labels]), [rows])
+
+
+def _lying(axis: Axis, names: Sequence[str]) -> Frame:
+    """Return the frame of a lying chart with a row for each name."""
+    n, room = len(names), 16 + round(6.4 * max(len(_cut(name)) for name in names))
+    return Frame(axis, Axis(n, 0, ()), width=HALF, height=n * _ROW + 62, left=room)
 
 
 def _labels_says(seen: Cockpit) -> str:
@@ -181,15 +188,7 @@ def _by_group(
         _groups_says(found, named),
         _GROUP_COLUMNS,
         [
-            [
-                one.value,
-                one.field,
-                one.accuracy.checked,
-                one.accuracy.right,
-                one.accuracy.value,
-                one.accuracy.low,
-                one.accuracy.high,
-            ]
+            [one.value, one.field, one.accuracy.checked, one.accuracy.right, *bounded(one.accuracy)]
             for one in found
         ],
         empty=_no_errors(seen),
@@ -200,9 +199,8 @@ def _by_group(
     if not known:
         return figure
     names = [named(one) for one in known]
-    n = len(known)
     marks: list[Mark] = [
-        Rows([_cut(name) for name in names], [()] * n, [""] * n),
+        _only_names(names),
         *intervals(
             [
                 (place + 0.5, name, one.accuracy)
@@ -212,14 +210,12 @@ def _by_group(
             lying=True,
         ),
     ]
-    frame = Frame(
-        Axis(0, 1, percent_ticks(0, 1), "share of sets that is right"),
-        Axis(n, 0, ()),
-        width=HALF,
-        height=n * _ROW + 62,
-        left=_room(names),
-    )
-    return drawn(figure, frame, marks)
+    axis = Axis(0, 1, percent_ticks(0, 1), "share of sets that is right")
+    return drawn(figure, _lying(axis, names), marks)
+
+
+def _only_names(names: Sequence[str]) -> Rows:
+    return Rows([_cut(name) for name in names], [()] * len(names), [""] * len(names))
 
 
 def breaker(state: BreakerState) -> Figure:
@@ -323,9 +319,8 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
     if not rates:
         return figure
     names = [f"{group}: {meaning}" for group, _, meaning, _ in rates]
-    n = len(rates)
     marks: list[Mark] = [
-        Rows([_cut(name) for name in names], [()] * n, [""] * n),
+        _only_names(names),
         Intervals(
             [(k + 0.5, one.estimate, one.low, one.high) for k, (*_, one) in enumerate(rates)],
             "leased",
@@ -338,14 +333,8 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
         ),
     ]
     most = min(1.0, 1.1 * max(one.high for *_, one in rates))
-    frame = Frame(
-        Axis(0, most, percent_ticks(0, most), "share of answers"),
-        Axis(n, 0, ()),
-        width=HALF,
-        height=n * _ROW + 62,
-        left=_room(names),
-    )
-    return drawn(figure, frame, marks)
+    axis = Axis(0, most, percent_ticks(0, most), "share of answers")
+    return drawn(figure, _lying(axis, names), marks)
 
 
 def _estimates(groups: Sequence[GroupReport]) -> list[tuple[str, GroupReport]]:
@@ -390,7 +379,3 @@ def _no_errors(seen: Cockpit) -> str:
 
 def _cut(name: str, longest: int = _LONGEST_NAME) -> str:
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
-
-
-def _room(names: Sequence[str]) -> int:
-    return 16 + round(6.4 * max(len(_cut(name)) for name in names))

@@ -14,7 +14,7 @@ from setwise.service.pages.figures.numerals import (
     working_time,
 )
 from setwise.service.pages.figures.table import Column, Figure, Kind
-from setwise.service.pages.figures.work import SHARE, WIDE, drawn
+from setwise.service.pages.figures.work import SHARE, WIDE, bounded, drawn
 from setwise.service.services.analysis.cockpit import Cockpit
 from setwise.service.services.analysis.forecast import Forecast
 
@@ -61,9 +61,7 @@ def what_if(seen: Cockpit) -> Figure:
             [
                 one.threshold,
                 one.coverage,
-                one.accuracy.value,
-                one.accuracy.low,
-                one.accuracy.high,
+                *bounded(one.accuracy),
                 one.accuracy.checked,
                 one.reviews_a_day,
                 worked,
@@ -192,10 +190,7 @@ def for_script(seen: Cockpit) -> str:
         [
             one.threshold,
             _rounded(one.coverage),
-            *(
-                None if each is None else _rounded(each)
-                for each in (one.accuracy.value, one.accuracy.low, one.accuracy.high)
-            ),
+            *(None if each is None else _rounded(each) for each in bounded(one.accuracy)),
             round(one.reviews_a_day, 2),
             None if (worked := hours_a_day(one, seen)) is None else float(f"{worked:.3g}"),
         ]

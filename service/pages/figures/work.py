@@ -37,7 +37,7 @@ from setwise.service.pages.figures.numerals import (
     span,
 )
 from setwise.service.pages.figures.table import Column, Figure, Kind, Value
-from setwise.service.services.analysis.cockpit import Cockpit, Glance
+from setwise.service.services.analysis.cockpit import Bin, Cockpit, Glance
 from setwise.service.services.analysis.over_time import Pace, Row
 from setwise.service.services.analysis.reliability import LEAST_CHECKED
 
@@ -75,14 +75,7 @@ def volume(seen: Glance) -> Figure:
         return figure
     most = max(row.documents for row in seen.rows)
     bars = [
-        Bar(
-            place,
-            place + 1,
-            ((row.sent, "sent"), (row.audited, "audited"), (row.reviewed, "waiting")),
-            f"{_name(row, seen.pace)}: {row.sent:,} sent, {row.audited:,} audited, "
-            f"{row.reviewed:,} to reviewers",
-        )
-        for place, row in enumerate(seen.rows)
+        _routes(place, place + 1, row, _name(row, seen.pace)) for place, row in enumerate(seen.rows)
     ]
     frame = Frame(
         Axis(0, len(seen.rows), _dates(seen.rows)),
@@ -90,6 +83,13 @@ def volume(seen: Glance) -> Figure:
         width=HALF,
     )
     return drawn(figure, frame, [Bars(bars)])
+
+
+def _routes(start: float, end: float, one: Row | Bin, name: str) -> Bar:
+    """Return the bar of documents by where they went."""
+    parts = (one.sent, "sent"), (one.audited, "audited"), (one.reviewed, "waiting")
+    counts = f"{one.sent:,} sent, {one.audited:,} audited, {one.reviewed:,} to reviewers"
+    return Bar(start, end, parts, f"{name}: {counts}")
 
 
 def _volume_says(seen: Glance) -> str:
@@ -124,9 +124,7 @@ def accuracy(seen: Glance) -> Figure:
                 row.accuracy.agreed,
                 row.accuracy.reread,
                 row.accuracy.overlooked,
-                row.accuracy.value,
-                row.accuracy.low,
-                row.accuracy.high,
+                *bounded(row.accuracy),
             ]
             for row in seen.weeks
         ],
@@ -285,7 +283,7 @@ def _retrained(seen: Cockpit) -> str:
     """Say whether retraining helps, as far as the paired test knows."""
     if seen.calibrator is None:
         return "Retrain the calibrator: a paired test then says whether it is better."
-    return f"The newest calibrator, against the one before it, is {seen.calibrator}."
+    return f"The newest calibrator, compared with the one before it, is {seen.calibrator}."
 
 
 def reliability(seen: Cockpit) -> Figure:
@@ -359,13 +357,7 @@ def histogram(seen: Cockpit) -> Figure:
         return figure
     most = max(one.sent + one.audited + one.reviewed for one in seen.histogram)
     bars = [
-        Bar(
-            one.low,
-            one.high,
-            ((one.sent, "sent"), (one.audited, "audited"), (one.reviewed, "waiting")),
-            f"confidence {one.low:g} to {one.high:g}: {one.sent:,} sent, {one.audited:,} audited, "
-            f"{one.reviewed:,} to reviewers",
-        )
+        _routes(one.low, one.high, one, f"confidence {one.low:g} to {one.high:g}")
         for one in seen.histogram
     ]
     marks: list[Mark] = [Bars(bars, gap=0.08)]
@@ -445,6 +437,11 @@ def intervals(
 def ratio(part: int, whole: int) -> float | None:
     """Return a share; None of nothing."""
     return part / whole if whole else None
+
+
+def bounded(share: Share) -> tuple[float | None, float | None, float | None]:
+    """Return an estimate with its bounds."""
+    return share.value, share.low, share.high
 
 
 def _iso(row: Row) -> str:

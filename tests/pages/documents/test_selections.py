@@ -41,7 +41,7 @@ def test_ticked_documents_are_assigned_and_put_first(service: Service, browser: 
         "1 document put first in the queue."
     )
     assert ">first in the queue<" in browser.get("/documents").text
-    assert "anybody may review" in said(press(browser, "assign", id=first))
+    assert "anyone may review" in said(press(browser, "assign", id=first))
 
 
 def test_what_an_action_does_not_fit_is_named_with_the_reason(
@@ -51,7 +51,7 @@ def test_what_an_action_does_not_fit_is_named_with_the_reason(
     sent, open_one = waiting(service, "0.9", "0.3")
     told = said(press(browser, "reopen", id=[sent, open_one], why="new rule"))
     assert told.startswith("1 document sent back to review.")
-    assert "1 document stayed as before" in told
+    assert "1 document stayed unchanged" in told
     assert "note 0.3 : " in told
 
 
