@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.edge import Service, assert_problem
@@ -29,9 +27,6 @@ def test_a_model_that_does_not_serve_is_certified_by_a_job_of_its_own(service: S
     assert asked.json()["id"] != plain["id"]
     again = service.post("/v1/admin/certifications", by="admin", json={"model_id": known})
     assert again.json()["id"] == asked.json()["id"]
-    for by in ("lead", "client"):
-        refused = service.post("/v1/admin/certifications", by=by, json=body)
-        assert_problem(refused, 403, "forbidden")
 
 
 def test_what_a_model_may_have_learnt_from_has_to_be_stated(service: Service) -> None:
@@ -68,12 +63,6 @@ def test_a_refusal_says_what_lacks(service: Service) -> None:
     assert shown == service.get(f"/v1/admin/certifications/{made.id}", by="lead").json()
     assert (shown["threshold"], shown["reason"]) == (None, "no-audits")
     assert shown["evidence"]["n_predictions"] == 1
-
-
-@pytest.mark.parametrize("by", ["client", "reviewer"])
-def test_neither_clients_nor_reviewers_see_certificates(service: Service, by: str) -> None:
-    assert_problem(service.get("/v1/admin/certifications", by=by), 403, "forbidden")
-    assert_problem(service.post("/v1/admin/certifications", by=by), 403, "forbidden")
 
 
 def test_an_unknown_certificate_is_told_as_such(service: Service) -> None:

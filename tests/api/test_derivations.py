@@ -1,8 +1,6 @@
 """Decisions derived again, over HTTP."""
 
-import pytest
-
-from tests.edge import Service, assert_problem
+from tests.edge import Service
 
 
 def test_a_decision_is_told_with_what_it_rests_on(service: Service) -> None:
@@ -29,16 +27,3 @@ def test_a_decision_is_told_with_what_it_rests_on(service: Service) -> None:
     # The decision stays explained by the version that took it.
     service.fix_threshold(0.95)
     assert service.get(path, by="lead").json() == body
-
-
-@pytest.mark.parametrize("role", ["client", "reviewer"])
-def test_whoever_might_read_the_document_blind_is_refused(service: Service, role: str) -> None:
-    made = service.predict("0.9").json()
-    refused = service.get(f"/v1/predictions/{made['id']}/decision", by=role)
-    assert_problem(refused, 403, "forbidden")
-
-
-def test_unknown_predictions_and_callers_are_refused(service: Service) -> None:
-    path = "/v1/predictions/nonsense/decision"
-    assert_problem(service.get(path, by="admin"), 404, "prediction-not-found")
-    assert_problem(service.get(path), 401, "unauthenticated")

@@ -74,7 +74,6 @@ def test_a_file_may_be_larger_than_a_body(service: Service) -> None:
 
 def test_what_is_no_file_is_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_problem(submit(service, b""), 422, "invalid-request", "")
-    assert_problem(submit(service, by="reviewer"), 403, "forbidden")
     typed = submit(service, **{"Content-Type": "application/json"})
     assert_problem(typed, 415, "unsupported-media-type")
     object.__setattr__(service.services.files, "max_upload_bytes", 20)
@@ -111,7 +110,6 @@ def test_an_auditor_takes_the_audit_trail_along(service: Service) -> None:
 
 def test_refusals_are_problems(service: Service) -> None:
     get = service.get
-    assert_problem(get("/v1/exports/audit-events", by="lead"), 403, "forbidden")
     assert_problem(get("/v1/exports/keys", by="admin"), 422, "invalid-request", "/path/what")
     wrong = get("/v1/exports/outcomes?format=xml&more=1", by="admin")
     assert_problem(wrong, 422, "invalid-request", "/query/format", "/query/more")

@@ -92,13 +92,6 @@ def test_refusals_say_what_to_do(served: Service) -> None:
     assert_problem(foreign, 409, "calibration-of-another-model")
 
 
-@pytest.mark.parametrize("by", ["client", "reviewer"])
-def test_neither_clients_nor_reviewers_see_calibrators(served: Service, by: str) -> None:
-    assert_problem(served.get(PATH, by=by), 403, "forbidden")
-    assert_problem(served.post(PATH, by=by, json={}), 403, "forbidden")
-    assert_problem(served.post(f"{PATH}/rollback", by=by), 403, "forbidden")
-
-
 def test_a_learnt_calibrator_shows_what_it_is_worth(served: Service) -> None:
     draw = random.Random(1)
     predictions, outcomes = served.services.predictions, served.services.outcomes

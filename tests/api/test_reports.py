@@ -27,10 +27,7 @@ def test_leads_read_the_numbers(service: Service) -> None:
     assert (preview["now"]["sent"], preview["then"]["sent"]) == (1, 2)
 
 
-def test_reports_are_not_for_everybody(service: Service) -> None:
-    for path in ("summary", "reliability", "automation"):
-        refused = service.get(f"/v1/reports/{path}", by="client")
-        assert_problem(refused, 403, "forbidden")
+def test_what_cannot_be_reported_is_pointed_at(service: Service) -> None:
     wrong = service.get("/v1/reports/automation?documents=0", by="lead")
     assert_problem(wrong, 422, "invalid-request", "/query/documents")
     body = {"threshold": 2, "rules": [{"kind": "label"}]}

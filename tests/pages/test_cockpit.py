@@ -46,17 +46,14 @@ def worked(service: Service, seconds: int = 20) -> None:
         services.reviews.complete(reviewer, task.id, labels, None, task.version)
 
 
-@pytest.mark.parametrize(
-    ("role", "status"),
-    [(Role.REVIEWER, 403), (Role.LEAD, 200), (Role.ADMIN, 200), (Role.AUDITOR, 200)],
-)
-def test_it_is_for_those_who_read_reports(service: Service, role: Role, status: int) -> None:
+@pytest.mark.parametrize(("role", "status"), [(Role.REVIEWER, 403), (Role.AUDITOR, 200)])
+def test_downloads_are_for_those_who_read_reports(
+    service: Service, role: Role, status: int
+) -> None:
     service.person("ann", role)
     browser = Browser(service)
     browser.sign_in()
-    for address in ("/cockpit", "/cockpit/details", "/cockpit/report", "/cockpit/volume.csv"):
-        assert browser.get(address).status_code == status
-    assert ('href="/cockpit"' in browser.get("/").text) == (status == 200)
+    assert browser.get("/cockpit/volume.csv").status_code == status
 
 
 def test_it_shows_one_segment_with_its_documents(service: Service, browser: Browser) -> None:

@@ -13,7 +13,6 @@ from setwise.service.domain.breaker import BreakerRule, Freshness, Position, Tri
 from setwise.service.domain.errors import (
     BreakerNotTripped,
     CertificateNeeded,
-    Forbidden,
     InvalidRequest,
 )
 from setwise.service.domain.models import ModelVersion
@@ -538,12 +537,3 @@ def test_nothing_is_watched_before_anything_is_predicted_or_sent(loop: Loop) -> 
     loop.predict("0.9")
     assert loop.watch() is None
     assert loop.breaker(LEAD).watch.position is Position.IDLE
-
-
-def test_leads_read_it_and_admins_reset_it(loop: Loop) -> None:
-    with pytest.raises(Forbidden):
-        loop.breaker(ANN)
-    with pytest.raises(Forbidden):
-        loop.reset(LEAD)
-    with pytest.raises(BreakerNotTripped):
-        loop.reset(ADMIN)

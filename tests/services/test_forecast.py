@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.service.domain.audit_trail import EventFilter
-from setwise.service.domain.errors import Forbidden, InvalidRequest
+from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Reason
 from setwise.service.domain.reports import Evidence, verdict
 from setwise.service.services.analysis.accuracy import share
@@ -21,8 +21,6 @@ from tests import building
 from tests.fakes import START, FakeClock
 from tests.samples import (
     ADMIN,
-    ANN,
-    CLIENT,
     LEAD,
     add_predictions,
     annotation,
@@ -146,11 +144,6 @@ def test_what_cannot_be_previewed_is_refused(begin: Transactions) -> None:
     for documents in (0, 50_001):
         with pytest.raises(InvalidRequest):
             building.reports(begin).reliability(LEAD, documents)
-    for caller in (ANN, CLIENT):
-        with pytest.raises(Forbidden):
-            preview(caller, threshold=0.5)
-        with pytest.raises(Forbidden):
-            building.reports(begin).automation(caller, 10)
 
 
 def evidence(confidence: float, right: bool | None, **fields: object) -> Evidence:

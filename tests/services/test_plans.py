@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from setwise.service.domain.errors import Forbidden, InvalidRequest
+from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.analysis.plans import Bin, PlanRequest
 from tests.edge import Service
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
+from tests.samples import ADMIN, LEAD, change
 
 DESCRIBED = PlanRequest(
     target_accuracy=0.8,
@@ -106,9 +106,3 @@ def test_values_out_of_range_are_named(
     with pytest.raises(InvalidRequest) as caught:
         service.services.certification.plan(LEAD, replace(DESCRIBED, **wrong))
     assert pointers(caught) == [pointer]
-
-
-@pytest.mark.parametrize("caller", [CLIENT, ANN])
-def test_neither_clients_nor_reviewers_plan(service: Service, caller: object) -> None:
-    with pytest.raises(Forbidden):
-        service.services.certification.plan(caller, DESCRIBED)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from setwise.service.domain.errors import Forbidden, InvalidRequest
+from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.services.policy import Policies
 from tests.fakes import FakeClock, FakeIds
-from tests.samples import ADMIN, ANN, add_predictions, certification, change, prediction
+from tests.samples import ADMIN, add_predictions, certification, change, prediction
 from tests.sqlite import Database
 
 
@@ -89,5 +89,3 @@ def test_what_cannot_be_is_refused(database: Database) -> None:
     with pytest.raises(InvalidRequest) as refused:
         preview(database, threshold=1.5)
     assert [fault.pointer for fault in refused.value.faults] == ["/threshold/value"]
-    with pytest.raises(Forbidden):
-        Policies(database, FakeClock(), FakeIds()).preview_change(ANN, change())

@@ -14,7 +14,6 @@ from setwise.models.sets.candidates import RaggedSets
 from setwise.service.domain import annotators
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import (
-    Forbidden,
     InvalidRequest,
     ModelUnavailable,
     NotEnoughReviews,
@@ -494,8 +493,6 @@ def test_one_recalibration_is_asked_for_at_a_time(loop: Loop) -> None:
     assert Options.from_json(first.payload) == Options(
         Noise.KNOWN, Activate.IF_BETTER, Rates(0.1, 0.2)
     )
-    with pytest.raises(Forbidden):
-        loop.recalibration.request(LEAD, Options())
 
 
 @pytest.mark.parametrize(

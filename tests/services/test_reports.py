@@ -1,14 +1,11 @@
 """Counts for the start page."""
 
-import pytest
-
 from setwise.service.domain.callers import SYSTEM
-from setwise.service.domain.errors import Forbidden
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.services.reports import Counts
 from tests import building
 from tests.fakes import START
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, add_predictions, leased, prediction, task
+from tests.samples import ANN, LEAD, add_predictions, leased, prediction, task
 from tests.sqlite import Database
 
 
@@ -45,12 +42,3 @@ def test_predictions_are_counted_by_reason_and_tasks_by_state() -> None:
         Reason.NO_THRESHOLD: 0,
         Reason.OUT_OF_DOMAIN: 1,
     }
-
-
-def test_leads_and_administrators_see_the_counts() -> None:
-    summary = building.reports(Database()).summary
-    summary(LEAD)
-    summary(ADMIN)
-    for caller in (CLIENT, ANN):
-        with pytest.raises(Forbidden):
-            summary(caller)

@@ -13,7 +13,6 @@ from setwise.models.data.lines import DataWarning
 from setwise.models.storage.artifacts import load
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.errors import (
-    Forbidden,
     InvalidRequest,
     NotEnoughReviews,
     RatesUnknown,
@@ -27,7 +26,7 @@ from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import FakeLoader, FakeStore
 from tests.loop import Loop
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, model
+from tests.samples import ADMIN, ANN, model
 from tests.services.test_certification_of_candidates import Better
 from tests.services.test_files import Worker
 from tests.sqlite import Database
@@ -108,12 +107,9 @@ def test_a_new_version_is_registered_shadows_and_is_compared_on_the_same_audits(
     assert office.policy.certificate_id is None
 
 
-def test_one_job_at_a_time_and_administrators_only(office: Office) -> None:
+def test_one_job_at_a_time(office: Office) -> None:
     first = office.retraining.request(ADMIN, Retrain())
     assert office.retraining.request(ADMIN, Retrain(preset="best")).id == first.id
-    for caller in (LEAD, CLIENT):
-        with pytest.raises(Forbidden):
-            office.retraining.request(caller, Retrain())
 
 
 def test_a_worker_that_takes_over_does_not_fit_again(fits: Fits) -> None:

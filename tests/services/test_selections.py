@@ -7,7 +7,7 @@ import pytest
 from setwise.service.domain.accounts import ExternalIdentity
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.documents import MOST_SEARCHES, DocumentFilter, SavedSearch
-from setwise.service.domain.errors import Forbidden, InvalidRequest
+from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.reviews import QueueFilter
 from setwise.service.domain.routing.audits import AuditPlan
@@ -146,11 +146,9 @@ def test_documents_go_back_to_review_but_for_those_that_wait(service: Service) -
     )  # fmt: skip
 
 
-def test_reviewers_and_empty_selections_are_refused(service: Service) -> None:
+def test_selections_of_nothing_or_of_too_much_are_refused(service: Service) -> None:
     act = service.services.selections
     (made,) = predict(service, "0.3")
-    with pytest.raises(Forbidden):
-        act.prioritize(ANN, [made], first=True)
     for ids in ([], ["note"], [made] * 101):
         with pytest.raises(InvalidRequest):
             act.prioritize(LEAD, ids, first=True)
