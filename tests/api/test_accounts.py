@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from setwise.service.domain.callers import ANONYMOUS, Role
+from setwise.service.domain.callers import Role
 from tests.edge import PASSWORD, Service, assert_problem
 
 ANN = {"login": "Ann", "name": "Ann Lee", "role": "reviewer", "password": PASSWORD}
@@ -36,10 +36,7 @@ def test_an_account_is_made_listed_and_changed(service: Service) -> None:
 @pytest.mark.parametrize(
     ("changes", "pointers"),
     [
-        ({"login": "a b"}, ["/login"]),
-        ({"role": "client"}, ["/role"]),
         ({"password": "short"}, ["/password"]),
-        ({"name": ""}, ["/name"]),
         ({"shoe_size": 40}, ["/shoe_size"]),
         ({"login": 5, "role": "king"}, ["/login", "/role"]),
     ],
@@ -51,14 +48,6 @@ def test_an_account_that_cannot_be_is_refused(
     assert_problem(refused, 422, "invalid-request", *pointers)
     assert PASSWORD not in refused.text
     assert "short" not in refused.json()["detail"].replace("too short", "")
-
-
-def test_refusals_name_what_is_wrong(service: Service) -> None:
-    create(service)
-    taken = service.post("/v1/admin/people", by="admin", json=ANN)
-    assert_problem(taken, 409, "login-taken")
-    nobody = service.send("PATCH", f"/v1/admin/people/{MISSING}", by="admin", json={"name": "x"})
-    assert_problem(nobody, 404, "person-not-found")
 
 
 def test_a_key_is_made_shown_once_and_revoked(service: Service) -> None:
@@ -89,9 +78,7 @@ def test_a_key_is_made_shown_once_and_revoked(service: Service) -> None:
 def test_a_key_that_cannot_be_is_refused(service: Service) -> None:
     for body, pointer in (
         ({"name": "x", "role": "client", "scopes": ["administer"]}, "/scopes"),
-        ({"name": "x", "role": "client", "expires_at": "2020-01-01T00:00:00Z"}, "/expires_at"),
         ({"name": "x", "role": "client", "expires_at": "2020-01-01T00:00:00"}, "/expires_at"),
-        ({"name": " ", "role": "client"}, "/name"),
     ):
         refused = service.post("/v1/admin/keys", by="admin", json=body)
         assert_problem(refused, 422, "invalid-request", pointer)
@@ -144,20 +131,6 @@ def test_the_trail_is_filtered_and_paged(service: Service) -> None:
     moment = quote(str(everything[0]["at"]))
     assert len(events(service, f"&since={moment}")) == 5
     assert len(events(service, f"&since={begun}&before={moment}")) == len(Role)
-
-
-def test_a_cursor_of_other_filters_is_refused(service: Service) -> None:
-    page = service.get("/v1/admin/audit?limit=1", by="auditor").json()
-    cursor = page["next_cursor"]
-    other = service.get(f"/v1/admin/audit?limit=1&action=x&cursor={cursor}", by="auditor")
-    assert_problem(other, 422, "invalid-request", "/query/cursor")
-
-
-def test_a_person_who_signed_in_is_named_by_their_login_not_by_a_key(service: Service) -> None:
-    ann = service.person("ann", Role.REVIEWER)
-    service.services.sessions.sign_in("ann", PASSWORD, visitor=ANONYMOUS.calling_from("192.0.2.7"))
-    (event,) = events(service, "&action=session.")
-    assert (event["actor"]["id"], event["address"]) == (ann, "192.0.2.7")
 
 
 def test_a_document_is_erased_on_request(service: Service) -> None:

@@ -172,20 +172,6 @@ def test_a_client_that_stops_in_its_body_is_refused(service: Service) -> None:
     assert response.headers["connection"] == "close"
 
 
-@pytest.mark.parametrize("depth", [200, 100_000])
-def test_a_deeply_nested_body_is_refused(service: Service, depth: int) -> None:
-    nested = b"[" * depth + b"]" * depth
-    content = b'{"document": {"text": "x"}, "metadata": {"a": ' + nested + b"}}"
-    response = service.post(
-        "/v1/predictions",
-        by="client",
-        content=content,
-        headers={"Content-Type": "application/json"},
-    )
-    assert response.status_code in {400, 413, 422}
-    assert response.headers["content-type"] == "application/problem+json"
-
-
 OFFSETS = st.integers(-1_439, 1_439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 ENDS = st.sampled_from([datetime.min, datetime.max])  # noqa: DTZ901 -- offsets come later
 

@@ -1,6 +1,5 @@
 """The breaker over HTTP."""
 
-from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.edge import Service, assert_problem
 from tests.samples import ADMIN, ANN, LEAD, change
@@ -8,9 +7,9 @@ from tests.samples import ADMIN, ANN, LEAD, change
 ALL = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
 
 
-def _trip(service: Service, **policy: object) -> None:
+def _trip(service: Service) -> None:
     """Send sets that are all wrong until the breaker trips."""
-    service.services.policy.change(ADMIN, change(threshold=0.8, audits=ALL, **policy), None)
+    service.services.policy.change(ADMIN, change(threshold=0.8, audits=ALL), None)
     for place in range(40):
         service.predict(f"0.9{place:02}")
     for who in (ANN, LEAD):
@@ -62,21 +61,3 @@ def test_a_policy_that_was_read_can_be_sent_back_without_starting_anything(
     )
     assert back.status_code == 200, back.text
     assert back.json()["tripped"] is True
-
-
-def test_a_refused_reset_says_how_many_audits_lack(service: Service) -> None:
-    _trip(service)
-    wanted = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=ALL)
-    service.services.policy.change(ADMIN, wanted, None)
-    service.predict("0.9")
-    while (task := service.services.reviews.claim(LEAD)) is not None:
-        service.services.reviews.complete(LEAD, task.id, ["a", "b"], None, task.version)
-    refused = service.post("/v1/admin/breaker/reset", by="admin", json={})
-    assert "No certificate" in assert_problem(refused, 409, "certificate-needed")["detail"]
-    wrong = service.post("/v1/admin/breaker/reset", by="admin", json={"uncertified": True})
-    assert_problem(wrong, 422, "invalid-request", "/uncertified")
-
-
-def test_what_has_not_tripped_cannot_be_reset(service: Service) -> None:
-    found = service.post("/v1/admin/breaker/reset", by="admin", json={})
-    assert_problem(found, 409, "breaker-not-tripped")

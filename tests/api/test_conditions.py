@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.callers import Role
 from tests.edge import Service, assert_problem
 
 POLICY = "/v1/admin/policy"
@@ -98,18 +98,6 @@ def test_any_version_of_what_is_there_can_be_named(service: Service) -> None:
     assert_problem(weak, 412, "stale-version")
     nothing = _put(service, "/v1/admin/groups/new", {"name": "New"}, "*")
     assert_problem(nothing, 412, "stale-version")
-
-
-def test_a_throttled_key_reads_its_limit(service: Service) -> None:
-    _, service.secrets["slow"] = service.services.keys.create(
-        SYSTEM, "slow", Role.CLIENT, per_minute=1
-    )
-    assert service.get("/v1/predictions", by="slow").headers["ratelimit"] == '"key";r=0;t=60'
-    refused = service.get("/v1/predictions", by="slow")
-    assert_problem(refused, 429, "too-many-requests")
-    assert refused.headers["ratelimit-policy"] == '"key";q=1;w=60'
-    assert refused.headers["ratelimit"].startswith('"key";r=0;t=')
-    assert int(refused.headers["retry-after"]) <= 60
 
 
 def test_a_preview_takes_the_threshold_as_the_policy_has_it(service: Service) -> None:

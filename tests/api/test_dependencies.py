@@ -5,7 +5,7 @@ import re
 import pytest
 
 from setwise.service.api.http.dependencies import Callers
-from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.errors import Unauthenticated
 from tests.edge import Service, assert_problem, described
 
@@ -21,22 +21,19 @@ def test_there_are_calls_to_protect() -> None:
     assert len(CALLS) > 50
 
 
-@pytest.mark.parametrize(
-    "header", [None, "", "Bearer", "Bearer ", "Bearer wrong", "Basic Og==", "Bearer \x7f"]
-)
-def test_a_call_without_a_good_key_is_refused(service: Service, header: str | None) -> None:
-    headers = {} if header is None else {"Authorization": header}
+def test_no_call_is_answered_without_a_key(service: Service) -> None:
     for method, path in CALLS:
-        response = service.send(method, path, headers=headers)
+        response = service.send(method, path)
         assert_problem(response, 401, "unauthenticated")
         assert response.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_a_revoked_key_is_refused(service: Service) -> None:
-    key_id = service.key("leaver", Role.CLIENT)
-    assert service.get("/v1/predictions", by="leaver").status_code == 200
-    service.services.keys.revoke(SYSTEM, key_id)
-    assert_problem(service.get("/v1/predictions", by="leaver"), 401, "unauthenticated")
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Bearer wrong", "Basic Og==", "Bearer \x7f"]
+)
+def test_a_call_without_a_good_key_is_refused(service: Service, header: str) -> None:
+    response = service.get("/v1/predictions", headers={"Authorization": header})
+    assert_problem(response, 401, "unauthenticated")
 
 
 class Keys:

@@ -39,6 +39,7 @@ def test_a_hurried_key_is_told_to_wait(service: Service) -> None:
         refused = service.send(method, path, by="hurried", json=body)
         assert_problem(refused, 429, "too-many-requests")
         assert 1 <= int(refused.headers["retry-after"]) <= 30
+        assert refused.headers["ratelimit"].startswith('"key";r=0;t=')
     assert "ratelimit" not in service.get("/v1/predictions", by="client").headers
 
 

@@ -41,30 +41,9 @@ def test_a_new_service_sends_nothing(service: Service) -> None:
     response = service.get("/v1/admin/policy", by="admin")
     body = response.json()
     assert response.headers["etag"] == f'"{body["version"]}"'
-    assert body == {
-        "version": body["version"],
-        "tripped": False,
-        "target_accuracy": 0.95,
-        "risk": 0.1,
-        "auto_send": True,
-        "threshold": {"mode": "certified", "value": None, "certificate_id": None},
-        "audit": {
-            "certification_rate": 0.0,
-            "ramp_up_rate": None,
-            "training_rate": 0.0,
-            "mode": "hold",
-        },
-        "overlap_rate": 0.0,
-        "gold_reread_rate": 0.0,
-        "confidence_floor": None,
-        "rules": [],
-        "segment_by": None,
-        "segment_bounds": [],
-        "segment_fallback": "none",
-        "most_segments": 10,
-        "segments": [],
-        "pool": None,
-    }
+    first = {"version": body["version"], "tripped": False, "target_accuracy": 0.95, "risk": 0.1}
+    unproved = {"mode": "certified", "value": None, "certificate_id": None}
+    assert body == POLICY | first | {"threshold": unproved}
 
 
 def test_a_changed_policy_is_in_force_at_once(service: Service) -> None:
@@ -103,23 +82,14 @@ def test_a_policy_that_changed_meanwhile_is_not_overwritten(service: Service) ->
 @pytest.mark.parametrize(
     ("change", "pointers"),
     [
-        ({"target_accuracy": 1.0}, ["/target_accuracy"]),
         ({"target_accuracy": "0.9"}, ["/target_accuracy"]),
-        ({"risk": 0}, ["/risk"]),
         ({"auto_send": 1}, ["/auto_send"]),
         ({"threshold": {"mode": "fixed"}}, ["/threshold/value"]),
-        ({"threshold": {"mode": "fixed", "value": 1.5}}, ["/threshold/value"]),
-        ({"threshold": {"mode": "certified", "value": 0.9}}, ["/threshold/value"]),
         ({"threshold": {"mode": "guessed", "value": 0.9}}, ["/threshold/mode"]),
         ({"threshold": {"mode": "fixed", "value": 0.9, "x": 1}}, ["/threshold/x"]),
         ({"audit": {"certification_rate": 1.04}}, ["/audit/certification_rate"]),
-        ({"audit": {"ramp_up_rate": 1.5}}, ["/audit/ramp_up_rate"]),
-        ({"audit": {"certification_rate": 0.2, "ramp_up_rate": 0.1}}, ["/audit/ramp_up_rate"]),
         ({"audit": {"mode": "lose"}}, ["/audit/mode"]),
         ({"overlap_rate": -0.1, "rules": [{}]}, ["/rules/0/kind"]),
-        ({"rules": [{"kind": "label"}]}, ["/rules/0/label"]),
-        ({"rules": [{"kind": "label", "label": "a", "n": 1}]}, ["/rules/0/n"]),
-        ({"confidence_floor": 1.5}, ["/confidence_floor"]),
         ({"colour": "red"}, ["/colour"]),
     ],
 )
@@ -149,12 +119,6 @@ def test_models_are_listed_and_activated(service: Service) -> None:
         "summary": {"method": "br-rerank", "n_labels": 4},
         "created_at": "2026-01-02T03:04:05.678901Z",
     }
-
-
-@pytest.mark.parametrize("wanted", ["019b7a0b-0000-7000-8000-00000000ffff", "nonsense"])
-def test_an_unknown_model_cannot_be_activated(service: Service, wanted: str) -> None:
-    response = service.post(f"/v1/admin/models/{wanted}/activate", by="admin")
-    assert_problem(response, 404, "model-not-found")
 
 
 def test_rules_hold_back_what_is_confident_and_are_named(service: Service) -> None:
@@ -206,12 +170,6 @@ def test_segments_are_listed_with_what_is_in_force_for_each(service: Service) ->
     assert body["pool"] == {"threshold": fixed, "members": ["other"], "tripped": False}
     again = _put(service, body, If_Match=response.headers["etag"])
     assert again.json() | {"version": ""} == body | {"version": ""}
-
-
-def test_a_fault_of_a_segment_is_named_where_it_stands(service: Service) -> None:
-    divided = {"segment_by": "site", "segments": [{"value": "(pool)"}]}
-    response = _put(service, POLICY | divided)
-    assert_problem(response, 422, "invalid-request", "/segments/0/value")
 
 
 def test_a_certification_or_breaker_of_an_unknown_segment_is_refused(service: Service) -> None:

@@ -13,7 +13,6 @@ from tests.edge import Service, assert_problem
 from tests.samples import CLIENT, calibration, model
 
 PATH = "/v1/admin/calibrations"
-OWN = {"If-Match": '"sha256:own"'}
 
 
 @pytest.fixture
@@ -49,13 +48,6 @@ def test_rates_that_say_nothing_are_pointed_at(served: Service) -> None:
     assert_problem(refused, 422, "invalid-request", "/noise")
 
 
-def test_without_a_model_there_is_nothing_to_calibrate(service: Service) -> None:
-    assert_problem(service.post(PATH, by="admin", json={}), 503, "model-unavailable")
-    assert_problem(
-        service.post(f"{PATH}/rollback", by="admin", headers=OWN), 503, "model-unavailable"
-    )
-
-
 def test_a_calibrator_is_read_activated_and_taken_back(served: Service) -> None:
     found = only(served)
     assert (found["calibrator_version"], found["active"]) == ("sha256:learnt", False)
@@ -72,24 +64,6 @@ def test_a_calibrator_is_read_activated_and_taken_back(served: Service) -> None:
     again = served.post(f"{PATH}/rollback", by="admin", headers=leaving)
     assert_problem(again, 412, "stale-version")
     assert only(served)["active"] is False
-
-
-def test_refusals_say_what_to_do(served: Service) -> None:
-    found = only(served)
-    assert_problem(
-        served.post(f"{PATH}/rollback", by="admin", headers=OWN), 409, "nothing-to-roll-back"
-    )
-    missing = served.get(f"{PATH}/{CLIENT.id}", by="lead")
-    assert_problem(missing, 404, "calibration-not-found")
-    served.calibrators.damaged.add("sha256:learnt")
-    damaged = served.post(f"{PATH}/{found['id']}/activate", by="admin")
-    assert_problem(damaged, 409, "calibration-damaged")
-    other = model("sha256:other")
-    with served.database() as transaction:
-        transaction.models.add(other)
-        transaction.models.activate(other.id, served.clock(), other.id)
-    foreign = served.post(f"{PATH}/{found['id']}/activate", by="admin")
-    assert_problem(foreign, 409, "calibration-of-another-model")
 
 
 def test_a_learnt_calibrator_shows_what_it_is_worth(served: Service) -> None:

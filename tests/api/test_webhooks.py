@@ -89,11 +89,6 @@ def test_a_webhook_is_replaced_at_the_version_that_was_read(service: Service) ->
     [
         ({"url": "http://billing.example/"}, "/url"),
         ({"url": "https://127.0.0.1/"}, "/url"),
-        ({"url": "https://[::ffff:10.0.0.1]/"}, "/url"),
-        ({"url": "https://ann:secret@billing.example/"}, "/url"),
-        ({"url": "https://billing.example/#x"}, "/url"),
-        ({"url": "https://billing.example:99999/"}, "/url"),
-        ({"url": "nonsense"}, "/url"),
         ({"url": URL, "description": "x\x00"}, "/description"),
         ({"url": URL, "events": ["webhook.test"]}, "/events/0"),
         ({"url": URL, "secret": "whsec_mine"}, "/secret"),

@@ -12,8 +12,6 @@ from tests.fakes import FakeClock, FakeIds
 from tests.samples import ADMIN, change
 from tests.sqlite import Database
 
-MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
-
 
 @dataclass
 class Office:
