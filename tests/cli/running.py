@@ -9,10 +9,10 @@ from setwise.service.stores.database import create
 Content = dict[str, list[tuple[object, ...]]]
 
 
-def status(*arguments: str) -> int:
+def status(*arguments: object) -> int:
     """Return the exit status of a command."""
     with pytest.raises(SystemExit) as ended:
-        main(arguments)
+        main([str(one) for one in arguments])
     assert isinstance(ended.value.code, int)
     return ended.value.code
 

@@ -1,7 +1,6 @@
 """``benchmark``: methods, seeds, splits, failures, and the published rows."""
 
 import json
-import random
 import shutil
 from dataclasses import asdict
 
@@ -11,29 +10,15 @@ import pytest
 from setwise.models.evaluation.published import published_results
 from setwise.models.evaluation.runs import NON_EMPTY_BR, PLAIN_BR
 from setwise.models.options import METHODS
-from setwise.service.cli import main
-
-WORDS = {"heart": ["chest", "pain"], "lung": ["cough", "wheeze"], "skin": ["rash", "itch"]}
-FILLER = ["patient", "reports", "since", "monday", "mild", "seen", "again", "today"]
+from tests.cli.running import status
+from tests.cli.test_learning import notes, write_lines
 
 
 def write_dataset(folder, seed=0):
     folder.mkdir(parents=True)
-    pick = random.Random(seed)
-    for part, n in (("train", 70), ("test", 30)):
-        lines = []
-        for number in range(n):
-            labels = pick.sample(sorted(WORDS), pick.choice([1, 1, 2]))
-            words = [pick.choice(WORDS[label]) for label in labels] + pick.choices(FILLER, k=4)
-            record = {"id": f"{part}{number}", "text": " ".join(words), "labels": labels}
-            lines.append(json.dumps(record) + "\n")
-        (folder / f"{part}.jsonl").write_text("".join(lines))
-
-
-def status_of(*arguments):
-    with pytest.raises(SystemExit) as end:
-        main([str(argument) for argument in arguments])
-    return end.value.code
+    write_lines(folder / "train.jsonl", notes(70, seed))
+    new = ({**note, "id": f"new-{note['id']}"} for note in notes(30, seed + 10))
+    write_lines(folder / "test.jsonl", new)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +32,7 @@ def data(tmp_path_factory):
 def measured(folder, *arguments):
     """Benchmark the notes; return the one data set of the JSON."""
     path = folder / "out.json"
-    assert status_of("benchmark", *arguments, "--datasets", "notes", "--json", path) == 0
+    assert status("benchmark", *arguments, "--datasets", "notes", "--json", path) == 0
     (dataset,) = json.loads(path.read_text())["datasets"]
     return dataset
 
@@ -95,7 +80,7 @@ def test_forbidding_the_empty_set_changes_empty_predictions_only(data, tmp_path)
 def test_published_numbers_stand_beside_the_measured_ones(data, tmp_path, capsys):
     path = tmp_path / "out.json"
     arguments = ("--data", data, "--datasets", "scene", "--methods", "br", "--json", path)
-    assert status_of("benchmark", *arguments) == 0
+    assert status("benchmark", *arguments) == 0
     out, err = capsys.readouterr()
     assert "scene: published" in out
     assert "69.70" in out
@@ -111,7 +96,7 @@ def test_a_failing_data_set_names_itself_and_the_others_go_on(data, tmp_path, ca
     shutil.copytree(data / "notes", root / "a-broken")
     (root / "a-broken" / "test.jsonl").write_text("no JSON\n")
     path = tmp_path / "out.json"
-    assert status_of("benchmark", "--data", root, "--methods", "br", "--json", path) == 2
+    assert status("benchmark", "--data", root, "--methods", "br", "--json", path) == 2
     out, err = capsys.readouterr()
     assert f"setwise: a-broken: {root}/a-broken/test.jsonl, line 1: not JSON" in err
     assert err.endswith("setwise: 1 of 2 data sets failed: a-broken\n")
@@ -127,7 +112,7 @@ def test_a_random_split_pools_the_parts_and_depends_on_the_seed_alone(data, tmp_
     for name in ("a", "b"):
         path = tmp_path / name
         arguments = ("--data", data / "notes", "--methods", "br", "--split", "random")
-        assert status_of("benchmark", *arguments, "--json", path) == 0
+        assert status("benchmark", *arguments, "--json", path) == 0
         documents.append(json.loads(path.read_text())["datasets"][0])
     first, second = documents
     assert (first["n_train"], first["n_test"]) == (90, 10)
@@ -138,7 +123,7 @@ def test_a_random_split_pools_the_parts_and_depends_on_the_seed_alone(data, tmp_
 def test_presets_are_rows_of_their_own_for_the_method_that_has_them(data, tmp_path):
     path = tmp_path / "out.json"
     arguments = ("--data", data / "notes", "--methods", "br,br-rerank", "--preset", "fast,best")
-    assert status_of("benchmark", *arguments, "--json", path) == 0
+    assert status("benchmark", *arguments, "--json", path) == 0
     (dataset,) = json.loads(path.read_text())["datasets"]
     names = [row["method"] for row in dataset["rows"]]
     assert names == ["br", PLAIN_BR, NON_EMPTY_BR, "br-rerank --preset fast", "br-rerank"]
@@ -147,7 +132,7 @@ def test_presets_are_rows_of_their_own_for_the_method_that_has_them(data, tmp_pa
 def test_plain_binary_relevance_is_measured_once_for_all_objectives(data, tmp_path):
     path = tmp_path / "results.json"
     arguments = ("--data", data / "notes", "--methods", "br", "--optimize", "f1,hamming")
-    assert status_of("benchmark", *arguments, "--json", path) == 0
+    assert status("benchmark", *arguments, "--json", path) == 0
     (dataset,) = json.loads(path.read_text())["datasets"]
     assert {row["method"]: len(row["runs"]) for row in dataset["rows"]} == {
         "br --optimize f1": 1, PLAIN_BR: 1, NON_EMPTY_BR: 1, "br --optimize hamming": 1
@@ -170,7 +155,7 @@ def test_plain_binary_relevance_is_measured_once_for_all_objectives(data, tmp_pa
     ],
 )
 def test_what_cannot_be_done_is_refused_before_any_work(data, capsys, arguments, message):
-    assert status_of("benchmark", "--data", data, *arguments) == 2
+    assert status("benchmark", "--data", data, *arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert message in err

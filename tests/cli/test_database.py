@@ -69,8 +69,6 @@ def test_what_cannot_be_done_is_one_line(
     ("url", "said"),
     [
         ("mysql://root:hunter2@localhost/x", "postgresql+psycopg"),
-        ("nonsense", "sqlite:///FILE"),
-        ("sqlite://", "plain file"),
         ("postgresql://setwise:hunter2@127.0.0.1:1/x", "does not answer"),
     ],
 )

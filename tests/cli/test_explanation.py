@@ -6,9 +6,11 @@ import pytest
 
 from setwise.models.storage.artifacts import save
 from setwise.models.training_external import start_external
-from setwise.service.cli import main
+from tests.cli.running import refusal, status
 from tests.made_once import made_once
 from tests.trained import LABELS, documents
+
+EXPLAIN = ("model", "explain")
 
 
 @pytest.fixture(scope="module")
@@ -22,28 +24,13 @@ def make_mixture(folder):
         lines = (json.dumps(document) + "\n" for document in documents(n, seed))
         (folder / f"{name}.jsonl").write_text("".join(lines))
     train = ("train", folder / "train.jsonl", "--out", folder / "model")
-    assert status_of(*train, "--method", "cbm-rerank") == 0
-
-
-def status_of(*arguments):
-    with pytest.raises(SystemExit) as end:
-        main([str(argument) for argument in arguments])
-    return end.value.code
+    assert status(*train, "--method", "cbm-rerank") == 0
 
 
 def explained(capsys, *arguments):
     capsys.readouterr()
-    assert status_of("model", "explain", *arguments) == 0
+    assert status(*EXPLAIN, *arguments) == 0
     return capsys.readouterr().out
-
-
-def refusal(capsys, *arguments):
-    capsys.readouterr()
-    assert status_of("model", "explain", *arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    (line,) = err.splitlines()
-    return line
 
 
 def test_a_mixture_is_shown_component_by_component(mixture, capsys):
@@ -82,7 +69,7 @@ def test_a_page_holds_one_markdown_table_row_a_component_and_a_label(mixture, ca
 def test_documents_are_explained_as_they_are_predicted(mixture, capsys):
     new = mixture / "new.jsonl"
     capsys.readouterr()
-    assert status_of("predict", mixture / "model", new) == 0
+    assert status("predict", mixture / "model", new) == 0
     predicted = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     shown = json.loads(explained(capsys, mixture / "model", "--document", new, "--json"))
     assert len(shown["items"]) == 3
@@ -111,7 +98,7 @@ def test_another_models_answer_is_the_evidence(tmp_path, capsys):
     save(start_external(["grain", "trade"]), tmp_path / "started")
     file = tmp_path / "answers.jsonl"
     file.write_text('\n{"answer": ["no"]}\n')
-    assert "line 2" in refusal(capsys, tmp_path / "started", "--document", file)
+    assert "line 2" in refusal(capsys, *EXPLAIN, tmp_path / "started", "--document", file)
     sets = [["grain"], ["grain", "trade"], ["grain"], ["grain"]]
     answer = {"candidates": [{"labels": labels} for labels in sets]}
     file.write_text(json.dumps(answer | {"id": "note-1"}) + "\n")
@@ -121,8 +108,10 @@ def test_another_models_answer_is_the_evidence(tmp_path, capsys):
 
 
 def test_what_cannot_be_explained_is_one_line(artifacts, mixture, tmp_path, capsys):
-    message = refusal(capsys, artifacts.text, "--json", "--markdown")
+    message = refusal(capsys, *EXPLAIN, artifacts.text, "--json", "--markdown")
     assert message.endswith("--markdown and --json exclude each other; choose one")
-    assert str(tmp_path) in refusal(capsys, tmp_path)
-    message = refusal(capsys, artifacts.vectors, "--document", mixture / "new.jsonl", "--json")
+    assert str(tmp_path) in refusal(capsys, *EXPLAIN, tmp_path)
+    message = refusal(
+        capsys, *EXPLAIN, artifacts.vectors, "--document", mixture / "new.jsonl", "--json"
+    )
     assert "line 1: a document of text, but the model was trained on vectors" in message

@@ -73,11 +73,7 @@ def test_an_account_is_disabled_enabled_and_changed(
     ("arguments", "given", "said"),
     [
         (ANN, "", "no password"),
-        (ANN, "short", "too short"),
-        ((*ANN[:-1], "client"), PASSWORD, "for programs"),
         ((*ANN[:-1], "king"), PASSWORD, "king"),
-        (("create", "--login", "a b", "--name", "x", "--role", "lead"), PASSWORD, "login"),
-        (("disable", "nobody"), "", "nobody"),
         (("password", "nobody"), PASSWORD, "nobody"),
         (("change", "nobody"), "", "--role"),
         ((*ANN, "--password", PASSWORD), "", "--password"),

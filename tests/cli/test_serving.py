@@ -9,14 +9,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
-from setwise.service.cli import main
 from setwise.service.stores.database import create
+from tests.cli.running import refusal, status
 
 SETWISE = Path(sys.executable).with_name("setwise")
 PATIENCE_S = 600.0  # a command imports, and may compile, on a machine that is busy
@@ -30,59 +29,37 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def run(*arguments: str) -> object:
-    """Run a command in this process and return its exit status."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    return ended.value.code
-
-
-@pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Return a function that runs a command and returns the one line that refuses it."""
-
-    def line_of(*arguments: str) -> str:
-        assert run(*arguments) == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        (line,) = err.splitlines()
-        assert line.startswith("setwise: ")
-        return line
-
-    return line_of
-
-
 @pytest.mark.parametrize("command", ["serve", "worker"])
 def test_a_database_without_tables_is_refused(
-    refused: Callable[..., str], data_dir: Path, command: str
+    capsys: pytest.CaptureFixture[str], data_dir: Path, command: str
 ) -> None:
-    assert "run setwise db upgrade" in refused(command)
+    assert "run setwise db upgrade" in refusal(capsys, command)
     assert not (data_dir / "setwise.db").exists()
 
 
 def test_a_bad_setting_stops_the_start_with_one_line(
-    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SETWISE_EMBEDDED_WORKER", "perhaps")
-    assert "SETWISE_EMBEDDED_WORKER" in refused("serve")
+    assert "SETWISE_EMBEDDED_WORKER" in refusal(capsys, "serve")
 
 
 def test_a_port_in_use_is_one_line(
-    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, sqlite_url: str
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, sqlite_url: str
 ) -> None:
     monkeypatch.setenv("SETWISE_DATABASE_URL", sqlite_url)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        line = refused("serve", "--port", port)
+        line = refusal(capsys, "serve", "--port", port)
     assert port in line
     assert "--port" in line
 
 
 def test_a_database_that_does_not_answer_is_one_line(
-    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SETWISE_DATABASE_URL", "postgresql://setwise:hunter2@127.0.0.1:1/x")
-    line = refused("serve")
+    line = refusal(capsys, "serve")
     assert "does not answer" in line
     assert "hunter2" not in line
 
@@ -91,11 +68,11 @@ def test_openapi_needs_neither_settings_nor_a_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SETWISE_DATABASE_URL", "nonsense")
-    assert run("openapi") == 0
+    assert status("openapi") == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["openapi"].startswith("3.1")
     assert err == ""
-    assert run("openapi", "--out", str(tmp_path / "api.json")) == 0
+    assert status("openapi", "--out", str(tmp_path / "api.json")) == 0
     assert capsys.readouterr().out == ""
     assert json.loads((tmp_path / "api.json").read_text())["paths"]
     assert list(tmp_path.iterdir()) == [tmp_path / "api.json"]
@@ -162,10 +139,10 @@ def test_a_worker_answers_probes_where_it_is_asked_to(tmp_path: Path, sqlite_url
     url = process.stderr.readline().split()[-1]
     assert answer_of(f"{url}/healthz") == '{"status":"ok"}'
     assert "setwise_jobs{" in answer_of(f"{url}/metrics")
-    for path, status in (("/readyz", 503), ("/v1/predictions", 404)):  # no model; no other route
+    for path, code in (("/readyz", 503), ("/v1/predictions", 404)):  # no model; no other route
         with pytest.raises(urllib.error.HTTPError) as refused:
             answer_of(f"{url}{path}")
-        assert refused.value.code == status
+        assert refused.value.code == code
         refused.value.close()
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=PATIENCE_S)

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from tests.cli.running import status
+from tests.cli.running import refusal, status
 
 pytestmark = pytest.mark.usefixtures("folder")
 run = partial(status, "webhook")
@@ -43,8 +43,6 @@ def test_for_people_the_secret_alone_is_on_stdout(capsys: pytest.CaptureFixture[
     ("arguments", "why"),
     [
         (("add", "http://billing.example/"), "url must begin with https://"),
-        (("add", "https://127.0.0.1/"), "not a public address"),
-        (("add", URL, "--event", "webhook.test"), "which every webhook gets"),
         (("add", URL, "--event", "nonsense"), "prediction.auto_sent"),
         (("remove", "nonsense"), "No webhook has the id 'nonsense'"),
     ],
@@ -52,8 +50,4 @@ def test_for_people_the_secret_alone_is_on_stdout(capsys: pytest.CaptureFixture[
 def test_what_cannot_be_is_refused_in_one_line(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
 ) -> None:
-    assert run(*arguments) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert len(printed.err.splitlines()) == 1
-    assert why in printed.err
+    assert why in refusal(capsys, "webhook", *arguments)
