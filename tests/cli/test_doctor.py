@@ -21,12 +21,22 @@ from setwise.service.stores.transaction import Transactions
 from tests.cli import running
 from tests.cli.installation import fill
 from tests.samples import add_predictions, prediction, trip
+from tests.sqlite import template
 from tests.trained import Artifacts
 
 
+@pytest.fixture(scope="module")
+def sound(artifacts: Artifacts, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a database and the data of a sound installation, which tests copy."""
+    folder = tmp_path_factory.mktemp("sound")
+    shutil.copyfile(template(), folder / "setwise.db")
+    fill(folder / "data", f"sqlite:///{folder / 'setwise.db'}", artifacts.text)
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path, sqlite_url: str, artifacts: Artifacts) -> Path:
-    fill(tmp_path / "data", sqlite_url, artifacts.text)
+def folder(tmp_path: Path, sqlite_url: str, sound: Path) -> Path:
+    shutil.copytree(sound, tmp_path, dirs_exist_ok=True)
     return tmp_path / "data"
 
 
