@@ -13,8 +13,10 @@ from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.predictions import Decision, Document, Submission
 from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from setwise.service.services.predictions import all_predicted
+from setwise.service.settings import Settings
 from tests.browsing import Browser
-from tests.edge import Service
+from tests.edge import Service, build_service
+from tests.fakes import START
 
 
 @pytest.fixture
@@ -44,6 +46,17 @@ def worked(service: Service, seconds: int = 20) -> None:
         labels = ["a", "b"] if number % 3 else ["a", "d"]
         service.clock.advance(seconds=seconds)
         services.reviews.complete(reviewer, task.id, labels, None, task.version)
+
+
+@pytest.fixture(scope="module")
+def busy() -> Browser:
+    """Return a lead at the cockpit of a service that has worked; no test changes it."""
+    service = build_service(Settings(max_text_bytes=1_000, key_cache_s=0))
+    worked(service)
+    service.person("lea", Role.LEAD)
+    browser = Browser(service)
+    browser.sign_in("lea")
+    return browser
 
 
 @pytest.mark.parametrize(("role", "status"), [(Role.REVIEWER, 403), (Role.AUDITOR, 200)])
@@ -110,11 +123,8 @@ def tiles(page: str) -> list[tuple[str, str]]:
     )
 
 
-def test_the_first_page_answers_three_questions_with_two_charts(
-    service: Service, browser: Browser
-) -> None:
-    worked(service)
-    page = browser.get("/cockpit").text
+def test_the_first_page_answers_three_questions_with_two_charts(busy: Browser) -> None:
+    page = busy.get("/cockpit").text
     assert re.findall(r'<h2 class="name">(.*?)</h2>', page) == [
         "Is what we send right enough?",
         "How much is automatic?",
@@ -125,11 +135,8 @@ def test_the_first_page_answers_three_questions_with_two_charts(
         assert f'href="{link}"' in page
 
 
-def test_an_estimate_from_few_checks_says_so_and_is_not_coloured(
-    service: Service, browser: Browser
-) -> None:
-    worked(service)
-    page = browser.get("/cockpit").text
+def test_an_estimate_from_few_checks_says_so_and_is_not_coloured(busy: Browser) -> None:
+    page = busy.get("/cockpit").text
     assert "Cannot tell yet: the target of 95 % lies between" in page
     assert "Only 5 checks: the bounds are wide." in page
     assert tiles(page)[0][0] == ""
@@ -149,21 +156,20 @@ def test_one_document_is_told_of_as_one(service: Service, browser: Browser) -> N
     assert "reviewing per day (right axis)" not in further, "while nobody knows how fast people are"
 
 
-def test_days_and_calendar_weeks_are_chosen(service: Service, browser: Browser) -> None:
-    worked(service)
-    today = service.clock().date()
+def test_days_and_calendar_weeks_are_chosen(busy: Browser) -> None:
+    today = START.date()
     monday = today - timedelta(days=today.weekday())
-    page = browser.get("/cockpit").text
+    page = busy.get("/cockpit").text
     assert re.findall(r'href="([^"]*)" aria-current="true">(.*?)<', page)[-1] == (
         "/cockpit?days=35&amp;pace=day",
         "5 weeks",
     )
     before = f"first={monday - timedelta(days=7)}&amp;last={monday - timedelta(days=1)}"
     assert f'href="/cockpit?days=35&amp;pace=day&amp;{before}">Last week<' in page
-    chosen = browser.get(f"/cockpit?first={today}&last={today}").text
+    chosen = busy.get(f"/cockpit?first={today}&last={today}").text
     assert "of 90 documents" in chosen
-    assert "none" in tiles(browser.get(f"/cockpit?{before.replace('&amp;', '&')}").text)[1][1]
-    assert f"first={today}" in browser.get(f"/cockpit/details?first={today}").text
+    assert "none" in tiles(busy.get(f"/cockpit?{before.replace('&amp;', '&')}").text)[1][1]
+    assert f"first={today}" in busy.get(f"/cockpit/details?first={today}").text
 
 
 def figure(page: str, name: str) -> str:
@@ -186,16 +192,14 @@ def test_working_time_is_written_in_a_unit_that_fits(
     assert f"reviewer {unit} per day" in page
 
 
-def test_each_row_of_numbers_has_its_name_in_front(service: Service, browser: Browser) -> None:
-    worked(service)
-    numbers = figure(browser.get("/cockpit/details").text, "what-if")
+def test_each_row_of_numbers_has_its_name_in_front(busy: Browser) -> None:
+    numbers = figure(busy.get("/cockpit/details").text, "what-if")
     assert '<th scope="row" class="count">0.01</th>' in numbers
     assert ">Reviewing per day</th>" in numbers
 
 
-def test_figures_have_a_chart_a_sentence_and_numbers(service: Service, browser: Browser) -> None:
-    worked(service)
-    page = browser.get("/cockpit").text + browser.get("/cockpit/details").text
+def test_figures_have_a_chart_a_sentence_and_numbers(busy: Browser) -> None:
+    page = busy.get("/cockpit").text + busy.get("/cockpit/details").text
     sections = re.findall(r'<section class="card figure.*?</section>', page, re.DOTALL)
     assert len(sections) == 12
     for section in sections:
@@ -213,11 +217,8 @@ def test_figures_have_a_chart_a_sentence_and_numbers(service: Service, browser: 
     assert "20 seconds per document" in page
 
 
-def test_what_other_programs_report_is_not_called_an_audit(
-    service: Service, browser: Browser
-) -> None:
-    worked(service)
-    page = browser.get("/cockpit").text
+def test_what_other_programs_report_is_not_called_an_audit(busy: Browser) -> None:
+    page = busy.get("/cockpit").text
     assert "from 5 outcomes" in page
     assert "not drawn at random" in page
 
@@ -285,18 +286,17 @@ def test_nobody_learns_what_an_address_takes_before_signing_in(service: Service)
     assert answer.headers["location"] == "/login?next=%2Fcockpit%3Fdays%3Dabc"
 
 
-def test_numbers_are_taken_away_as_csv_and_json(service: Service, browser: Browser) -> None:
-    worked(service)
-    as_csv = browser.get("/cockpit/volume.csv?days=7")
+def test_numbers_are_taken_away_as_csv_and_json(busy: Browser) -> None:
+    as_csv = busy.get("/cockpit/volume.csv?days=7")
     assert as_csv.headers["content-type"].startswith("text/csv")
     assert as_csv.headers["content-disposition"] == 'attachment; filename="setwise-volume.csv"'
     rows = list(csv.DictReader(io.StringIO(as_csv.text)))
     assert len(rows) == 7
     assert sum(int(row["sent"]) + int(row["reviewed"]) for row in rows) == 90
-    as_json = json.loads(browser.get("/cockpit/volume.json?days=7").text)
+    as_json = json.loads(busy.get("/cockpit/volume.json?days=7").text)
     assert [str(row["sent"]) for row in as_json] == [row["sent"] for row in rows]
     for missing in ("nothing.csv", "volume.exe"):
-        assert browser.get(f"/cockpit/{missing}").status_code == 404
+        assert busy.get(f"/cockpit/{missing}").status_code == 404
 
 
 def test_markup_in_labels_and_sources_is_shown_as_it_is(service: Service, browser: Browser) -> None:
@@ -315,18 +315,14 @@ def test_markup_in_labels_and_sources_is_shown_as_it_is(service: Service, browse
     assert "'=cmd()" in browser.get("/cockpit/sources.csv").text
 
 
-def test_the_page_is_small(service: Service, browser: Browser) -> None:
-    worked(service)
-    page = browser.get("/cockpit/details?days=400&threshold=0.6")
+def test_the_page_is_small(busy: Browser) -> None:
+    page = busy.get("/cockpit/details?days=400&threshold=0.6")
     assert len(gzip.compress(page.content)) < 150_000
 
 
-def test_the_weekly_report_has_numbers_with_bounds_and_what_changed(
-    service: Service, browser: Browser
-) -> None:
-    worked(service)
-    today = service.clock().date()
-    page = browser.get(f"/cockpit/report?week={today}").text
+def test_the_weekly_report_has_numbers_with_bounds_and_what_changed(busy: Browser) -> None:
+    today = START.date()
+    page = busy.get(f"/cockpit/report?week={today}").text
     assert f"<h1>Week {today.isocalendar().week} of {today.year}</h1>" in page
     assert "The week is not over yet." in page
     rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td>', page))
@@ -336,7 +332,7 @@ def test_the_weekly_report_has_numbers_with_bounds_and_what_changed(
     )
     assert re.search(r"<li><time.*?</time>: The policy was changed.</li>", page)
     assert page.count('<svg class="chart" ') == 2
-    last_week = browser.get("/cockpit/report").text
+    last_week = busy.get("/cockpit/report").text
     assert "The policy, the model and the calibrator stayed the same" in last_week
     assert f'href="/cockpit/report?week={today - timedelta(days=today.weekday())}"' in last_week
 
