@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
+from sqlalchemy import Engine
 
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.predictions import (
@@ -85,8 +86,13 @@ def read(
     return building.reports(begin, FakeClock()).cockpit(LEAD, period, what_if)
 
 
-@pytest.fixture
-def filled(begin: Transactions) -> Transactions:
+@pytest.fixture(scope="module")
+def filled(module_engine: Engine) -> Transactions:
+    """Return a database that no test changes."""
+    return fill(Transactions(module_engine))
+
+
+def fill(begin: Transactions) -> Transactions:
     Policies(begin, FakeClock(), new_id).change(ADMIN, change(threshold=0.8), None)
     store(begin, *(made(0.9) for _ in range(90)))
     store(begin, *(made(0.9, audit=True, days_ago=1) for _ in range(9)), right=True)
@@ -143,7 +149,7 @@ def test_errors_that_auditors_overlook_are_counted_for_all_that_nobody_read_agai
         drawn = (made(0.9, audit=True, days_ago=1) for _ in range(n))
         return [one._replace(policy_version=version) for one in drawn]
 
-    store(begin, *(made(0.9) for _ in range(900)))
+    store(begin, *(made(0.9) for _ in range(90)))
     store(begin, *audited(60), right=True)
     read_again(begin, *audited(18), right=True)
     read_again(begin, *audited(2), right=False)
@@ -180,11 +186,12 @@ def test_audits_count_whether_or_not_the_set_was_sent_before(
 
 
 def test_contradictions_that_a_lead_has_yet_to_decide_are_counted_and_said(
-    filled: Transactions,
+    begin: Transactions,
 ) -> None:
-    assert read(filled).undecided == 0
+    fill(begin)
+    assert read(begin).undecided == 0
     waits, decided = (made(0.9, audit=True, days_ago=1) for _ in range(2))
-    with filled() as transaction:
+    with begin() as transaction:
         for one in (waits, decided):
             add_predictions(transaction, one)
             work = replace(task(one), kind=ReviewKind.AUDIT, created_at=one.created_at)
@@ -197,19 +204,20 @@ def test_contradictions_that_a_lead_has_yet_to_decide_are_counted_and_said(
             replace(annotation(lead, "a", "b"), kind=ReviewKind.ADJUDICATION)
         )
         transaction.commit()
-    seen = read(filled)
+    seen = read(begin)
     assert (seen.undecided, seen.accuracy.checked, seen.accuracy.right) == (1, 12, 10)
     assert undecided(seen) == "; 1 contradiction that a lead has yet to decide counts as wrong"
     assert f"{UNDECIDED} Waiting for a lead: 1." in accuracy(seen).says
 
 
-def test_reported_outcomes_do_not_mix_with_audits(filled: Transactions) -> None:
-    with filled() as transaction:
+def test_reported_outcomes_do_not_mix_with_audits(begin: Transactions) -> None:
+    fill(begin)
+    with begin() as transaction:
         sent = PredictionFilter(decision=Decision.AUTO)
         for one in transaction.predictions.page(sent, after=None, limit=100).items:
             transaction.outcomes.add(outcome(one, "c"))
         transaction.commit()
-    seen = read(filled)
+    seen = read(begin)
     assert seen.accuracy.checked == 10
     assert (seen.reported.checked, seen.reported.right) == (90, 0)
 
@@ -298,10 +306,11 @@ def test_every_document_is_in_the_histogram(filled: Transactions) -> None:
     }
 
 
-def test_a_longer_time_finds_older_documents(filled: Transactions) -> None:
-    store(filled, made(0.9, days_ago=100))
-    assert read(filled).documents == 125
-    assert read(filled, Period(120)).documents == 126
+def test_a_longer_time_finds_older_documents(begin: Transactions) -> None:
+    fill(begin)
+    store(begin, made(0.9, days_ago=100))
+    assert read(begin).documents == 125
+    assert read(begin, Period(120)).documents == 126
 
 
 def test_a_range_of_days_counts_what_was_made_on_them(filled: Transactions) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 import pytest
+from sqlalchemy import Engine
 
 from setwise.models.guarantees.corrected import ErrorSums, bound_accuracies
 from setwise.service.domain.predictions import (
@@ -78,7 +79,15 @@ class Known:
         return self.one.created_at.date()
 
 
-def filled(begin: Transactions, n: int = 300) -> None:
+@pytest.fixture(scope="module")
+def filled(module_engine: Engine) -> Transactions:
+    """Return a database that no test changes."""
+    begin = Transactions(module_engine)
+    fill(begin, 300)
+    return begin
+
+
+def fill(begin: Transactions, n: int) -> None:
     draw = random.Random(3)
     policies = Policies(begin, FakeClock(), new_id)
     versions = {}
@@ -212,10 +221,9 @@ def read(begin: Transactions, pace: Pace, what_if: WhatIf | None = None) -> Cock
 
 
 @pytest.mark.parametrize("pace", Pace)
-def test_every_number_is_that_of_a_plain_count(begin: Transactions, pace: Pace) -> None:
-    filled(begin)
-    seen = read(begin, pace, WhatIf(threshold=0.6))
-    plain = Plain(stored(begin, seen.since.date()))
+def test_every_number_is_that_of_a_plain_count(filled: Transactions, pace: Pace) -> None:
+    seen = read(filled, pace, WhatIf(threshold=0.6))
+    plain = Plain(stored(filled, seen.since.date()))
     assert seen.documents == len(plain.found)
     assert seen.sent == sum(one.one.decision is Decision.AUTO for one in plain.found)
     assert seen.drawn
@@ -239,10 +247,9 @@ def test_every_number_is_that_of_a_plain_count(begin: Transactions, pace: Pace) 
             assert forecast.expected_accuracy == pytest.approx(mean)
 
 
-def test_shares_by_source_are_those_of_a_plain_count(begin: Transactions) -> None:
-    filled(begin)
-    seen = read(begin, Pace.DAY)
-    plain = Plain(stored(begin, seen.since.date()))
+def test_shares_by_source_are_those_of_a_plain_count(filled: Transactions) -> None:
+    seen = read(filled, Pace.DAY)
+    plain = Plain(stored(filled, seen.since.date()))
     sites = {one.value: one for one in seen.mistakes.sources if one.field == "site"}
     assert sorted(sites) == ["n", "s", "w"]
     for value, made in sites.items():
@@ -254,7 +261,7 @@ def test_shares_by_source_are_those_of_a_plain_count(begin: Transactions) -> Non
 
 
 def test_a_target_finds_the_forecast_of_the_threshold_that_meets_it(begin: Transactions) -> None:
-    filled(begin, 1500)
+    fill(begin, 1500)
     then = read(begin, Pace.DAY, WhatIf(target_accuracy=0.3)).then
     assert then is not None
     assert then.threshold is not None
