@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,10 +26,18 @@ from tests.trained import Artifacts
 collect_ignore = ["third_program.py"]  # a program that a test starts
 
 SETWISE = Path(sys.executable).with_name("setwise")
-PATIENCE_S = 240.0
+PATIENCE_S = 300.0  # a machine may be busy
 
 ON_POSTGRES = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 """For facts that do not depend on the database; PostgreSQL is the stricter one."""
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    """Wait until it holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, f"it never came true: {what}"
+        time.sleep(0.05)
 
 
 @dataclass

@@ -1,12 +1,9 @@
 """Calibrators learnt from reviews, on two really started servers."""
 
-import time
-
 import httpx
 import pytest
 
-from tests.system.conftest import ON_POSTGRES, PATIENCE_S, Installation, Server, pages
-from tests.system.test_models import eventually
+from tests.system.conftest import ON_POSTGRES, Installation, Server, eventually, pages
 from tests.trained import documents
 
 pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow]
@@ -22,11 +19,14 @@ def predict(client: httpx.Client, text: str) -> dict[str, object]:
 
 
 def finished(admin: httpx.Client, job: dict[str, object]) -> dict[str, object]:
-    deadline = time.monotonic() + PATIENCE_S
-    while (found := admin.get(f"/v1/jobs/{job['id']}").json())["state"] in {"queued", "running"}:
-        assert time.monotonic() < deadline, found
-        time.sleep(0.1)
-    return dict(found)
+    found: dict[str, object] = {}
+
+    def ended() -> bool:
+        found.update(admin.get(f"/v1/jobs/{job['id']}").json())
+        return found["state"] not in {"queued", "running"}
+
+    eventually(ended, "the job ends")
+    return found
 
 
 def test_what_was_reported_teaches_both_servers(installation: Installation) -> None:

@@ -20,7 +20,7 @@ from setwise.service.settings import Settings
 from setwise.service.stores.database import sqlite_path
 from setwise.service.stores.upkeep import migrate
 from tests.database import LocalPostgres, server_or_skip
-from tests.system.conftest import PATIENCE_S, Installation, Server
+from tests.system.conftest import PATIENCE_S, Installation, Server, eventually
 from tests.trained import Artifacts
 
 pytestmark = pytest.mark.system
@@ -94,10 +94,7 @@ def test_a_database_that_goes_away_costs_no_write_and_doubles_none(
             time.sleep(0.2)
         assert server.process.poll() is None
         postgres.start()
-        deadline = time.monotonic() + PATIENCE_S
-        while client.get("/readyz").status_code != 200:  # by itself
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        eventually(lambda: client.get("/readyz").status_code == 200, "it is ready again by itself")
         assert_each_stored_once(installation, client, number)
     server.stop()
     assert server.process.returncode == 0
@@ -176,10 +173,7 @@ def test_artifacts_that_vanish_stop_nobody_who_serves(on_sqlite: Installation) -
         assert client.get("/readyz").status_code == 200
         late = Server(on_sqlite, on_sqlite.folder / "late.log")
         on_sqlite.servers.append(late)
-        deadline = time.monotonic() + PATIENCE_S
-        while "Setwise listens on " not in late.log.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        eventually(lambda: "Setwise listens on " in late.log.read_text(), "it listens")
         late.url = next(
             line.removeprefix("Setwise listens on ")
             for line in late.log.read_text().splitlines()
@@ -190,9 +184,8 @@ def test_artifacts_that_vanish_stop_nobody_who_serves(on_sqlite: Installation) -
             assert refused.status_code == 503
             assert refused.json()["type"] == "/problems/model-unavailable"
             assert unlucky.get("/readyz").status_code == 503
-            while "model.failed" not in late.log.read_text():  # it loads after the port opens
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            # It loads after the port opens.
+            eventually(lambda: "model.failed" in late.log.read_text(), "it tries to load")
             assert unlucky.get("/readyz").status_code == 503
         assert predict(client, 1).status_code == 201
 
@@ -243,10 +236,8 @@ def test_a_server_that_is_stopped_finishes_what_it_began(on_sqlite: Installation
         assert slow.recv(len(go_on), socket.MSG_WAITALL) == go_on  # it has begun
         slow.sendall(body[:10])
         server.process.terminate()
-        deadline = time.monotonic() + PATIENCE_S
-        while "Waiting for connections to close" not in server.log.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        waits = "Waiting for connections to close"
+        eventually(lambda: waits in server.log.read_text(), "it waits for the request")
         slow.sendall(body[10:])
         assert slow.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 201"
     assert server.process.wait(PATIENCE_S) == 0

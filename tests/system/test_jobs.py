@@ -5,29 +5,20 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from tests.system.conftest import ON_POSTGRES, SETWISE, Installation, pages
+from tests.system.conftest import ON_POSTGRES, PATIENCE_S, SETWISE, Installation, eventually, pages
 from tests.trained import documents
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-PATIENCE_S = 300.0
-N = 6_000
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, f"it never came true: {what}"
-        time.sleep(0.02)
+N = 3_000
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +41,7 @@ STRUCK = textwrap.dedent(
     def counted(report, state):
         checkpoint(report, state)
         kept.append(state)
-        if len(kept) == 5:  # of two dozen
+        if len(kept) == 5:  # of a dozen
             threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
 
     Report.checkpoint = counted

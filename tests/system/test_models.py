@@ -3,26 +3,17 @@
 import io
 import time
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from setwise.models.storage.artifacts import load
-from tests.system.conftest import ON_POSTGRES, Installation, Server
+from tests.system.conftest import ON_POSTGRES, Installation, Server, eventually
 from tests.trained import Artifacts, documents
 
 pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow]
 
 MODELS = "/v1/admin/models"
-PATIENCE_S = 240.0
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, f"it never came true: {what}"
-        time.sleep(0.05)
 
 
 def packed(folder: Path) -> bytes:

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,13 @@ from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.webhooks import DeliveryState, EndpointChange
 from tests.ports import held_port
 from tests.receiver import Receiver
-from tests.system.conftest import ON_POSTGRES, Installation, Server, pages
+from tests.system.conftest import ON_POSTGRES, Installation, Server, eventually, pages
 from tests.trained import documents
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 THRESHOLD = 0.7
 PROGRAM = Path(__file__).with_name("third_program.py")
-PATIENCE_S = 240.0
 
 
 @pytest.fixture(autouse=True)
@@ -35,13 +34,6 @@ def private_webhooks(monkeypatch: pytest.MonkeyPatch, installation: Installation
     allowed = {"SETWISE_WEBHOOK_ALLOW_PRIVATE": "true", "SETWISE_JOB_POLL_S": "0.1"}
     monkeypatch.setattr(installation, "environment", lambda: environment | allowed)
     installation.fix_threshold(THRESHOLD)
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, f"it never came true: {what}"
-        time.sleep(0.05)
 
 
 @pytest.fixture
