@@ -1,12 +1,9 @@
-"""Presets train, store and predict alike, and no document votes for itself."""
-
-from pathlib import Path
+"""What each preset trains, and that documents are predicted alike alone and together."""
 
 import numpy as np
 import pytest
 
 from setwise.models import options
-from setwise.models.data.datasets import Dataset
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
 from setwise.models.options import (
@@ -20,48 +17,20 @@ from setwise.models.options import (
     TrainingWarning,
     affordable_extras,
 )
-from setwise.models.predictor import SetPredictor
-from setwise.models.storage.artifacts import load, save
 from setwise.models.training import train
 from tests.models import corpora
 
-Voted = tuple[SetPredictor, Dataset]
 
-
-@pytest.fixture(scope="module", params=["fast", "best"])
-def voted(request: pytest.FixtureRequest) -> Voted:
+@pytest.mark.slow
+def test_a_document_alone_is_judged_as_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpora.vectors(400)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(options, "MIN_DOCUMENTS_REFINED", data.n)
-        return train(data, TrainingOptions(preset=request.param, n_jobs=1)), data
-
-
-@pytest.mark.slow
-def test_a_stored_model_predicts_as_before(voted: Voted, tmp_path: Path) -> None:
-    model, data = voted
-    save(model, tmp_path / "model")
-    loaded = load(tmp_path / "model")
-    before, after = model.predict(data.X[:40]), loaded.predict(data.X[:40])
-    np.testing.assert_array_equal(before.candidates.labels, after.candidates.labels)
-    np.testing.assert_allclose(before.confidence, after.confidence, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_document_alone_is_judged_as_in_a_batch(voted: Voted) -> None:
-    model, data = voted
+    monkeypatch.setattr(options, "MIN_DOCUMENTS_REFINED", data.n)
+    model = train(data, TrainingOptions(n_jobs=1))
     together = model.predict(data.X[:10])
     for i in range(10):
         alone = model.predict(data.X[i : i + 1])
         start, end = together.candidates.doc_indptr[i : i + 2]
         np.testing.assert_allclose(alone.confidence, together.confidence[start:end], atol=1e-5)
-
-
-@pytest.mark.slow
-def test_a_seed_gives_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = corpora.vectors(250)
-    monkeypatch.setattr(options, "MIN_DOCUMENTS_REFINED", data.n)
-    first, second = (train(data, TrainingOptions(preset="best", n_jobs=n)) for n in (1, 2))
-    assert first.version == second.version
 
 
 def test_the_best_preset_is_the_default() -> None:
