@@ -1,6 +1,5 @@
 """From audits that speak against the target to a stop, and from a new certificate on again."""
 
-import math
 from dataclasses import replace
 from datetime import timedelta
 
@@ -18,24 +17,18 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, Submission
 from setwise.service.domain.recalibration import Calibration
-from setwise.service.domain.reviews import ReviewKind
-from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRole, Selection
+from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.stores.transaction import Transactions
-from tests import building
 from tests.loop import HALF, Loop, unlike
 from tests.samples import (
     ADMIN,
     ANN,
     CLIENT,
     LEAD,
-    add_predictions,
-    annotation,
     calibration,
     change,
     model,
-    prediction,
-    task,
 )
 from tests.sqlite import Database
 
@@ -206,37 +199,6 @@ def test_agreements_that_no_lead_reads_in_time_count_as_if_found_wrong(loop: Loo
     assert isinstance(weighed, dict)
     assert len(weighed) == trip.evidence["overdue"]
     assert set(weighed.values()) == {4.0}
-
-
-def test_the_statistic_never_falls_as_unfinished_audits_turn_out_wrong(loop: Loop) -> None:
-    fixed(loop)
-    loop.predict(*["0.9"] * 4)
-    loop.settle(ANN, wrong_below=1.0)
-    before = loop.breaker(LEAD).watch
-    assert before.counts()["unfinished"] == 4
-    task = loop.claim(LEAD)
-    assert task is not None
-    loop.complete(LEAD, task.id, ["c"], None, task.version)
-    after = loop.breaker(LEAD).watch
-    assert after.counts()["wrong"] == 1
-    assert all(new >= old for old, new in zip(before.path, after.path, strict=True))
-
-
-def test_any_number_of_faults_has_a_statistic_that_can_be_shown() -> None:
-    database = Database()
-    with database() as transaction:
-        for place in range(700):
-            document = Document(id=f"note-{place}", text="x")
-            sent = prediction(document=document, decision=Decision.AUTO, reason=Reason.AUDIT)
-            drawn = Selection(AuditRole.CERTIFICATION, place / 1000, 0.7)
-            add_predictions(transaction, sent._replace(selection=drawn))
-            judged = task(sent)
-            transaction.reviews.add(judged)
-            decided = replace(annotation(judged, "c"), kind=ReviewKind.ADJUDICATION)
-            transaction.reviews.annotate(decided)
-    path = building.breaker(database).get(LEAD).watch.path
-    assert len(path) == 700
-    assert 1e299 < path[-1] < math.inf
 
 
 @pytest.mark.parametrize("same", ["id", "content"])

@@ -204,10 +204,3 @@ def test_a_policy_that_checks_contradict_takes_a_reason_for_the_trail(begin: Tra
         found = transaction.audit_trail.page(EventFilter(subject=kept.version), after=None, limit=9)
     assert [one.detail["reason"] for one in found.items] == ["a drill, until noon"]
     policies.change(ADMIN, change(threshold=0.99), None)  # sends nothing that was checked
-
-
-def test_bounds_are_those_of_clopper_and_pearson() -> None:
-    found = [evidence(0.9, True)] * 19 + [evidence(0.9, False)]
-    made = share(found, 0.025)
-    assert (made.value, made.low, made.high) == pytest.approx((0.95, 0.7513, 0.9987), abs=1e-4)
-    assert share([evidence(0.9, None)], 0.1).value is None

@@ -255,14 +255,6 @@ def test_contradictions_that_wait_for_leads_are_said_to_bias_alpha(
     assert (found.estimate.alpha.estimate < 0.18) is warned
 
 
-def test_too_few_gold_labels_are_counted(readers: Readers) -> None:
-    readers.audit(ANN, 30, alpha=0.2, beta=0.0)
-    found = readers.report.groups["default"]
-    assert not found.usable
-    assert _faults(found)[:2] == [NoiseFault.TOO_FEW_GOLD_RIGHT, NoiseFault.TOO_FEW_GOLD_WRONG]
-    assert all(finding.needed for finding in found.findings[:2])
-
-
 def test_nothing_is_known_of_a_group_without_gold_labels(readers: Readers) -> None:
     readers.group("coders")
     found = readers.report.groups["coders"]
@@ -270,13 +262,6 @@ def test_nothing_is_known_of_a_group_without_gold_labels(readers: Readers) -> No
     assert [finding.needed for finding in found.findings] == [50, 20]
     with pytest.raises(ValueError, match="no noise rates"):
         found.training_rates([0.5])
-
-
-def test_answers_that_say_nothing_are_not_learnt_from(readers: Readers) -> None:
-    readers.audit(ANN, 400, alpha=0.6, beta=0.5)
-    found = readers.report.groups["default"]
-    assert not found.usable
-    assert NoiseFault.NOT_SEPARATED in _faults(found)
 
 
 def test_the_owners_word_goes_before_what_gold_labels_tell(readers: Readers) -> None:
@@ -318,18 +303,6 @@ def test_whoever_stops_contradicting_is_named_and_left_out_from_then_on(readers:
     said = replace(annotation(task()), reviewer=CAT.id, group="default", suggestion_shown=False)
     assert of(replace(said, id=lapsed.since), 0.5) == LAPSED
     assert of(replace(said, id=FIRST_POLICY_VERSION), 0.5) != LAPSED
-
-
-def test_careful_auditors_are_not_found_careless_beside_hasty_ones(readers: Readers) -> None:
-    for _ in range(3):
-        readers.audit(ANN, 60, alpha=0.0, beta=0.02, accuracy=0.9)
-        readers.audit(CAT, 60, alpha=0.5, beta=0.02, accuracy=0.9)
-    assert readers.report.lapsed == {}
-
-
-def test_somebody_who_answers_alone_is_held_against_the_confidence(readers: Readers) -> None:
-    readers.audit(CAT, 120, alpha=0.0, beta=1.0)
-    assert set(readers.report.lapsed) == {CAT.id}
 
 
 def test_a_group_that_stops_contradicting_is_named(readers: Readers) -> None:
