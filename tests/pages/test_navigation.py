@@ -33,14 +33,6 @@ def test_who_is_not_signed_in_is_led_nowhere(service: Service) -> None:
     assert 'class="places"' not in Browser(service).get("/login").text
 
 
-@pytest.mark.parametrize("role", Role)
-def test_everybody_is_led_only_where_they_may_go(role: Role) -> None:
-    shown = places_for(caller(role))
-    assert Place("Overview", "/") in shown
-    for place in PLACES:
-        assert (place in shown) == (not place.needed or caller(role).may_one(place.needed))
-
-
 def test_a_key_without_the_scope_is_not_led_there() -> None:
     narrow = Caller("1", "narrow", Role.ADMIN, scopes=frozenset({Permission.PREDICT}))
     assert all(not place.needed for place in places_for(narrow))

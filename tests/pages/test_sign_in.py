@@ -154,31 +154,6 @@ def test_the_trail_names_the_person_and_where_they_were(browser: Browser) -> Non
     assert events[-1].address == "192.0.2.7"
 
 
-def test_an_auditor_reads_all_and_changes_nothing(service: Service) -> None:
-    service.predict("0.3")
-    reads = (
-        "/v1/predictions",
-        "/v1/reviews",
-        "/v1/labels",
-        "/v1/admin/policy",
-        "/v1/admin/models",
-        "/v1/admin/webhooks",
-        "/v1/admin/deliveries",
-    )
-    for path in reads:
-        assert service.get(path, by="auditor").status_code == 200, path
-    policy = service.get("/v1/admin/policy", by="auditor").json()
-    del policy["version"]
-    for method, path, body in (
-        ("POST", "/v1/predictions", {"document": {"text": "0.3"}}),
-        ("POST", "/v1/reviews/claim", None),
-        ("PUT", "/v1/admin/policy", policy),
-        ("POST", "/v1/admin/models/x/activate", None),
-    ):
-        refused = service.send(method, path, by="auditor", json=body)
-        assert_problem(refused, 403, "forbidden")
-
-
 def test_a_browser_in_which_somebody_signed_in_is_not_slowed_by_strangers(
     browser: Browser, service: Service
 ) -> None:

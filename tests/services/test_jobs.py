@@ -54,29 +54,12 @@ def test_a_job_is_done_once(yard: Yard) -> None:
     assert yard.jobs.claim(KINDS) is None
 
 
-def test_a_job_waits_for_its_time(yard: Yard) -> None:
-    yard.jobs.enqueue("fit", after=timedelta(seconds=30))
-    yard.now.advance(seconds=29)
-    assert yard.jobs.claim(KINDS) is None
-    yard.now.advance(seconds=1)
-    assert yard.jobs.claim(KINDS) is not None
-
-
 def test_nobody_waits_for_a_worker_that_finds_no_job(yard: Yard) -> None:
     yard.jobs.enqueue("fit", after=timedelta(seconds=30))
     with yard.database():  # whoever wants to write now has to wait
         assert yard.jobs.claim(KINDS) is None
     yard.now.advance(seconds=30)
     assert yard.jobs.claim(KINDS) is not None
-
-
-def test_one_job_of_a_key_is_unfinished_at_a_time(yard: Yard) -> None:
-    assert yard.jobs.enqueue("fit", key="fit") is not None
-    assert yard.jobs.enqueue("fit", key="fit") is None
-    job = yard.claimed()
-    assert yard.jobs.enqueue("fit", key="fit") is None
-    yard.jobs.succeed(job)
-    assert yard.jobs.enqueue("fit", key="fit") is not None
 
 
 def test_a_worker_takes_only_kinds_that_it_knows(yard: Yard) -> None:
@@ -130,17 +113,6 @@ def test_a_finished_job_takes_no_more_writes(yard: Yard, ending) -> None:
     assert yard.stored(job) == done
 
 
-def test_a_failing_job_is_tried_again_and_again_and_then_given_up(yard: Yard) -> None:
-    yard.jobs.enqueue("fit")
-    waits = []
-    while (job := yard.jobs.claim(KINDS)) is not None:
-        failed = yard.jobs.fail(job, f"boom {job.attempt}")
-        waits.append((failed.due_at - yard.now()).total_seconds())
-        yard.now.advance(seconds=100)
-    assert waits[:2] == [10, 20]
-    assert (yard.stored(failed).state, yard.stored(failed).error) == (JobState.FAILED, "boom 3")
-
-
 def test_a_job_that_kills_its_workers_is_given_up(yard: Yard) -> None:
     poison = yard.jobs.enqueue("fit")
     harmless = yard.jobs.enqueue("fit")
@@ -153,13 +125,6 @@ def test_a_job_that_kills_its_workers_is_given_up(yard: Yard) -> None:
     assert yard.stored(poison).state is JobState.FAILED
     assert yard.stored(poison).error == "gave up: 3 workers died or went silent on it"
     assert yard.stored(poison).error_code == "workers-lost"
-
-
-def test_a_stopping_worker_gives_its_job_back_at_once(yard: Yard) -> None:
-    yard.jobs.enqueue("fit")
-    for _ in range(10):  # deployments do not use up attempts
-        yard.jobs.give_back(yard.claimed())
-    assert yard.claimed().attempt == 1
 
 
 def test_recurring_work_keeps_one_row_and_waits_for_its_next_turn(yard: Yard) -> None:

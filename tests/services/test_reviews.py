@@ -8,11 +8,10 @@ import pytest
 from setwise.service.domain import errors
 from setwise.service.domain.audit_trail import PREDICTION_CREATED
 from setwise.service.domain.callers import Caller
-from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reviews import Annotation, ReviewState, ReviewTask
 from setwise.service.services.reviews import Reviews
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
-from tests.samples import ADMIN, ANN, BEN, CAT, LEAD, add_predictions, prediction, task
+from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, task
 from tests.sqlite import Database
 
 
@@ -29,7 +28,7 @@ class Desk:
         self.claim, self.extend, self.release = reviews.claim, reviews.extend, reviews.release
         self.skip, self.complete = reviews.skip, reviews.complete
         self.expire = reviews.expire_leases
-        self.get, self.list = reviews.get, reviews.page
+        self.get = reviews.get
 
     def fill(self, count: int = 1) -> list[ReviewTask]:
         tasks = [task() for _ in range(count)]
@@ -55,21 +54,11 @@ def desk() -> Desk:
     return Desk()
 
 
-def test_the_oldest_task_is_claimed_first(desk: Desk) -> None:
-    tasks = desk.fill(3)
-    assert [desk.claimed(who).id for who in (ANN, BEN, CAT)] == [one.id for one in tasks]
-
-
 def test_a_claim_lasts_a_quarter_of_an_hour(desk: Desk) -> None:
     desk.fill()
     claimed = desk.claimed()
     assert claimed.lease is not None
     assert (claimed.lease.expires_at - desk.now()).total_seconds() == 15 * 60
-
-
-def test_an_empty_queue_gives_nothing(desk: Desk) -> None:
-    assert desk.claim(ANN) is None
-    assert desk.actions() == []
 
 
 def test_a_claimed_task_goes_to_nobody_else_until_its_lease_ends(desk: Desk) -> None:
@@ -83,28 +72,6 @@ def test_a_claimed_task_goes_to_nobody_else_until_its_lease_ends(desk: Desk) -> 
     events = desk.database.contents.events.values()
     claims = [event for event in events if event.action == "review.claimed"]
     assert [event.detail["taken_from"] for event in claims] == [None, ANN.id]
-
-
-def test_a_heartbeat_keeps_a_task_from_going_to_somebody_else(desk: Desk) -> None:
-    desk.fill()
-    claimed = desk.claimed(ANN)
-    for _ in range(4):
-        desk.now.advance(minutes=14)
-        assert desk.extend(ANN, claimed.id).version == claimed.version
-    assert desk.claim(BEN) is None
-    assert desk.complete(ANN, claimed.id, ["a"], None, claimed.version).labels == ("a",)
-
-
-def test_one_reviewer_holds_only_so_many_tasks(desk: Desk) -> None:
-    desk.fill(5)
-    held = [desk.claimed(ANN) for _ in range(3)]
-    with pytest.raises(errors.TooManyLeases, match="You hold 3 tasks"):
-        desk.claim(ANN)
-    desk.release(ANN, held[0].id)
-    assert desk.claim(ANN) is not None
-    # Leases that ran out do not count: nobody is locked out by tabs of yesterday.
-    desk.now.advance(hours=1)
-    assert desk.claim(ANN) is not None
 
 
 def test_a_released_task_is_the_next_one_again(desk: Desk) -> None:
@@ -123,15 +90,6 @@ def test_a_skipped_task_goes_to_others_and_then_to_a_lead(desk: Desk) -> None:
     assert desk.claim(CAT) is None
     assert desk.claimed(LEAD).id == only.id
     assert [skip.reason for skip in desk.get(LEAD, only.id).skips] == ["illegible", "not my field"]
-
-
-def test_leads_get_escalated_tasks_before_older_ones(desk: Desk) -> None:
-    older, newer = desk.fill(2)
-    held = desk.claimed(LEAD)
-    for reviewer in (ANN, BEN):
-        desk.skip(reviewer, desk.claimed(reviewer).id, "hard")
-    desk.release(LEAD, held.id)
-    assert [desk.claimed(ADMIN).id, desk.claimed(ADMIN).id] == [newer.id, older.id]
 
 
 @pytest.mark.parametrize("reason", ["", " ", "x" * 501, "\x00"])
@@ -219,28 +177,6 @@ def test_labels_cannot_be_checked_while_no_model_serves(desk: Desk) -> None:
         desk.complete(ANN, claimed.id, ["a"], None, claimed.version)
 
 
-def test_completion_names_the_version_that_was_seen(desk: Desk) -> None:
-    desk.fill()
-    claimed = desk.claimed()
-    with pytest.raises(errors.VersionRequired):
-        desk.complete(ANN, claimed.id, ["a"], None, None)
-    with pytest.raises(errors.StaleVersion):
-        desk.complete(ANN, claimed.id, ["a"], None, claimed.version - 1)
-
-
-def test_a_reviewer_whose_lease_was_taken_over_cannot_overwrite(desk: Desk) -> None:
-    desk.fill()
-    lost = desk.claimed(ANN)
-    desk.now.advance(hours=1)
-    taken = desk.claimed(BEN)
-    with pytest.raises(errors.StaleVersion):
-        desk.complete(ANN, lost.id, ["a"], None, lost.version)
-    for verb in (desk.extend, desk.release):
-        with pytest.raises(errors.LeaseLost):
-            verb(ANN, lost.id)
-    assert desk.complete(BEN, taken.id, ["b"], None, taken.version).reviewer == BEN.id
-
-
 def test_a_completion_that_is_sent_twice_counts_once(desk: Desk) -> None:
     desk.fill()
     claimed = desk.claimed()
@@ -287,20 +223,6 @@ def test_the_reaper_returns_silent_tasks_and_says_so(desk: Desk) -> None:
     assert desk.actions().count(("system", "review.lease_expired")) == 205
     states = [one.state for one in desk.database.contents.reviews.values()]
     assert (states.count(ReviewState.WAITING), states.count(ReviewState.LEASED)) == (249, 1)
-
-
-def test_the_queue_is_listed_oldest_first_by_state_and_reason(desk: Desk) -> None:
-    tasks = desk.fill(3)
-    unknown = task(prediction(reason=Reason.OUT_OF_DOMAIN))
-    with desk.database() as transaction:
-        add_predictions(transaction, unknown.prediction)
-        transaction.reviews.add(unknown)
-    claimed = desk.claimed()
-    assert desk.list(ANN, state=ReviewState.LEASED).items == (claimed,)
-    assert desk.list(ANN, reason=Reason.OUT_OF_DOMAIN).items == (unknown,)
-    page = desk.list(ANN, limit=3)
-    assert [one.id for one in page.items] == [one.id for one in tasks]
-    assert desk.list(ANN, after=page.next_after).items == (unknown,)
 
 
 VERBS: dict[str, Callable[[Desk, Caller, str], object]] = {

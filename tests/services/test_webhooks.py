@@ -330,19 +330,6 @@ def test_an_endpoint_gets_its_share_and_leaves_room_to_others(post: Post) -> Non
     assert only.endpoint.id == slow.id
 
 
-def test_a_worker_that_died_is_followed_and_its_late_answer_dropped(post: Post) -> None:
-    post.add()
-    post.predict("0.9")
-    (lost,) = post.claim()
-    assert post.claim() == []
-    post.clock.advance(seconds=60)
-    (taken,) = post.claim()
-    assert taken.delivery.message == lost.delivery.message
-    assert post.record(lost, status=500) == []
-    (done,) = post.record(taken, status=200)
-    assert done.state is DeliveryState.DELIVERED
-
-
 def test_the_given_schedule_decides(post: Post) -> None:
     post.add()
     post.predict("0.9")

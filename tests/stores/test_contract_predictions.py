@@ -67,17 +67,6 @@ def test_nothing_is_stored_after_a_rollback(begin: Transactions) -> None:
     assert listed(begin) == Page((), None)
 
 
-def test_nothing_is_stored_when_the_work_fails(begin: Transactions) -> None:
-    def fail() -> None:
-        with begin() as transaction:
-            add_predictions(transaction, prediction())
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert listed(begin) == Page((), None)
-
-
 def test_a_transaction_sees_what_it_wrote(begin: Transactions) -> None:
     made = prediction()
     with begin() as transaction:
