@@ -37,9 +37,15 @@ SMALL_MIXTURE = ConditionalBernoulliMixture(3, **SMALL)
 class OfThresholdedReals(BernoulliMixture):
     """Takes what the checks draw: a label is present where a number is positive."""
 
-    def _labels(self, X):
+    def fit(self, X, y=None, sample_weight=None):
+        return super().fit(self._present(X), y, sample_weight)
+
+    def _log_joint(self, X):
+        return super()._log_joint(self._present(X))
+
+    def _present(self, X):
         reals = check_array(X, accept_sparse="csr", ensure_min_samples=1, estimator=self)
-        return super()._labels((reals > 0).astype(np.uint8))
+        return (reals > 0).astype(np.uint8)
 
 
 ESTIMATORS: list[BaseEstimator] = [
