@@ -139,7 +139,7 @@ class Annotators(Recorded):
             return self._found(transaction, caller, annotator_id)
 
     def watch(self) -> list[Lapsed]:
-        """Record and return those who have stopped looking since the last call."""
+        """Record and return annotators and groups found to have lapsed since the last call."""
         with self.begin() as transaction:
             blind = transaction.annotators.blind(MOST_WATCHED)
             made = []
