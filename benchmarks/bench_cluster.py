@@ -1,7 +1,7 @@
 """Time, memory and equality of training and predicting on Dask workers that get killed.
 
     python benchmarks/bench_cluster.py train [--documents 20000] [--labels 1000] [--runs 0,1,2,2k]
-        [--labels-by each|clusters]
+        [--labels-by each|clusters] [--folds 2] [--jobs 2]
     python benchmarks/bench_cluster.py predict [--documents 1000000] [--file parquet] [--runs 0,2]
 
 A run is a number of workers with one thread each, or 0 for this process alone. With ``k``, a worker
@@ -122,7 +122,9 @@ def training(chosen: argparse.Namespace) -> Callable[[str | None], str]:
     """Return a function that trains, here or on a cluster, and returns the model's digests."""
     clusters = chosen.labels_by == "clusters"
     data = synthetic(chosen.documents, chosen.labels, VOCABULARY, FILL, 0, topics=clusters)
-    options = TrainingOptions(preset="fast", labels_by=chosen.labels_by, n_jobs=1)
+    options = TrainingOptions(
+        preset="fast", labels_by=chosen.labels_by, n_folds=chosen.folds, n_jobs=chosen.jobs
+    )
 
     def fit(address: str | None) -> str:
         begun: dict[str, float] = {}
@@ -161,6 +163,8 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--labels", type=int, default=1_000)
     parser.add_argument("--labels-by", choices=list(LABELS_BY), default="each")
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1, help="threads of the command, in training")
     parser.add_argument("--file", choices=["jsonl", "parquet"], default="parquet")
     parser.add_argument("--runs", default="0,1,2,2k")
     parser.add_argument("--kill-every", type=float, default=10.0, help="seconds")

@@ -5,7 +5,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar
@@ -20,11 +20,15 @@ Own = TypeVar("Own")
 Result = TypeVar("Result")
 
 _PATIENCE_S = 10  # for a scheduler to answer
-_GLANCE_S = 0.5  # between looks whether there are workers
+_GLANCE_S = 0.5  # a part is waited for before the workers are counted again
 _AHEAD_PER_THREAD = 3  # parts: enough to keep workers busy
 _WARN_ABOVE = "distributed.admin.large-graph-warning-threshold"
 
 log = logging.getLogger(__name__)
+
+
+class NoWorkers(Exception):
+    """The cluster has no workers now."""
 
 
 class OtherVersion(Exception):
@@ -85,9 +89,7 @@ class DaskWorkers:
                 if type(error) not in self._faults:
                     self._faults.add(type(error))
                     # Its message could quote a document.
-                    log.warning(
-                        "not done on a worker, whose log says why: %s", type(error).__name__
-                    )
+                    log.warning("done here, not on a worker: %s", type(error).__name__)
                 return found
             return made
 
@@ -95,11 +97,10 @@ class DaskWorkers:
 
     def _wait_for(self, task: "Future") -> None:
         while not task.done():
-            try:
+            if self._threads() == 0:
+                raise NoWorkers
+            with suppress(TimeoutError):
                 task.exception(timeout=_GLANCE_S)
-            except TimeoutError:
-                if self._threads() == 0:
-                    raise
 
     def _threads(self) -> int:
         try:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from distributed import LocalCluster
+from distributed import Future, LocalCluster
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
 from setwise.service.runtime import cluster
@@ -58,13 +58,20 @@ def test_a_worker_of_another_version_does_nothing(dask_cluster, tmp_path, monkey
     assert "OtherVersion" in told.getMessage()
 
 
-def test_without_workers_this_process_does_all(monkeypatch):
-    monkeypatch.setattr(cluster, "_GLANCE_S", 0.01)
+def test_without_workers_this_process_does_all_at_once(monkeypatch):
+    waits = []
+
+    def wait(_, timeout):
+        waits.append(timeout)
+        raise TimeoutError
+
+    monkeypatch.setattr(Future, "exception", wait)
     with (
         LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty,
         workers_of(empty) as workers,
     ):
         assert workers.run(pow, 2, [3, 4]) == [8, 16]
+    assert waits == []
 
 
 @pytest.mark.slow
