@@ -332,7 +332,7 @@ class _Line:
             if key not in known:
                 cure = f"the keys are {', '.join(known)}"
                 if key in _ANSWER_KEYS:
-                    cure = "train on another model's answers with --external"
+                    cure = "learn from another model's answers with `setwise train --external`"
                 raise self.error(f"unknown key {_quote(key)}", cure)
 
     def string(self, key: str, *, cure: str, empty: bool) -> str:

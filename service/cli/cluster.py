@@ -28,8 +28,8 @@ def cluster_of(engine: str, scheduler: str | None, jobs: int | None) -> Cluster 
     ``scheduler``: Its address; None starts workers on this machine.
     ``jobs``: Number of workers to start; None: one for each core.
 
-    Raises `CommandError` if the options do not agree or Dask is not installed; when the cluster is
-    entered, `ModelUnavailable` if no scheduler answers.
+    Raises `CommandError` if the options do not agree or Dask is not installed, and
+    `ModelUnavailable` if no scheduler answers, now or when the cluster is entered.
     """
     if engine != "dask":
         if scheduler is not None:
@@ -39,6 +39,9 @@ def cluster_of(engine: str, scheduler: str | None, jobs: int | None) -> Cluster 
         from distributed import LocalCluster
     except ImportError as error:
         raise CommandError("--engine dask needs Dask; install setwise[dask]") from error
+    if scheduler is not None:
+        with workers_of(scheduler):  # a wrong address is refused before anything is read
+            pass
 
     @contextmanager
     def connected() -> Iterator[DaskWorkers]:

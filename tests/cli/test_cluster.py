@@ -12,6 +12,7 @@ from setwise.models.training import train
 from setwise.service.cli import prediction_lines
 from setwise.service.cli.cluster import cluster_of, trained_on
 from setwise.service.cli.prediction_lines import dask_workers, predicted_lines
+from setwise.service.runtime import cluster
 from tests.cli.running import refusal
 from tests.clusters import kill_one
 from tests.models import corpora
@@ -82,6 +83,15 @@ def test_without_dask_the_error_says_how_to_install_it(monkeypatch, capsys, fold
     assert "--scheduler needs --engine dask" in refusal(
         capsys, *command, "--scheduler", "tcp://a:1"
     )
+
+
+@pytest.mark.parametrize("command", [("train", "a.jsonl", "--out", "m"), ("predict", "m", "-")])
+def test_a_scheduler_that_does_not_answer_is_named_before_anything_is_read(
+    monkeypatch, capsys, folder, command
+):
+    monkeypatch.setattr(cluster, "_PATIENCE_S", 0.1)
+    given = "--engine", "dask", "--scheduler", "tcp://127.0.0.1:1"
+    assert "No Dask scheduler answers at tcp://127.0.0.1:1" in refusal(capsys, *command, *given)
 
 
 def test_a_number_of_workers_is_for_those_that_start_here(capsys, folder):

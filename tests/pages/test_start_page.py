@@ -1,106 +1,45 @@
 """The start page: true numbers, honest words when there are none, and nothing foreign."""
 
-import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
-from setwise.service.domain.accounts import Session, SignedIn
-from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
+from setwise.service.domain.callers import PERMISSIONS, SYSTEM, Permission, Role
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
-from setwise.service.domain.predictions import Document, Reason
-from setwise.service.pages.start import WHY, router
-from setwise.service.services.documents.comments import Comments
-from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predictions
-from setwise.service.services.reviews import Reviews
-from setwise.service.sign_in.sessions import SessionCookies
-from tests import building
-from tests.building import predict_one
-from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors, FakeStore
+from setwise.service.domain.predictions import Reason
+from setwise.service.pages.start import WHY
+from setwise.service.services.reports import Reports
+from tests.browsing import Browser
+from tests.edge import Service
 from tests.samples import trip
-from tests.sqlite import Database
-
-CLIENT = Caller("client-1", "intake", Role.CLIENT)
-REVIEWER = Caller("reviewer-1", "Ada", Role.REVIEWER)
-
-
-class Service:
-    """The services that fill the page, on a database in memory."""
-
-    def __init__(self) -> None:
-        self.begin, self.now, self.new_id = Database(), FakeClock(), FakeIds()
-        self.visitor = REVIEWER
-        self.services = SimpleNamespace(
-            reports=building.reports(self.begin, self.now),
-            policy=Policies(self.begin, self.now, self.new_id),
-            models=building.models(
-                self.begin, self.now, self.new_id, store=FakeStore(self.now, self.new_id)
-            ),
-            comments=Comments(self.begin, self.now, self.new_id),
-            webhooks=building.webhooks(self.begin, self.now, self.new_id),
-            keys=building.keys(self.begin, self.now, self.new_id),
-            people=building.people(self.begin, self.now, self.new_id),
-        )
-        self.app = FastAPI(routes=router.routes)
-        self.app.state.edge = SimpleNamespace(
-            services=self.services, sessions=self.cookies(), now=self.now
-        )
-
-    def cookies(self) -> SessionCookies:
-        """Return cookies of which each stands for the visitor."""
-        session = Session("1", REVIEWER.id, bytes(32), self.now(), self.now(), self.now())
-        return SessionCookies(
-            lambda token, address: SignedIn(session, None, self.visitor),
-            secret=b"s",
-            public_url="",
-            longest_s=60,
-        )
-
-    def set_threshold(self, threshold: float) -> None:
-        change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, threshold)
-        Policies(self.begin, self.now, self.new_id).change(SYSTEM, change, None)
-
-    def add_model(self, *, activate: bool = True) -> None:
-        model = self.services.models.add(SYSTEM, "folder")
-        if activate:
-            self.services.models.activate(SYSTEM, model.id)
-
-    def predict(self, *texts: str) -> None:
-        predictions = Predictions(FakePredictors(), self.begin, self.now, self.new_id, LOTTERY)
-        for text in texts:
-            predict_one(predictions, CLIENT, Document(text=text))
-
-    @property
-    def reviews(self) -> Reviews:
-        return Reviews(self.begin, self.now, self.new_id, FakePredictors(), LOTTERY)
-
-    def claim(self):
-        return self.reviews.claim(REVIEWER)
-
-    def complete(self, task) -> None:
-        self.reviews.complete(REVIEWER, task.id, ["a"], None, task.version)
-
-    def get(self, path: str = "/") -> httpx.Response:
-        async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
-                client.cookies.set("setwise-session", "token")
-                return await client.get(path)
-
-        return asyncio.run(ask())
 
 
 @pytest.fixture
-def service() -> Service:
-    return Service()
+def browser(service: Service) -> Browser:
+    return signed_in(service, Role.REVIEWER)
+
+
+def signed_in(service: Service, role: Role) -> Browser:
+    service.person("ann", role)
+    browser = Browser(service)
+    browser.sign_in()
+    return browser
+
+
+def add_model(service: Service, *, activate: bool = True) -> None:
+    model = service.services.models.add(SYSTEM, "folder")
+    if activate:
+        service.services.models.activate(SYSTEM, model.id)
+
+
+def predict(service: Service, *texts: str) -> None:
+    for text in texts:
+        assert service.predict(text).status_code == 201
 
 
 class _Reader(HTMLParser):
@@ -140,23 +79,23 @@ def tiles(response: httpx.Response) -> dict[str, int]:
 
 
 def test_an_empty_service_says_so_and_what_to_do_first(service: Service) -> None:
-    service.visitor = Caller("admin-1", "Ada", Role.ADMIN)
-    page = read(service.get()).text
+    browser = signed_in(service, Role.ADMIN)
+    page = read(browser.get("/")).text
     assert "No documents yet" in page
     assert "setwise train DATA --out model" in page
     assert "setwise model add model --activate" in page
     assert "setwise key create --role client" in page
     assert "No threshold is set yet: every document is reviewed." in page
     assert "none is active, so there are no predictions" in page
-    assert tiles(service.get()) == {}
+    assert tiles(browser.get("/")) == {}
 
 
 @pytest.mark.parametrize("role", [Role.REVIEWER, Role.LEAD, Role.AUDITOR])
 def test_who_sets_nothing_up_is_shown_no_command_but_what_lacks(
     service: Service, role: Role
 ) -> None:
-    service.visitor = Caller("1", "Ann", role)
-    page = read(service.get())
+    browser = signed_in(service, role)
+    page = read(browser.get("/"))
     assert "No model is active yet; an administrator has to activate one." in page.text
     assert "No documents yet" in page.text
     assert "so every document is reviewed" in page.text
@@ -166,44 +105,46 @@ def test_who_sets_nothing_up_is_shown_no_command_but_what_lacks(
 
 @pytest.mark.parametrize("role", [Role.REVIEWER, Role.LEAD, Role.ADMIN, Role.AUDITOR])
 def test_each_role_is_led_only_to_what_it_can_do(service: Service, role: Role) -> None:
-    service.visitor = caller = Caller("1", "Ann", role)
-    places = {link["href"] or "" for link in read(service.get()).all("a")}
-    assert (caller.may(Permission.REVIEW)) == ("/desk" in places)
-    assert (caller.may(Permission.REPORT)) == ("/cockpit/details#what-if" in places)
-    assert (caller.may(Permission.ADMINISTER)) == ("/board/policy" in places)
-    assert (caller.may(Permission.READ_AUDIT_TRAIL)) == ("/board/audit" in places)
+    browser = signed_in(service, role)
+    places = {link["href"] or "" for link in read(browser.get("/")).all("a")}
+    assert (Permission.REVIEW in PERMISSIONS[role]) == ("/desk" in places)
+    assert (Permission.REPORT in PERMISSIONS[role]) == ("/cockpit/details#what-if" in places)
+    assert (Permission.ADMINISTER in PERMISSIONS[role]) == ("/board/policy" in places)
+    assert (Permission.READ_AUDIT_TRAIL in PERMISSIONS[role]) == ("/board/audit" in places)
 
 
-def test_a_reviewer_learns_whether_something_waits(service: Service) -> None:
-    service.add_model()
-    assert "No documents are waiting." in read(service.get()).text
-    service.predict("0.3")
-    assert "press the number of the right set" in read(service.get()).text
+def test_a_reviewer_learns_whether_something_waits(service: Service, browser: Browser) -> None:
+    add_model(service)
+    assert "No documents are waiting." in read(browser.get("/")).text
+    predict(service, "0.3")
+    assert "press the number of the right set" in read(browser.get("/")).text
 
 
 def test_a_registered_model_that_does_not_serve_is_to_be_activated(service: Service) -> None:
-    service.visitor = Caller("admin-1", "Ada", Role.ADMIN)
-    service.add_model(activate=False)
-    page = read(service.get()).text
+    browser = signed_in(service, Role.ADMIN)
+    add_model(service, activate=False)
+    page = read(browser.get("/")).text
     assert "setwise model activate ID" in page
     assert "setwise train" not in page
 
 
-def test_counts_follow_what_is_predicted_and_reviewed(service: Service) -> None:
-    service.add_model()
-    service.set_threshold(0.8)
-    service.predict("0.9", "0.85", "0.95", "0.3", "0.4", "unknown")
-    held = service.claim()
+def test_counts_follow_what_is_predicted_and_reviewed(service: Service, browser: Browser) -> None:
+    add_model(service)
+    service.fix_threshold(0.8)
+    predict(service, "0.9", "0.85", "0.95", "0.3", "0.4", "unknown")
+    reviews = service.services.reviews
+    reviewer = service.services.keys.authenticate(service.secrets["reviewer"])
+    held = reviews.claim(reviewer)
     assert held is not None
-    assert tiles(service.get()) == {
+    assert tiles(browser.get("/")) == {
         "Sent automatically": 3,
         "To a reviewer": 3,
         "Waiting": 2,
         "Being reviewed": 1,
         "Reviewed": 0,
     }
-    service.complete(held)
-    response = service.get()
+    reviews.complete(reviewer, held.id, ["a"], None, held.version)
+    response = browser.get("/")
     assert tiles(response) == {
         "Sent automatically": 3,
         "To a reviewer": 3,
@@ -217,43 +158,45 @@ def test_counts_follow_what_is_predicted_and_reviewed(service: Service) -> None:
     assert f"{WHY[Reason.OUT_OF_DOMAIN].capitalize()} 1 17 %" in page
 
 
-def test_the_bar_covers_exactly_the_documents(service: Service) -> None:
-    service.set_threshold(0.8)
-    service.predict("0.9", "0.3", "0.4")
-    reader = read(service.get())
+def test_the_bar_covers_exactly_the_documents(service: Service, browser: Browser) -> None:
+    service.fix_threshold(0.8)
+    predict(service, "0.9", "0.3", "0.4")
+    reader = read(browser.get("/"))
     widths = [int(rect["width"] or "") for rect in reader.all("rect")]
     starts = [int(rect["x"] or "") for rect in reader.all("rect")]
     assert sum(widths) == 3
     assert starts == [sum(widths[:place]) for place in range(len(widths))]
 
 
-def test_one_document_is_written_in_the_singular(service: Service) -> None:
-    service.predict("0.5")
-    page = read(service.get()).text
+def test_one_document_is_written_in_the_singular(service: Service, browser: Browser) -> None:
+    predict(service, "0.5")
+    page = read(browser.get("/")).text
     assert "1 document received" in page
     assert "1 review is waiting" in page
 
 
-def test_a_threshold_set_by_hand_is_shown_as_not_certified(service: Service) -> None:
-    service.set_threshold(0.9)
-    assert "at least 0.9 (set by hand, not certified)" in read(service.get()).text
+def test_a_threshold_set_by_hand_is_shown_as_not_certified(
+    service: Service, browser: Browser
+) -> None:
+    service.fix_threshold(0.9)
+    assert "at least 0.9 (set by hand, not certified)" in read(browser.get("/")).text
 
 
-def test_switched_off_sending_is_said(service: Service) -> None:
+def test_switched_off_sending_is_said(service: Service, browser: Browser) -> None:
     change = PolicyChange(0.95, 0.1, False, ThresholdMode.FIXED, 0.9)
-    Policies(service.begin, service.now, service.new_id).change(SYSTEM, change, None)
-    assert "Automatic sending is switched off" in read(service.get()).text
+    service.services.policy.change(SYSTEM, change, None)
+    assert "Automatic sending is switched off" in read(browser.get("/")).text
 
 
-def test_a_tripped_breaker_is_said(service: Service) -> None:
-    service.set_threshold(0.9)
-    with service.begin() as transaction:
+def test_a_tripped_breaker_is_said(service: Service, browser: Browser) -> None:
+    service.fix_threshold(0.9)
+    with service.database() as transaction:
         stopped, policy = trip(), transaction.policies.current()
         transaction.breakers.add(stopped)
         transaction.policies.add(
             replace(policy, version=stopped.id, trip_id=stopped.id), replacing=policy.version
         )
-    page = read(service.get()).text
+    page = read(browser.get("/")).text
     assert "The breaker has tripped: every document is reviewed." in page
 
 
@@ -261,9 +204,11 @@ def test_every_reason_has_its_words() -> None:
     assert WHY.keys() == set(Reason)
 
 
-def test_nothing_inline_and_nothing_foreign_under_a_strict_policy(service: Service) -> None:
-    service.predict("0.5")
-    response = service.get()
+def test_nothing_inline_and_nothing_foreign_under_a_strict_policy(
+    service: Service, browser: Browser
+) -> None:
+    predict(service, "0.5")
+    response = browser.get("/")
     directives = dict(
         part.strip().partition(" ")[::2]
         for part in response.headers["content-security-policy"].split(";")
@@ -287,9 +232,11 @@ def test_nothing_inline_and_nothing_foreign_under_a_strict_policy(service: Servi
             assert not address.startswith("//")
 
 
-def test_the_page_has_the_structure_that_screen_readers_follow(service: Service) -> None:
-    service.predict("0.5")
-    reader = read(service.get())
+def test_the_page_has_the_structure_that_screen_readers_follow(
+    service: Service, browser: Browser
+) -> None:
+    predict(service, "0.5")
+    reader = read(browser.get("/"))
     assert next(reader.all("html"))["lang"] == "en"
     assert len(list(reader.all("h1"))) == len(list(reader.all("main"))) == 1
     assert all(image["alt"] is not None for image in reader.all("img"))
@@ -301,45 +248,49 @@ def test_the_page_has_the_structure_that_screen_readers_follow(service: Service)
     assert any(link["href"] == "#main" for link in reader.all("a"))
 
 
-def test_the_page_links_to_the_description_of_the_interface(service: Service) -> None:
-    links = {link["href"] for link in read(service.get()).all("a")}
+def test_the_page_links_to_the_description_of_the_interface(browser: Browser) -> None:
+    links = {link["href"] for link in read(browser.get("/")).all("a")}
     assert links >= {"/docs", "/openapi.json"}
 
 
-def test_assets_are_served_under_addresses_that_never_go_stale(service: Service) -> None:
-    reader = read(service.get())
+def test_assets_are_served_under_addresses_that_never_go_stale(browser: Browser) -> None:
+    reader = read(browser.get("/"))
     addresses = {a["href"] for a in reader.all("link")} | {a["src"] for a in reader.all("img")}
     assert len(addresses) == 2
     for address in addresses:
         assert "?v=" in (address or "")
-        response = service.get(address or "")
+        response = browser.get(address or "")
         assert response.status_code == 200
         assert "immutable" in response.headers["cache-control"]
         assert response.headers["content-type"].split(";")[0] in {"text/css", "image/svg+xml"}
 
 
 @pytest.mark.parametrize("name", ["nothing.css", "..%2fpages.py", "%2e%2e%2fpages.py"])
-def test_only_assets_are_served(service: Service, name: str) -> None:
-    assert service.get(f"/static/{name}").status_code == 404
+def test_only_assets_are_served(browser: Browser, name: str) -> None:
+    assert browser.get(f"/static/{name}").status_code == 404
 
 
-def test_a_database_that_does_not_answer_is_a_page_too(service: Service) -> None:
-    def unavailable(_: Caller) -> None:
+def test_a_database_that_does_not_answer_is_a_page_too(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unavailable(*_: object) -> None:
         raise StorageUnavailable("the disk is gone: /secret/path")
 
-    service.services.reports = SimpleNamespace(summary=unavailable)
-    response = service.get()
+    monkeypatch.setattr(Reports, "summary", unavailable)
+    response = browser.get("/")
     assert response.status_code == 503
     assert "The database is not responding" in response.text
     assert "/secret/path" not in response.text
 
 
-def test_a_fault_of_ours_is_a_page_that_says_whom_to_tell(service: Service) -> None:
-    def broken(_: Caller) -> None:
+def test_a_fault_of_ours_is_a_page_that_says_whom_to_tell(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
         raise ZeroDivisionError("of a secret document")
 
-    service.services.reports = SimpleNamespace(summary=broken)
-    response = service.get()
+    monkeypatch.setattr(Reports, "summary", broken)
+    response = browser.get("/")
     assert response.status_code == 500
     assert "Something went wrong" in response.text
     assert "logged as <code>" in response.text

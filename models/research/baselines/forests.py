@@ -43,11 +43,12 @@ class FeatureTrees(Method):
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:
         """Grow the trees."""
+        labels = Y.toarray().astype(np.float64)
         self.trees_ = ExtraTreesRegressor(
             self.n_trees,
             max_features=self.max_features,
             random_state=self.random_state,
-        ).fit(X, Y.toarray().astype(np.float64))
+        ).fit(X, labels[:, 0] if Y.shape[1] == 1 else labels)
         return self
 
     def answer(self, X: csr_array) -> Said:

@@ -87,7 +87,7 @@ def test_a_label_scored_twice_is_refused(tmp_path):
 
 
 def test_a_file_with_answers_says_how_to_train_on_it(tmp_path):
-    with pytest.raises(DataError, match="'scores'; train on another model's answers with --ext"):
+    with pytest.raises(DataError, match=r"'scores'; learn from .* with `setwise train --external`"):
         read_dataset(write(tmp_path / "a.jsonl", LINES))
 
 

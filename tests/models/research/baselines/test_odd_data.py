@@ -16,9 +16,10 @@ X = csr_array(np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32))
 QUICKER = {name: dict.fromkeys(sizes, 5) for name, sizes in QUICK.items()}
 
 
+@pytest.mark.parametrize("n_labels", [1, 2])
 @pytest.mark.parametrize("name", PAPER_METHODS)
-def test_one_set_in_training_is_the_set_of_every_document(name):
-    Y = as_sets(np.ones((20, 2)))
+def test_one_set_in_training_is_the_set_of_every_document(name, n_labels):
+    Y = as_sets(np.ones((20, n_labels)))
     model = partial(PAPER_METHODS[name].make, **QUICKER.get(name, {}))()
     said = model.fit(X, Y).answer(X)
     assert (said.sets.toarray() == 1).all()
