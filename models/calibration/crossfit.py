@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from setwise.models.calibration.noisy_history import RowRates
 from setwise.models.data.answers import Answers
@@ -152,7 +153,7 @@ def cross_fit(
     answers : Answers, optional
         What another model says of the documents, none of which it has seen.
     n_jobs : int, optional
-        Threads that calibrate scores; None means every usable core.
+        Threads that calibrate scores and describe candidates; None means every usable core.
     """
     marginals = score_matrix(logits.shape, np.float64)
     for fold in np.unique(folds):
@@ -179,12 +180,15 @@ def cross_fit(
             HeldOut(part, partial(gather, part), proposer, describer)
             for part in _parts(folds, fold, Y.shape[1])
         ]
-    candidates: list[CandidateSets] = []
-    tables: list[SetFeatureTable] = []
-    for part in held_out:
+
+    def describe(_: None, part: HeldOut) -> tuple[CandidateSets, SetFeatureTable]:
         evidence = part.evidence()
-        candidates.append(part.source.propose(evidence))
-        tables.append(part.features.transform(evidence, candidates[-1]))
+        proposed = part.source.propose(evidence)
+        return proposed, part.features.transform(evidence, proposed)
+
+    # Sums would depend on the number of BLAS threads.
+    with threadpool_limits(1, user_api="blas"):
+        candidates, tables = zip(*_threads(n_jobs).run(describe, None, held_out), strict=True)
     ordered, table = in_document_order(held_out, candidates, tables)
     correct = ordered.correct(Y)
     return CrossFitted(folds, logits, marginals, ordered, table, correct, tuple(held_out))
@@ -220,7 +224,11 @@ def _fill(
     def fill(_: None, part: NDArray[np.int64]) -> None:
         scores[part] = score(source[part])
 
-    Threads(min(thread_count(n_jobs), _MOST_THREADS)).run(fill, None, parts)
+    _threads(n_jobs).run(fill, None, parts)
+
+
+def _threads(n_jobs: int | None) -> Threads:
+    return Threads(min(thread_count(n_jobs), _MOST_THREADS))
 
 
 def _refine(

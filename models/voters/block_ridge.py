@@ -97,8 +97,8 @@ class _Sums(NamedTuple):
 class FeatureRidge:
     """The fit on explicit features, accumulated block by block.
 
-    It takes ``4 (n_folds + 3) m (m + n_groups)`` bytes for ``m`` features, whatever the number of
-    rows.
+    It takes ``4 (n_folds + 3) m (m + n_groups)`` bytes for ``m`` features while it is fitted,
+    whatever the number of rows.
 
     Parameters
     ----------
@@ -125,16 +125,17 @@ class FeatureRidge:
     ) -> None:
         self._features, self._penalty, self._folds = features, penalty, folds
         with threadpool_limits(1, user_api="blas"):
-            self._parts = {
+            parts = {
                 int(fold): self._collect(np.flatnonzero(folds == fold), group, n_groups)
                 for fold in np.unique(folds)
             }
-            self._total = _Sums(
-                np.sum([part.gram for part in self._parts.values()], axis=0),
-                np.sum([part.cross for part in self._parts.values()], axis=0),
-            )
-            self.coef = self._solve(self._total)
-        self._held_out: tuple[int, NDArray[np.float32]] | None = None
+            gram = np.sum([part.gram for part in parts.values()], axis=0)
+            cross = np.sum([part.cross for part in parts.values()], axis=0)
+            self.coef = self._solve(gram, cross)
+            self._without = {
+                fold: self._solve(gram - part.gram, cross - part.cross)
+                for fold, part in parts.items()
+            }
 
     def _collect(self, rows: Rows, group: NDArray[np.int32], n_groups: int) -> _Sums:
         m = self._features(rows[:1]).shape[1]
@@ -146,10 +147,10 @@ class FeatureRidge:
             _add_groups(columns, group[part], sums.cross)
         return sums
 
-    def _solve(self, sums: _Sums) -> NDArray[np.float32]:
-        system = sums.gram.astype(np.float64)
+    def _solve(self, gram: NDArray[np.float32], cross: NDArray[np.float32]) -> NDArray[np.float32]:
+        system = gram.astype(np.float64)
         system[np.diag_indices_from(system)] += self._penalty
-        coef = scipy.linalg.solve(system, sums.cross.astype(np.float64), assume_a="pos")
+        coef = scipy.linalg.solve(system, cross.astype(np.float64), assume_a="pos")
         return np.ascontiguousarray(coef, dtype=np.float32)
 
     def hold_out(self, rows: Rows) -> NDArray[np.float32]:
@@ -163,14 +164,10 @@ class FeatureRidge:
         inside = np.unique(self._folds[rows])
         if len(inside) != 1:
             raise ValueError(f"held-out rows must be of one fold, not of {len(inside)}")
-        fold = int(inside[0])
+        coef = self._without[int(inside[0])]
         with threadpool_limits(1, user_api="blas"):
-            if self._held_out is None or self._held_out[0] != fold:
-                part, total = self._parts[fold], self._total
-                rest = _Sums(total.gram - part.gram, total.cross - part.cross)
-                self._held_out = fold, self._solve(rest)
             blocks = [
-                self._features(rows[start : start + _BLOCK]) @ self._held_out[1]
+                self._features(rows[start : start + _BLOCK]) @ coef
                 for start in range(0, len(rows), _BLOCK)
             ]
         return np.concatenate(blocks)

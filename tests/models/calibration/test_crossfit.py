@@ -7,12 +7,15 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
+from setwise.models.calibration import crossfit
 from setwise.models.calibration.crossfit import cross_fit, out_of_fold_logits
 from setwise.models.data.splits import fold_ids
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.mixtures.proposals import propose_voted
 from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.sources import MarginalCandidates
+from setwise.models.voters import regression_votes
 from tests.models.corpora import vectors
 
 DATA = vectors(n=60)
@@ -89,6 +92,31 @@ def test_candidates_and_features_of_a_fold_come_from_the_others():
     )
     whole_folds(sources)
     whole_folds(features)
+
+
+def test_threads_change_no_bit(monkeypatch):
+    monkeypatch.setattr(crossfit, "rows_at_once", lambda n_labels, wanted: 7)
+    monkeypatch.setattr(regression_votes, "MAX_EXACT_LINEAR", 10)
+    proposal = propose_voted(4, DATA.X, DATA.Y, ("neighbours", "linear"), stacked=False)
+    logits = out_of_fold_logits(BinaryRelevance(alpha=1e-3), DATA.X, DATA.Y, FOLDS)
+    alone, together = (
+        cross_fit(
+            DATA.X,
+            DATA.Y,
+            FOLDS,
+            logits,
+            label_calibrator=LabelCalibrator(),
+            source=proposal.for_folds,
+            features=proposal.features,
+            voters=proposal.voters,
+            n_jobs=n_jobs,
+        )
+        for n_jobs in (1, 3)
+    )
+    assert len(alone.held_out) == 10
+    np.testing.assert_array_equal(alone.table.dense, together.table.dense)
+    np.testing.assert_array_equal(alone.candidates.log_score, together.candidates.log_score)
+    np.testing.assert_array_equal(alone.correct, together.correct)
 
 
 class NumberedCalibrator(BaseEstimator):
