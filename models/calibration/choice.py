@@ -33,7 +33,7 @@ from setwise.models.options import (
     TrainingOptions,
     TrainingWarning,
 )
-from setwise.models.parallel import engine_for
+from setwise.models.parallel import Threads, thread_count
 from setwise.models.sets.features import SetFeatureTable
 
 # With fewer documents a flexible calibrator overfits. Trees also need enough right and enough
@@ -94,7 +94,8 @@ def cross_validate(
     judged = _Judged.of(rows)
     folds = np.unique(judged.folds)
     parts = [(calibrator, fold) for calibrator in contenders.values() for fold in folds]
-    found = iter(engine_for(n_jobs).run(_confidence, judged, parts))
+    # In this process always: each worker would hold the table, gigabytes for a million documents.
+    found = iter(Threads(thread_count(n_jobs)).run(_confidence, judged, parts))
     out = {name: np.empty(len(judged.folds)) for name in contenders}
     for confidence in out.values():
         for fold in folds:
