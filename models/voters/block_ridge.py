@@ -132,10 +132,10 @@ class FeatureRidge:
             gram = np.sum([part.gram for part in parts.values()], axis=0)
             cross = np.sum([part.cross for part in parts.values()], axis=0)
             self.coef = self._solve(gram, cross)
-            self._without = {
-                fold: self._solve(gram - part.gram, cross - part.cross)
-                for fold, part in parts.items()
-            }
+            self._without: dict[int, NDArray[np.float32]] = {}
+            while parts:  # with its fit, a fold's sums can go
+                fold, part = parts.popitem()
+                self._without[fold] = self._solve(gram - part.gram, cross - part.cross)
 
     def _collect(self, rows: Rows, group: NDArray[np.int32], n_groups: int) -> _Sums:
         m = self._features(rows[:1]).shape[1]
