@@ -13,7 +13,7 @@ from setwise.models.research.baselines.method import (
     Bits,
     Floats,
     Method,
-    Said,
+    Predicted,
     as_sets,
     independent,
     joint,
@@ -50,7 +50,7 @@ class GreedyChain(Method):
         self.chain_ = fit_chain(X, Y, frequent_first(Y), self.random_state)
         return self
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return each label's probability given the decisions before it."""
         return independent(np.asarray(self.chain_.predict_proba(X)))
 
@@ -75,7 +75,7 @@ class BeamChain(GreedyChain):
         super().__init__(random_state)
         self.width = width
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return the sets in the last beam; label probabilities are those of these sets."""
         n, d = X.shape
         document, prefix, log_mass = np.arange(n), np.zeros((n, 0), dtype=np.uint8), np.zeros(n)
@@ -126,7 +126,7 @@ class ChainEnsemble(Method):
         """Return each chain's label sets (n_chains, n, L)."""
         return np.stack([chain.predict(X).astype(np.uint8) for chain in self.chains_])
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return each label's share of the votes."""
         shares: Floats = self.votes(X).mean(axis=0)
         return independent(shares)
@@ -135,6 +135,6 @@ class ChainEnsemble(Method):
 class SetVotingChains(ChainEnsemble):
     """The same chains, which vote for whole sets."""
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return each set's share of the votes."""
         return votes(self.votes(X))

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.ensemble import ExtraTreesRegressor
 
-from setwise.models.research.baselines.method import Method, Said, independent
+from setwise.models.research.baselines.method import Method, Predicted, independent
 
 
 class FeatureTrees(Method):
@@ -51,7 +51,7 @@ class FeatureTrees(Method):
         ).fit(X, labels[:, 0] if Y.shape[1] == 1 else labels)
         return self
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return each label's mean frequency."""
         found = np.asarray(self.trees_.predict(X), dtype=np.float64)
         return independent(np.clip(found.reshape(X.shape[0], -1), 0.0, 1.0))

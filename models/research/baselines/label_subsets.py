@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.sparse import csr_array
 
 from setwise.models.research.baselines.learners import labelwise
-from setwise.models.research.baselines.method import Floats, Method, Said, as_sets, independent
+from setwise.models.research.baselines.method import Floats, Method, Predicted, as_sets, independent
 from setwise.models.research.baselines.support import Support
 
 
@@ -50,7 +50,7 @@ class LabelSubsets(Method):
         self.model_ = labelwise(self.random_state).fit(X, sp.hstack(targets, format="csc"))
         return self
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return each label's share of the votes of its groups; no label without a group."""
         score = self.model_.decision_function(X)
         given: Floats = np.zeros((X.shape[0], self.n_labels_))

@@ -1,4 +1,4 @@
-"""What a method of the papers says of documents."""
+"""What the methods of the papers have in common."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple, Self
@@ -15,8 +15,8 @@ Floats = NDArray[np.float64]
 Bits = NDArray[np.uint8]
 
 
-class Said(NamedTuple):
-    """What a method says of n documents."""
+class Predicted(NamedTuple):
+    """What a method predicts for n documents."""
 
     sets: csr_array  # (n, L) its own label sets
     scores: Floats  # (n, L) label probabilities, in [0, 1]
@@ -43,13 +43,13 @@ class Method(BaseEstimator, ABC):
         """Fit on features (n, d) and label sets (n, L), 0/1 with sorted indices."""
 
     @abstractmethod
-    def answer(self, X: csr_array) -> Said:
-        """Return what the fitted method says of documents (n, d)."""
+    def predict(self, X: csr_array) -> Predicted:
+        """Return the predictions for documents (n, d)."""
 
 
-def independent(scores: Floats) -> Said:
+def independent(scores: Floats) -> Predicted:
     """Return label probabilities and every label above one half."""
-    return Said(as_sets(scores > 0.5), scores)
+    return Predicted(as_sets(scores > 0.5), scores)
 
 
 def as_sets(Y: NDArray[np.generic]) -> csr_array:
@@ -57,7 +57,7 @@ def as_sets(Y: NDArray[np.generic]) -> csr_array:
     return csr_array(np.asarray(Y, dtype=np.uint8))
 
 
-def joint(document: NDArray[np.int64], sets: csr_array, log_mass: Floats, n: int) -> Said:
+def joint(document: NDArray[np.int64], sets: csr_array, log_mass: Floats, n: int) -> Predicted:
     """Return a joint given by some sets of each document.
 
     Parameters
@@ -82,10 +82,10 @@ def joint(document: NDArray[np.int64], sets: csr_array, log_mass: Floats, n: int
     owner = csr_array((mass, (document, np.arange(len(mass)))), shape=(n, len(mass)))
     total = np.bincount(document, mass, n)[:, None]
     scores = (owner @ sets).toarray() / np.maximum(total, np.finfo(float).tiny)
-    return Said(found.first(), np.clip(scores, 0.0, 1.0), found)
+    return Predicted(found.first(), np.clip(scores, 0.0, 1.0), found)
 
 
-def votes(drawn: Bits) -> Said:
+def votes(drawn: Bits) -> Predicted:
     """Return the joint that gives each set its share of the votes (n_votes, n, L)."""
     n_votes, n, n_labels = drawn.shape
     document = np.tile(np.arange(n, dtype=np.uint32), n_votes)

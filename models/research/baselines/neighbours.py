@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.neighbors import NearestNeighbors
 
-from setwise.models.research.baselines.method import Floats, Method, Said, independent
+from setwise.models.research.baselines.method import Floats, Method, Predicted, independent
 
 
 class NeighbourCounts(Method):
@@ -46,7 +46,7 @@ class NeighbourCounts(Method):
             self.given_.append(smoothed / smoothed.sum(axis=1, keepdims=True))
         return self
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return each label's posterior."""
         count, label = self._counts(X), np.arange(len(self.prior_))
         without, present = (table[label, count] for table in self.given_)

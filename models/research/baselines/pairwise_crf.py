@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from setwise.models.research.baselines.learners import minimise
-from setwise.models.research.baselines.method import Floats, Method, Said
+from setwise.models.research.baselines.method import Floats, Method, Predicted
 from setwise.models.research.baselines.support import Support
 
 
@@ -67,7 +67,7 @@ class PairwiseCRF(Method):
         loss += 0.5 * (self.alpha * float((coef**2).sum()) + float(penalty @ bias**2))
         return loss, np.concatenate([of_coef.ravel(), of_bias])
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return the joint over the support."""
         return self.support_.joint(self._scores(X, self.coef_, self.bias_))
 

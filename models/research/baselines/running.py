@@ -20,7 +20,7 @@ from setwise.models.evaluation.metrics import RunningMetrics
 from setwise.models.evaluation.runs import Progress, Run
 from setwise.models.labels.scaling import FeatureWeighting, as_rows
 from setwise.models.options import TrainingOptions
-from setwise.models.research.baselines.method import Method, Said, as_sets
+from setwise.models.research.baselines.method import Method, Predicted, as_sets
 from setwise.models.research.baselines.registry import PAPER_METHODS, RERANKED
 from setwise.models.research.baselines.smooth_link import best_f1_by_label
 from setwise.models.sets.candidates import RaggedSets
@@ -29,7 +29,7 @@ from setwise.models.sets.f_measure import maximise_expected_f1
 from setwise.models.training import fit_features, train
 
 _SHARE_ASIDE = 5  # one document of so many, as in the papers
-_GIVEN = 10  # sets of a joint that the set calibrator is told
+_GIVEN = 10  # sets of a joint that the set calibrator gets
 
 # The metric by which parameters are chosen, and its sign.
 _MEASURE: dict[Objective, tuple[str, int]] = {
@@ -76,17 +76,19 @@ def run_paper_method(
         answered = replace(train_part, kind="external", answers=history)
         predictor = train(answered, replace(options, method="br-rerank"))
     elapsed = time.perf_counter() - started, time.process_time() - cpu_started
-    said = method.answer(X_test)
+    predicted = method.predict(X_test)
     if predictor is None:
-        chosen = decide(plain, said, options.optimize, train_part.Y)
+        chosen = decide(plain, predicted, options.optimize, train_part.Y)
         predict_seconds = time.perf_counter() - started - elapsed[0]
         judged = RunningMetrics()
-        mass = np.clip(said.mass(chosen), 0.0, 1.0)
-        judged.add(test_part.Y, chosen, mass, marginals=said.scores, candidates=said.candidates)
+        mass = np.clip(predicted.mass(chosen), 0.0, 1.0)
+        judged.add(
+            test_part.Y, chosen, mass, marginals=predicted.scores, candidates=predicted.candidates
+        )
         metrics = judged.result(bootstrap)
     else:
         predict_seconds = time.perf_counter() - started - elapsed[0]
-        asked = replace(test_part, kind="external", answers=answers(said))
+        asked = replace(test_part, kind="external", answers=as_answers(predicted))
         metrics = evaluate(predictor, asked, bootstrap=bootstrap)
         predict_seconds += metrics.predict_seconds or 0.0
     metrics = metrics.timed(predict_seconds=predict_seconds, train_seconds=elapsed[0])
@@ -104,7 +106,7 @@ def check_objective(name: str, objective: Objective) -> None:
         raise ValueError(f"{name} optimises {known}; use {name}{RERANKED} for {objective}")
 
 
-def decide(name: str, said: Said, objective: Objective, Y: csr_array) -> csr_array:
+def decide(name: str, predicted: Predicted, objective: Objective, Y: csr_array) -> csr_array:
     """Return the sets (n, L) that a method announces for an objective.
 
     Parameters
@@ -113,26 +115,26 @@ def decide(name: str, said: Said, objective: Objective, Y: csr_array) -> csr_arr
         Label sets of the training documents.
     """
     if objective == "set-accuracy" or PAPER_METHODS[name].yields == "set":
-        return said.sets
+        return predicted.sets
     if objective == "hamming":
-        return as_sets(said.scores > 0.5)
+        return as_sets(predicted.scores > 0.5)
     if objective == "macro-f1":
         prior = np.bincount(Y.indices, minlength=Y.shape[1]) / Y.shape[0]
-        return as_sets(best_f1_by_label(said.scores, prior))
-    if said.candidates is not None:
-        mass = np.exp(said.candidates.log_score)
-        return maximise_expected_f1(candidates=said.candidates, masses=mass).sets
-    weights = np.ones((len(said.scores), 1))
-    marginals = said.scores[:, None, :]
+        return as_sets(best_f1_by_label(predicted.scores, prior))
+    if predicted.candidates is not None:
+        mass = np.exp(predicted.candidates.log_score)
+        return maximise_expected_f1(candidates=predicted.candidates, masses=mass).sets
+    weights = np.ones((len(predicted.scores), 1))
+    marginals = predicted.scores[:, None, :]
     return maximise_expected_f1(product_weights=weights, product_marginals=marginals).sets
 
 
-def answers(said: Said) -> Answers:
-    """Return what a method says as the answers of another model."""
-    given = Answers.of_scores(said.scores)
-    if said.candidates is None:
+def as_answers(predicted: Predicted) -> Answers:
+    """Return predictions in the form of another model's answers."""
+    given = Answers.of_scores(predicted.scores)
+    if predicted.candidates is None:
         return given
-    best = said.candidates.top(_GIVEN)
+    best = predicted.candidates.top(_GIVEN)
     return replace(
         given,
         doc_indptr=best.doc_indptr,
@@ -173,8 +175,8 @@ def _tuned(name: str, X: csr_array, Y: csr_array, options: TrainingOptions) -> M
     measure, sign = _MEASURE.get(options.optimize, _MEASURE["set-accuracy"])
 
     def worth(choice: dict[str, Any]) -> float:
-        said = clone(method).set_params(**choice).fit(X[kept], Y[kept]).answer(X[aside])
-        chosen = decide(name, said, options.optimize, Y[kept])
+        predicted = clone(method).set_params(**choice).fit(X[kept], Y[kept]).predict(X[aside])
+        chosen = decide(name, predicted, options.optimize, Y[kept])
         found = RunningMetrics().add(Y[aside], chosen, np.zeros(len(aside))).result()
         return sign * float(getattr(found, measure))
 
@@ -185,13 +187,13 @@ def _tuned(name: str, X: csr_array, Y: csr_array, options: TrainingOptions) -> M
 def _unseen(
     method: Method, X: csr_array, Y: csr_array, options: TrainingOptions, progress: Progress
 ) -> Answers:
-    """Return what clones say of documents that they were not fitted on."""
+    """Return what clones predict for documents that they were not fitted on."""
     folds = fold_ids(Y, options.n_folds, options.seed)
     parts = []
     for fold in range(options.n_folds):
         progress(0.4 + 0.4 * fold / options.n_folds, f"method without fold {fold + 1}")
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         fitted = clone(method).fit(X[outside], Y[outside])
-        parts.append(answers(fitted.answer(X[inside])))
+        parts.append(as_answers(fitted.predict(X[inside])))
     place = np.argsort(np.argsort(folds, kind="stable"), kind="stable")
     return concatenate_answers(parts).take(place)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from scipy.sparse import csr_array
 
 from setwise.models.research.baselines.learners import labelwise
-from setwise.models.research.baselines.method import Method, Said
+from setwise.models.research.baselines.method import Method, Predicted
 from setwise.models.sets.f_measure import maximise_from_sized_marginals
 
 
@@ -37,10 +37,10 @@ class SizedLabels(Method):
         self.model_ = labelwise(self.random_state).fit(X, targets)
         return self
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return the sets of highest expected F1."""
         estimated = self.model_.predict_proba(X)
         P, empty = estimated[:, :-1], estimated[:, -1]
         best = maximise_from_sized_marginals(P, empty, self.labels_, self.sizes_, self.n_labels_)
         of_label = np.eye(self.n_labels_)[self.labels_]
-        return Said(best.sets, np.clip(P @ of_label, 0.0, 1.0))
+        return Predicted(best.sets, np.clip(P @ of_label, 0.0, 1.0))

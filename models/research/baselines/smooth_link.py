@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.linear_model import Ridge
 
 from setwise.models.research.baselines.learners import labelwise, minimise
-from setwise.models.research.baselines.method import Bits, Floats, Method, Said, independent
+from setwise.models.research.baselines.method import Bits, Floats, Method, Predicted, independent
 
 _EXTRA = 20  # probing vectors beyond the rank, as in the paper
 _ROUNDS = 1
@@ -120,7 +120,7 @@ class SmoothLink(Method):
         self.coef_ = minimise(objective, start.ravel(), self.max_iter).reshape(start.shape)
         return self
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return label probabilities."""
         return independent(expit(self._columns(X) @ self.coef_[:-1] + self.coef_[-1]))
 

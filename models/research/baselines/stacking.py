@@ -12,7 +12,7 @@ from setwise.models.research.baselines.learners import Logistic, labelwise
 from setwise.models.research.baselines.method import (
     Floats,
     Method,
-    Said,
+    Predicted,
     beside,
     independent,
     votes,
@@ -45,7 +45,7 @@ class TwoStageRelevance(Method):
         self.second_ = labelwise(self.random_state).fit(beside(X, expit(unseen[:])), Y)
         return self
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return the second stage's label probabilities."""
         stacked = beside(X, self.first_.predict_proba(X))
         return independent(self.second_.predict_proba(stacked))
@@ -88,7 +88,7 @@ class DependentRelevance(Method):
         """Return the log-odds (n, L) without any other label."""
         return np.asarray(X @ self.features_.T + self.intercept_)
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return label probabilities, given the labels of binary relevance."""
         others = self.first_.predict(X)
         return independent(expit(self.of_features(X) + others @ self.others_.T))
@@ -115,7 +115,7 @@ class DependencyNetwork(DependentRelevance):
         self.n_burn_in = n_burn_in
         self.n_kept = n_kept
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return each visited set's share of the sweeps kept."""
         rng = np.random.default_rng(self.random_state)
         fixed, state = self.of_features(X), self.first_.predict(X).astype(np.float64)

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from scipy.special import log_softmax
 
 from setwise.models.research.baselines.learners import labelwise, multinomial
-from setwise.models.research.baselines.method import Floats, Method, Said, joint
+from setwise.models.research.baselines.method import Floats, Method, Predicted, joint
 
 # Less probable sets are left out of candidate lists; their mass counts for label probabilities.
 _LISTED = 64
@@ -27,7 +27,7 @@ class Support(NamedTuple):
         _, first, number = np.unique(packed, axis=0, return_index=True, return_inverse=True)
         return cls(Y[first], number.ravel().astype(np.int64))
 
-    def joint(self, log_mass: Floats) -> Said:
+    def joint(self, log_mass: Floats) -> Predicted:
         """Return the joint with these log-masses (n, n_sets), of any common factor by row."""
         n, n_sets = log_mass.shape
         log_mass = log_softmax(log_mass, axis=1)
@@ -35,8 +35,8 @@ class Support(NamedTuple):
         best = np.argpartition(-log_mass, k - 1, axis=1)[:, :k]
         document = np.repeat(np.arange(n), k)
         listed = np.take_along_axis(log_mass, best, axis=1).ravel()
-        said = joint(document, self.sets[best.ravel()], listed, n)
-        return said._replace(scores=np.clip(np.exp(log_mass) @ self.sets, 0.0, 1.0))
+        predicted = joint(document, self.sets[best.ravel()], listed, n)
+        return predicted._replace(scores=np.clip(np.exp(log_mass) @ self.sets, 0.0, 1.0))
 
 
 class SupportedBinaryRelevance(Method):
@@ -57,7 +57,7 @@ class SupportedBinaryRelevance(Method):
         self.model_ = labelwise(self.random_state).fit(X, Y)
         return self
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return the joint; what all sets of a document share cancels out."""
         return self.support_.joint(self.model_.decision_function(X) @ self.support_.sets.T)
 
@@ -86,7 +86,7 @@ class PowerSet(Method):
         self.model_ = multinomial(X, self.support_.number, C=self.C, max_iter=self.max_iter)
         return self
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return the classes as label sets."""
         p = self.model_.predict_proba(X)
         return self.support_.joint(np.log(np.maximum(p, np.finfo(float).tiny)))

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from setwise.models.research.baselines.learners import multinomial
-from setwise.models.research.baselines.method import Floats, Method, Said, as_sets
+from setwise.models.research.baselines.method import Floats, Method, Predicted, as_sets
 
 _SHARE_ASIDE = 5  # one document of so many
 
@@ -45,11 +45,11 @@ class Thresholded(Method):
         self.learn(X, Y)
         return self
 
-    def answer(self, X: csr_array) -> Said:
+    def predict(self, X: csr_array) -> Predicted:
         """Return the labels above the threshold, and probabilities."""
         score = self.measure(X)
         p = self.curve_.predict_proba(score.reshape(-1, 1)) @ self.curve_.classes_
-        return Said(as_sets(score > self.threshold_), p.reshape(score.shape))
+        return Predicted(as_sets(score > self.threshold_), p.reshape(score.shape))
 
 
 def best_threshold(score: Floats, truth: np.ndarray) -> float:

@@ -21,9 +21,9 @@ QUICKER = {name: dict.fromkeys(sizes, 5) for name, sizes in QUICK.items()}
 def test_one_set_in_training_is_the_set_of_every_document(name, n_labels):
     Y = as_sets(np.ones((20, n_labels)))
     model = partial(PAPER_METHODS[name].make, **QUICKER.get(name, {}))()
-    said = model.fit(X, Y).answer(X)
-    assert (said.sets.toarray() == 1).all()
-    assert (said.scores > 0.5).all()
+    predicted = model.fit(X, Y).predict(X)
+    assert (predicted.sets.toarray() == 1).all()
+    assert (predicted.scores > 0.5).all()
 
 
 def test_sets_of_one_size_are_constrained_to_it():
@@ -40,5 +40,5 @@ def test_documents_that_are_alike_leave_the_others_told_apart(embedded):
     features = np.vstack([np.full((500, 2), 3.0), others[:150]]).astype(np.float32)
     model = SmoothLink(embedded=embedded, n_cosines=200)
     model.fit(csr_array(features), as_sets(features > 0))
-    found = model.answer(csr_array(others[150:].astype(np.float32))).sets.toarray()
+    found = model.predict(csr_array(others[150:].astype(np.float32))).sets.toarray()
     assert (found == (others[150:] > 0)).mean() > 0.9

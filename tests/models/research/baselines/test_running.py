@@ -12,10 +12,10 @@ from setwise.models.data.answers import Answers
 from setwise.models.data.datasets import Dataset
 from setwise.models.options import TrainingOptions, TrainingWarning
 from setwise.models.research.baselines.label_subsets import LabelSubsets
-from setwise.models.research.baselines.method import Said, as_sets, joint
+from setwise.models.research.baselines.method import Predicted, as_sets, joint
 from setwise.models.research.baselines.neighbours import NeighbourCounts
 from setwise.models.research.baselines.registry import PAPER_METHODS
-from setwise.models.research.baselines.running import answers, decide, run_paper_method
+from setwise.models.research.baselines.running import as_answers, decide, run_paper_method
 from setwise.models.research.baselines.smooth_link import best_f1_by_label
 
 OPTIONS = TrainingOptions(preset="paper", calibrator="isotonic", n_folds=2, n_jobs=1)
@@ -84,22 +84,22 @@ def test_the_set_calibrator_goes_on_top_of_scores_and_of_joints(name):
 def test_objectives_decide_which_sets_are_announced():
     rng = np.random.default_rng(0)
     scores = rng.random((30, 3))
-    said = Said(as_sets(np.eye(3)[rng.integers(3, size=30)]), scores)
+    predicted = Predicted(as_sets(np.eye(3)[rng.integers(3, size=30)]), scores)
     prior = TRAIN.Y.toarray().mean(axis=0)
     for objective, expected in (
-        ("set-accuracy", said.sets.toarray()),
+        ("set-accuracy", predicted.sets.toarray()),
         ("hamming", scores > 0.5),
         ("macro-f1", best_f1_by_label(scores, prior)),
     ):
-        found = decide("2br", said, objective, TRAIN.Y).toarray()
+        found = decide("2br", predicted, objective, TRAIN.Y).toarray()
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(
-            decide("lsf", said, objective, TRAIN.Y).toarray(), said.sets.toarray()
+            decide("lsf", predicted, objective, TRAIN.Y).toarray(), predicted.sets.toarray()
         )
     # The toy example of Wang et al., KDD 2017, section 3.2.
     toy = joint(np.zeros(3, dtype=int), as_sets(np.eye(3)), np.log([0.5, 0.4, 0.1]), 1)
     assert decide("crf", toy, "f1", TRAIN.Y).toarray().tolist() == [[1, 1, 0]]
-    hedged = Said(as_sets([[1, 0, 0]]), np.array([[0.55, 0.45, 0.01]]))
+    hedged = Predicted(as_sets([[1, 0, 0]]), np.array([[0.55, 0.45, 0.01]]))
     assert decide("2br", hedged, "f1", TRAIN.Y).toarray().tolist() == [[1, 1, 0]]
 
 
@@ -129,7 +129,7 @@ def test_few_documents_are_enough_to_choose_parameters():
 
 def test_a_joint_is_given_as_ten_scored_sets_and_label_scores():
     sets = as_sets([[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 1]])
-    given = answers(joint(np.array([0, 0, 1]), sets, np.log([0.3, 0.6, 0.9]), 2))
+    given = as_answers(joint(np.array([0, 0, 1]), sets, np.log([0.3, 0.6, 0.9]), 2))
     assert given.doc_indptr.tolist() == [0, 2, 3]
     assert given.set_scores.round(6).tolist() == [0.6, 0.3, 0.9]
     assert given.scores.toarray().round(3).tolist() == [[0.667, 0, 0, 0], [1, 1, 0, 1]]
@@ -149,5 +149,5 @@ def test_neighbour_counts_are_bayes_rule_on_counts():
     # Neighbours with the label: 1, 1 and 0 of those that have it, 2, 1 and 1 of the others.
     posterior = {0: 2 / (2 + 1), 1: 3 / (3 + 3), 2: 1 / (1 + 2)}
     for place, count in ((0.05, 2), (5.16, 1), (5.0, 0)):
-        found = model.answer(csr_array([[place]])).scores
+        found = model.predict(csr_array([[place]])).scores
         np.testing.assert_allclose(found, posterior[count])
