@@ -61,7 +61,7 @@ from tests.browser.screenshots import demo
 MOST_S_A_DOCUMENT = 1.5
 MOST_MS_A_REQUEST = 100.0
 PAGE_LOADS, WARM_UPS = 40, 3
-SPARE = 20  # tasks that wait behind the last one to be settled, so that a next one is painted
+SPARE = 20  # tasks that wait behind the last one to be submitted, so that a next one is painted
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 FILLER = ("patient", "seen", "today", "reports", "well", "since", "last", "visit", "was", "again")
 
@@ -277,7 +277,7 @@ def _measured(
     page.evaluate("performance.setResourceTimingBufferSize(10000)")
     page.evaluate(_WATCH)
     started = perf_counter()
-    painted = [_settle(page, number) for number in range(n_documents)]
+    painted = [_submit(page, number) for number in range(n_documents)]
     page.wait_for_function("document.querySelector('#saved').dataset.state === 'saved'")
     elapsed = perf_counter() - started
     for path, milliseconds in page.evaluate(_REQUESTS):
@@ -286,8 +286,8 @@ def _measured(
     return elapsed / n_documents, painted, requests
 
 
-def _settle(page: Page, number: int) -> float:
-    """Settle the document in hand by keyboard; every fifth one, and a blind one, with a change."""
+def _submit(page: Page, number: int) -> float:
+    """Submit the open document by keyboard; every fifth one, and a blind one, with a change."""
     page.wait_for_function("performance.now() - window.shownAt > 260", polling=20)
     change = number % 5 == 1 or page.locator("#suggestions").is_hidden()
     if change:

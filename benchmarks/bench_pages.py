@@ -353,10 +353,10 @@ def _signed_in(app: FastAPI, login: str) -> httpx.Cookies:
     async def enter() -> httpx.Cookies:
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://bench") as client:
-            door = (await client.get("/login")).text
-            token = re.search(r'name="csrf" value="([^"]+)"', door)
+            page = (await client.get("/login")).text
+            token = re.search(r'name="csrf" value="([^"]+)"', page)
             if token is None:
-                raise RuntimeError("the door has no form")
+                raise RuntimeError("the sign-in page has no form")
             fields = {"csrf": token[1], "login": login, "password": PASSWORD}
             answer = await client.post("/login", data=fields)
             if answer.status_code != 303:

@@ -177,16 +177,16 @@ def compare_sources(rows: CalibrationRows, label: int, repetitions: int) -> None
             chance = np.where(unsure, 1.0, AUDITS)[chosen]
             weight = inclusion_weights(chance) if "weighted" in kind else None
             now = world.judges.sets.confidence
-            said = now if kind == "no update" else shipped(world, chosen, weight)
+            confidence = now if kind == "no update" else shipped(world, chosen, weight)
             sent, right = now >= THRESHOLD, world.judges.right
             pocket = sent & world.judges.inside
             found.append(
                 (
-                    said[sent].mean(),
+                    confidence[sent].mean(),
                     right[sent].mean(),
-                    said[pocket].mean(),
+                    confidence[pocket].mean(),
                     right[pocket].mean(),
-                    np.mean((said - right)[sent] ** 2),
+                    np.mean((confidence - right)[sent] ** 2),
                 )
             )
         cells = " | ".join(f"{value:.3f}" for value in np.mean(found, axis=0))

@@ -71,11 +71,11 @@ def synthetic(
     Y.sum_duplicates()
     Y.data[:] = 1
     own = np.repeat(np.arange(len(row)), 4)
-    told = label[own] * WORDS_OF_A_LABEL + draw.integers(0, WORDS_OF_A_LABEL, len(own))
-    told = np.where(
-        draw.random(len(own)) < 0.7, told % vocabulary, zipf(draw, vocabulary, len(own))
+    drawn = label[own] * WORDS_OF_A_LABEL + draw.integers(0, WORDS_OF_A_LABEL, len(own))
+    drawn = np.where(
+        draw.random(len(own)) < 0.7, drawn % vocabulary, zipf(draw, vocabulary, len(own))
     )
-    words = np.concatenate([told, of_topic[1], draw.integers(0, vocabulary, fill * n)])
+    words = np.concatenate([drawn, of_topic[1], draw.integers(0, vocabulary, fill * n)])
     document = np.concatenate([row[own], of_topic[0], np.repeat(np.arange(n), fill)])
     order = np.argsort(document, kind="stable")
     bounds = np.concatenate([[0], np.cumsum(np.bincount(document, minlength=n))])

@@ -73,7 +73,7 @@ class Case(NamedTuple):
     held_back: bool = False
 
 
-def _said(kind: ReviewKind, labels: tuple[str, ...], *, settles: bool = True) -> Annotation:
+def _annotation(kind: ReviewKind, labels: tuple[str, ...], *, settles: bool = True) -> Annotation:
     return Annotation(
         id="",
         task_id="",
@@ -91,8 +91,8 @@ def _said(kind: ReviewKind, labels: tuple[str, ...], *, settles: bool = True) ->
     )
 
 
-_SAID: dict[tuple[ReviewKind, tuple[str, ...], bool], Annotation] = {
-    (kind, labels, settles): _said(kind, labels, settles=settles)
+_ANNOTATIONS: dict[tuple[ReviewKind, tuple[str, ...], bool], Annotation] = {
+    (kind, labels, settles): _annotation(kind, labels, settles=settles)
     for kind in (ReviewKind.AUDIT, ReviewKind.ADJUDICATION)
     for labels in (OURS, (*OURS, LABEL), TRUE, FALSE, THEIRS)
     for settles in (True, False)
@@ -104,12 +104,12 @@ def _answers(
 ) -> tuple[Annotation, ...]:
     """Return the blind answer, and a lead's wherever one is due."""
     if truth == answered:
-        said = FALSE if rng.random() < FALSE_ALARMS else truth
+        labels = FALSE if rng.random() < FALSE_ALARMS else truth
     else:
-        said = answered if rng.random() < MISSED else truth
-    asked = said != answered or reread
-    blind = _SAID[ReviewKind.AUDIT, said, not asked]
-    return (blind, _SAID[ReviewKind.ADJUDICATION, truth, True]) if asked else (blind,)
+        labels = answered if rng.random() < MISSED else truth
+    asked = labels != answered or reread
+    blind = _ANNOTATIONS[ReviewKind.AUDIT, labels, not asked]
+    return (blind, _ANNOTATIONS[ReviewKind.ADJUDICATION, truth, True]) if asked else (blind,)
 
 
 def served(
@@ -126,9 +126,9 @@ def served(
         answered = ours if case.theirs == OURS else case.theirs
         rate = high if lowest is not None and case.confidence >= lowest else low
         draw = float(rng.random())
-        said: tuple[Annotation, ...] = ()
+        annotations: tuple[Annotation, ...] = ()
         if not case.unread and not case.held_back:
-            said = _answers(truth, answered, rng, reread=draw < rate)
+            annotations = _answers(truth, answered, rng, reread=draw < rate)
         one = AuditedPrediction(
             id=f"{place:08d}",
             client_id="",
@@ -138,7 +138,7 @@ def served(
             policy_version="old" if case.old_rules else "new",
             created_at=NOW - timedelta(weeks=WEEKS - case.week),
             labels=ours,
-            annotations=said,
+            annotations=annotations,
             metadata={},
             reread_rate=rate,
             reread_draw=draw,

@@ -43,8 +43,8 @@ def main(setwise: httpx.Client, url: str, name: str, vocabulary: Path, new: Path
     with OpenInferenceModel(url, name, labels) as model:
         for start in range(0, len(documents), AT_ONCE):
             for item in send(setwise, model, documents[start : start + AT_ONCE]):
-                said = item.get("decision", item.get("detail"))
-                print(item.get("document_id"), said, item.get("labels"))
+                result = item.get("decision", item.get("detail"))
+                print(item.get("document_id"), result, item.get("labels"))
 
 
 if __name__ == "__main__":

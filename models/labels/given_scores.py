@@ -72,7 +72,7 @@ class GivenScores(StoredPart, BaseEstimator):
         return self
 
     def unread(self, answers: Answers) -> NDArray[np.int64]:
-        """Return the documents of which nothing is said that the training documents had."""
+        """Return the documents without any kind of answer that the training documents had."""
         read = np.zeros(len(answers), dtype=bool)
         if self.reads_scores_:
             read |= answers.scored()

@@ -168,7 +168,7 @@ class BoostedBernoulliMixture(MixtureByEM):
         n_aside = round(self.validation_fraction * len(everything.weight))
         steps, rising = self.max_iter, False
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ComponentWarning)  # said once, below
+            warnings.simplefilter("ignore", ComponentWarning)  # one warning for all, below
             if validation is not None:
                 given = self.weighting_.transform(validation[0]), as_labels(validation[1])
                 held_out = Documents.of(*given)

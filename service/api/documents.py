@@ -255,16 +255,16 @@ class Comment(AnswerBody):
     created_at: datetime
 
     @classmethod
-    def of(cls, said: domain.Comment, name: str | None) -> Self:
+    def of(cls, comment: domain.Comment, name: str | None) -> Self:
         """Return the body for a comment."""
         return cls(
-            id=said.id,
-            thread=said.thread,
-            kind=said.kind,
-            author=said.author,
+            id=comment.id,
+            thread=comment.thread,
+            kind=comment.kind,
+            author=comment.author,
             name=name,
-            text=said.text,
-            created_at=said.created_at,
+            text=comment.text,
+            created_at=comment.created_at,
         )
 
 
@@ -504,8 +504,8 @@ def list_comments(caller: CallerOf, prediction_id: str, services: ServicesOf) ->
     Without the scope `read-predictions`, only of documents that you have answered.
     """
     talk = services.comments.of(caller, prediction_id)
-    said = [one for thread in talk.threads for one in thread.comments]
-    return listed_wholly(Comment.of(one, talk.names.get(one.author)) for one in said)
+    comments = [one for thread in talk.threads for one in thread.comments]
+    return listed_wholly(Comment.of(one, talk.names.get(one.author)) for one in comments)
 
 
 @router.post(
@@ -523,5 +523,5 @@ def add_comment(
     erased with the text.
     """
     kind = CommentKind(body.kind)
-    said = services.comments.write(caller, prediction_id, body.text, kind, body.thread)
-    return answer(Comment.of(said, caller.name), status=201)
+    comment = services.comments.write(caller, prediction_id, body.text, kind, body.thread)
+    return answer(Comment.of(comment, caller.name), status=201)

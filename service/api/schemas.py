@@ -549,15 +549,15 @@ class OwnAnswer(AnswerBody):
     @classmethod
     def of(cls, own: reviews.OwnAnswer) -> Self:
         """Return the body for an answer."""
-        said = own.annotation
+        annotation = own.annotation
         return cls(
-            annotation_id=said.id,
-            review_id=said.task_id,
+            annotation_id=annotation.id,
+            review_id=annotation.task_id,
             prediction_id=own.prediction.id,
             document_id=own.prediction.document.id,
-            labels=list(said.labels),
-            comment=said.comment,
-            created_at=said.created_at,
+            labels=list(annotation.labels),
+            comment=annotation.comment,
+            created_at=annotation.created_at,
         )
 
 

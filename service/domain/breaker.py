@@ -77,7 +77,7 @@ class WatchedAudit(NamedTuple):
             sent=False,
             reason=Reason.AUDIT,
             created_at=self.predicted_at,
-            said=self.agreed if self.right is None else self.right,
+            reviewer_agreed=self.agreed if self.right is None else self.right,
             reread=self.reread if self.agreed else None,
             reread_rate=self.reread_rate,
         )
@@ -259,14 +259,14 @@ class Watch:
 
     def counts(self) -> Mapping[str, int]:
         """Return the numbers of audits, by what became of them."""
-        said = [audit.right for audit in self.audits]
+        verdicts = [audit.right for audit in self.audits]
         return {
-            "audits": len(said),
-            "right": said.count(True),
-            "wrong": said.count(False),
+            "audits": len(verdicts),
+            "right": verdicts.count(True),
+            "wrong": verdicts.count(False),
             "reread": sum(audit.reread for audit in self.audits),
             "overlooked": sum(audit.overlooked for audit in self.audits),
-            "unfinished": said.count(None),
+            "unfinished": verdicts.count(None),
             "overdue": sum(audit.overdue(self.read_by) for audit in self.audits),
             "copies": self.copies,
         }

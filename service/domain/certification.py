@@ -202,7 +202,7 @@ class Gathered(NamedTuple):
     missed: int
     known_wrong: int
     """Wrong sets that an auditor agreed with, among those that leads read whatever the auditor
-    said.
+    answered.
     """
 
 

@@ -272,7 +272,7 @@ def threads_of(comments: Sequence[Comment]) -> list[Thread]:
     found: dict[str, list[Comment]] = {}
     for one in comments:
         found.setdefault(one.thread, []).append(one)
-    return [Thread(said) for said in found.values()]
+    return [Thread(inside) for inside in found.values()]
 
 
 def check_comment(text: str, pointer: str) -> None:

@@ -184,7 +184,7 @@ class ReviewedPrediction(NamedTuple):
     annotations: tuple[Annotation, ...]
     outcome: Outcome | None
 
-    def said_at(self) -> datetime:
+    def answered_at(self) -> datetime:
         """Return the time of the first answer."""
         given = [one.created_at for one in self.annotations]
         return min([*given, self.outcome.created_at] if self.outcome else given)
@@ -196,7 +196,7 @@ class Answer(NamedTuple):
     agreed: bool
     source: str
     """``outcome``, ``audit`` or ``review``."""
-    said: Annotation | None
+    annotation: Annotation | None
     """The review it comes from; None if the answer counts as the truth."""
     checked: bool = False
     """A lead decides whenever this annotator contradicts the model, so a right prediction cannot be
@@ -210,9 +210,9 @@ class Answer(NamedTuple):
 
     def rates(self, of: RatesOf, confidence: float) -> Rates | str:
         """Return the error rates of the answer, or why they are unknown."""
-        if self.said is None:
+        if self.annotation is None:
             return EXACT
-        found = of(self.said, confidence)
+        found = of(self.annotation, confidence)
         return found if isinstance(found, str) or not self.checked else Rates(0.0, found.beta)
 
 
@@ -281,7 +281,7 @@ class Row(NamedTuple):
     rates: Rates
     inclusion_probability: float
     """Probability that a document like this becomes a row, in (0, 1]."""
-    said_at: datetime
+    answered_at: datetime
     """Time of the first answer."""
     seen_before: bool
     """The calibrator that serves may have learnt from this row."""
@@ -341,9 +341,9 @@ def gather(
                 continue
             seen |= document
             chance = _chance(made, policies[made.policy_version])
-            said_at = one.said_at()
-            old = learnt_until is not None and said_at <= learnt_until
-            rows.append(Row(made, answer, errors, chance, said_at, old))
+            answered_at = one.answered_at()
+            old = learnt_until is not None and answered_at <= learnt_until
+            rows.append(Row(made, answer, errors, chance, answered_at, old))
     return Lessons(tuple(rows), dict(excluded))
 
 
@@ -418,7 +418,9 @@ def undecided(lessons: Lessons) -> str | None:
     """Return a warning if many contradictions wait for a lead; None if few do."""
     waiting = lessons.excluded.get(WAITS_FOR_A_LEAD, 0)
     decided = sum(
-        row.answer.source == "audit" and row.answer.said is not None and not row.answer.said.agreed
+        row.answer.source == "audit"
+        and row.answer.annotation is not None
+        and not row.answer.annotation.agreed
         for row in lessons.rows
     )
     if waiting <= MOST_UNDECIDED * (waiting + decided):

@@ -34,8 +34,8 @@ class Cell(NamedTuple):
     """Probability, before scoring, that a person would read them; None for predictions from before
     audits existed.
     """
-    said: bool | None
-    told: bool | None
+    reviewer_agreed: bool | None
+    outcome_agreed: bool | None
     """Whether the sets are right, by people and by the last outcome; None if unknown."""
     documents: int
     """Number of predictions."""
@@ -79,8 +79,8 @@ class CheckedSet(NamedTuple):
     confidence: float
     reason: Reason
     inclusion_probability: float | None
-    said: bool | None
-    told: bool | None
+    reviewer_agreed: bool | None
+    outcome_agreed: bool | None
     labels: tuple[str, ...]
     """The predicted set."""
     truth: tuple[str, ...]
@@ -115,8 +115,8 @@ class Evidence:
     reason: Reason
     created_at: datetime
     inclusion_probability: float | None = None
-    said: bool | None = None
-    told: bool | None = None
+    reviewer_agreed: bool | None = None
+    outcome_agreed: bool | None = None
     labels: Sequence[str] = ()
     """Empty unless requested, as is ``metadata``."""
     metadata: Mapping[str, object] = field(default_factory=dict)
@@ -150,7 +150,7 @@ def verdict(one: Known) -> bool | None:
 
     The last outcome takes precedence over people's answers.
     """
-    return one.said if one.told is None else one.told
+    return one.reviewer_agreed if one.outcome_agreed is None else one.outcome_agreed
 
 
 class Standing(NamedTuple):
@@ -186,7 +186,7 @@ def standing(found: Sequence[Known]) -> Standing:
     .. [1] C. Särndal, B. Swensson and J. Wretman, "Model Assisted Survey Sampling", Springer 1992,
        section 15.6: weighting within response homogeneity groups.
     """
-    drawn = any(confident(one) and one.said is not None for one in found)
+    drawn = any(confident(one) and one.reviewer_agreed is not None for one in found)
     everyone: Counter[float | None] = Counter()
     checked: Counter[float | None] = Counter()
     for one in found:
@@ -217,7 +217,7 @@ def _checked(one: Known, *, drawn: bool) -> bool:
     # no audit.
     if not confident(one):
         return verdict(one) is not None
-    return one.said is not None if drawn else one.told is not None
+    return one.reviewer_agreed is not None if drawn else one.outcome_agreed is not None
 
 
 @dataclass(frozen=True)

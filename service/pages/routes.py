@@ -79,11 +79,11 @@ def _unreadable(error: RequestValidationError) -> errors.InvalidRequest:
     faults = []
     for entry in error.errors():
         given = entry.get("input")
-        said = f", not {given[:_LONGEST_SHOWN]!r}" if isinstance(given, str) else ""
+        shown = f", not {given[:_LONGEST_SHOWN]!r}" if isinstance(given, str) else ""
         must = _MUST.get(entry["type"], "cannot be read: {msg}").format_map(
             {"msg": entry["msg"], **entry.get("ctx", {})}
         )
-        faults.append(FieldFault("/" + "/".join(map(str, entry["loc"])), must + said))
+        faults.append(FieldFault("/" + "/".join(map(str, entry["loc"])), must + shown))
     return errors.InvalidRequest("The address or the form is invalid.", faults)
 
 

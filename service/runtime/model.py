@@ -104,7 +104,7 @@ class LoadedPredictor:
             if label not in known
         ]
         if faults:
-            raise errors.InvalidRequest("Nothing can be said of these labels.", faults)
+            raise errors.InvalidRequest("These labels cannot be explained.", faults)
         content = document.text if document.text is not None else document.features
         if self.external:
             answers, beside = read_answered(self._predictor, document)

@@ -261,8 +261,8 @@ def _chosen(policy: RoutingPolicy, segment: str | None) -> str | None:
 def _what_is_missing(tried: Certification | None) -> str:
     """Return why there is no proof, from the last attempt since the trip only.
 
-    What the audits would prove now is not said: asking until they suffice would be a test for each
-    question, and no risk is set aside for it.
+    It never tells what the audits would prove now: asking until they suffice would be a test for
+    each question, and no risk is set aside for it.
     """
     needed = "No certificate from after the trip proves a threshold. "
     ask = "POST /v1/admin/certifications tries, and spends a part of the risk."

@@ -193,11 +193,13 @@ class Certifications(Requesting):
             policy = transaction.policies.current()
             # An earlier statement let documents count that still do.
             stated = transaction.certifications.stated_untrained(scorer)
-        said: dict[str, object] = {"trained_on_audits": False}
+        premises: dict[str, object] = {"trained_on_audits": False}
         if since is not None and not stated:
-            said = {"documents_since": since.isoformat()}
+            premises = {"documents_since": since.isoformat()}
         always = policy.segmentation is None
-        made = self._try(scorer, _wanted(policy, None), requested_by, always=always, said=said)
+        made = self._try(
+            scorer, _wanted(policy, None), requested_by, always=always, premises=premises
+        )
         if not made:
             raise InvalidRequest("No segment has enough audits for an attempt.")
         return made
@@ -253,7 +255,7 @@ class Certifications(Requesting):
         requested_by: str,
         *,
         always: bool,
-        said: Mapping[str, object] = MappingProxyType({}),
+        premises: Mapping[str, object] = MappingProxyType({}),
     ) -> list[Certification]:
         """Make attempts for these units, always or where they are due."""
         made = []
@@ -263,7 +265,7 @@ class Certifications(Requesting):
                 if not always and not self._due(transaction, question):
                     continue
                 predicted = _predicted(transaction, question)
-            evidence = {**answer(question, predicted), **said}
+            evidence = {**answer(question, predicted), **premises}
             made.append(self._store(Attempt(self.new_id(), question, evidence), requested_by))
         return made
 
@@ -431,9 +433,9 @@ class Certifications(Requesting):
         policies = transaction.policies.of(one.policy_version for one in found)
         made = []
         for one in found:
-            said = one.audit
-            rate = None if said is None else said.reread_rate
-            draw = None if said is None else said.reread_draw
+            audit = one.audit
+            rate = None if audit is None else audit.reread_rate
+            draw = None if audit is None else audit.reread_draw
             if rate is None or draw is None:
                 rate = policies[one.policy_version].audits.gold_reread_rate
                 draw = self.lottery.reread(one.client_id, one.name)

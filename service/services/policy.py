@@ -402,8 +402,8 @@ def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> Non
     then = _forecast(found, policy)
     if misses(then, policy.target_accuracy):
         detail = "is missing; the audit trail keeps why the policy takes effect nevertheless"
-        said = warning(then, policy.target_accuracy) or ""
-        raise InvalidRequest(said, [FieldFault("/reason", detail)])
+        message = warning(then, policy.target_accuracy) or ""
+        raise InvalidRequest(message, [FieldFault("/reason", detail)])
 
 
 def _untaught(found: Sequence[Evidence], policy: RoutingPolicy) -> str | None:

@@ -364,5 +364,5 @@ def _why_not(
     return None
 
 
-def _same_rates(rates: Rates, said: Annotation, confidence: float) -> Rates:  # noqa: ARG001 -- a `RatesOf`
+def _same_rates(rates: Rates, annotation: Annotation, confidence: float) -> Rates:  # noqa: ARG001 -- a `RatesOf`
     return rates

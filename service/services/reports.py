@@ -296,7 +296,7 @@ class Reports:
             accuracy=share([cell for cell in cells if confident(cell)], policy.risk, known),
             undecided=undecided if known.drawn else 0,
             # Outcomes only, without reviews.
-            reported=share([cell._replace(said=None) for cell in sent], policy.risk),
+            reported=share([cell._replace(reviewer_agreed=None) for cell in sent], policy.risk),
             seconds=sum(one.seconds for one in within) / completed if completed else None,
             certificate=_certificate(transaction, policy, whole.scope(policy.unit)),
             queue=queue(

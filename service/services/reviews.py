@@ -304,7 +304,7 @@ class Reviews(Recorded):
             raise errors.VersionRequired("Name the version that you decided on.")
         with self.begin() as transaction:
             task = _locked(transaction, task_id)
-            if not _said_before(transaction, task, caller, labels, comment):
+            if not _answered_before(transaction, task, caller, labels, comment):
                 task = self._decided(task, caller, labels, comment, expected_version)
                 transaction.reviews.save(task)
                 self._log(transaction, caller, "review.decided", task)
@@ -362,8 +362,8 @@ class Reviews(Recorded):
         prediction = transaction.predictions.get(prediction_id)
         if prediction is not None:
             transaction.reviews.lock(prediction.id)
-        said = transaction.reviews.annotations_of(prediction_id) if prediction else []
-        if prediction is None or not _may_reopen(caller, said, labels):
+        annotations = transaction.reviews.annotations_of(prediction_id) if prediction else []
+        if prediction is None or not _may_reopen(caller, annotations, labels):
             raise errors.PredictionNotFound(f"You may reopen no document {prediction_id!r}.")
         tasks = transaction.reviews.tasks_of(prediction.id)
         if any(one.state is not ReviewState.COMPLETED for one in tasks):
@@ -416,13 +416,13 @@ class Reviews(Recorded):
         caller.require(Permission.REVIEW)
         with self.begin(read_only=True, snapshot=True) as transaction:
             prediction = transaction.predictions.get(prediction_id)
-            said = transaction.reviews.annotations_of(prediction.id) if prediction else []
-            mine = [one for one in said if one.reviewer == caller.id]
+            annotations = transaction.reviews.annotations_of(prediction.id) if prediction else []
+            mine = [one for one in annotations if one.reviewer == caller.id]
             if prediction is None or not mine:
                 raise errors.PredictionNotFound(f"You have answered no document {prediction_id!r}.")
             tasks = transaction.reviews.tasks_of(prediction.id)
         closed = all(one.state is ReviewState.COMPLETED for one in tasks)
-        return OwnAnswer(mine[-1], prediction, closed and _decided_last(caller, said))
+        return OwnAnswer(mine[-1], prediction, closed and _decided_last(caller, annotations))
 
     def submit_decisions(self) -> int:
         """Make decisions final whose time to undo is over; return their number."""
@@ -622,22 +622,24 @@ def _locked(transaction: Transaction, task_id: str) -> ReviewTask:
     return task
 
 
-def _may_reopen(caller: Caller, said: Sequence[Annotation], labels: Sequence[str] | None) -> bool:
+def _may_reopen(
+    caller: Caller, annotations: Sequence[Annotation], labels: Sequence[str] | None
+) -> bool:
     """Return whether the caller may see the document, or corrects their answer."""
     if caller.may(Permission.READ_ALL_PREDICTIONS):
         return True
-    if labels is None or all(one.reviewer != caller.id for one in said):
+    if labels is None or all(one.reviewer != caller.id for one in annotations):
         return False
-    if not _decided_last(caller, said):
+    if not _decided_last(caller, annotations):
         raise errors.ReviewAlreadyDecided("Another person decided last; write a comment instead.")
     return True
 
 
-def _decided_last(caller: Caller, said: Sequence[Annotation]) -> bool:
-    return [one.reviewer for one in said if one.settles][-1:] in ([], [caller.id])
+def _decided_last(caller: Caller, annotations: Sequence[Annotation]) -> bool:
+    return [one.reviewer for one in annotations if one.settles][-1:] in ([], [caller.id])
 
 
-def _said_before(
+def _answered_before(
     transaction: Transaction,
     task: ReviewTask,
     caller: Caller,

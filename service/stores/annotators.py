@@ -144,39 +144,39 @@ class AnnotatorStore(Store):
 
     def gold(self) -> list[GoldAnswer]:
         """Return blind answers to audits that a lead has adjudicated, oldest first."""
-        said = annotations.alias("said")
-        rate = func.coalesce(said.c.reread_rate, routing_policies.c.gold_reread_rate)
+        audit = annotations.alias("audit")
+        rate = func.coalesce(audit.c.reread_rate, routing_policies.c.gold_reread_rate)
         query = (
             select(
-                said.c.id,
-                said.c.reviewer,
-                said.c.group,
-                said.c.agreed,
+                audit.c.id,
+                audit.c.reviewer,
+                audit.c.group,
+                audit.c.agreed,
                 _DECIDED.c.agreed.label("right"),
                 predictions.c.confidence,
-                case((said.c.agreed, 1.0 / func.nullif(rate, 0.0)), else_=1.0).label("weight"),
+                case((audit.c.agreed, 1.0 / func.nullif(rate, 0.0)), else_=1.0).label("weight"),
             )
-            .select_from(said)
-            .join(_DECIDED, _decides(said.c.prediction_id))
-            .join(predictions, predictions.c.id == said.c.prediction_id)
+            .select_from(audit)
+            .join(_DECIDED, _decides(audit.c.prediction_id))
+            .join(predictions, predictions.c.id == audit.c.prediction_id)
             .join(routing_policies, routing_policies.c.version == predictions.c.policy_version)
             .where(
-                said.c.kind == ReviewKind.AUDIT.value,
+                audit.c.kind == ReviewKind.AUDIT.value,
                 # Agreements are adjudicated only by chance: with a rate of 0, none were.
-                or_(~said.c.agreed, rate > 0),
+                or_(~audit.c.agreed, rate > 0),
             )
         )
         return [GoldAnswer(*row) for row in self._oldest_first(query)]
 
     def contradictions(self) -> Mapping[str, tuple[int, int]]:
         """Return each group's audits that contradict the model, and those that leads decided."""
-        said = annotations.alias("said")
+        audit = annotations.alias("audit")
         query = (
-            select(said.c.group, func.count(), func.count(_DECIDED.c.id))
-            .select_from(said)
-            .outerjoin(_DECIDED, _decides(said.c.prediction_id))
-            .where(_unusual("said"), said.c.kind == ReviewKind.AUDIT.value, ~said.c.agreed)
-            .group_by(said.c.group)
+            select(audit.c.group, func.count(), func.count(_DECIDED.c.id))
+            .select_from(audit)
+            .outerjoin(_DECIDED, _decides(audit.c.prediction_id))
+            .where(_unusual("audit"), audit.c.kind == ReviewKind.AUDIT.value, ~audit.c.agreed)
+            .group_by(audit.c.group)
         )
         return {group: (n, known) for group, n, known in self._connection.execute(query)}
 

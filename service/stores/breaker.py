@@ -50,7 +50,7 @@ _RESTS_ON_AUDITS = or_(
     routing_policies.c.certification_rate > 0,
 )
 _BY_POLICY = routing_policies.c.version == predictions.c.policy_version
-_SAID, _DECIDED = annotations.alias("said"), annotations.alias("decided")
+_AUDIT, _DECIDED = annotations.alias("audit"), annotations.alias("decided")
 _WITH_RESET = select(breaker_trips, breaker_resets).outerjoin(
     breaker_resets, breaker_resets.c.trip_id == breaker_trips.c.id
 )
@@ -67,26 +67,26 @@ class BreakerStore(Store):
         ``after``: Return only predictions with greater ids.
         ``scope``: Return only predictions of these segments.
         """
-        column, said, decided = predictions.c, _SAID.c, _DECIDED.c
+        column, audit, decided = predictions.c, _AUDIT.c, _DECIDED.c
         newest = (
             select(
                 column.id,
                 column.created_at,
                 routing_policies.c.target_accuracy,
-                func.coalesce(said.reread_rate, routing_policies.c.gold_reread_rate).label(
+                func.coalesce(audit.reread_rate, routing_policies.c.gold_reread_rate).label(
                     "reread_rate"
                 ),
                 column.client_id,
                 func.coalesce(column.document_id, cast(column.id, Text)).label("name"),
                 column.draw,
-                said.agreed.label("agreed"),
-                said.settles,
-                said.created_at.label("said_at"),
+                audit.agreed.label("agreed"),
+                audit.settles,
+                audit.created_at.label("audited_at"),
                 decided.agreed.label("right"),
                 decided.created_at.label("decided_at"),
             )
             .join(routing_policies, _BY_POLICY)
-            .outerjoin(_SAID, _about(_SAID, ReviewKind.AUDIT))
+            .outerjoin(_AUDIT, _about(_AUDIT, ReviewKind.AUDIT))
             .outerjoin(_DECIDED, _about(_DECIDED, ReviewKind.ADJUDICATION))
             .where(_watched(scorer, after), in_scope(predictions.c.segment, scope))
             .order_by(column.id.desc())
@@ -289,8 +289,8 @@ def _watched(scorer: Scorer, after: str | None) -> ColumnElement[bool]:
     )
 
 
-def _about(said: FromClause, kind: ReviewKind) -> ColumnElement[bool]:
-    return and_(said.c.prediction_id == predictions.c.id, said.c.kind == kind.value)
+def _about(annotation: FromClause, kind: ReviewKind) -> ColumnElement[bool]:
+    return and_(annotation.c.prediction_id == predictions.c.id, annotation.c.kind == kind.value)
 
 
 def _to_watched(row: RowMapping) -> WatchedAudit:
@@ -303,7 +303,7 @@ def _to_watched(row: RowMapping) -> WatchedAudit:
         predicted_at=row["created_at"],
         target_accuracy=row["target_accuracy"],
         right=row["right"] if decided else row["agreed"] if final else None,
-        finished_at=row["decided_at"] if decided else row["said_at"] if final else None,
+        finished_at=row["decided_at"] if decided else row["audited_at"] if final else None,
         document=Identity(row["client_id"], row["name"], row["draw"]),
         agreed=None if row["agreed"] is None else bool(row["agreed"]),
         reread_rate=(row["reread_rate"] or 1.0) if reread else None,

@@ -222,9 +222,9 @@ class CertificationStore(Store):
         self, scorer: Scorer, chosen: ColumnElement[bool], *, held_back: bool
     ) -> list[AuditedPrediction]:
         column = predictions.c
-        said = select(annotations).join(predictions, column.id == annotations.c.prediction_id)
+        wanted = select(annotations).join(predictions, column.id == annotations.c.prediction_id)
         given = defaultdict(list)
-        for one in self._every(said.where(chosen).order_by(annotations.c.id), to_annotation):
+        for one in self._every(wanted.where(chosen).order_by(annotations.c.id), to_annotation):
             given[one.prediction_id].append(one)
         rows = self._connection.execute(
             select(

@@ -275,34 +275,34 @@ class CommentStore(Store):
         The last written about comes first. Without ``wrote``, only those that ``reader`` answered.
         With ``among``, a prediction, only whether it is one.
         """
-        said, seen = comments.c, comment_readers.c
+        comment, seen = comments.c, comment_readers.c
         own, given = comments.alias("own").c, annotations.c
-        newest = func.max(said.created_at)
+        newest = func.max(comment.created_at)
         query = (
-            select(said.prediction_id, func.count())
+            select(comment.prediction_id, func.count())
             .outerjoin(
                 comment_readers,
-                and_(seen.prediction_id == said.prediction_id, seen.reader == reader),
+                and_(seen.prediction_id == comment.prediction_id, seen.reader == reader),
             )
             .where(
-                said.author != reader,
-                or_(seen.read_at.is_(None), said.created_at > seen.read_at),
+                comment.author != reader,
+                or_(seen.read_at.is_(None), comment.created_at > seen.read_at),
                 or_(
-                    said.prediction_id == among,
-                    said.prediction_id.in_(
+                    comment.prediction_id == among,
+                    comment.prediction_id.in_(
                         select(given.prediction_id).where(given.reviewer == reader)
                     ),
-                    said.prediction_id.in_(
+                    comment.prediction_id.in_(
                         select(own.prediction_id).where(literal(wrote), own.author == reader)
                     ),
                 ),
             )
-            .group_by(said.prediction_id)
+            .group_by(comment.prediction_id)
             .order_by(newest.desc())
             .limit(limit)
         )
         if among is not None:
-            query = query.where(said.prediction_id == among)
+            query = query.where(comment.prediction_id == among)
         counts = {row[0]: int(row[1]) for row in self._connection.execute(query)}
         made = select(predictions).where(_column.id.in_(counts))
         found = {one.id: one for one in self._every(made, to_prediction)}

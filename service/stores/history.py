@@ -16,11 +16,11 @@ from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reports.verdicts import (
     flag,
+    outcome_agreed_of,
     reread_flag,
     reread_of,
     reread_rate_of,
-    said_of,
-    told_of,
+    reviewer_agreed_of,
 )
 from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import annotations, outcomes, predictions
@@ -63,8 +63,8 @@ class HistoryStore(Store):
             column.inclusion_probability,
             column.segment,
             column.uncalibrated,
-            said_of(column.id).label("said"),
-            told_of(column.id).label("told"),
+            reviewer_agreed_of(column.id).label("reviewer_agreed"),
+            outcome_agreed_of(column.id).label("outcome_agreed"),
             reread_of(column.id).label("reread"),
             reread_rate_of(column.id).label("reread_rate"),
         ]
@@ -85,8 +85,8 @@ class HistoryStore(Store):
                 reason=Reason(row["reason"]),
                 created_at=row["created_at"],
                 inclusion_probability=row["inclusion_probability"],
-                said=flag(row["said"]),
-                told=flag(row["told"]),
+                reviewer_agreed=flag(row["reviewer_agreed"]),
+                outcome_agreed=flag(row["outcome_agreed"]),
                 reread=reread_flag(row["reread"]),
                 reread_rate=row["reread_rate"],
                 segment=row["segment"],

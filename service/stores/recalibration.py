@@ -124,10 +124,10 @@ class CalibrationStore(Store):
         if not found:
             return []
         oldest = found[-1].id
-        said = self._annotations(model_version, oldest)
+        answers = self._annotations(model_version, oldest)
         turned_out = self._outcomes(model_version, oldest)
         return [
-            ReviewedPrediction(one, tuple(said[one.id]), turned_out.get(one.id)) for one in found
+            ReviewedPrediction(one, tuple(answers[one.id]), turned_out.get(one.id)) for one in found
         ]
 
     def recent(self, model_version: str, *, limit: int) -> list[Prediction]:

@@ -437,8 +437,8 @@ class ReviewStore(Store):
                 .order_by(column.task_id, column.place)
             )
             for task_id, reviewer, reason, skipped_at in rows:
-                said = opened(reason, task_id, reviewer)
-                skips[task_id].append(Skip(reviewer, said, skipped_at))
+                skip = Skip(reviewer, opened(reason, task_id, reviewer), skipped_at)
+                skips[task_id].append(skip)
         return skips
 
 

@@ -188,8 +188,8 @@ class OpenInferenceModel:
         return scores
 
     def _error(self, response: httpx.Response, what: str) -> EndpointError:
-        said = response.text[:_SHOWN]
-        return EndpointError(f"{self._address} {what} ({response.status_code}): {said}")
+        body = response.text[:_SHOWN]
+        return EndpointError(f"{self._address} {what} ({response.status_code}): {body}")
 
 
 def _are_texts(documents: Sequence[str] | ArrayLike) -> bool:

@@ -16,11 +16,21 @@ def cell(
     reason: Reason,
     documents: int,
     *,
-    said: bool | None = None,
-    told: bool | None = None,
+    reviewer_agreed: bool | None = None,
+    outcome_agreed: bool | None = None,
     chance: float | None = 1.0,
 ) -> Cell:
-    return Cell(DAY, None, Decision.REVIEW, reason, chance, said, told, documents, 0.9 * documents)
+    return Cell(
+        DAY,
+        None,
+        Decision.REVIEW,
+        reason,
+        chance,
+        reviewer_agreed,
+        outcome_agreed,
+        documents,
+        0.9 * documents,
+    )
 
 
 SENT, AUDIT, READ = Reason.ABOVE_THRESHOLD, Reason.AUDIT, Reason.BELOW_THRESHOLD
@@ -29,7 +39,7 @@ SENT, AUDIT, READ = Reason.ABOVE_THRESHOLD, Reason.AUDIT, Reason.BELOW_THRESHOLD
 def test_an_audit_stands_for_all_that_might_have_been_drawn() -> None:
     found = [
         cell(SENT, 90, chance=0.1),
-        cell(AUDIT, 6, said=True, chance=0.1),
+        cell(AUDIT, 6, reviewer_agreed=True, chance=0.1),
         cell(AUDIT, 4, chance=0.1),  # not read yet
     ]
     known = standing(found)
@@ -40,45 +50,49 @@ def test_an_audit_stands_for_all_that_might_have_been_drawn() -> None:
 def test_audits_at_another_rate_are_a_kind_of_their_own() -> None:
     found = [
         cell(SENT, 95, chance=0.05),
-        cell(AUDIT, 5, said=True, chance=0.05),
+        cell(AUDIT, 5, reviewer_agreed=True, chance=0.05),
         cell(SENT, 50, chance=0.5),
-        cell(AUDIT, 50, said=False, chance=0.5),
+        cell(AUDIT, 50, reviewer_agreed=False, chance=0.5),
     ]
     known = standing(found)
     assert [known.of(one) for one in found] == [0.0, 20.0, 0.0, 2.0]
 
 
 def test_confident_ones_from_before_there_were_audits_are_spread_over_those_with_audits() -> None:
-    found = [cell(SENT, 100, chance=None), cell(AUDIT, 10, said=True, chance=0.1)]
+    found = [cell(SENT, 100, chance=None), cell(AUDIT, 10, reviewer_agreed=True, chance=0.1)]
     assert standing(found).of(found[1]) == 11.0
 
 
 def test_what_people_read_anyway_stands_for_what_waits() -> None:
-    found = [cell(READ, 30, said=True), cell(READ, 10, said=False), cell(READ, 40)]
+    found = [
+        cell(READ, 30, reviewer_agreed=True),
+        cell(READ, 10, reviewer_agreed=False),
+        cell(READ, 40),
+    ]
     known = standing(found)
     assert [known.of(one) for one in found] == [2.0, 2.0, 0.0]
 
 
 def test_reports_on_sent_documents_count_only_while_there_is_no_audit() -> None:
-    told = cell(SENT, 10, told=False, chance=0.1)
-    without = [told, cell(SENT, 30, chance=0.1)]
+    reported = cell(SENT, 10, outcome_agreed=False, chance=0.1)
+    without = [reported, cell(SENT, 30, chance=0.1)]
     known = standing(without)
-    assert (known.drawn, known.of(told)) == (False, 4.0)
-    with_audit = [*without, cell(AUDIT, 2, said=True, chance=0.1)]
+    assert (known.drawn, known.of(reported)) == (False, 4.0)
+    with_audit = [*without, cell(AUDIT, 2, reviewer_agreed=True, chance=0.1)]
     known = standing(with_audit)
-    assert (known.drawn, known.of(told), known.of(with_audit[-1])) == (True, 0.0, 21.0)
+    assert (known.drawn, known.of(reported), known.of(with_audit[-1])) == (True, 0.0, 21.0)
 
 
 def test_of_confident_ones_that_nobody_checked_nothing_is_known() -> None:
-    found = [cell(SENT, 10, chance=0.0), cell(READ, 5, said=True)]
+    found = [cell(SENT, 10, chance=0.0), cell(READ, 5, reviewer_agreed=True)]
     known = standing(found)
     assert known.unseen == 10
     assert [known.hides(one) for one in found] == [True, False]
 
 
 def test_an_outcome_is_believed_before_a_person() -> None:
-    assert verdict(cell(READ, 1, said=True, told=False)) is False
-    assert verdict(cell(READ, 1, said=True)) is True
+    assert verdict(cell(READ, 1, reviewer_agreed=True, outcome_agreed=False)) is False
+    assert verdict(cell(READ, 1, reviewer_agreed=True)) is True
     assert verdict(cell(READ, 1)) is None
 
 
@@ -86,8 +100,8 @@ cells = st.builds(
     cell,
     st.sampled_from([SENT, AUDIT, READ, Reason.RULE]),
     st.integers(1, 50),
-    said=st.sampled_from([None, True, False]),
-    told=st.sampled_from([None, True, False]),
+    reviewer_agreed=st.sampled_from([None, True, False]),
+    outcome_agreed=st.sampled_from([None, True, False]),
     chance=st.sampled_from([None, 0.05, 0.2, 1.0]),
 )
 

@@ -51,8 +51,8 @@ class Known:
     """One document, and what is known of it."""
 
     one: Prediction
-    said: bool | None
-    told: bool | None
+    reviewer_agreed: bool | None
+    outcome_agreed: bool | None
     agreed: bool
     """Whether nothing but an auditor's agreement, and perhaps a lead's reading, speaks of it."""
     reread: bool
@@ -68,11 +68,13 @@ class Known:
 
     @property
     def checked(self) -> bool:
-        return self.said is not None or (not self.sure and self.told is not None)
+        return self.reviewer_agreed is not None or (
+            not self.sure and self.outcome_agreed is not None
+        )
 
     @property
     def right(self) -> bool:
-        return bool(self.said if self.told is None else self.told)
+        return bool(self.reviewer_agreed if self.outcome_agreed is None else self.outcome_agreed)
 
     @property
     def day(self) -> date:

@@ -147,7 +147,9 @@ def test_what_cannot_be_previewed_is_refused(begin: Transactions) -> None:
 
 
 def evidence(confidence: float, right: bool | None, **fields: object) -> Evidence:
-    return Evidence(confidence, False, Reason.BELOW_THRESHOLD, START, said=right, **fields)
+    return Evidence(
+        confidence, False, Reason.BELOW_THRESHOLD, START, reviewer_agreed=right, **fields
+    )
 
 
 def advised(found: list[Evidence], target: float) -> Advice:

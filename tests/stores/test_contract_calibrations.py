@@ -127,7 +127,7 @@ def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Transacti
         (reviewed, (said[reviewed.id],), None),
     ]
     assert newest == found[:1]
-    assert found[0].said_at() == min(said[both.id].created_at, last.created_at)
+    assert found[0].answered_at() == min(said[both.id].created_at, last.created_at)
 
 
 def test_the_newest_predictions_of_a_model_are_listed(begin: Transactions) -> None:

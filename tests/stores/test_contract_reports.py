@@ -52,10 +52,13 @@ def read(begin: Transactions, since: datetime = LONG_AGO) -> list[Cell]:
     """Return the cells by day, having seen that those by steps count the same."""
     with begin(read_only=True) as transaction:
         tally = transaction.reports.tally(since)
-    counts = [Counter({(one.reason, one.said, one.told): 0 for one in cells}) for cells in tally]
+    counts = [
+        Counter({(one.reason, one.reviewer_agreed, one.outcome_agreed): 0 for one in cells})
+        for cells in tally
+    ]
     for found, cells in zip(counts, tally, strict=True):
         for one in cells:
-            found[one.reason, one.said, one.told] += one.documents
+            found[one.reason, one.reviewer_agreed, one.outcome_agreed] += one.documents
     assert counts[0] == counts[1]
     assert all(one.step is None for one in tally.by_day)
     assert all(one.day is None for one in tally.by_step)
@@ -101,7 +104,7 @@ def test_what_is_alike_is_counted_together(begin: Transactions) -> None:
     cell = found[180, 0.06]
     assert (cell.decision, cell.reason) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
     assert cell.confidence == pytest.approx(3 * 0.9012)
-    assert (cell.said, cell.told) == (None, None)
+    assert (cell.reviewer_agreed, cell.outcome_agreed) == (None, None)
 
 
 def test_each_step_begins_at_its_own_number(begin: Transactions) -> None:
@@ -172,12 +175,12 @@ def test_people_have_a_last_word(begin: Transactions, given, expected) -> None:
     for kind, agreed, settles in given:
         say(begin, one, agreed, kind, settles=settles)
     (cell,) = read(begin)
-    assert (cell.said, cell.told) == (expected, None)
+    assert (cell.reviewer_agreed, cell.outcome_agreed) == (expected, None)
     with begin(read_only=True) as transaction:
         checked = transaction.reports.checked(LONG_AGO, 10)
         said = deciding(transaction.reviews.annotations_of(one.prediction.id))
     assert (None if said is None else said.agreed) == expected
-    assert [found.said for found in checked] == ([] if expected is None else [expected])
+    assert [found.reviewer_agreed for found in checked] == ([] if expected is None else [expected])
     if said is not None:
         assert checked[0].truth == said.labels
 
@@ -189,7 +192,7 @@ def test_the_last_outcome_counts_before_what_people_said(begin: Transactions) ->
         transaction.outcomes.add(outcome(one.prediction, "a", "b"))
         transaction.outcomes.add(outcome(one.prediction, "d", number=2))
     (cell,) = read(begin)
-    assert (cell.said, cell.told, verdict(cell)) == (True, False, False)
+    assert (cell.reviewer_agreed, cell.outcome_agreed, verdict(cell)) == (True, False, False)
     with begin(read_only=True) as transaction:
         (found,) = transaction.reports.checked(LONG_AGO, 10)
     assert (found.labels, found.truth, found.right) == (("a", "b"), ("d",), False)

@@ -254,8 +254,10 @@ def _findings(shown: Mapping[str, object]) -> Iterator[str]:
 
 
 def _source(one: GroupReport) -> Markup:
-    said = "set by hand" if one.group.fixed else "estimated"
-    return ui.joined(said, "" if one.usable else ui.joined(" ", ui.badge("not usable yet", "warn")))
+    source = "set by hand" if one.group.fixed else "estimated"
+    return ui.joined(
+        source, "" if one.usable else ui.joined(" ", ui.badge("not usable yet", "warn"))
+    )
 
 
 def _placing(call: Call, one: AnnotatorReport, groups: Sequence[GroupReport]) -> Markup:
@@ -313,11 +315,11 @@ _GROUPS: Sequence[ui.Column[_Member]] = (
 
 def _own_rate(one: AnnotatorReport, name: str) -> object:
     """Return a rate of an annotator, with a link to the answers behind it."""
-    said = _interval(one.shown()[name])
-    if said == "unknown":
-        return ui.quiet(said)
+    interval = _interval(one.shown()[name])
+    if interval == "unknown":
+        return ui.quiet(interval)
     behind = documents.address(reviewer=one.annotator.id, audited=_AUDITED[name])
-    return ui.link(behind, said)
+    return ui.link(behind, interval)
 
 
 _FIGURES: Sequence[ui.Column[AnnotatorReport]] = (

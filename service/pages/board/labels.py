@@ -32,9 +32,9 @@ def _replace(call: Call, form: LabelFile) -> None:
 
 def _labels(call: Call) -> ui.View:
     notes = call.services.models.label_notes(call.caller)
-    said = f"{len(notes):,} labels are described." if notes else "No label is described yet."
+    described = f"{len(notes):,} labels are described." if notes else "No label is described yet."
     lead = "What the review desk shows of a label: its name, when it applies, and where it belongs."
-    return ui.View("Labels", [ui.text(said), call.form(DESCRIBE)], lead=lead)
+    return ui.View("Labels", [ui.text(described), call.form(DESCRIBE)], lead=lead)
 
 
 DESCRIBE = Action(

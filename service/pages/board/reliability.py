@@ -78,7 +78,7 @@ def _rows(when: str, curve: Curve) -> list[list[Value]]:
 
 
 def _says(curves: Mapping[str, Curve]) -> str:
-    said = []
+    sentences = []
     for when, curve in curves.items():
         how = (
             "stays where calibrated confidence would lie"
@@ -86,8 +86,8 @@ def _says(curves: Mapping[str, Curve]) -> str:
             else "strays further from the diagonal than chance explains: below it, sets are right "
             "less often than their confidence says; above it, more often"
         )
-        said.append(f"{when.capitalize()}, the curve {how} (p {chance(curve.p_value)}).")
-    return " ".join(said)
+        sentences.append(f"{when.capitalize()}, the curve {how} (p {chance(curve.p_value)}).")
+    return " ".join(sentences)
 
 
 def _rows_say(report: Mapping[str, object], curves: Mapping[str, Curve]) -> str:
@@ -95,13 +95,13 @@ def _rows_say(report: Mapping[str, object], curves: Mapping[str, Curve]) -> str:
     rows = max(curve.checked for curve in curves.values())
     compared = report.get("comparison")
     unseen = compared.get("n") if isinstance(compared, Mapping) else None
-    said = f"Drawn from {plural(rows, 'document')}, each judged by a fit that has not seen it"
+    basis = f"Drawn from {plural(rows, 'document')}, each judged by a fit that has not seen it"
     if isinstance(unseen, int) and unseen < rows:
         return (
-            f"{said}; the previous calibrator was trained on {rows - unseen:,} of them, which "
+            f"{basis}; the previous calibrator was trained on {rows - unseen:,} of them, which "
             "flatters it."
         )
-    return f"{said}."
+    return f"{basis}."
 
 
 def _missing(report: Mapping[str, object]) -> str:

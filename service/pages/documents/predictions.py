@@ -101,7 +101,7 @@ def answered(made: Prediction) -> list[ui.Piece]:
         ("Probabilities", _listed([f"{x} {p:.3g}" for x, p in answer.get("scores", {}).items()])),
         ("Label sets", _listed([", ".join(labels) or "no labels" for labels in sets])),
     ]
-    facts = [(name, said) for name, said in given if said]
+    facts = [(name, value) for name, value in given if value]
     return [ui.Card("Another model's answer", [ui.Facts(facts)])]
 
 

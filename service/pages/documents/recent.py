@@ -105,11 +105,11 @@ def _answer(
     tried: Written | None = None,
 ) -> Response:
     own = services.reviews.own(visit.caller, prediction_id)
-    said, document = own.annotation, own.prediction.document
+    annotation, document = own.annotation, own.prediction.document
     facts = [
-        ("Labels", labels_of(said.labels)),
-        ("Submitted", ui.instant(said.created_at, zone=True)),
-        ("Comment", said.comment),
+        ("Labels", labels_of(annotation.labels)),
+        ("Submitted", ui.instant(annotation.created_at, zone=True)),
+        ("Comment", annotation.comment),
     ]
     view = ui.View(
         document.id or "Untitled document",
@@ -127,11 +127,11 @@ def _answer(
 def _correction(own: OwnAnswer, form: Filled | None) -> Sequence[ui.Piece]:
     if not own.changeable and not form:
         return (ui.text("Someone else decides now, so you can no longer correct it.", "quiet"),)
-    said = own.annotation
+    annotation = own.annotation
     hint = (
         "What was sent is corrected. Certificates and figures keep your first answer, because it "
         "was given before any doubt arose."
     )
-    shown = form or Filled.of(labels="\n".join(said.labels))
+    shown = form or Filled.of(labels="\n".join(annotation.labels))
     address = f"{HERE}/{own.prediction.id}"
     return (ui.Form("Correct your answer", "Correct", hint, address, Correction, shown),)

@@ -3,7 +3,7 @@
 import math
 
 _LARGEST = 1e12
-"""What counts reach; a number beyond it is only said to be more."""
+"""The largest count to show; a larger one is shown as more than this."""
 
 
 def percent(share: float | None, digits: int = 1) -> str:

@@ -183,13 +183,13 @@ def right_enough(seen: Glance) -> str:
     target, share = exactly(seen.policy.target_accuracy), seen.accuracy
     if share.value is None:
         return "Unknown: no audit has been completed."
-    said = {
+    answer = {
         True: f"Yes: even the lower bound meets the target of {target}.",
         False: f"No: even the upper bound misses the target of {target}.",
         None: f"Cannot tell yet: the target of {target} lies between the bounds.",
     }[seen.met]
     basis = "" if seen.drawn else " Outcomes are not drawn at random."
-    return f"{said}{basis}{few_checks(share)}"
+    return f"{answer}{basis}{few_checks(share)}"
 
 
 def few_checks(share: Share) -> str:

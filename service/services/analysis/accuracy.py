@@ -67,7 +67,7 @@ def columns(found: Sequence[Weighed]) -> tuple[Sums, Largest]:
 def _agreement(one: Known) -> tuple[bool, bool, float]:
     """Return whether only an auditor's agreement counts, and its second reading."""
     # An outcome takes precedence over auditors, and is the truth.
-    if one.reread is None or one.told is not None:
+    if one.reread is None or one.outcome_agreed is not None:
         return False, False, 1.0
     return True, one.reread, one.reread_rate or 1.0
 

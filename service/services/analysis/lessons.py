@@ -228,7 +228,7 @@ def _rows_json(rows: Sequence[Row], question: Question, answers: Answers) -> Map
         "by_source": dict(sorted(Counter(row.answer.source for row in rows).items())),
         "seen_before": sum(row.seen_before for row in rows),
         "excluded": dict(question.lessons.excluded),
-        "until": max(row.said_at for row in rows).isoformat(),
+        "until": max(row.answered_at for row in rows).isoformat(),
     }
 
 
@@ -248,9 +248,9 @@ def _original_json(
 def _noise_json(rows: Sequence[Row], question: Question) -> Mapping[str, object]:
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        said = row.answer.said
-        name = TRUTH if said is None else said.group
-        blind = said is not None and not said.suggestion_shown
+        annotation = row.answer.annotation
+        name = TRUTH if annotation is None else annotation.group
+        blind = annotation is not None and not annotation.suggestion_shown
         groups.setdefault(f"{name}, blind" if blind else name, []).append(row)
     return {
         "mode": question.options.noise.value,

@@ -50,13 +50,13 @@ def group_rates(transaction: Transaction, noise: Noise) -> RatesOf:
             + ". Or send `rates` with noise 'known', or ask with noise 'none'."
         )
 
-    def of(said: Annotation, confidence: float) -> Rates | str:
-        lapsed = found.lapsed.get(said.reviewer)
-        if lapsed is not None and said.id >= lapsed.since:
+    def of(annotation: Annotation, confidence: float) -> Rates | str:
+        lapsed = found.lapsed.get(annotation.reviewer)
+        if lapsed is not None and annotation.id >= lapsed.since:
             return LAPSED
-        if said.group not in some:
+        if annotation.group not in some:
             return NO_RATES
-        group, shown = found.groups[said.group], said.suggestion_shown
+        group, shown = found.groups[annotation.group], annotation.suggestion_shown
         if not usable(group, shown=shown):
             return NO_RATES_WITH_SUGGESTION if shown else NO_RATES
         alpha, beta = group.training_rates([confidence], suggestion_shown=shown)

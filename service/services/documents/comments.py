@@ -37,16 +37,16 @@ class Comments(Recorded):
         """
         with self.begin(read_only=True) as transaction:
             _check_reader(transaction, caller, prediction_id)
-            said = transaction.comments.of(prediction_id)
-            names = transaction.documents.names({one.author for one in said})
+            comments = transaction.comments.of(prediction_id)
+            names = transaction.documents.names({one.author for one in comments})
             unread = transaction.comments.unread(caller.id, among=prediction_id, limit=1)
         disclose_one(self.begin, self.now, caller, prediction_id)
         if unread and caller.may(Permission.REVIEW):
             with self.begin() as transaction:
                 # Another person may have written in the meantime.
-                last = max(one.created_at for one in said)
+                last = max(one.created_at for one in comments)
                 transaction.comments.note_read(prediction_id, caller.id, last)
-        return Talk(threads_of(said), names)
+        return Talk(threads_of(comments), names)
 
     def write(
         self,
@@ -106,8 +106,8 @@ def _check_reader(transaction: Transaction, caller: Caller, prediction_id: str) 
     if not sees:
         caller.require(Permission.REVIEW)
     if prediction is not None and not sees:
-        said = transaction.reviews.annotations_of(prediction_id)
-        sees = any(one.reviewer == caller.id for one in said)
+        annotations = transaction.reviews.annotations_of(prediction_id)
+        sees = any(one.reviewer == caller.id for one in annotations)
     if prediction is None or not sees:
         raise PredictionNotFound(f"You may read no document {prediction_id!r}.")
 

@@ -46,13 +46,13 @@ from setwise.service.stores.reports.verdicts import (
     REREAD,
     SLACK,
     about_scope,
+    outcome_agreed_of,
+    outcome_agreed_since,
     reread_flag,
     reread_of,
     reread_rate_of,
-    said_of,
-    said_since,
-    told_of,
-    told_since,
+    reviewer_agreed_of,
+    reviewer_agreed_since,
 )
 from setwise.service.stores.tables import annotations, outcomes, predictions, review_tasks
 
@@ -123,8 +123,8 @@ class ReportStore:
         ):
             place, kind = divmod(int(code), _KINDS)
             kind, reread = divmod(kind, len(REREAD))
-            kind, told = divmod(kind, len(_FLAGS))
-            kind, said = divmod(kind, len(_FLAGS))
+            kind, outcome = divmod(kind, len(_FLAGS))
+            kind, review = divmod(kind, len(_FLAGS))
             decision, reason = divmod(kind, len(_REASONS))
             reached, step = divmod(place, STEPS + 1)
             cell = Cell(
@@ -133,8 +133,8 @@ class ReportStore:
                 decision=_DECISIONS[decision],
                 reason=_REASONS[reason],
                 inclusion_probability=probability,
-                said=_FLAGS[said],
-                told=_FLAGS[told],
+                reviewer_agreed=_FLAGS[review],
+                outcome_agreed=_FLAGS[outcome],
                 documents=int(n),
                 confidence=total,
                 split=splits[reached - 1] if reached and not on_days else None,
@@ -162,8 +162,8 @@ class ReportStore:
         for split in splits:
             reached += case((column.confidence >= split, 1), else_=0)
         rows: FromClause = predictions
-        said: ColumnElement[Any]  # Any: a number, or a flag
-        told: ColumnElement[Any]
+        review: ColumnElement[Any]  # Any: a number, or a flag
+        outcome: ColumnElement[Any]
         reread: ColumnElement[Any]
         rate: ColumnElement[Any]
         if self._connection.dialect.name == "sqlite":
@@ -172,24 +172,25 @@ class ReportStore:
             read = or_(
                 column.decision == Decision.REVIEW.value, column.reason == Reason.AUDIT.value
             )
-            said, told = case((read, said_of(column.id))), told_of(column.id)
+            review = case((read, reviewer_agreed_of(column.id)))
+            outcome = outcome_agreed_of(column.id)
             reread, rate = (
                 case((read, one)) for one in (reread_of(column.id), reread_rate_of(column.id))
             )
         else:
-            said_by, told_by = said_since(since), told_since(since)
-            rows = rows.outerjoin(said_by, said_by.c.prediction_id == column.id)
-            rows = rows.outerjoin(told_by, told_by.c.prediction_id == column.id)
-            said, told = said_by.c.said, told_by.c.told
-            reread, rate = said_by.c.reread, said_by.c.reread_rate
+            reviewed, reported = reviewer_agreed_since(since), outcome_agreed_since(since)
+            rows = rows.outerjoin(reviewed, reviewed.c.prediction_id == column.id)
+            rows = rows.outerjoin(reported, reported.c.prediction_id == column.id)
+            review, outcome = reviewed.c.agreed, reported.c.agreed
+            reread, rate = reviewed.c.reread, reviewed.c.reread_rate
         code: ColumnElement[int] = self._days_since(first, column.created_at)
         for digit, of in (
             (reached, len(splits) + 1),
             (step, STEPS + 1),
             (_place_of(column.decision, _DECISIONS), len(_DECISIONS)),
             (_place_of(column.reason, _REASONS), len(_REASONS)),
-            (func.coalesce(type_coerce(said, Integer), _UNKNOWN), len(_FLAGS)),
-            (func.coalesce(type_coerce(told, Integer), _UNKNOWN), len(_FLAGS)),
+            (func.coalesce(type_coerce(review, Integer), _UNKNOWN), len(_FLAGS)),
+            (func.coalesce(type_coerce(outcome, Integer), _UNKNOWN), len(_FLAGS)),
             (func.coalesce(type_coerce(reread, Integer), literal_column("0")), len(REREAD)),
         ):
             code = code * literal_column(str(of)) + digit
@@ -240,7 +241,7 @@ class ReportStore:
             .cte("chosen")
             .c.prediction_id
         )
-        said, told = self._said_of(ids), self._told_of(ids)
+        reviews, reports = self._reviews_of(ids), self._outcomes_of(ids)
         query = select(
             column.id,
             column.client_id,
@@ -255,8 +256,8 @@ class ReportStore:
         ).where(column.id.in_(ids), column.created_at >= since)
         found = []
         for row in self._connection.execute(query.order_by(column.id)):
-            person, program = said.get(row.id), told.get(row.id)
-            answer = program or person
+            review, outcome = reviews.get(row.id), reports.get(row.id)
+            answer = outcome or review
             if answer is not None:
                 found.append(
                     CheckedSet(
@@ -266,8 +267,8 @@ class ReportStore:
                         row.confidence,
                         row.reason,
                         row.inclusion_probability,
-                        person.agreed if person else None,
-                        program.agreed if program else None,
+                        review.agreed if review else None,
+                        outcome.agreed if outcome else None,
                         labels=tuple(row.first["labels"]),
                         truth=answer.labels,
                         reread=reread_flag(row.reread),
@@ -276,19 +277,19 @@ class ReportStore:
                 )
         return found
 
-    def _said_of(self, ids: Select[tuple[str]]) -> dict[str, _Answer]:
-        said = annotations.c
+    def _reviews_of(self, ids: Select[tuple[str]]) -> dict[str, _Answer]:
+        of = annotations.c
         query = (
-            select(said.prediction_id, said.agreed, said.labels)
-            .where(said.prediction_id.in_(ids), COUNTS)
-            .order_by(ADJUDICATED.desc(), said.agreed, said.id)
+            select(of.prediction_id, of.agreed, of.labels)
+            .where(of.prediction_id.in_(ids), COUNTS)
+            .order_by(ADJUDICATED.desc(), of.agreed, of.id)
         )
         return self._first(query)
 
-    def _told_of(self, ids: Select[tuple[str]]) -> dict[str, _Answer]:
-        told = outcomes.c
-        query = select(told.prediction_id, told.agreed, told.labels)
-        return self._first(query.where(told.prediction_id.in_(ids)).order_by(told.number.desc()))
+    def _outcomes_of(self, ids: Select[tuple[str]]) -> dict[str, _Answer]:
+        of = outcomes.c
+        query = select(of.prediction_id, of.agreed, of.labels)
+        return self._first(query.where(of.prediction_id.in_(ids)).order_by(of.number.desc()))
 
     def _first(self, query: Select[Any]) -> dict[str, _Answer]:  # Any: of three columns
         found: dict[str, _Answer] = {}
@@ -299,15 +300,15 @@ class ReportStore:
 
     def undecided(self, since: datetime, *, before: datetime | None = None) -> int:
         """Count confident documents whose auditor's contradiction waits for a lead."""
-        column, said = predictions.c, annotations.c
-        contradicted = select(said.id).where(
-            said.prediction_id == column.id,
-            said.kind == ReviewKind.AUDIT.value,
-            ~said.settles,
-            ~said.agreed,
+        column, annotation = predictions.c, annotations.c
+        contradicted = select(annotation.id).where(
+            annotation.prediction_id == column.id,
+            annotation.kind == ReviewKind.AUDIT.value,
+            ~annotation.settles,
+            ~annotation.agreed,
         )
-        decided = select(said.id).where(
-            said.prediction_id == column.id, said.kind == ReviewKind.ADJUDICATION.value
+        decided = select(annotation.id).where(
+            annotation.prediction_id == column.id, annotation.kind == ReviewKind.ADJUDICATION.value
         )
         query = select(func.count()).where(
             column.created_at >= since,
@@ -321,9 +322,9 @@ class ReportStore:
 
     def certification_audits(self, scorer: Scorer) -> int:
         """Count the audits drawn for certification that are read."""
-        column, said = predictions.c, annotations.c
-        read = select(said.id).where(
-            said.prediction_id == column.id, said.kind == ReviewKind.AUDIT.value
+        column, annotation = predictions.c, annotations.c
+        read = select(annotation.id).where(
+            annotation.prediction_id == column.id, annotation.kind == ReviewKind.AUDIT.value
         )
         query = select(func.count()).where(audits_of(scorer), self._meant, read.exists())
         return int(self._connection.execute(query).scalar_one())

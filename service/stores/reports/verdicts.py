@@ -1,4 +1,4 @@
-"""What reviewers and outcomes say of a prediction, in SQL."""
+"""Whether reviewers and outcomes agree with a prediction, in SQL."""
 
 from datetime import datetime, timedelta
 
@@ -37,13 +37,13 @@ def about_scope(prediction_id: Column[str], scope: Scope | None) -> ColumnElemen
     return select(of.c.id).where(of.c.id == prediction_id, in_scope(of.c.segment, scope)).exists()
 
 
-def said_of(prediction_id: Column[str]) -> ColumnElement[int | None]:
+def reviewer_agreed_of(prediction_id: Column[str]) -> ColumnElement[int | None]:
     """Return the reviewers' final answer on a prediction: 1, 0 or NULL."""
     word = select(_LAST_WORD).where(annotations.c.prediction_id == prediction_id, COUNTS)
     return word.scalar_subquery()
 
 
-def told_of(prediction_id: Column[str]) -> ColumnElement[bool | None]:
+def outcome_agreed_of(prediction_id: Column[str]) -> ColumnElement[bool | None]:
     """Return whether the last outcome agrees with the prediction; NULL without outcomes."""
     last = select(outcomes.c.agreed).where(outcomes.c.prediction_id == prediction_id)
     return last.order_by(outcomes.c.number.desc()).limit(1).scalar_subquery()
@@ -97,30 +97,30 @@ def flag(number: int | bool | None) -> bool | None:
     return None if number is None else bool(number)
 
 
-def said_since(since: datetime) -> CTE:
+def reviewer_agreed_since(since: datetime) -> CTE:
     """Return the final answer of the reviewers of each prediction."""
     of = annotations.c
     return (
         select(
             of.prediction_id,
-            _LAST_WORD.label("said"),
+            _LAST_WORD.label("agreed"),
             _READ_AGAIN.label("reread"),
             _REREAD_RATE.label("reread_rate"),
         )
         .where(of.created_at >= since - SLACK, COUNTS)
         .group_by(of.prediction_id)
-        .cte("said")
+        .cte("reviewed")
     )
 
 
-def told_since(since: datetime) -> CTE:
+def outcome_agreed_since(since: datetime) -> CTE:
     """Return whether the last outcome of each prediction agrees with it."""
     of = outcomes.c
     # The flag is the lowest bit, so it comes with the greatest number.
     last = func.max(of.number * 2 + case((of.agreed, 1), else_=0))
     return (
-        select(of.prediction_id, (last % 2).label("told"))
+        select(of.prediction_id, (last % 2).label("agreed"))
         .where(of.created_at >= since - SLACK)
         .group_by(of.prediction_id)
-        .cte("told")
+        .cte("reported")
     )
