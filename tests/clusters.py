@@ -1,4 +1,4 @@
-"""A Dask cluster of two processes for the tests of a module. A pytest plugin."""
+"""A Dask cluster of two processes, shared by the tests of a module. A pytest plugin."""
 
 import os
 import signal
@@ -12,17 +12,30 @@ if TYPE_CHECKING:
     from distributed import LocalCluster
 
 
+WORKERS = 2
+
+
 @pytest.fixture(scope="module")
-def dask_cluster() -> "Iterator[LocalCluster]":
+def _started() -> "Iterator[LocalCluster]":
     from distributed import LocalCluster  # noqa: PLC0415 -- imports slowly, and few tests need it
 
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+        n_workers=WORKERS, threads_per_worker=1, dashboard_address="127.0.0.1:0"
     ) as started:
         yield started
 
 
+@pytest.fixture
+def dask_cluster(_started: "LocalCluster") -> "LocalCluster":
+    """Return the cluster with all workers, also after a test that killed some."""
+    _started.wait_for_workers(WORKERS, timeout=180)
+    return _started
+
+
 def kill_one(cluster: "LocalCluster") -> None:
-    """Kill a worker; another one takes its place after a moment."""
-    alive = [worker.process.pid for worker in cluster.workers.values() if worker.process]
-    os.kill(next(process_id for process_id in alive if process_id), signal.SIGKILL)
+    """Kill a worker; another one takes its place after a moment.
+
+    One that is starting is left alone: Dask does not start it again.
+    """
+    processes = [worker.process for worker in cluster.workers.values() if worker.process]
+    os.kill(next(one.pid for one in processes if one.status.name == "running"), signal.SIGKILL)

@@ -37,36 +37,6 @@ def lines(n=120):
 
 
 @pytest.mark.slow
-def test_a_cluster_trains_the_same_model_though_its_workers_are_killed(dask_cluster, predictor):
-    stages = []
-
-    def report(_, stage):
-        stages.append(stage)
-        if stage in {"binary relevance on all documents", "binary relevance without fold 2"}:
-            kill_one(dask_cluster)
-
-    with trained_on(cluster_of("dask", dask_cluster.scheduler_address, None)):
-        found = train(corpora.texts(n=300), OPTIONS, report)
-    assert (found.version, found.calibrator_version) == (
-        predictor.version,
-        predictor.calibrator_version,
-    )
-    assert stages[-1] == "done"
-
-
-@pytest.mark.slow
-def test_a_cluster_writes_what_one_process_writes_though_its_workers_are_killed(
-    dask_cluster, predictor, small_blocks
-):
-    processes = dask_workers(cluster_of("dask", dask_cluster.scheduler_address, None))
-    written = predicted_lines(predictor, "a", lines(), 10, processes)
-    found = [next(written) for _ in range(3)]
-    kill_one(dask_cluster)
-    found += written
-    assert "".join(found) == "".join(predicted_lines(predictor, "a", lines(), 10))
-
-
-@pytest.mark.slow
 def test_all_before_a_fault_is_written(dask_cluster, predictor, small_blocks):
     found = cluster_of("dask", dask_cluster.scheduler_address, None)
     given = [*lines(60), (61, b"no JSON"), *((62 + n, line) for n, line in lines(30))]
@@ -97,3 +67,33 @@ def test_a_scheduler_that_does_not_answer_is_named_before_anything_is_read(
 def test_a_number_of_workers_is_for_those_that_start_here(capsys, folder):
     given = ("predict", "m", "-", "--engine", "dask", "--scheduler", "tcp://a:1", "--jobs", "3")
     assert "--jobs" in refusal(capsys, *given)
+
+
+@pytest.mark.slow
+def test_a_cluster_writes_what_one_process_writes_though_its_workers_are_killed(
+    dask_cluster, predictor, small_blocks
+):
+    processes = dask_workers(cluster_of("dask", dask_cluster.scheduler_address, None))
+    written = predicted_lines(predictor, "a", lines(), 10, processes)
+    found = [next(written) for _ in range(3)]
+    kill_one(dask_cluster)
+    found += written
+    assert "".join(found) == "".join(predicted_lines(predictor, "a", lines(), 10))
+
+
+@pytest.mark.slow
+def test_a_cluster_trains_the_same_model_though_its_workers_are_killed(dask_cluster, predictor):
+    stages = []
+
+    def report(_, stage):
+        stages.append(stage)
+        if stage in {"binary relevance on all documents", "binary relevance without fold 2"}:
+            kill_one(dask_cluster)
+
+    with trained_on(cluster_of("dask", dask_cluster.scheduler_address, None)):
+        found = train(corpora.texts(n=300), OPTIONS, report)
+    assert (found.version, found.calibrator_version) == (
+        predictor.version,
+        predictor.calibrator_version,
+    )
+    assert stages[-1] == "done"

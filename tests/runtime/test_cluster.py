@@ -32,22 +32,6 @@ def times(shared, part):
 
 
 @pytest.mark.slow
-def test_parts_outlive_the_workers_that_they_end(dask_cluster, tmp_path, monkeypatch):
-    shared = tmp_path, os.getpid(), 10
-    (tmp_path / "3").touch()
-    with workers_of(dask_cluster) as workers:
-        assert workers.run(times, shared, range(6)) == [(10 * part, False) for part in range(6)]
-        monkeypatch.setattr(dask_cluster.scheduler, "allowed_failures", 0)
-        (tmp_path / "2").touch()
-        found = workers.run(times, shared, range(6))
-        assert [product for product, _ in found] == [10 * part for part in range(6)]
-        assert found[2] == (20, True)  # what ends too many workers runs here
-        assert workers.run(times, shared, []) == []
-        with pytest.raises(ZeroDivisionError):
-            workers.begin(divmod, 1, 0)()
-
-
-@pytest.mark.slow
 def test_a_worker_of_another_version_does_nothing(dask_cluster, tmp_path, monkeypatch, caplog):
     shared = tmp_path, os.getpid(), 10
     with workers_of(dask_cluster) as workers:
@@ -152,3 +136,19 @@ def test_a_job_waits_for_its_scheduler_and_nothing_is_skipped(monkeypatch):
         replace(desk.service, workers=partial(workers_of, "tcp://127.0.0.1:1")).score(job, worker)
     assert worker.kept is None
     assert desk.score(job, worker)["predicted"] == 6
+
+
+@pytest.mark.slow
+def test_parts_outlive_the_workers_that_they_end(dask_cluster, tmp_path, monkeypatch):
+    shared = tmp_path, os.getpid(), 10
+    (tmp_path / "3").touch()
+    with workers_of(dask_cluster) as workers:
+        assert workers.run(times, shared, range(6)) == [(10 * part, False) for part in range(6)]
+        monkeypatch.setattr(dask_cluster.scheduler, "allowed_failures", 0)
+        (tmp_path / "2").touch()
+        found = workers.run(times, shared, range(6))
+        assert [product for product, _ in found] == [10 * part for part in range(6)]
+        assert found[2] == (20, True)  # what ends too many workers runs here
+        assert workers.run(times, shared, []) == []
+        with pytest.raises(ZeroDivisionError):
+            workers.begin(divmod, 1, 0)()

@@ -105,14 +105,14 @@ def test_objectives_decide_which_sets_are_announced():
 
 @pytest.mark.parametrize("name", ["ml-knn", "ml-knn-rerank"])
 def test_a_prediction_takes_the_time_of_the_method_too(name, monkeypatch):
-    now, answer = [0.0], NeighbourCounts.answer
+    now, predict = [0.0], NeighbourCounts.predict
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
 
     def slow(self, X):
         now[0] += 5.0
-        return answer(self, X)
+        return predict(self, X)
 
-    monkeypatch.setattr(NeighbourCounts, "answer", slow)
+    monkeypatch.setattr(NeighbourCounts, "predict", slow)
     assert run(name).metrics.predict_seconds == 5.0
 
 
