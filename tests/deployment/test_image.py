@@ -1,7 +1,7 @@
 """The image, built and started without an engine for containers.
 
-It downloads a Debian and all dependencies and takes ten minutes, so it runs only where
-``SETWISE_TEST_IMAGE`` is set: to ``1``, or to a folder that `debootstrap` has filled before.
+It needs root, buildah and debootstrap, and downloads a Debian and all dependencies, so it runs only
+where ``SETWISE_TEST_IMAGE`` is set: to ``1``, or to a folder that `debootstrap` has filled before.
 """
 
 import json
@@ -59,7 +59,9 @@ def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
     """Return the tool with the image ``setwise`` in its store."""
     wanted = os.environ.get("SETWISE_TEST_IMAGE")
     if not wanted:
-        pytest.skip("SETWISE_TEST_IMAGE is not set: building the image takes ten minutes")
+        pytest.skip(
+            "SETWISE_TEST_IMAGE is not set: it needs root and tools, and downloads a Debian"
+        )
     lacking = [name for name in ("buildah", "debootstrap") if shutil.which(name) is None]
     if lacking:
         pytest.fail(f"{' and '.join(lacking)} is missing: apt-get install buildah debootstrap")

@@ -241,7 +241,7 @@ class ReportStore:
             .cte("chosen")
             .c.prediction_id
         )
-        reviews, reports = self._reviews_of(ids), self._outcomes_of(ids)
+        reviewed, reported = self._reviews_of(ids), self._outcomes_of(ids)
         query = select(
             column.id,
             column.client_id,
@@ -256,7 +256,7 @@ class ReportStore:
         ).where(column.id.in_(ids), column.created_at >= since)
         found = []
         for row in self._connection.execute(query.order_by(column.id)):
-            review, outcome = reviews.get(row.id), reports.get(row.id)
+            review, outcome = reviewed.get(row.id), reported.get(row.id)
             answer = outcome or review
             if answer is not None:
                 found.append(
