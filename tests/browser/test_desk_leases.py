@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.reviews import ReviewTask
@@ -96,6 +96,22 @@ def test_what_went_back_to_the_queue_is_taken_back_and_settled(desk: Page, site:
     decision = site.services.reviews.get(SYSTEM, task_id).decision
     assert decision is not None
     assert decision.comment == "half a thought"
+
+
+def test_a_lease_lasts_from_when_it_was_asked_for(
+    desk: Page, site: Site, context: BrowserContext
+) -> None:
+    def asleep(route: Route) -> None:
+        extended = route.fetch()
+        desk.clock.fast_forward(int(LONG_AWAY.total_seconds() * 1000))
+        route.fulfill(response=extended)
+
+    context.route("**/heartbeat", asleep, times=1)
+    task_id = shown(desk)
+    wait_for_a_beat(desk)
+    change(site, task_id, ReviewTask.expired)
+    desk.get_by_role("button", name="Reclaim it").click()
+    assert_at_work_again(desk, site, task_id)
 
 
 def test_without_a_network_it_may_be_tried_again_to_take_a_document_back(

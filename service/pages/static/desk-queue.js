@@ -14,6 +14,12 @@ const LOST_AS = { "lease-lost": "taken", "review-already-decided": "decided" };
 
 const now = () => Date.now();
 
+/** Date a lease from when it was asked for: the answer may wait while the machine sleeps. */
+function lasting(item, sent) {
+  const lease = 1000 * item.expires_in_s;
+  return Object.assign(item, { lease, deadline: sent + lease, beatAt: sent });
+}
+
 export class Queue extends EventTarget {
   #ahead = [];
   #fetching = null;
@@ -97,16 +103,12 @@ export class Queue extends EventTarget {
 
   async #claim() {
     const having = [...this.#ids(), ...[...this.#elsewhere.values()].flat(), ...this.#given];
+    const sent = now();
     const reply = await ask("/desk/next", { ...this.wanted, having: having.slice(0, 100) });
     if (reply === null || this.#ids().includes(reply.id)) return false;
-    this.#ahead.push(this.#dated(reply));
+    this.#ahead.push(lasting(reply, sent));
     this.#tell();
     return true;
-  }
-
-  #dated(item) {
-    const lease = 1000 * item.expires_in_s;
-    return Object.assign(item, { lease, deadline: now() + lease, beatAt: now() });
   }
 
   #ids() {
@@ -183,7 +185,8 @@ export class Queue extends EventTarget {
       unsent.drop(decision.id); // the server never heard of it
     } else {
       await this.#pumping;
-      again = this.#dated(await ask(`/desk/tasks/${decision.id}/undo`, {}));
+      const sent = now();
+      again = lasting(await ask(`/desk/tasks/${decision.id}/undo`, {}), sent);
     }
     if (this.current) this.#ahead.unshift(this.current);
     this.current = again;
@@ -247,14 +250,12 @@ export class Queue extends EventTarget {
 
   /** Extend a lease, or reclaim the task if no one took it. True when it is ours. */
   async beat(item) {
-    const call = item.deadline > now() ? "heartbeat" : "take-back";
-    item.beatAt = now();
+    const sent = now();
+    const call = item.lost || item.deadline <= sent ? "take-back" : "heartbeat";
+    item.beatAt = sent;
     try {
       const reply = await ask(`/desk/tasks/${item.id}/${call}`, {});
-      item.version = reply.version;
-      item.lease = 1000 * reply.expires_in_s;
-      item.deadline = now() + item.lease;
-      item.lost = false;
+      lasting(Object.assign(item, reply, { lost: false }), sent);
       return true;
     } catch (error) {
       if (error instanceof Unreached) {
