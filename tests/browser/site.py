@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from random import Random
 
+import httpx
 import uvicorn
 
 from setwise.service import app as main
@@ -135,9 +136,10 @@ class Site:
         )
         self._thread.start()
         deadline = time.monotonic() + PATIENCE_S
-        while not self._server.started:
+        # The socket listens already; the server answers when it has started.
+        while httpx.get(f"{self.url}/readyz", timeout=PATIENCE_S, trust_env=False).is_error:
             assert self._thread.is_alive(), "the server ended at once"
-            assert time.monotonic() < deadline, "the server did not start"
+            assert time.monotonic() < deadline, "the server did not become ready"
             time.sleep(0.02)
 
     def caller(self, login: str) -> Caller:
