@@ -138,7 +138,7 @@ def progress(
     visit: Reads,
     within_s: Annotated[float, Query(ge=0, le=2 * DAY_S)] = DAY_S,
 ) -> Response:
-    """Count what the person settled since their own midnight, and comments they have not read."""
+    """Count a person's submissions since their own midnight, and unread comments."""
     done = services.reviews.done_within(visit.caller, timedelta(seconds=within_s))
     comments = sum(one.number for one in services.comments.unread(visit.caller))
     return answer({"done": done, "comments": comments})
@@ -385,9 +385,9 @@ def claim(services: ServicesOf, visit: Submits) -> Response:
     return go(DESK)
 
 
-@router.post(f"{DESK}/settle")
-def settle(services: ServicesOf, visit: Submits, form: Annotated[Submitted, Depends()]) -> Response:
-    """Decide, and lay the next task on the desk."""
+@router.post(f"{DESK}/submit")
+def submit(services: ServicesOf, visit: Submits, form: Annotated[Submitted, Depends()]) -> Response:
+    """Submit a set, and lay the next task on the desk."""
     task = services.reviews.my_task(visit.caller, form.task)
     services.reviews.decide(
         visit.caller, task.id, form.decided(task), form.comment.strip() or None, form.version

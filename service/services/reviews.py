@@ -156,7 +156,7 @@ class Reviews(Recorded):
         """Count the caller's recent annotations and decisions."""
         caller.require(Permission.REVIEW)
         with self.begin(read_only=True) as transaction:
-            completed = transaction.reviews.settled_by(caller.id, self.now() - within)
+            completed = transaction.reviews.count_answers(caller.id, self.now() - within)
             return completed + len(transaction.reviews.decided(reviewer=caller.id, limit=10))
 
     def segments(self, caller: Caller) -> list[str]:

@@ -124,7 +124,7 @@ class ReviewStore(Store):
         self._lock_all(literal(prediction_id, review_tasks.c.prediction_id.type))
 
     def _lock_all(self, prediction_id: ColumnElement[str]) -> None:
-        """Lock the prediction's tasks, in one order: settling two of them cannot overlap."""
+        """Lock the prediction's tasks, in one order: completing two of them cannot overlap."""
         self._connection.execute(
             select(review_tasks.c.id)
             .where(review_tasks.c.prediction_id == prediction_id)
@@ -145,7 +145,7 @@ class ReviewStore(Store):
         """Lock and return the first task in the queue that ``reviewer`` may claim now.
 
         The task waits or its lease has expired, ``reviewer`` has not skipped it, and ``reviewer``
-        neither holds nor has settled another task of the same prediction, unless it was reopened. A
+        neither holds nor answered another task of the same prediction, unless it was reopened. A
         reader of the suggestion gets no blind task of it. Tasks assigned to ``reviewer`` come
         before all others, and tasks assigned to another reviewer are left out. With ``escalated``,
         tasks for leads come first. Tasks locked by a concurrent claim are skipped, so no task is
@@ -222,7 +222,7 @@ class ReviewStore(Store):
             query = query.where(column.id != task_id)
 
     def save(self, task: ReviewTask) -> None:
-        """Store a changed task; raises `StaleVersion` if the stored one is newer or settled."""
+        """Store a changed task; raises `StaleVersion` if the stored one is newer or completed."""
         column = review_tasks.c
         saved = self._connection.execute(
             update(review_tasks)
@@ -379,8 +379,8 @@ class ReviewStore(Store):
             query = query.where(column.settles_at <= before)
         return list(self._connection.execute(query).scalars())
 
-    def settled_by(self, reviewer: str, since: datetime) -> int:
-        """Count the annotations that ``reviewer`` has made since ``since``."""
+    def count_answers(self, reviewer: str, since: datetime) -> int:
+        """Return how many annotations ``reviewer`` has made since ``since``."""
         query = select(func.count()).where(
             annotations.c.reviewer == reviewer, annotations.c.created_at >= since
         )

@@ -48,7 +48,7 @@ def arrived(site: Site, nothing_waits: None) -> Iterator[list[str]]:
 
 
 def cleared(site: Site) -> int:
-    """Settle everything; return how many tasks that were."""
+    """Complete everything; return how many tasks that were."""
     n = 0
     for login in ("reviewer", "lead"):
         caller = site.caller(login)
@@ -218,7 +218,7 @@ def test_the_desk_is_accessible(desk: Page) -> None:
     assert_accessible(desk)
 
 
-def test_a_double_click_settles_one_document(desk: Page, site: Site) -> None:
+def test_a_double_click_submits_one_document(desk: Page, site: Site) -> None:
     first = shown(desk)
     desk.locator(".accept").first.dblclick()
     expect(desk.locator("#work")).not_to_have_attribute("data-task", first)
@@ -228,7 +228,7 @@ def test_a_double_click_settles_one_document(desk: Page, site: Site) -> None:
     assert task_of(site, shown(desk)).decision is None
 
 
-def test_a_key_that_is_held_down_settles_one_document(desk: Page, site: Site) -> None:
+def test_a_key_that_is_held_down_submits_one_document(desk: Page, site: Site) -> None:
     first = shown(desk)
     for _ in range(20):
         desk.keyboard.down("1")
@@ -396,7 +396,7 @@ def test_two_tabs_work_on_different_documents(
     assert shown(other) != shown(desk)
 
 
-def test_one_document_in_two_browsers_is_settled_once(
+def test_one_document_in_two_browsers_is_submitted_once(
     desk: Page, site: Site, chromium: Browser, faults: Faults
 ) -> None:
     faults.expect("status of 409")
@@ -571,7 +571,7 @@ def test_an_empty_desk_fills_by_itself(empty_desk: Callable[[int], Page], site: 
 
 
 def clear(page: Page, site: Site, arrived: list[str]) -> None:
-    """Leave the page, and settle everything that came in."""
+    """Leave the page, and submit everything that came in."""
     page.goto("/account")
     caller = site.caller("reviewer")
     until(lambda: len(site.services.reviews.mine(caller)) == 1)

@@ -77,12 +77,12 @@ def test_whoever_was_away_may_take_the_document_back(desk: Page, site: Site) -> 
     task_id = shown(desk)
     go_away(desk)
     desk.keyboard.press("Enter")
-    assert site.services.reviews.get(SYSTEM, task_id).decision is None, "it is not theirs to settle"
+    assert site.services.reviews.get(SYSTEM, task_id).decision is None, "it is not theirs to submit"
     desk.get_by_role("button", name="Reclaim it").click()
     assert_at_work_again(desk, site, task_id)
 
 
-def test_what_went_back_to_the_queue_is_taken_back_and_settled(desk: Page, site: Site) -> None:
+def test_what_went_back_to_the_queue_is_taken_back_and_submitted(desk: Page, site: Site) -> None:
     task_id = shown(desk)
     go_away(desk)
     change(site, task_id, ReviewTask.expired)
@@ -144,7 +144,7 @@ def test_what_somebody_else_took_is_left_to_them(desk: Page, site: Site, faults:
     expect(desk.locator("#comment")).to_have_value("")
 
 
-def test_what_was_settled_meanwhile_is_not_asked_for_again(
+def test_what_was_submitted_meanwhile_is_not_asked_for_again(
     desk: Page, site: Site, faults: Faults
 ) -> None:
     faults.expect("status of 409")

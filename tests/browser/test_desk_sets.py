@@ -77,7 +77,7 @@ def test_thirty_long_labels_leave_digits_percentages_and_the_button_in_sight(
     page.goto("/desk")
     expect(page.locator("#work")).to_have_attribute("data-task", arrived[0])
     cards = page.locator(".offer")
-    assert lies_open(page, page.locator("#settle"))
+    assert lies_open(page, page.locator("#submit"))
     for card in cards.all()[:n_cards]:
         assert lies_open(page, card.locator(".accept > kbd"))
         assert lies_open(page, card.locator(".percent"))

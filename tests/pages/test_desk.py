@@ -232,7 +232,7 @@ def test_without_a_script_a_lead_chooses_between_the_answers_alone(service: Serv
     assert "checked" not in form
     assert "% sure" not in form
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', form))
-    desk.submit("/desk/settle", {**fields, "chosen": "1"})
+    desk.submit("/desk/submit", {**fields, "chosen": "1"})
     assert stored(service, made.id).decision.labels == ("c", "d")
 
 
@@ -355,7 +355,7 @@ def test_the_page_runs_only_what_the_server_has_as_files(desk: Desk) -> None:
         assert desk.get(address).status_code == 200
 
 
-def test_without_a_script_a_document_is_settled_with_a_form(service: Service, desk: Desk) -> None:
+def test_without_a_script_a_document_is_submitted_with_a_form(service: Service, desk: Desk) -> None:
     first, second = fill(service, text="<script>alert(1)</script> & more"), fill(service)
     assert "You have no document open." in desk.get("/desk").text
     assert desk.submit("/desk/claim", {"csrf": desk.csrf}).headers["location"] == "/desk"
@@ -363,14 +363,14 @@ def test_without_a_script_a_document_is_settled_with_a_form(service: Service, de
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
     assert fields["task"] == first.id
-    sent = desk.submit("/desk/settle", {**fields, "chosen": "1", "comment": " sure "})
+    sent = desk.submit("/desk/submit", {**fields, "chosen": "1", "comment": " sure "})
     assert (sent.status_code, sent.headers["location"]) == (303, "/desk")
     decision = stored(service, first.id).decision
     assert decision is not None
     assert (decision.labels, decision.comment) == (("a",), "sure")
-    assert desk.submit("/desk/settle", {**fields, "chosen": "1"}).status_code == 404
+    assert desk.submit("/desk/submit", {**fields, "chosen": "1"}).status_code == 404
     assert f'value="{second.id}"' in desk.get("/desk").text
     page = desk.get("/desk").text
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
-    desk.submit("/desk/settle", {**fields, "chosen": "-1", "labels": "c\r\n\r\n d \r\n"})
+    desk.submit("/desk/submit", {**fields, "chosen": "-1", "labels": "c\r\n\r\n d \r\n"})
     assert stored(service, second.id).decision.labels == ("c", "d")

@@ -436,9 +436,9 @@ def test_what_a_reviewer_settled_since_is_counted(begin: Transactions) -> None:
     with begin() as transaction:
         transaction.reviews.annotate(annotation(done))
     with begin(read_only=True) as transaction:
-        assert transaction.reviews.settled_by(ANN.id, START) == 1
-        assert transaction.reviews.settled_by(ANN.id, START + timedelta(seconds=1)) == 0
-        assert transaction.reviews.settled_by(BEN.id, START) == 0
+        assert transaction.reviews.count_answers(ANN.id, START) == 1
+        assert transaction.reviews.count_answers(ANN.id, START + timedelta(seconds=1)) == 0
+        assert transaction.reviews.count_answers(BEN.id, START) == 0
 
 
 def test_a_postponed_task_comes_after_all_that_waited_then(begin: Transactions) -> None:

@@ -127,7 +127,7 @@ export class Queue extends EventTarget {
     unsent.add(decision);
     this.made = [...this.made, { decision, item: this.current, until: Infinity }].slice(-MOST_UNDOABLE);
     this.current = null;
-    this.#tabs?.postMessage({ tab: this.#tab, settled: id });
+    this.#tabs?.postMessage({ tab: this.#tab, submitted: id });
     this.#pump();
   }
 
@@ -287,14 +287,14 @@ export class Queue extends EventTarget {
     this.#tabs?.postMessage({ tab: this.#tab, have: this.#ids() });
   }
 
-  #hear({ tab, hello, have, settled }) {
+  #hear({ tab, hello, have, submitted }) {
     if (hello) this.#tell();
     if (have) this.#elsewhere.set(tab, have);
-    if (settled) {
-      this.#ahead = this.#ahead.filter((one) => one.id !== settled);
-      if (this.current?.id === settled) {
+    if (submitted) {
+      this.#ahead = this.#ahead.filter((one) => one.id !== submitted);
+      if (this.current?.id === submitted) {
         this.current.lost = true;
-        this.#emit("lost", { how: "settled" });
+        this.#emit("lost", { how: "submitted" });
       }
     }
   }

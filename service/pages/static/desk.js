@@ -13,7 +13,7 @@ const CHECK_AFTER_MS = 120;
 const WARN_BELOW_S = 120;
 const COUNT_AGAIN_MS = 60_000;
 // A second press within this time was meant for the document that has just gone.
-const SETTLING_MS = 250;
+const SHOWN_AT_LEAST_MS = 250;
 const SINGLE_KEYS = "setwise-single-keys";
 const KEYS = "setwise-keys";
 
@@ -148,7 +148,7 @@ function render() {
     [...ui.chips.querySelectorAll(`.${kind}`)].find((one) => one.dataset.label === label)?.focus();
   ui.none.hidden = choice.labels.length > 0;
   ui.restore.hidden = !choice.changed;
-  ui.settle.replaceChildren(
+  ui.submit.replaceChildren(
     choice.labels.length ? "Submit " : "Submit: no labels apply ",
     element("kbd", {}, "⏎"),
   );
@@ -183,7 +183,7 @@ function warn() {
       if (queue.current === item && choice.labels.join("\n") === labels.join("\n"))
         showWarnings(reply.warnings);
     } catch (error) {
-      // A warning is a courtesy; whether the set can be settled is said when it is.
+      // A warning is a courtesy; a refusal is shown when the set is submitted.
       if (!(error instanceof Refused)) state("offline");
     }
   }, CHECK_AFTER_MS);
@@ -201,25 +201,25 @@ function showWarnings(warnings) {
 // Deciding
 
 /** Whether a decision would be meant for what is in hand now. */
-function settled() {
+function ready() {
   const item = queue.current;
-  return item && !item.lost && !busy && performance.now() - shownAt > SETTLING_MS;
+  return item && !item.lost && !busy && performance.now() - shownAt > SHOWN_AT_LEAST_MS;
 }
 
-/** Settle with the person's own set; that no label applies must be meant, not missed. */
-function settleChosen() {
-  if (!settled()) return;
+/** Submit the chosen set; that no label applies must be meant, not missed. */
+function submitChosen() {
+  if (!ready()) return;
   const unasked = queue.current.answers !== null || queue.current.candidates === null;
   if (unasked && !choice.touched && !choice.labels.length) {
     choice.touched = true;
     notice("empty", "No labels chosen yet. If none apply, submit again.");
     return;
   }
-  settle(choice.labels);
+  submit(choice.labels);
 }
 
-function settle(labels) {
-  if (!settled()) return;
+function submit(labels) {
+  if (!ready()) return;
   queue.decide([...labels], ui.comment.value.trim() ? ui.comment.value : null);
   done += 1;
   showProgress();
@@ -355,11 +355,11 @@ function lost(how) {
   const words = {
     expired: "Your lease expired, so other reviewers can take this document.",
     taken: "Another reviewer has this document now.",
-    settled: "You submitted this document in another tab.",
+    submitted: "You submitted this document in another tab.",
     decided: "This document has already been submitted.",
   };
-  const over = how === "settled" || how === "decided";
-  const kept = how === "settled" ? "" : " Your choices and comment are kept in this tab.";
+  const over = how === "submitted" || how === "decided";
+  const kept = how === "submitted" ? "" : " Your choices and comment are kept in this tab.";
   clearNotices("lease");
   notice(
     "item",
@@ -529,7 +529,7 @@ ui.cards.addEventListener("click", ({ target, detail }) => {
   const button = target.closest("button");
   if (!button || detail > 1) return; // the second half of a double click
   const { labels } = offers(queue.current)[button.dataset.place];
-  if (button.classList.contains("accept")) settle(labels);
+  if (button.classList.contains("accept")) submit(labels);
   else {
     choice.take(labels);
     changed();
@@ -580,8 +580,8 @@ ui.comment.addEventListener("input", () => {
   fitComment();
   keep();
 });
-ui.settle.addEventListener("click", ({ detail }) => {
-  if (detail <= 1) settleChosen();
+ui.submit.addEventListener("click", ({ detail }) => {
+  if (detail <= 1) submitChosen();
 });
 ui.restore.addEventListener("click", () => {
   choice.take(choice.first);
@@ -721,7 +721,7 @@ ui.keysReset.addEventListener("click", () => {
 document.addEventListener("keydown", (event) => {
   if (event.repeat || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.ctrlKey || event.metaKey) {
-    if (event.key === "Enter" && queue.current) settleChosen();
+    if (event.key === "Enter" && queue.current) submitChosen();
     return;
   }
   const typing = event.target.closest("input, textarea, select");
@@ -738,11 +738,11 @@ document.addEventListener("keydown", (event) => {
     if (event.shiftKey) {
       choice.take(offer.labels);
       changed();
-    } else settle(offer.labels);
+    } else submit(offer.labels);
   } else if (event.key === "Enter" && queue.current) {
     if (event.target.closest("button, a, summary")) return;
     event.preventDefault();
-    settleChosen();
+    submitChosen();
   } else {
     const command = fields.find((one) => one.value === event.key)?.dataset.command;
     if (!command || !(queue.current || anywhere.has(command))) return;
