@@ -144,6 +144,22 @@ def test_what_somebody_else_took_is_left_to_them(desk: Page, site: Site, faults:
     expect(desk.locator("#comment")).to_have_value("")
 
 
+def test_what_the_other_gave_back_may_be_reclaimed_before_the_old_lease_would_end(
+    desk: Page, site: Site, faults: Faults
+) -> None:
+    faults.expect("status of 409")
+    task_id = shown(desk)
+    wait_for_a_beat(desk)
+    lead = site.caller("lead").id
+    change(site, task_id, lambda task: task.expired().claimed(lead, datetime.now(UTC), LEASE))
+    desk.keyboard.press("Shift")
+    desk.clock.run_for(int(BETWEEN_BEATS.total_seconds() * 1000))
+    expect(desk.locator("#notices")).to_contain_text("Another reviewer has this document now")
+    change(site, task_id, ReviewTask.expired)
+    desk.get_by_role("button", name="Reclaim it").click()
+    assert_at_work_again(desk, site, task_id)
+
+
 def test_what_was_submitted_meanwhile_is_not_asked_for_again(
     desk: Page, site: Site, faults: Faults
 ) -> None:

@@ -430,7 +430,7 @@ def test_decisions_are_listed_by_the_end_of_their_window(begin: Transactions) ->
         assert reviews.leased_to(BEN.id, START + QUARTER) == []
 
 
-def test_what_a_reviewer_settled_since_is_counted(begin: Transactions) -> None:
+def test_what_a_reviewer_answered_since_is_counted(begin: Transactions) -> None:
     done = task()
     store(begin, done)
     with begin() as transaction:
