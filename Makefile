@@ -8,9 +8,9 @@ MIXTURES := $(VENV)/.mixtures
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 WORKERS ?= auto
 MINUTES ?= 10
-QUICK := "not (slow or postgresql or system or browser or data)"
+QUICK := "not (slow or postgresql or system or browser or data or verify)"
 
-.PHONY: help setup demo check test quick-tests all-tests fuzz coverage lint format lock bench screenshots clean
+.PHONY: help setup demo check test verify quick-tests all-tests fuzz coverage lint format lock bench screenshots clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -50,14 +50,17 @@ demo: $(RUNS)  ## Train on generated notes, start the service, fill its queue
 check: setup $(MIXTURES)  ## Style, types, import rules and the quick tests, in two minutes
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
-test: setup $(MIXTURES)  ## Everything that must hold: style, types, import rules, doctests, all tests
+test: setup $(MIXTURES)  ## Style, types, import rules, doctests, and every promise in its smallest form
 	@$(MAKE) --no-print-directory -j2 lint all-tests
+
+verify: setup $(MIXTURES)  ## The long proofs: simulations, whole real data sets, the image, hundreds of kills
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m verify
 
 quick-tests:
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m $(QUICK)
 
 all-tests:
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not verify"
 
 fuzz: setup  ## Draw requests with each role: MINUTES=10 on each database
 	SETWISE_FUZZ_SECONDS=$$(( 60 * $(MINUTES) / 5 )) \
