@@ -2,9 +2,8 @@
 
     python benchmarks/bench_trust.py [RUNS] [SEED] [PART…]
 
-The defaults are 1,000 runs, seed 0 and all parts: methods, fewer, misses, moments,
-retests, lapses. A stream has
-confidences from Beta(2.2, 0.75). They are either true or too high: the accuracy is then
+The defaults are 1,000 runs, seed 0 and all parts: methods, fewer, misses, moments, retests. A
+stream has confidences from Beta(2.2, 0.75). They are either true or too high: the accuracy is then
 sigmoid(.75 logit(c) - .35). Each run draws n audits from the whole stream, and 5,000 other
 predictions without labels. The target is .90 at the risk .10.
 
@@ -24,7 +23,6 @@ from scipy.special import expit, logit
 
 from setwise.models.guarantees.certificates import Certificate, Certification, risk_of_attempt
 from setwise.models.guarantees.drift import bet_factors
-from setwise.models.guarantees.lapses import find_lapses
 from setwise.models.guarantees.noise import NoiseRates
 from setwise.models.guarantees.retest import RUN_LENGTH
 from setwise.models.guarantees.sequence import plan_sequence
@@ -371,32 +369,12 @@ def compare_retests(runs: int, seed: int) -> list[str]:
     return []
 
 
-def compare_lapses(runs: int, seed: int) -> list[str]:
-    """Let one of five auditors stop contradicting in week 10 of 50 answers a week."""
-    print("\nanswers of the auditor until found, median (90 %), and others accused")
-    for kept in (0.0, 0.1, 0.25, 0.75, 1.0):
-        rng, delays, accused = np.random.default_rng([seed, int(100 * kept)]), [], 0
-        for _ in range(max(runs // 10, 1)):
-            n = 5 * 50 * 22
-            who, c = np.tile(["a", "b", "c", "d", "e"], n // 5), rng.beta(2.2, 0.75, n)
-            wrong, draw = rng.random(n) > c, rng.random(n)
-            lapsed = (who == "a") & (np.arange(n) >= 5 * 50 * 10) & (rng.random(n) >= kept)
-            contradicted = (draw < np.where(wrong, 0.95, 0.1)) & ~lapsed
-            found = find_lapses(who, c, contradicted, contradicted & wrong)
-            delays.append(next((o.until // 5 - 500 for o in found if o.name == "a"), 10**6))
-            accused += any(o.name != "a" for o in found)
-        half, most = np.median(delays), np.quantile(delays, 0.9)
-        print(f"keeps {kept}: {half:.0f} ({most:.0f}); {accused / len(delays):.3f}")
-    return []
-
-
 PARTS = {
     "methods": compare_methods,
     "fewer": compare_fewer,
     "misses": compare_misses,
     "moments": compare_moments,
     "retests": compare_retests,
-    "lapses": compare_lapses,
 }
 
 

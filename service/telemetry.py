@@ -323,7 +323,7 @@ def start_tracing(settings: Settings) -> Tracing | None:
 
 
 def watch(metrics: Metrics, finished: Services) -> None:
-    """Add gauges for the backlog, the serving versions, the breaker and lapses.
+    """Add gauges for the backlog, the serving versions and the breaker.
 
     They are read at each scrape.
     """
@@ -370,16 +370,6 @@ def watch(metrics: Metrics, finished: Services) -> None:
         watched,
     )
 
-    def lapsed() -> Mapping[tuple[str, ...], float]:
-        found = finished.annotators.lapsed(SYSTEM)
-        return {(kind,): float(n) for kind, n in found.items()}
-
-    metrics.watch(
-        "setwise_lapsed",
-        "Annotators and groups found in the last four weeks to contradict the model too seldom.",
-        ["kind"],
-        lapsed,
-    )
     metrics.watch(
         "setwise_serving",
         "Always 1; the labels name the versions that decide now.",

@@ -99,7 +99,6 @@ class NoiseFault(StrEnum):
     TOO_FEW_GOLD_WRONG = "too-few-gold-wrong"
     TOO_NOISY = "too-noisy"  # alpha + beta may reach MOST_NOISE
     NOT_SEPARATED = "not-separated"  # alpha + beta >= 1: answers say nothing, or the opposite
-    SELDOM_CONTRADICTS = "seldom-contradicts"  # since some day: the answers may not be read
     ALPHA_VARIES = "alpha-varies"  # with confidence; not blocking: each half has its alpha
     UNDECIDED = "undecided"  # many contradictions wait for a lead, so that alpha is understated
     OVERLAP_CONFLICT = "overlap-conflict"  # gold labels and overlap give different alphas

@@ -65,7 +65,11 @@ _ANNOTATOR: Example = {
     "last_answer_at": "2026-11-21T09:00:00Z",
     "alpha": _RATE,
     "beta": None,
-    "findings": [],
+    "agreements": {
+        "read_again": 40,
+        "contradicted": 2,
+        "rate": {"value": 0.05, "low": 0.009, "high": 0.149, "level": 0.9, "checked": 40},
+    },
     "version": 1,
 }
 _IfMatch = Annotated[
@@ -279,11 +283,21 @@ class Pace(AnswerBody):
     )
 
 
+class RereadAgreements(AnswerBody):
+    """An annotator's agreements with the model that leads read again, drawn by chance."""
+
+    read_again: int = Field(ge=0)
+    contradicted: int = Field(ge=0, description="Of these, by the lead.")
+    rate: NoiseRate | None = Field(
+        description="Share of them, with its exact interval; null if none was read again."
+    )
+
+
 class Annotator(AnswerBody):
     """An annotator, their pace and error rates.
 
     The setting `PERSONAL_FIGURES` decides who sees figures of others; for anyone else they are
-    null, and `findings` empty.
+    null.
     """
 
     examples = (_ANNOTATOR,)
@@ -301,7 +315,7 @@ class Annotator(AnswerBody):
         "people: calibrators use the group's."
     )
     beta: NoiseRate | None
-    findings: list[NoiseFinding]
+    agreements: RereadAgreements | None
     version: int = Field(description="0 for an annotator who was never placed in a group.")
 
     @classmethod

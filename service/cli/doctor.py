@@ -142,7 +142,6 @@ def _database(
         "pepper": lambda: _pepper(begin, settings),
         "encryption": lambda: _encryption(engine),
         "breaker": lambda: _breaker(begin),
-        "annotators": lambda: _annotators(begin),
         "jobs": lambda: _jobs(engine),
         "deliveries": lambda: _deliveries(engine),
     }
@@ -304,22 +303,6 @@ def _breaker(begin: "Transactions") -> Finding:
             "see GET /v1/admin/breaker, and reset it once a new certificate allows",
         )
     return _ok("breaker", "not tripped")
-
-
-def _annotators(begin: "Transactions") -> Finding:
-    from setwise.service.services.annotators import recent_lapses
-    from setwise.service.stores.database import utc_now
-
-    with begin(read_only=True) as transaction:
-        found = recent_lapses(transaction, utc_now())
-    several = [f"{len(ids)} {kind}{'s' * (len(ids) > 1)}" for kind, ids in found.items() if ids]
-    if several:
-        return _warning(
-            "annotators",
-            f"{' and '.join(several)} found in the last four weeks to contradict too seldom",
-            "see who at /board/groups or in the audit trail, and raise gold_reread_rate",
-        )
-    return _ok("annotators", "no auditor was found in the last four weeks to have stopped looking")
 
 
 def _jobs(engine: "Engine") -> Finding:

@@ -141,24 +141,6 @@ class GoldAnswer(NamedTuple):
     """
 
 
-class BlindAnswer(NamedTuple):
-    """An answer by an annotator who saw no other one."""
-
-    id: str
-    answered_at: datetime
-    annotator: str
-    group: str
-    agreed: bool
-    confidence: float
-    decided: bool | None = None
-    """Whether a lead agreed with the prediction; None without a decision."""
-
-    @property
-    def upheld(self) -> bool:
-        """Whether it contradicts the prediction, and no lead has refused that."""
-        return not self.agreed and self.decided is not True
-
-
 class AnswerPair(NamedTuple):
     """Two answers to one document by annotators of one group.
 

@@ -226,7 +226,6 @@ NO_RATES_WITH_SUGGESTION = (
     "answered with the suggestion in view, and no error rates are known for such answers: "
     "set overlap_rate"
 )
-LAPSED = "its annotator had stopped contradicting the model"
 NOT_ANSWERED = "not yet answered"
 EXCLUSIONS = (
     TO_CERTIFY,
@@ -236,7 +235,6 @@ EXCLUSIONS = (
     UNKNOWN_TO_THE_MODEL,
     NO_RATES,
     NO_RATES_WITH_SUGGESTION,
-    LAPSED,
     NOT_ANSWERED,
 )
 

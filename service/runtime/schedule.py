@@ -31,18 +31,12 @@ CERTIFY_EVERY = timedelta(hours=1)
 WATCH_AUDITS_EVERY = timedelta(minutes=1)
 """Completed audits are checked at once; this finds documents that are never audited."""
 
-WATCH_AUDITORS_EVERY = timedelta(hours=1)
-"""How often to check whether an auditor has stopped contradicting."""
-
 SWEEP_FILES_EVERY = timedelta(hours=1)
 PURGE_EVERY = timedelta(hours=1)
 
 
 def tasks(services: Services) -> dict[str, Task]:
     """Return the worker's task for each kind of job."""
-
-    def watch_auditors() -> Mapping[str, object]:
-        return {"lapsed": [one.name for one in services.annotators.watch()]}
 
     def watch_audits() -> Mapping[str, object]:
         trip = services.breaker.watch()
@@ -53,7 +47,6 @@ def tasks(services: Services) -> dict[str, Task]:
 
     return {
         "watch_audits": _recurring(watch_audits, WATCH_AUDITS_EVERY),
-        "watch_auditors": _recurring(watch_auditors, WATCH_AUDITORS_EVERY),
         "purge_texts": _counting("purged", services.texts.purge, PURGE_EVERY),
         "purge_responses": _counting("purged", services.idempotency.purge, PURGE_EVERY),
         ERASE_TRACES: Task(services.texts.erase_traces, long=True),

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from setwise.models.guarantees.noise import AnnotatorNoise, NoiseFinding
+from setwise.models.guarantees.noise import AnnotatorNoise
 from setwise.service.domain.annotators import (
     DEFAULT_GROUP,
     Annotator,
@@ -14,8 +14,7 @@ from setwise.service.domain.annotators import (
     Pace,
     PersonalFigures,
 )
-from setwise.service.domain.audit_trail import EventFilter
-from setwise.service.domain.callers import PERMISSIONS, SYSTEM, Caller, Permission
+from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.errors import (
     AnnotatorNotFound,
     FieldFault,
@@ -23,15 +22,9 @@ from setwise.service.domain.errors import (
     InvalidRequest,
     StaleVersion,
 )
-from setwise.service.services.analysis.lapses import (
-    MOST_WATCHED,
-    Lapsed,
-    lapsed_annotators,
-    lapsed_groups,
-)
 from setwise.service.services.analysis.noise import (
     GroupReport,
-    finding_shown,
+    RereadAgreements,
     report_noise,
     share_shown,
 )
@@ -39,9 +32,7 @@ from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
 
 RECENTLY = timedelta(weeks=4)
-"""For so long, the metric and ``setwise doctor`` warn of who was found to have stopped looking."""
-
-MOST_LAPSED = 1_000
+"""The time until now that the pace is about, unless another one is asked for."""
 
 _SEE: Mapping[PersonalFigures, tuple[Permission, ...]] = {
     "leads": (Permission.REPORT, Permission.INSPECT),
@@ -63,15 +54,15 @@ class AnnotatorReport:
     pace: Pace | None = None
     noise: AnnotatorNoise | None = None
     """Shrunk towards the group's rates; None without gold labels in the current group."""
-    finding: NoiseFinding | None = None
-    """Why calibrators must not learn from their answers."""
+    agreements: RereadAgreements | None = None
+    """Whatever the group was at the time."""
 
     def shown(self) -> dict[str, object]:
-        """Return the noise and the finding as JSON values."""
+        """Return the noise and the agreements read again as JSON values."""
         return {
             "alpha": None if self.noise is None else share_shown(self.noise.alpha),
             "beta": None if self.noise is None else share_shown(self.noise.beta),
-            "findings": [] if self.finding is None else [finding_shown(self.finding)],
+            "agreements": None if self.agreements is None else self.agreements.shown(),
         }
 
 
@@ -137,34 +128,6 @@ class Annotators(Recorded):
                     replaced=before.group,
                 )
             return self._found(transaction, caller, annotator_id)
-
-    def watch(self) -> list[Lapsed]:
-        """Record and return annotators and groups found to have lapsed since the last call."""
-        with self.begin() as transaction:
-            blind = transaction.annotators.blind(MOST_WATCHED)
-            made = []
-            for kind, found in (
-                ("annotator", lapsed_annotators(blind)),
-                ("group", lapsed_groups(blind)),
-            ):
-                action = f"{kind}.lapsed"
-                for lapsed in found.values():
-                    wanted = EventFilter(action=action, subject=lapsed.name)
-                    before = transaction.audit_trail.page(wanted, after=None, limit=1).items
-                    if before and str(before[0].detail.get("since", "")) >= lapsed.since:
-                        continue
-                    detail = {name: one for name, one in vars(lapsed).items() if name != "name"}
-                    detail["since_at"] = lapsed.since_at.isoformat()
-                    self._note(transaction, SYSTEM, action, lapsed.name, **detail)
-                    made.append(lapsed)
-        return made
-
-    def lapsed(self, caller: Caller) -> Mapping[str, int]:
-        """Return how many annotators and groups were found since `RECENTLY`."""
-        caller.require(Permission.REPORT, Permission.INSPECT)
-        with self.begin(read_only=True) as transaction:
-            found = recent_lapses(transaction, self.now())
-        return {kind: len(ids) for kind, ids in found.items()}
 
     def groups(self, caller: Caller) -> list[GroupReport]:
         """Return all groups with their noise rates, ordered by id."""
@@ -240,13 +203,12 @@ class Annotators(Recorded):
             annotator, name = placed.get(who, Annotator(who, DEFAULT_GROUP, 0)), names.all.get(who)
             report = AnnotatorReport(annotator, name)
             if sees_all or who == caller.id:
-                lapsed = noise.lapsed.get(who)
                 report = replace(
                     report,
                     answers=answers.get(who, Answers()),
                     pace=pace.get(who, Pace()) if period else None,
                     noise=noise.annotators.get((who, annotator.group)),
-                    finding=None if lapsed is None else lapsed.finding(shown=name, blocking=True),
+                    agreements=noise.agreements.get(who, RereadAgreements()),
                 )
             reports.append(report)
         return sorted(reports, key=lambda one: (one.name or "", one.annotator.id))
@@ -264,16 +226,6 @@ class Annotators(Recorded):
         raise AnnotatorNotFound(
             f"No one who may review, or has reviewed, has the id {annotator_id!r}."
         )
-
-
-def recent_lapses(transaction: Transaction, now: datetime) -> Mapping[str, frozenset[str]]:
-    """Return the annotators and the groups that `Annotators.watch` found lately, by id."""
-    found = {}
-    for kind in ("annotator", "group"):
-        wanted = EventFilter(action=f"{kind}.lapsed", since=now - RECENTLY)
-        events = transaction.audit_trail.page(wanted, after=None, limit=MOST_LAPSED).items
-        found[kind] = frozenset(event.subject for event in events)
-    return found
 
 
 def _shown(group: Group) -> dict[str, object]:

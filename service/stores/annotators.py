@@ -28,7 +28,6 @@ from setwise.service.domain.annotators import (
     Annotator,
     AnswerPair,
     Answers,
-    BlindAnswer,
     GoldAnswer,
     Group,
     Pace,
@@ -210,25 +209,6 @@ class AnnotatorStore(Store):
             )
         )
         return [GoldAnswer(*row) for row in self._oldest_first(query)]
-
-    def blind(self, limit: int) -> list[BlindAnswer]:
-        """Return the newest blind answers, oldest first."""
-        column = annotations.c
-        query = (
-            select(
-                column.id,
-                column.created_at,
-                column.reviewer,
-                column.group,
-                column.agreed,
-                predictions.c.confidence,
-                _DECIDED.c.agreed.label("decided"),
-            )
-            .join(predictions, predictions.c.id == column.prediction_id)
-            .outerjoin(_DECIDED, _decides(column.prediction_id))
-            .where(_unusual("annotations"), _BLIND)
-        )
-        return [BlindAnswer(*row) for row in self._oldest_first(query)][-limit:]
 
     def pairs(self) -> list[AnswerPair]:
         """Return ordinary reviews that the same group reviewed a second time."""

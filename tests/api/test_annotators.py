@@ -83,7 +83,8 @@ def test_an_annotator_is_shown_with_what_they_did(service: Service) -> None:
     listed = service.get("/v1/admin/annotators", by="lead").json()["items"]
     (shown,) = [one for one in listed if one["name"] == "reviewer"]
     assert (shown["answers"], shown["blind_answers"]) == (1, 0)
-    assert (shown["alpha"], shown["beta"], shown["findings"]) == (None, None, [])
+    assert (shown["alpha"], shown["beta"]) == (None, None)
+    assert shown["agreements"] == {"read_again": 0, "contradicted": 0, "rate": None}
     assert shown["pace"] == {"decisions": 1, "median_seconds": 20}
     service.clock.advance(days=3)
     for days, decisions in ((2, 0), (4, 1)):
@@ -93,7 +94,7 @@ def test_an_annotator_is_shown_with_what_they_did(service: Service) -> None:
     assert_problem(refused, 422, "invalid-request", "/query/days")
 
 
-_FIGURES = ("answers", "blind_answers", "mean_seconds", "last_answer_at", "pace")
+_FIGURES = ("answers", "blind_answers", "mean_seconds", "last_answer_at", "pace", "agreements")
 
 
 @pytest.mark.parametrize(

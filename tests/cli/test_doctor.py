@@ -14,8 +14,6 @@ import pytest
 from sqlalchemy import text
 
 from setwise.service.cli import doctor
-from setwise.service.domain.audit_trail import Event
-from setwise.service.domain.callers import SYSTEM
 from setwise.service.stores import database as engines
 from setwise.service.stores.transaction import Transactions
 from tests.cli import running
@@ -64,7 +62,7 @@ def test_a_sound_installation_is_found_sound(
     assert status == 0
     assert list(checks) == [
         "settings", "disk", "database", "migrations", "clock", "model", "keys", "pepper",
-        "encryption", "breaker", "annotators", "jobs", "deliveries",
+        "encryption", "breaker", "jobs", "deliveries",
     ]  # fmt: skip
     running.status("doctor")
     lines = capsys.readouterr().out.splitlines()
@@ -168,16 +166,6 @@ def _tripped(data: Path, url: str) -> None:
     engine.dispose()
 
 
-def _lapsed(data: Path, url: str) -> None:
-    engine = engines.create(url)
-    with Transactions(engine)() as transaction:
-        event = Event.by(
-            SYSTEM, "annotator.lapsed", "ann", id=engines.new_id(), at=engines.utc_now()
-        )
-        transaction.audit_trail.add(event)
-    engine.dispose()
-
-
 def _from_the_future(data: Path, url: str) -> None:
     _change(
         url,
@@ -209,7 +197,6 @@ def _change(url: str, statement: str) -> None:
         (_revoked, "keys", "warning", "setwise key create --role admin"),
         (_from_the_future, "clock", "warning", "NTP"),
         (_tripped, "breaker", "warning", "GET /v1/admin/breaker"),
-        (_lapsed, "annotators", "warning", "gold_reread_rate"),
         (_sealed, "encryption", "fault", "SETWISE_ENCRYPTION_KEYS"),
     ],
 )

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from setwise.models.guarantees.noise import NoiseFault, NoiseRates
 from setwise.service.domain.annotators import Annotator, Group, Rates
-from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
-from setwise.service.domain.recalibration import LAPSED, NO_RATES, NO_RATES_WITH_SUGGESTION, Noise
+from setwise.service.domain.recalibration import NO_RATES, NO_RATES_WITH_SUGGESTION, Noise
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.analysis.noise import GroupReport, NoiseReport, report_noise
@@ -176,7 +176,6 @@ def test_gold_labels_tell_the_rates_although_agreements_are_read_by_chance(
     assert np.all(alpha <= found.estimate.alpha.estimate)
     assert beta.tolist() == [found.estimate.beta.estimate] * 2
     assert set(report.annotators) == {(ANN.id, "coders"), (BEN.id, "coders")}
-    assert report.lapsed == {}
 
 
 def test_answers_given_with_the_suggestion_in_view_have_rates_of_their_own(
@@ -278,65 +277,28 @@ def test_the_owners_word_goes_before_what_gold_labels_tell(readers: Readers) -> 
     assert _faults(readers.report.groups["students"]) == [NoiseFault.TOO_NOISY]
 
 
-def test_whoever_stops_contradicting_is_named_and_left_out_from_then_on(readers: Readers) -> None:
-    readers.audit(ANN, 300, alpha=0.2, beta=0.05)
-    readers.audit(CAT, 100, alpha=0.2, beta=0.05)
-    before = readers.report
-    assert before.lapsed == {}
-    readers.audit(ANN, 100, alpha=0.2, beta=0.05)
-    clean = readers.report.groups["default"].estimate
-    readers.audit(CAT, 120, alpha=0.02, beta=0.9)
-    report = readers.report
-    assert set(report.lapsed) == {CAT.id}
-    lapsed = report.lapsed[CAT.id]
-    assert lapsed.contradicted < 0.3 * lapsed.expected
-    finding = lapsed.finding(shown="Cat", blocking=True)
-    assert finding.fault is NoiseFault.SELDOM_CONTRADICTS
-    assert f"'Cat' contradicted {lapsed.contradicted} of {lapsed.answers}" in finding.message
-    found = report.groups["default"].estimate
-    assert found is not None
-    assert clean is not None
-    # Her honest answers from before count, but for a few at most.
-    assert abs(found.alpha.n - clean.alpha.n) <= 10
-    with readers.database(read_only=True) as transaction:
-        of = group_rates(transaction, Noise.ESTIMATED)
-    said = replace(annotation(task()), reviewer=CAT.id, group="default", suggestion_shown=False)
-    assert of(replace(said, id=lapsed.since), 0.5) == LAPSED
-    assert of(replace(said, id=FIRST_POLICY_VERSION), 0.5) != LAPSED
-
-
-def test_a_group_that_stops_contradicting_is_named(readers: Readers) -> None:
-    readers.group("coders", ANN)
-    readers.group("nurses", BEN)
-    readers.audit(ANN, 200, alpha=0.2, beta=0.05)
-    readers.audit(BEN, 100, alpha=0.0, beta=1.0)
-    groups = readers.report.groups
-    assert NoiseFault.SELDOM_CONTRADICTS in _faults(groups["nurses"])
-    assert NoiseFault.SELDOM_CONTRADICTS not in _faults(groups["coders"])
-
-
-def test_the_trail_keeps_once_who_has_stopped_contradicting(readers: Readers) -> None:
+def test_an_auditor_who_stops_looking_shows_in_the_agreements_that_leads_read_again(
+    readers: Readers,
+) -> None:
     readers.audit(ANN, 300, alpha=0.2, beta=0.05)
     readers.audit(CAT, 120, alpha=0.0, beta=1.0)
     annotators = Annotators(readers.database, FakeClock(), new_id)
-    found = annotators.watch()
-    assert found[0].name == CAT.id
-    assert annotators.watch() == []
-    assert annotators.lapsed(LEAD)["annotator"] == 1
-    annotators.now.advance(weeks=5)
-    assert annotators.lapsed(LEAD)["annotator"] == 0
-    with readers.database(read_only=True) as transaction:
-        wanted = EventFilter(action="annotator.lapsed")
-        (event,) = transaction.audit_trail.page(wanted, after=None, limit=9).items
-    assert event.subject == CAT.id
-    assert event.detail["contradicted"] == 0
-    (cat,) = (one for one in annotators.page(LEAD) if one.annotator.id == CAT.id)
-    assert cat.finding is not None
-    assert cat.finding.blocking
+    of = {report.annotator.id: report.agreements for report in annotators.page(LEAD)}
+    ann, cat = of[ANN.id], of[CAT.id]
+    assert ann is not None
+    assert cat is not None
+    assert ann.rate is not None
+    assert cat.rate is not None
+    assert ann.rate.high < 0.1 < 0.3 < cat.rate.low
+    assert cat.rate.estimate == cat.contradicted / cat.read_again
+    n, k = cat.read_again, cat.contradicted
+    # Clopper and Pearson's: at each bound, what was found has a chance of one in twenty.
+    assert binom.sf(k - 1, n, cat.rate.low) == pytest.approx(0.05)
+    assert binom.cdf(k, n, cat.rate.high) == pytest.approx(0.05)
     withheld = replace(annotators, personal_figures="self")
-    shown = [one.shown() for one in withheld.page(LEAD)]
-    assert shown == [{"alpha": None, "beta": None, "findings": []}] * len(shown)
-    assert withheld.own(ANN).shown()["alpha"] is not None
+    others = [report for report in withheld.page(LEAD) if report.annotator.id != LEAD.id]
+    assert {report.agreements for report in others} == {None}
+    assert withheld.own(CAT).agreements == cat
 
 
 def test_the_interval_of_alpha_holds_whatever_leads_decide_on_what_waits(readers: Readers) -> None:

@@ -1,6 +1,5 @@
 """Annotators and groups: the fake and both databases behave alike."""
 
-from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
@@ -123,12 +122,7 @@ def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Transac
         _say(transaction, never, BEN.id, audit, *WRONG)
         _say(transaction, never, LEAD.id, lead, *WRONG)
     with begin(read_only=True) as transaction:
-        blind = transaction.annotators.blind(99)
-        assert Counter(one.annotator for one in blind) == {ANN.id: 4, BEN.id: 1}
-        assert {one.decided for one in blind if not one.agreed} == {True, False}
-        assert [one.id for one in transaction.annotators.blind(2)] == [one.id for one in blind][-2:]
         gold = transaction.annotators.gold()
-        assert {one.id for one in gold} <= {one.id for one in blind}
         assert [one[1:] for one in gold] == [
             (ANN.id, "coders", True, False, 0.5, 4.0),
             (ANN.id, "coders", False, True, 0.6, 1.0),
@@ -151,7 +145,7 @@ def test_pace_is_the_median_of_a_period(begin: Transactions) -> None:
         assert pace(START + timedelta(days=1)) == {}
 
 
-def test_blind_answers_and_second_readings_are_found_by_group(begin: Transactions) -> None:
+def test_second_readings_are_found_by_group(begin: Transactions) -> None:
     review, overlap = ReviewKind.REVIEW, ReviewKind.OVERLAP
     with begin() as transaction:
         for confidence, group in ((0.5, "coders"), (0.6, DEFAULT_GROUP)):
@@ -160,11 +154,6 @@ def test_blind_answers_and_second_readings_are_found_by_group(begin: Transaction
             _say(transaction, one, BEN.id, overlap, *WRONG, group=group, minutes=4)
     with begin(read_only=True) as transaction:
         store = transaction.annotators
-        answered_at = START + timedelta(minutes=4)
-        assert [one[1:] for one in store.blind(99)] == [
-            (answered_at, BEN.id, "coders", False, 0.5, None),
-            (answered_at, BEN.id, DEFAULT_GROUP, False, 0.6, None),
-        ]
         assert store.pairs() == [AnswerPair("coders", True, False, 0.5)]
         assert store.answers() == {
             ANN.id: Answers(2, 0, 2.0, START + timedelta(minutes=2)),

@@ -90,7 +90,6 @@ FROM_INDEXES: dict[str, tuple[Callable[[Transaction], object], str]] = {
         lambda it: it.breakers.unvouched(SCORER, since=None, most=50),
         "ix_predictions_reports",
     ),
-    "blind answers": (lambda it: it.annotators.blind(50), "ix_annotations_unusual"),
     "gold labels": (lambda it: it.annotators.gold(), "ix_annotations_unusual"),
     "second readings": (lambda it: it.annotators.pairs(), "ix_annotations_unusual"),
     "decisions counted": (lambda it: it.predictions.counts(), "ix_predictions_"),

@@ -1,6 +1,6 @@
 """Groups of annotators: who belongs to which, and their error rates."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeGuard
 
 from markupsafe import Markup
@@ -222,14 +222,9 @@ _WITHHELD = "You may not see the figures of other people."
 
 
 def _state(call: Call) -> State:
-    annotators = call.services.annotators.page(call.caller, period=None)
-    lapsed = [one for one in annotators if one.finding is not None]
-    if not lapsed:
-        if any(one.answers is None for one in annotators):
-            return State(_WITHHELD)
-        return State("No auditor has stopped looking.")
-    names = ", ".join(one.name or one.annotator.id for one in lapsed)
-    return State(f"Contradicts much less than is usual: {names}.", wrong=True)
+    groups = call.services.annotators.groups(call.caller)
+    usable = sum(report.usable for report in groups)
+    return State(f"{usable:,} of {len(groups):,} with usable error rates.")
 
 
 # Right sets that are rejected contradict the model, wrong ones that are accepted agree.
@@ -245,12 +240,6 @@ def _rate(one: GroupReport, name: str) -> object:
         return ui.quiet("unknown")
     behind = documents.address(group=one.group.id, audited=_AUDITED[name])
     return ui.link(behind, estimate(found, name, one.group.id))
-
-
-def _findings(shown: Mapping[str, object]) -> Iterator[str]:
-    found = shown["findings"]
-    for one in found if isinstance(found, list) else ():
-        yield str(one["detail"])
 
 
 def _source(one: GroupReport) -> Markup:
@@ -322,6 +311,16 @@ def _own_rate(one: AnnotatorReport, name: str) -> object:
     return ui.link(behind, interval)
 
 
+def _agreements(one: AnnotatorReport) -> object:
+    """Return how many agreements leads read again and contradicted, with a link to all."""
+    if one.agreements is None or (rate := one.agreements.rate) is None:
+        return ui.quiet("none read again")
+    low, high = numerals.percent(rate.low), numerals.percent(rate.high)
+    behind = documents.address(reviewer=one.annotator.id, audited=Audited.AGREED)
+    counts = f"{one.agreements.contradicted:,} of {one.agreements.read_again:,} read again"
+    return ui.link(behind, f"{counts} ({low} to {high})")
+
+
 _FIGURES: Sequence[ui.Column[AnnotatorReport]] = (
     ui.Column(
         "Answers",
@@ -343,6 +342,7 @@ _FIGURES: Sequence[ui.Column[AnnotatorReport]] = (
     ui.Column("Time, four weeks", lambda one: one.answers and _pace(one)),
     ui.Column("Right sets rejected", lambda one: one.answers and _own_rate(one, "alpha")),
     ui.Column("Wrong sets accepted", lambda one: one.answers and _own_rate(one, "beta")),
+    ui.Column("Agreements found wrong", lambda one: one.agreements and _agreements(one)),
     ui.Column("Last", lambda one: one.answers and ui.instant(one.answers.last_at)),
 )
 """Of individual people; empty where the caller may not see them."""
@@ -358,9 +358,7 @@ def _groups(call: Call) -> ui.View:
     columns: Sequence[ui.Column[AnnotatorReport]] = (
         ui.Column(
             "Name",
-            lambda one: ui.joined(
-                one.name or "a deleted account", *map(ui.sub, _findings(one.shown()))
-            ),
+            lambda one: one.name or "a deleted account",
             "head",
         ),
         *_FIGURES,
@@ -378,7 +376,8 @@ def _groups(call: Call) -> ui.View:
                 _WITHHELD
                 if any(one.answers is None for one in annotators)
                 else "Times are medians from claim to decision; error rates lean towards the "
-                "group's.",
+                "group's. Of agreements with the model, chance decides which ones a lead reads "
+                "again: many found wrong tell of an auditor who has stopped looking.",
                 "quiet",
             ),
             ui.Table("Annotators", columns, annotators, empty),
@@ -442,7 +441,10 @@ def _group(call: Call) -> ui.View:
                 "note",
             )
         )
-    known += [ui.text(f"{each[:1].upper()}{each[1:]}.", "note") for each in _findings(shown)]
+    known += [
+        ui.text(f"{finding.message[:1].upper()}{finding.message[1:]}.", "note")
+        for finding in report.findings
+    ]
     return ui.View(
         group.name,
         (

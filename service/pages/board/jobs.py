@@ -21,7 +21,6 @@ RECURRING = {
     "purge_texts": "Erase old texts",
     "erase_traces": "Erase a document from files",
     "watch_audits": "Watch the audits",
-    "watch_auditors": "Watch the auditors",
 }
 KINDS = {
     "scoring": "Score a file",

@@ -1,5 +1,6 @@
 """Estimate annotators' noise rates from stored answers, group by group."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,14 +25,8 @@ from setwise.models.guarantees.noise import (
     NoiseRates,
     estimate_noise,
 )
-from setwise.models.guarantees.proportions import Proportion
+from setwise.models.guarantees.proportions import Proportion, weighted_proportion
 from setwise.service.domain.annotators import AnswerPair, GoldAnswer, Group, Rates
-from setwise.service.services.analysis.lapses import (
-    MOST_WATCHED,
-    Lapsed,
-    lapsed_annotators,
-    lapsed_groups,
-)
 from setwise.service.stores.transaction import Transaction
 
 Floats = NDArray[np.float64]
@@ -165,6 +160,29 @@ def finding_shown(finding: NoiseFinding) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
+class RereadAgreements:
+    """How many of an annotator's agreements with the model a lead read again, and contradicted.
+
+    Chance decides which ones are read again, so the rate is that of all agreements.
+    """
+
+    read_again: int = 0
+    contradicted: int = 0
+
+    @property
+    def rate(self) -> Proportion | None:
+        """The share that was contradicted, with its exact interval; None if none was read again."""
+        if not self.read_again:
+            return None
+        return weighted_proportion(np.arange(self.read_again) < self.contradicted)
+
+    def shown(self) -> dict[str, object]:
+        """Return the counts and the rate as JSON values."""
+        rate = self.rate
+        return {**vars(self), "rate": None if rate is None else share_shown(rate)}
+
+
+@dataclass(frozen=True)
 class NoiseReport:
     """The noise of all groups and annotators."""
 
@@ -172,60 +190,53 @@ class NoiseReport:
     """Every group, by id."""
     annotators: Mapping[tuple[str, str], AnnotatorNoise]
     """Annotators with gold labels, by id and their group then, shrunk towards the group."""
-    lapsed: Mapping[str, Lapsed]
-    """Annotators, by id, who have stopped looking. Estimates leave out their answers since then,
-    and calibrators should not learn from them.
-    """
+    agreements: Mapping[str, RereadAgreements]
+    """What leads found in annotators' agreements, by id, in any group."""
 
 
 def report_noise(transaction: Transaction) -> NoiseReport:
     """Return the noise rates of all groups, estimated from stored answers."""
     store = transaction.annotators
-    blind = store.blind(MOST_WATCHED)
-    lapsed, groups_lapsed = lapsed_annotators(blind), lapsed_groups(blind)
-    contradictions = store.contradictions()
+    contradictions, gold = store.contradictions(), store.gold()
     waiting = {group: n - decided for group, (n, decided) in contradictions.items()}
-    found = _estimated(store.gold(), lapsed, waiting)
-    shown = _estimated(store.shown_gold(), lapsed, {})
+    estimate, with_suggestion = _estimated(gold, waiting), _estimated(store.shown_gold(), {})
     pairs = store.pairs()
     groups = {
         group.id: replace(
             _report(
                 group,
-                found.groups.get(group.id),
-                shown.groups.get(group.id),
+                estimate.groups.get(group.id),
+                with_suggestion.groups.get(group.id),
                 _overlap([pair for pair in pairs if pair.group == group.id]),
-                (
-                    *_undecided(group, *contradictions.get(group.id, (0, 0))),
-                    *(one.finding(blocking=False) for one in (groups_lapsed.get(group.id),) if one),
-                ),
+                _undecided(group, *contradictions.get(group.id, (0, 0))),
             ),
             waiting=waiting.get(group.id, 0),
         )
         for group in store.groups()
     }
-    return NoiseReport(groups, {(one.name, one.group): one for one in found.annotators}, lapsed)
+    annotators = {(noise.name, noise.group): noise for noise in estimate.annotators}
+    return NoiseReport(groups, annotators, _reread(gold))
 
 
-def _estimated(
-    answers: Sequence[GoldAnswer], lapsed: Mapping[str, Lapsed], waiting: Mapping[str, int]
-) -> NoiseEstimate:
-    gold = [
-        one
-        for one in answers
-        if one.annotator not in lapsed or one.id < lapsed[one.annotator].since
-    ]
+def _estimated(gold: Sequence[GoldAnswer], waiting: Mapping[str, int]) -> NoiseEstimate:
     if not gold:
         return NoiseEstimate({}, ())
     return estimate_noise(
-        [one.annotator for one in gold],
-        [one.group for one in gold],
-        [one.agreed for one in gold],
-        [one.right for one in gold],
-        confidence=[one.confidence for one in gold],
-        weight=[one.weight for one in gold],
+        [answer.annotator for answer in gold],
+        [answer.group for answer in gold],
+        [answer.agreed for answer in gold],
+        [answer.right for answer in gold],
+        confidence=[answer.confidence for answer in gold],
+        weight=[answer.weight for answer in gold],
         waiting=waiting,
     )
+
+
+def _reread(gold: Sequence[GoldAnswer]) -> dict[str, RereadAgreements]:
+    agreed = [answer for answer in gold if answer.agreed]
+    read_again = Counter(answer.annotator for answer in agreed)
+    contradicted = Counter(answer.annotator for answer in agreed if not answer.right)
+    return {who: RereadAgreements(n, contradicted[who]) for who, n in read_again.items()}
 
 
 def _report(

@@ -3,7 +3,6 @@
 from setwise.service.domain.annotators import Rates
 from setwise.service.domain.errors import RatesUnknown
 from setwise.service.domain.recalibration import (
-    LAPSED,
     NO_RATES,
     NO_RATES_WITH_SUGGESTION,
     Noise,
@@ -21,8 +20,7 @@ def group_rates(transaction: Transaction, noise: Noise) -> RatesOf:
 
     With noise ``known``, these are the rates set by the owner; with ``estimated``, also those
     estimated from gold labels. Blind answers and those given with the suggestion in view have
-    separate rates. Groups with too few gold labels or too many errors are left out, and so are
-    annotators who have stopped contradicting the model.
+    separate rates. Groups with too few gold labels or too many errors are left out.
 
     Raises `RatesUnknown` if no group has usable rates; the detail says how to get some.
     """
@@ -51,9 +49,6 @@ def group_rates(transaction: Transaction, noise: Noise) -> RatesOf:
         )
 
     def of(annotation: Annotation, confidence: float) -> Rates | str:
-        lapsed = found.lapsed.get(annotation.reviewer)
-        if lapsed is not None and annotation.id >= lapsed.since:
-            return LAPSED
         if annotation.group not in some:
             return NO_RATES
         group, shown = found.groups[annotation.group], annotation.suggestion_shown
