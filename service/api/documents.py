@@ -43,9 +43,9 @@ from setwise.service.domain.documents import (
     LISTS,
     Audited,
     CommentKind,
-    Difference,
     DocumentFilter,
     EventKind,
+    ModelDifference,
     Order,
     State,
 )
@@ -54,7 +54,7 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.routing.segments import LONGEST_VALUE
 from setwise.service.domain.text import Page
 from setwise.service.services.all import Services
-from setwise.service.services.documents.selections import MOST_CHANGED, Done
+from setwise.service.services.documents.selections import MOST_CHANGED, SelectionOutcome
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
 
@@ -118,7 +118,7 @@ _Labels = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_len
 _Version = Annotated[str | None, Field(max_length=100)]
 
 
-class Wanted(Query):
+class DocumentSearch(Query):
     """Which documents, and in which order."""
 
     id: list[str] = Field([], max_length=100, description="Ids of predictions.")
@@ -167,7 +167,7 @@ class Wanted(Query):
     candidate: _Version = Field(
         None, description="Id of another model that was compared on the document."
     )
-    difference: Difference | None = Field(
+    difference: ModelDifference | None = Field(
         None, description="What the answer of the `candidate` is like: which of both would send."
     )
     undelivered_to: _Version = Field(
@@ -185,16 +185,16 @@ class Wanted(Query):
 
     def as_filter(self) -> DocumentFilter:
         """Return the filter for the service."""
-        fields = LISTS.keys() | {one.name for one in dataclasses.fields(DocumentFilter)}
-        given = self.model_dump(include=fields)
-        return DocumentFilter(**{LISTS.get(name, name): x for name, x in given.items()})
+        fields = LISTS.keys() | {field.name for field in dataclasses.fields(DocumentFilter)}
+        values = self.model_dump(include=fields)
+        return DocumentFilter(**{LISTS.get(name, name): x for name, x in values.items()})
 
 
-class DocumentQuery(Paged, Wanted):
+class DocumentQuery(Paged, DocumentSearch):
     """Which documents to list, and in which order."""
 
 
-class DocumentExportQuery(Wanted):
+class DocumentExportQuery(DocumentSearch):
     """Which documents to export, and how."""
 
     format: Format = Field(Format.JSON_LINES, description="One JSON object a line, or CSV.")
@@ -377,24 +377,24 @@ class Document(Answered):
 
 @router.get("", response_model=DocumentPage)
 def list_documents(
-    caller: CallerOf, wanted: Annotated[DocumentQuery, InQuery()], edge: EdgeOf
+    caller: CallerOf, search: Annotated[DocumentQuery, InQuery()], edge: EdgeOf
 ) -> Response:
     """List documents with what became of them.
 
     Documents of which you hold a blind review are left out.
     """
-    filters = wanted.as_filter()
+    filters = search.as_filter()
 
     def read(*, after: str | None, limit: int) -> Page[domain.ListedDocument]:
         documents = edge.services.documents
-        return documents.find(caller, filters, wanted.order, after=after, limit=limit).page
+        return documents.find(caller, filters, search.order, after=after, limit=limit).page
 
-    return listed(edge, wanted, f"documents?{wanted.filters()}", read, document_row)
+    return listed(edge, search, f"documents?{search.filters()}", read, document_row)
 
 
 @router.get("/export", response_class=StreamingResponse, responses=exported(DOCUMENT))
 def export_documents(
-    caller: CallerOf, wanted: Annotated[DocumentExportQuery, InQuery()], services: ServicesOf
+    caller: CallerOf, search: Annotated[DocumentExportQuery, InQuery()], services: ServicesOf
 ) -> Response:
     """Export documents with what became of them, at most 100,000.
 
@@ -402,9 +402,9 @@ def export_documents(
     spreadsheet would run as a formula starts with an apostrophe.
     """
     parts = services.selections.export(
-        caller, wanted.as_filter(), wanted.order, written=wanted.format, content=wanted.content
+        caller, search.as_filter(), search.order, written=search.format, content=search.content
     )
-    return file_of(parts, "documents", wanted.format)
+    return file_of(parts, "documents", search.format)
 
 
 @router.get("/new-comments", response_model=NewCommentsPage)
@@ -416,9 +416,11 @@ def list_new_comments(caller: CallerOf, services: ServicesOf) -> Response:
     """
     return listed_wholly(
         NewComments(
-            prediction_id=one.prediction.id, document_id=one.prediction.document.id, new=one.number
+            prediction_id=unread.prediction.id,
+            document_id=unread.prediction.document.id,
+            new=unread.number,
         )
-        for one in services.comments.unread(caller)
+        for unread in services.comments.unread(caller)
     )
 
 
@@ -439,13 +441,14 @@ def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> 
             "metadata": document.metadata,
             **(document.answer or {}),
             "events": [
-                one._asdict() | {"name": life.names.get(one.by or "")} for one in life.events()
+                event._asdict() | {"name": life.names.get(event.by or "")}
+                for event in life.events()
             ],
         }
     )
 
 
-def carry_out(services: Services, caller: Caller, body: ActionRequest) -> Done:
+def carry_out(services: Services, caller: Caller, body: ActionRequest) -> SelectionOutcome:
     """Do what a request asks for with all its documents."""
     act, ids = services.selections, body.ids
     match body.action:
@@ -464,9 +467,9 @@ def act_on_documents(caller: CallerOf, body: ActionRequest, services: ServicesOf
     A document that is assigned to a person is given to no one else. Documents that the action does
     not fit stay as they are and are listed with the reason.
     """
-    done = carry_out(services, caller, body)
-    refused = [{"id": one, "detail": detail} for one, detail in done.refused.items()]
-    return answer({"changed": done.changed, "refused": refused})
+    outcome = carry_out(services, caller, body)
+    refused = [{"id": id_, "detail": detail} for id_, detail in outcome.refused.items()]
+    return answer({"changed": outcome.changed, "refused": refused})
 
 
 @router.post(
@@ -504,8 +507,8 @@ def list_comments(caller: CallerOf, prediction_id: str, services: ServicesOf) ->
     Without the scope `read-predictions`, only of documents that you have answered.
     """
     talk = services.comments.of(caller, prediction_id)
-    comments = [one for thread in talk.threads for one in thread.comments]
-    return listed_wholly(Comment.of(one, talk.names.get(one.author)) for one in comments)
+    comments = [comment for thread in talk.threads for comment in thread.comments]
+    return listed_wholly(Comment.of(each, talk.names.get(each.author)) for each in comments)
 
 
 @router.post(

@@ -19,11 +19,6 @@ LONGEST_COMMENT = 4_000
 MOST_LABELS = 20
 """Most labels that one search names."""
 
-LONGEST_NAME, LONGEST_QUERY = 100, 2_000
-"""Most characters of a saved search."""
-MOST_SEARCHES = 50
-"""Most searches that one person saves."""
-
 LISTS = {
     "id": "ids",
     "label": "labels",
@@ -61,7 +56,7 @@ class Audited(StrEnum):
     CONTRADICTED = "contradicted"
 
 
-class Difference(StrEnum):
+class ModelDifference(StrEnum):
     """How another model compares with the one that answered."""
 
     BOTH_SEND = "both-send"
@@ -119,7 +114,7 @@ class DocumentFilter:
     """Id of the group of a person who has answered, at that time."""
     candidate: str | None = None
     """Id of another model that was compared on the document."""
-    difference: Difference | None = None
+    difference: ModelDifference | None = None
     """What that model's answer is like."""
     undelivered_to: str | None = None
     """Id of a webhook that did not accept a message about it."""
@@ -168,21 +163,6 @@ def phrases(text: str) -> list[str]:
     for place, part in enumerate(text.split('"')):
         found += [part.strip()] if place % 2 else part.split()
     return [one for one in found if any(map(str.isalnum, one))]
-
-
-class SavedSearch(NamedTuple):
-    """A search with a name."""
-
-    name: str
-    query: str
-    """As in the address of the list."""
-
-    def faults(self) -> list[FieldFault]:
-        """Return why it cannot be stored."""
-        return [
-            *text_faults(self.name, "/name", longest=LONGEST_NAME),
-            *text_faults(self.query, "/query", longest=LONGEST_QUERY),
-        ]
 
 
 class ListedDocument(NamedTuple):

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Table,
     and_,
     cast,
-    delete,
     exists,
     func,
     insert,
@@ -30,13 +29,12 @@ from setwise.service.domain.documents import (
     Audited,
     Comment,
     CommentKind,
-    Difference,
     DocumentFilter,
     Life,
     ListedDocument,
+    ModelDifference,
     NewComments,
     Order,
-    SavedSearch,
     State,
     phrases,
 )
@@ -67,7 +65,6 @@ from setwise.service.stores.tables import (
     prediction_labels,
     predictions,
     review_tasks,
-    saved_searches,
     searched_places,
     searched_texts,
     searched_words,
@@ -120,26 +117,6 @@ class DocumentStore(Store):
 
     def _ids(self, wanted: DocumentFilter, hidden: Collection[str], most: int) -> Select[Any]:
         return select(_column.id).where(*self._conditions(wanted, hidden)).limit(most)
-
-    def searches(self, owner: str) -> list[SavedSearch]:
-        """Return the searches that a person saved, by name."""
-        query = select(saved_searches).where(saved_searches.c.owner == owner)
-        ordered = query.order_by(saved_searches.c.name)
-        return self._every(ordered, _to_search)
-
-    def save_search(self, owner: str, search: SavedSearch) -> None:
-        """Save a search in place of the one of its name."""
-        self.forget_search(owner, search.name)
-        query = InRow(search.query, (owner, search.name))
-        row = {"owner": owner, "name": search.name, "query": query}
-        self._connection.execute(self._missing(saved_searches), row)
-
-    def forget_search(self, owner: str, name: str | None = None) -> None:
-        """Delete a saved search; without a name, all of ``owner``."""
-        gone = delete(saved_searches).where(saved_searches.c.owner == owner)
-        if name is not None:
-            gone = gone.where(saved_searches.c.name == name)
-        self._connection.execute(gone)
 
     def life(self, prediction: Prediction) -> Life:
         """Return all that happened to a document."""
@@ -320,13 +297,6 @@ class CommentStore(Store):
         )
 
 
-def _to_search(row: RowMapping) -> SavedSearch:
-    column = saved_searches.c
-    return SavedSearch(
-        row[column.name], opened(row[column.query], row[column.owner], row[column.name])
-    )
-
-
 def _to_comment(row: RowMapping) -> Comment:
     column = comments.c
     text = opened(row[column.text], row[column.id], row[column.prediction_id])
@@ -364,12 +334,12 @@ def _in_review(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
 
 _compared = model_comparisons.c
 _sent = _compared.decision == Decision.AUTO.value
-_DIFFERENCES: Mapping[Difference, ColumnElement[bool]] = {
-    Difference.BOTH_SEND: and_(_sent, _compared.same_decision),
-    Difference.ONLY_ACTIVE_SENDS: and_(~_sent, ~_compared.same_decision),
-    Difference.ONLY_CANDIDATE_SENDS: and_(_sent, ~_compared.same_decision),
-    Difference.NEITHER_SENDS: and_(~_sent, _compared.same_decision),
-    Difference.LABELS: ~_compared.same_labels,
+_DIFFERENCES: Mapping[ModelDifference, ColumnElement[bool]] = {
+    ModelDifference.BOTH_SEND: and_(_sent, _compared.same_decision),
+    ModelDifference.ONLY_ACTIVE_SENDS: and_(~_sent, ~_compared.same_decision),
+    ModelDifference.ONLY_CANDIDATE_SENDS: and_(_sent, ~_compared.same_decision),
+    ModelDifference.NEITHER_SENDS: and_(~_sent, _compared.same_decision),
+    ModelDifference.LABELS: ~_compared.same_labels,
 }
 _later = comments.alias("later")
 _task = review_tasks.c

@@ -568,14 +568,6 @@ comment_readers = Table(
     Column("read_at", Instant, nullable=False),
 )
 
-saved_searches = Table(
-    "saved_searches",
-    metadata,
-    Column("owner", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("query", Sealed("saved_searches.query", "owner", "name"), nullable=False),
-)
-
 annotator_groups = Table(
     "annotator_groups",
     metadata,

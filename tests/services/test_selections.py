@@ -6,7 +6,7 @@ import pytest
 
 from setwise.service.domain.accounts import ExternalIdentity
 from setwise.service.domain.callers import SYSTEM, Caller, Role
-from setwise.service.domain.documents import MOST_SEARCHES, DocumentFilter, SavedSearch
+from setwise.service.domain.documents import DocumentFilter
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.reviews import QueueFilter
@@ -74,12 +74,8 @@ def test_what_a_person_is_no_longer_given_goes_to_anybody(service: Service, ben:
     act.assign(LEAD, [erased], ben.id)
     services.people.erase(SYSTEM, ben.id)
     assert claimed(service, ANN) == erased
-    documents = service.services.documents
-    documents.save_search(lea.calling(), SavedSearch("mine", "text=fever"))
     services.sessions.sign_in_externally(replace(eve, role=Role.AUDITOR))
     assert claimed(service, ANN) == demoted
-    services.people.erase(SYSTEM, lea.id)
-    assert not documents.searches(lea.calling())
 
 
 def test_who_has_answered_a_document_loses_its_other_review_to_anybody(
@@ -162,14 +158,4 @@ def test_a_search_for_an_action_leaves_out_what_somebody_must_answer_blindly(
     service.services.policy.change(SYSTEM, change, None)
     held, other = predict(service, "0.5", "0.6")
     assert claimed(service, LEAD) == held
-    assert service.services.selections.found(LEAD, DocumentFilter()) == [other]
-
-
-def test_a_person_saves_so_many_searches(service: Service) -> None:
-    documents = service.services.documents
-    for number in range(MOST_SEARCHES):
-        documents.save_search(LEAD, SavedSearch(f"{number}", "state=sent"))
-    documents.save_search(LEAD, SavedSearch("0", "state=waiting"))
-    for refused in (SavedSearch("new", "state=sent"), SavedSearch("0", "x" * 2_001)):
-        with pytest.raises(InvalidRequest):
-            documents.save_search(LEAD, refused)
+    assert service.services.selections.matching(LEAD, DocumentFilter()) == [other]

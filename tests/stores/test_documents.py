@@ -8,10 +8,9 @@ from sqlalchemy import Engine
 
 from setwise.service.domain.documents import (
     Audited,
-    Difference,
     DocumentFilter,
+    ModelDifference,
     Order,
-    SavedSearch,
     State,
 )
 from setwise.service.domain.models import Comparison
@@ -164,20 +163,8 @@ def test_documents_behind_comparisons_and_failed_deliveries(begin: Transactions)
         transaction.deliveries.add([dead])
     compared = {"candidate": of_model.id}
     assert found(begin, **compared) == [FEVER, COUGH]
-    assert found(begin, **compared, difference=Difference.LABELS) == [COUGH]
-    assert found(begin, **compared, difference=Difference.ONLY_ACTIVE_SENDS) == [COUGH]
-    assert found(begin, **compared, difference=Difference.NEITHER_SENDS) == [FEVER]
+    assert found(begin, **compared, difference=ModelDifference.LABELS) == [COUGH]
+    assert found(begin, **compared, difference=ModelDifference.ONLY_ACTIVE_SENDS) == [COUGH]
+    assert found(begin, **compared, difference=ModelDifference.NEITHER_SENDS) == [FEVER]
     assert found(begin, undelivered_to=hook.id) == [COUGH]
     assert found(begin, undelivered_to=FEVER.id) == []
-
-
-def test_a_saved_search_replaces_the_one_of_its_name_and_owner(begin: Transactions) -> None:
-    with begin() as transaction:
-        for owner, query in (("ann", "state=sent"), ("ben", "label=a"), ("ann", "state=waiting")):
-            transaction.documents.save_search(owner, SavedSearch("mine", query))
-        transaction.documents.save_search("ann", SavedSearch("a", "label=b"))
-        transaction.documents.forget_search("ben", "mine")
-    with begin(read_only=True) as transaction:
-        kept = [SavedSearch("a", "label=b"), SavedSearch("mine", "state=waiting")]
-        assert transaction.documents.searches("ann") == kept
-        assert transaction.documents.searches("ben") == []

@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import IntegrityError
 
-from setwise.service.domain.documents import SavedSearch
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import Annotation, HeldDecision
@@ -29,7 +28,6 @@ SECRETS = (
     "marker-comment",
     "marker-decision",
     "marker-reason",
-    "marker-search",
     "whsec_",
 )
 PLACES = {
@@ -41,7 +39,6 @@ PLACES = {
     "comments.text",
     "review_skips.reason",
     "review_tasks.decided_comment",
-    "saved_searches.query",
     "webhook_endpoints.secrets",
 }
 
@@ -94,7 +91,6 @@ def fill(engine: Engine) -> tuple[str, str]:
             )
         )
         transaction.endpoints.add(told)
-        transaction.documents.save_search(ANN.id, SavedSearch("mine", "text=marker-search"))
     return waiting.prediction.id, told.id
 
 
@@ -107,7 +103,6 @@ def dump(engine: Engine) -> str:
             "annotations",
             "review_tasks",
             "review_skips",
-            "saved_searches",
             "webhook_endpoints",
         ):
             for row in connection.execute(text(f"SELECT * FROM {name}")):
@@ -192,8 +187,8 @@ def test_a_new_key_takes_over_and_the_old_one_can_go(
     content = read(old, ids)
     both = opened(TWO, *before)
     encryption.note_key(both, START)
-    # 10, because two of them are metadata
-    assert encryption.reseal(both, silent, transition=not before) == 10
+    # 9, because two of them are metadata
+    assert encryption.reseal(both, silent, transition=not before) == 9
     assert encryption.reseal(both, silent) == 0
     encryption.retire(both)
     alone = opened(TWO)

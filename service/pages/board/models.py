@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from pydantic import BaseModel
 
-from setwise.service.domain.documents import Difference
+from setwise.service.domain.documents import ModelDifference
 from setwise.service.domain.errors import ModelNotFound
 from setwise.service.domain.models import Candidate, Comparison, ModelVersion, Tally
 from setwise.service.domain.predictions import Prediction
@@ -353,18 +353,18 @@ def _comparison(report: ComparisonReport) -> list[ui.Piece]:
         return [*parts, ui.text(empty, "empty")]
     same = share_of(tally.same_labels, tally.compared)
     rows = (
-        ("Both send", tally.auto_both, Difference.BOTH_SEND),
+        ("Both send", tally.auto_both, ModelDifference.BOTH_SEND),
         (
             "Only the active model sends; this one would not",
             tally.auto_serving,
-            Difference.ONLY_ACTIVE_SENDS,
+            ModelDifference.ONLY_ACTIVE_SENDS,
         ),
         (
             "Only this model would send; the active one did not",
             tally.auto_candidate,
-            Difference.ONLY_CANDIDATE_SENDS,
+            ModelDifference.ONLY_CANDIDATE_SENDS,
         ),
-        ("Both leave to reviewers", tally.review_both, Difference.NEITHER_SENDS),
+        ("Both leave to reviewers", tally.review_both, ModelDifference.NEITHER_SENDS),
     )
     behind = {"candidate": report.model.id}
     return [
@@ -374,7 +374,7 @@ def _comparison(report: ComparisonReport) -> list[ui.Piece]:
                 f"Of {tally.compared:,} documents that both have scored, {tally.same_labels:,} "
                 f"({same}) get the same label set; ",
                 documents.counted(
-                    tally.compared - tally.same_labels, **behind, difference=Difference.LABELS
+                    tally.compared - tally.same_labels, **behind, difference=ModelDifference.LABELS
                 ),
                 " another one.",
             )

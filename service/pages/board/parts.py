@@ -178,13 +178,13 @@ class Pager(Part):
     macro = "pager"
     address: str
     next_after: str | None
-    query: Mapping[str, str]
+    query: Mapping[str, str | Sequence[str]]
     started: bool
 
     def at(self, **more: str) -> str:
         """Return the address with its filters."""
         query = {**self.query, **more}
-        return f"{self.address}?{urlencode(query)}" if query else self.address
+        return f"{self.address}?{urlencode(query, doseq=True)}" if query else self.address
 
 
 @dataclass(frozen=True)

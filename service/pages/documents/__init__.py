@@ -16,19 +16,19 @@ Reads = Annotated[Visit, Depends(who_may(Permission.READ_ALL_PREDICTIONS))]
 Sends = Annotated[Visit, Depends(who_sends(Permission.READ_ALL_PREDICTIONS))]
 
 
-def address(**wanted: object) -> str:
+def address(**values: object) -> str:
     """Return the address of a list with these filters.
 
     >>> address(audited="contradicted", reviewer=None)
     '/documents?audited=contradicted'
     """
-    given = {name: value for name, value in wanted.items() if value is not None}
-    return f"{HERE}?{urlencode(given)}" if given else HERE
+    filters = {name: value for name, value in values.items() if value is not None}
+    return f"{HERE}?{urlencode(filters, doseq=True)}" if filters else HERE
 
 
-def counted(number: int, **wanted: object) -> object:
+def counted(number: int, **filters: object) -> object:
     """Return a number with a link to the documents that it counts."""
-    return ui.link(address(**wanted), f"{number:,}") if number else 0
+    return ui.link(address(**filters), f"{number:,}") if number else 0
 
 
 def of_document(prediction_id: str) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
-from urllib.parse import urlencode
 
 from fastapi import Request
 from markupsafe import Markup
@@ -38,6 +37,7 @@ _ORDERS = (
     (Order.LEAST_CONFIDENT.value, "least confident first"),
     (Order.MOST_CONFIDENT.value, "most confident first"),
 )
+_QUEUES = (("", "any"), ("true", "put first"), ("false", "not put first"))
 _INPUTS: Mapping[str, Input] = {
     "text": Input("Words in the text"),
     "label": Input("With label"),
@@ -57,10 +57,12 @@ _MORE: Mapping[str, Input] = {
     "segment": Input("Segment"),
     "model_version": Input("Model"),
     "calibrator_version": Input("Calibrator"),
+    "prioritized": select("Queue", _QUEUES),
 }
 _PEOPLE: Mapping[str, str] = {"reviewer": "Submitted by", "assigned_to": "Assigned to"}
 # Links set these; the form keeps them.
 _LINKED: Mapping[str, str] = {
+    "id": "with certain ids",
     "reason": "routed for one reason",
     "decision": "with one decision",
     "client_id": "of one client",
@@ -72,12 +74,16 @@ _LINKED: Mapping[str, str] = {
 _INSTANTS = ("created_from", "created_before")
 
 
-class Asked(NamedTuple):
-    """What the address of a list asks for."""
+FILTERS = (*_INPUTS, *_MORE, *_PEOPLE, *_LINKED)
+"""Names in the address of a list; the address keeps every filter."""
 
-    query: Mapping[str, str]
+
+class Search(NamedTuple):
+    """The search that the address of a list stands for."""
+
+    query: Mapping[str, Sequence[str]]
     form: Filled
-    wanted: DocumentQuery | None
+    filters: DocumentQuery | None
     """None if something is wrong with the query."""
     after: str | None
 
@@ -86,23 +92,16 @@ class Asked(NamedTuple):
         """The address itself."""
         return address(**self.query, after=self.after)
 
-    @property
-    def kept(self) -> str:
-        """The query to save, unless nothing can match or it names a document: those are erased."""
-        named = "document_id" in self.query
-        return "" if named or self.form.faults else urlencode(self.query)
-
     @classmethod
     def of(cls, request: Request) -> Self:
         """Return what a request asks for."""
-        names = (*_INPUTS, *_MORE, *_PEOPLE, *_LINKED)
-        query = {
-            name: text for name in names if (text := request.query_params.get(name, "").strip())
-        }
-        form = Filled.of(**query)
-        return cls(query, form, _read(query, form), request.query_params.get("after"))
+        params = request.query_params
+        typed = {name: [text.strip() for text in params.getlist(name)] for name in FILTERS}
+        query = {name: texts for name, some in typed.items() if (texts := [x for x in some if x])}
+        form = Filled(query)
+        return cls(query, form, _read(query, form), params.get("after"))
 
-    def filters(self, reviewers: Mapping[str, str], caller: Caller) -> ui.Filters:
+    def inputs(self, reviewers: Mapping[str, str], caller: Caller) -> ui.Filters:
         """Return the form; ``reviewers`` are names by id."""
         hidden = {name: Input(widget="hidden") for name in _LINKED if name in self.query}
         more = {**_MORE, **_people(reviewers, caller, self.form)}
@@ -110,39 +109,38 @@ class Asked(NamedTuple):
 
     def linked(self) -> Sequence[Markup]:
         """Return what the filters of a link leave out, and the way back."""
-        kept = [words for name, words in _LINKED.items() if name in self.query]
-        if not kept:
+        narrowed = [words for name, words in _LINKED.items() if name in self.query]
+        if not narrowed:
             return ()
-        rest = {name: value for name, value in self.query.items() if name not in _LINKED}
+        rest = {name: values for name, values in self.query.items() if name not in _LINKED}
         everything = ui.link(address(**rest), "Show all")
-        return (ui.text(ui.joined(f"Only documents {', '.join(kept)}. ", everything)),)
+        return (ui.text(ui.joined(f"Only documents {', '.join(narrowed)}. ", everything)),)
 
 
-def _read(query: Mapping[str, str], form: Filled) -> DocumentQuery | None:
-    given: dict[str, object] = dict(query)
-    for name in LISTS:
-        if name in given:
-            given[name] = [given[name]]
+def _read(query: Mapping[str, Sequence[str]], form: Filled) -> DocumentQuery | None:
+    fields: dict[str, object] = {
+        name: values if name in LISTS else values[-1] for name, values in query.items()
+    }
     for name in _INSTANTS:
         try:
-            given |= {name: utc(query[name])} if name in query else {}
+            fields |= {name: utc(fields[name])} if name in fields else {}
         except ValueError as error:
             form.blame(name, str(error))
     try:
-        wanted = DocumentQuery.model_validate(given)
+        filters = DocumentQuery.model_validate(fields)
     except ValidationError as error:
         for fault in error.errors():
             form.blame(str(fault["loc"][0]), fault["msg"])
         return None
-    return None if form.faults else wanted
+    return None if form.faults else filters
 
 
 def _people(names: Mapping[str, str], caller: Caller, form: Filled) -> Mapping[str, Input]:
     """Return the lists to choose people from; a link may name someone who is not in them."""
-    found = {}
+    inputs = {}
+    people = {ME: "me", **{id_: name for id_, name in names.items() if id_ != caller.id}}
     for field, label in _PEOPLE.items():
-        given = form.text(field)
-        known = {ME: "me", **{one: name for one, name in names.items() if one != caller.id}}
-        others = [] if not given or given in known else [(given, given)]
-        found[field] = select(label, [("", "anyone"), *known.items(), *others])
-    return found
+        chosen = form.text(field)
+        others = [] if not chosen or chosen in people else [(chosen, chosen)]
+        inputs[field] = select(label, [("", "anyone"), *people.items(), *others])
+    return inputs

@@ -1,7 +1,6 @@
 """The list of documents: what matches the filters, and what to do with it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
@@ -10,21 +9,21 @@ from markupsafe import Markup
 
 from setwise.service.api.documents import DocumentQuery
 from setwise.service.api.http.dependencies import ServicesOf
-from setwise.service.domain.documents import ListedDocument, SavedSearch
+from setwise.service.domain.documents import ListedDocument
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.files import Format
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import HERE, Reads, Sends, of_document
-from setwise.service.pages.documents.filters import Asked
+from setwise.service.pages.documents.filters import Search
 from setwise.service.pages.documents.predictions import labels_of, name_of
-from setwise.service.pages.documents.selections import Selection, export_of
+from setwise.service.pages.documents.selections import TickedDocuments, export_of
 from setwise.service.pages.figures.numerals import confidence, plural
 from setwise.service.pages.forms import Filled, filled
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
 from setwise.service.services.all import Services
-from setwise.service.services.documents import MOST_COUNTED, Found
+from setwise.service.services.documents import MOST_COUNTED, Matches
 from setwise.service.services.documents.selections import MOST_EXPORTED
 from setwise.service.sign_in.sessions import Visit
 
@@ -36,8 +35,8 @@ router = APIRouter(route_class=Page)
 @router.get(HERE)
 def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
     """Show the documents that match the address."""
-    chosen = Selection(people=services.selections.people(visit.caller))
-    return _shown(Asked.of(request), services, visit, chosen)
+    ticked = TickedDocuments(people=services.selections.people(visit.caller))
+    return _shown(Search.of(request), services, visit, ticked)
 
 
 @router.post(HERE)
@@ -45,144 +44,102 @@ def act(
     request: Request, services: ServicesOf, visit: Sends, form: Annotated[Filled, Depends(filled)]
 ) -> Response:
     """Do something with the ticked documents, and show the list again."""
-    asked = Asked.of(request)
-    chosen = Selection.of(services, visit, form, asked.wanted)
-    if chosen.export:
-        return go(chosen.export)
-    question = chosen.question(asked.here)
+    search = Search.of(request)
+    ticked = TickedDocuments.of(services, visit, form, search.filters)
+    if ticked.export:
+        return go(ticked.export)
+    question = ticked.question(search.here)
     if question is not None:
         view = ui.View("", [question], title=question.heading)
         return page("documents.html", {"view": view, "refusal": ""}, visit=visit)
-    return _shown(asked, services, visit, chosen)
+    return _shown(search, services, visit, ticked)
 
 
-@router.post(f"{HERE}/searches")
-def save(
-    request: Request, services: ServicesOf, visit: Sends, form: Annotated[Filled, Depends(filled)]
-) -> Response:
-    """Save the filters of the address under a name."""
-    asked = Asked.of(request)
-    try:
-        search = SavedSearch(form.text("search_name"), asked.kept)
-        services.documents.save_search(visit.caller, search)
-    except InvalidRequest as refusal:
-        form.take(refusal.faults, {"/name": "search_name"})
-        chosen = Selection(people=services.selections.people(visit.caller))
-        return _shown(asked, services, visit, chosen, form)
-    return go(asked.here)
-
-
-@router.post(f"{HERE}/searches/delete")
-def forget(
-    services: ServicesOf, visit: Sends, form: Annotated[Filled, Depends(filled)]
-) -> Response:
-    """Delete a saved search."""
-    services.documents.forget_search(visit.caller, form.text("search_name"))
-    return go(HERE)
-
-
-@dataclass(frozen=True)
-class Searches(ui.Part):
-    """The saved searches of a person, and a form to save this one."""
-
-    macro = "searches"
-    address: str
-    saved: Sequence[SavedSearch]
-    query: str
-    """Of the list that is shown; empty if it cannot be saved."""
-    filled: Filled
-
-
-def _shown(
-    asked: Asked, services: Services, visit: Visit, chosen: Selection, saving: Filled | None = None
-) -> Response:
-    found: Found | None = None
-    wanted, after = asked.wanted, asked.after
-    if wanted is not None:
+def _shown(search: Search, services: Services, visit: Visit, ticked: TickedDocuments) -> Response:
+    matches: Matches | None = None
+    filters, after = search.filters, search.after
+    if filters is not None:
         try:
-            found = services.documents.find(
-                visit.caller, wanted.as_filter(), wanted.order, after=after, limit=PAGE
+            matches = services.documents.find(
+                visit.caller, filters.as_filter(), filters.order, after=after, limit=PAGE
             )
         except InvalidRequest as refusal:
             for fault in refusal.faults:
-                asked.form.blame(fault.pointer.removeprefix("/"), fault.detail)
+                search.form.blame(fault.pointer.removeprefix("/"), fault.detail)
     reviewers = services.documents.reviewers(visit.caller)
     view = ui.View(
         "Documents",
         [
-            *chosen.report(found.page.items if found else ()),
-            asked.filters(reviewers, visit.caller),
-            Searches(
-                HERE, services.documents.searches(visit.caller), asked.kept, saving or Filled.of()
-            ),
-            *asked.linked(),
-            *(_list(found, asked, chosen, reviewers) if found else ()),
+            *ticked.report(matches.page.items if matches else ()),
+            search.inputs(reviewers, visit.caller),
+            *search.linked(),
+            *(_list(matches, search, ticked, reviewers) if matches else ()),
         ],
-        lead="Every document with what became of it. The address keeps your filters.",
+        lead="Every document with what became of it. The address keeps your filters: bookmark it "
+        "to keep a search.",
     )
-    refused = chosen.filled.faults or saving
-    status = HTTPStatus.UNPROCESSABLE_ENTITY if refused else HTTPStatus.OK
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if ticked.filled.faults else HTTPStatus.OK
     return page("documents.html", {"view": view}, visit=visit, status=status)
 
 
 def _list(
-    found: Found, asked: Asked, chosen: Selection, reviewers: Mapping[str, str]
+    matches: Matches, search: Search, ticked: TickedDocuments, reviewers: Mapping[str, str]
 ) -> Sequence[ui.Piece]:
-    rows, started = found.page.items, asked.after is None
+    rows, started = matches.page.items, search.after is None
     columns = (
-        chosen.column(),
+        ticked.column(),
         *_COLUMNS,
-        ui.Column("Checked", lambda one: _became(one, reviewers)),
+        ui.Column("Checked", lambda document: _became(document, reviewers)),
     )
     empty = (
         ui.joined("No document matches. ", ui.link(HERE, "Show all."))
-        if asked.query
+        if search.query
         else "No document has been sent to the service yet."
     )
-    more = found.matches >= MOST_COUNTED
+    more = matches.number >= MOST_COUNTED
     count = (
-        f"more than {MOST_COUNTED - 1:,} documents" if more else plural(found.matches, "document")
+        f"more than {MOST_COUNTED - 1:,} documents" if more else plural(matches.number, "document")
     )
     return (
-        ui.status(count[0].upper() + count[1:]) if found.matches else Markup(""),
+        ui.status(count[0].upper() + count[1:]) if matches.number else Markup(""),
         ui.Table("Documents", columns, rows, empty),
-        ui.Pager(HERE, found.page.next_after, asked.query, started=started),
-        *(_exports(asked.wanted, found) if asked.wanted and rows else ()),
-        *chosen.bar(asked.here, rows, count if found.matches > len(rows) else ""),
+        ui.Pager(HERE, matches.page.next_after, search.query, started=started),
+        *(_exports(search.filters, matches) if search.filters and rows else ()),
+        *ticked.bar(search.here, rows, count if matches.number > len(rows) else ""),
     )
 
 
-def _exports(wanted: DocumentQuery, found: Found) -> Sequence[Markup]:
+def _exports(filters: DocumentQuery, matches: Matches) -> Sequence[Markup]:
     """Return links to files of all that matches."""
-    most = f" A file holds at most {MOST_EXPORTED:,}." if found.matches >= MOST_COUNTED else ""
-    csv = ui.link(export_of(wanted, Format.CSV.value), "CSV")
-    lines = ui.link(export_of(wanted, Format.JSON_LINES.value), "JSON Lines")
+    most = f" A file holds at most {MOST_EXPORTED:,}." if matches.number >= MOST_COUNTED else ""
+    csv = ui.link(export_of(filters, Format.CSV.value), "CSV")
+    lines = ui.link(export_of(filters, Format.JSON_LINES.value), "JSON Lines")
     return (ui.text(ui.joined("Export all of them as ", csv, " or ", lines, ".", most)),)
 
 
-def _name(one: ListedDocument) -> Markup:
-    return ui.link(of_document(one.prediction.id), name_of(one.prediction))
+def _name(document: ListedDocument) -> Markup:
+    return ui.link(of_document(document.prediction.id), name_of(document.prediction))
 
 
-def _decision(one: ListedDocument) -> Markup:
-    made = one.prediction
-    sent = made.decision is Decision.AUTO
+def _decision(document: ListedDocument) -> Markup:
+    prediction = document.prediction
+    sent = prediction.decision is Decision.AUTO
     return ui.joined(
         ui.badge("sent", "good") if sent else ui.badge("review", "warn"),
-        ui.sub(_REASONS[made.reason]),
+        ui.sub(_REASONS[prediction.reason]),
     )
 
 
-def _became(one: ListedDocument, names: Mapping[str, str]) -> Markup:
-    waits = ui.badge("waits for review", "leased") if one.waiting else Markup("")
-    to = ", ".join(names.get(person, person) for person in one.assigned_to)
-    facts = [f"assigned to {to}"] * bool(to) + ["first in the queue"] * one.prioritized
+def _became(document: ListedDocument, names: Mapping[str, str]) -> Markup:
+    waits = ui.badge("waits for review", "leased") if document.waiting else Markup("")
+    to = ", ".join(names.get(person, person) for person in document.assigned_to)
+    facts = [f"assigned to {to}"] * bool(to) + ["first in the queue"] * document.prioritized
     waits = ui.joined(waits, ui.sub(", ".join(facts)))
-    if not one.annotations and not one.outcomes:
+    if not document.annotations and not document.outcomes:
         return waits or ui.quiet("not checked")
-    if one.contradicted:
+    if document.contradicted:
         return ui.joined(
-            ui.badge("contradicted", "bad"), " ", waits, ui.sub(labels_of(one.final_labels))
+            ui.badge("contradicted", "bad"), " ", waits, ui.sub(labels_of(document.final_labels))
         )
     return ui.joined(ui.badge("confirmed", "good"), " ", waits)
 
@@ -198,8 +155,10 @@ _REASONS: Mapping[Reason, str] = {
 }
 _COLUMNS: Sequence[ui.Column[ListedDocument]] = (
     ui.Column("Document", _name, "head"),
-    ui.Column("Received", lambda one: one.prediction.created_at),
-    ui.Column("Labels", lambda one: labels_of(one.prediction.scored.labels), "wrap"),
-    ui.Column("Confidence", lambda one: confidence(one.prediction.scored.confidence), "count"),
+    ui.Column("Received", lambda each: each.prediction.created_at),
+    ui.Column("Labels", lambda each: labels_of(each.prediction.scored.labels), "wrap"),
+    ui.Column(
+        "Confidence", lambda document: confidence(document.prediction.scored.confidence), "count"
+    ),
     ui.Column("Decision", _decision),
 )

@@ -17,7 +17,7 @@ from setwise.service.pages.documents.predictions import name_of
 from setwise.service.pages.figures.numerals import plural
 from setwise.service.pages.forms import Choices, Filled
 from setwise.service.services.all import Services
-from setwise.service.services.documents.selections import MOST_CHANGED, Done
+from setwise.service.services.documents.selections import MOST_CHANGED, SelectionOutcome
 from setwise.service.sign_in.sessions import Visit
 
 FORM = "selection"
@@ -35,7 +35,7 @@ _DONE: Mapping[ActionKind, str] = {
 
 
 @dataclass(frozen=True)
-class Bar(ui.Part):
+class SelectionBar(ui.Part):
     """What can be done with the ticked documents of a list."""
 
     macro = "bar"
@@ -50,7 +50,7 @@ class Bar(ui.Part):
 
 
 @dataclass
-class Selection:
+class TickedDocuments:
     """The documents that were ticked, and what came of it."""
 
     filled: Filled = field(default_factory=Filled.of)
@@ -61,47 +61,47 @@ class Selection:
     """The address of a file of them, if that is what was asked for."""
     act: ActionKind | None = None
     """What to do with them."""
-    done: Done | None = None
+    outcome: SelectionOutcome | None = None
     """What was done; None before many documents are changed, which a question precedes."""
 
     @classmethod
     def of(
-        cls, services: Services, visit: Visit, filled: Filled, wanted: DocumentQuery | None
+        cls, services: Services, visit: Visit, filled: Filled, filters: DocumentQuery | None
     ) -> Self:
         """Do what a form asks for, or note why not.
 
-        ``wanted``: What the list shows.
+        ``filters``: What the list shows.
         """
-        given, everything = filled.text, filled.ticked("matching") and wanted is not None
-        ticked = filled.all("listed" if filled.ticked("all") else "id")
-        ids = [one for some in ticked for one in some.split(",")]
-        found = cls(filled, services.selections.people(visit.caller), ids)
+        text, everything = filled.text, filled.ticked("matching") and filters is not None
+        boxes = filled.all("listed" if filled.ticked("all") else "id")
+        ids = [id_ for box in boxes for id_ in box.split(",")]
+        ticked = cls(filled, services.selections.people(visit.caller), ids)
         if not ids and not everything:
             filled.blame("", "Tick at least one document.")
-        elif given("act").startswith(_FILE):
-            written = given("act").removeprefix(_FILE)
-            found.export = export_of(wanted if wanted and everything else ids, written)
+        elif text("act").startswith(_FILE):
+            written = text("act").removeprefix(_FILE)
+            ticked.export = export_of(filters if filters and everything else ids, written)
         else:
             try:
                 body = ActionRequest.model_validate(
                     {
-                        "action": given("act"),
+                        "action": text("act"),
                         "ids": [],
-                        "assignee": given("assignee") or None,
-                        "reason": given("why"),
+                        "assignee": text("assignee") or None,
+                        "reason": text("why"),
                     }
                 )
                 if body.action is ActionKind.REOPEN:
                     check_comment(body.reason, "/reason")
-                if wanted and everything:
-                    found.ids = services.selections.found(visit.caller, wanted.as_filter())
-                found._carry_out(services, visit, body)
+                if filters and everything:
+                    ticked.ids = services.selections.matching(visit.caller, filters.as_filter())
+                ticked._carry_out(services, visit, body)
             except ValidationError:
                 filled.blame("", "Choose what to do with the documents.")
             except InvalidRequest as refusal:
                 filled.blame("", refusal.detail)
                 filled.take(refusal.faults, {"/assignee": "assignee", "/reason": "why"})
-        return found
+        return ticked
 
     def _carry_out(self, services: Services, visit: Visit, body: ActionRequest) -> None:
         self.act = body.action
@@ -109,8 +109,11 @@ class Selection:
             return
         for start in range(0, len(self.ids), MOST_CHANGED):
             part = body.model_copy(update={"ids": self.ids[start : start + MOST_CHANGED]})
-            now, before = carry_out(services, visit.caller, part), self.done or Done([], {})
-            self.done = Done([*before.changed, *now.changed], {**before.refused, **now.refused})
+            now = carry_out(services, visit.caller, part)
+            before = self.outcome or SelectionOutcome([], {})
+            self.outcome = SelectionOutcome(
+                [*before.changed, *now.changed], {**before.refused, **now.refused}
+            )
 
     def _sentence(self, act: ActionKind, number: int, before: str = "") -> str:
         to = self.people.get(self.filled.text("assignee"), "no one: anyone may review")
@@ -118,7 +121,7 @@ class Selection:
 
     def question(self, address: str) -> ui.Question | None:
         """Return what is asked before many documents are changed, at the list's address."""
-        if self.act is None or self.done or self.filled.faults:
+        if self.act is None or self.outcome or self.filled.faults:
             return None
         again = "They go back to review; other programs are notified if the answer changes."
         return ui.Question(
@@ -145,25 +148,25 @@ class Selection:
             # A later part can be refused, for instance because the assignee was just disabled.
             changed = (
                 "Nothing was"
-                if self.done is None
-                else f"Only {plural(len(self.done.changed), 'document was', 'documents were')}"
+                if self.outcome is None
+                else f"Only {plural(len(self.outcome.changed), 'document was', 'documents were')}"
             )
             return (
                 Markup('<div class="alert" role="alert"><p>{} changed. {}</p></div>').format(
                     changed, " ".join(why)
                 ),
             )
-        if self.act is None or self.done is None:
+        if self.act is None or self.outcome is None:
             return ()
-        names = {one.prediction.id: name_of(one.prediction) for one in shown}
+        names = {each.prediction.id: name_of(each.prediction) for each in shown}
         refused = [
             Markup("<li>{}: {}</li>").format(
-                ui.link(of_document(one), names.get(one, f"…{one[-12:]}")), why
+                ui.link(of_document(id_), names.get(id_, f"…{id_[-12:]}")), why
             )
-            for one, why in self.done.refused.items()
+            for id_, why in self.outcome.refused.items()
         ]
         more = len(refused) - MOST_SHOWN
-        kept = Markup("<p>{} stayed unchanged:</p><ul>{}{}</ul>").format(
+        unchanged = Markup("<p>{} stayed unchanged:</p><ul>{}{}</ul>").format(
             plural(len(refused), "document"),
             ui.joined(*refused[:MOST_SHOWN]),
             Markup("<li>{} more</li>").format(more) if more > 0 else "",
@@ -171,14 +174,14 @@ class Selection:
         return (
             Markup('<div class="{}" role="status"><p>{}</p>{}</div>').format(
                 "note" if refused else "done",
-                self._sentence(self.act, len(self.done.changed)),
-                kept if refused else "",
+                self._sentence(self.act, len(self.outcome.changed)),
+                unchanged if refused else "",
             ),
         )
 
     def column(self) -> ui.Column[ListedDocument]:
         """Return the column with a box for each row, and one for all of them."""
-        left = () if self.done else self.ids
+        left = () if self.outcome else self.ids
 
         def box(name: str, value: str, label: str, *, ticked: bool) -> Markup:
             return Markup(
@@ -188,27 +191,29 @@ class Selection:
 
         return ui.Column(
             box("all", "yes", "Select all on this page", ticked=False),
-            lambda one: box(
+            lambda document: box(
                 "id",
-                one.prediction.id,
-                f"Select {name_of(one.prediction)}",
-                ticked=one.prediction.id in left,
+                document.prediction.id,
+                f"Select {name_of(document.prediction)}",
+                ticked=document.prediction.id in left,
             ),
         )
 
-    def bar(self, address: str, shown: Sequence[ListedDocument], matching: str) -> Sequence[Bar]:
+    def bar(
+        self, address: str, shown: Sequence[ListedDocument], matching: str
+    ) -> Sequence[SelectionBar]:
         """Return the form that the boxes of the rows belong to."""
-        given = Filled.of() if self.done else self.filled
+        answers = Filled.of() if self.outcome else self.filled
         to = [("", "anyone"), *self.people.items()] if self.people else []
-        listed = [one.prediction.id for one in shown]
-        return (Bar(address, listed, matching, given, to),) if shown else ()
+        listed = [document.prediction.id for document in shown]
+        return (SelectionBar(address, listed, matching, answers, to),) if shown else ()
 
 
-def export_of(wanted: DocumentQuery | Sequence[str], written: str) -> str:
+def export_of(documents: DocumentQuery | Sequence[str], written: str) -> str:
     """Return the address of a file of what matches, or of predictions with these ids."""
     query = (
-        wanted.model_dump(mode="json", exclude_defaults=True)
-        if isinstance(wanted, DocumentQuery)
-        else {"id": wanted}
+        documents.model_dump(mode="json", exclude_defaults=True)
+        if isinstance(documents, DocumentQuery)
+        else {"id": documents}
     )
     return f"/v1/documents/export?{urlencode({**query, 'format': written}, doseq=True)}"

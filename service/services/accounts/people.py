@@ -125,7 +125,6 @@ class People(Guarded):
             erased = person.erased(self.now())
             transaction.people.save(erased)
             dismiss(transaction, person.id)
-            transaction.documents.forget_search(person.id)
             self._note(transaction, caller, "person.erased", person.id)
         return erased
 

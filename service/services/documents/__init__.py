@@ -7,14 +7,7 @@ from typing import NamedTuple
 
 from setwise.service.domain import errors
 from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
-from setwise.service.domain.documents import (
-    MOST_SEARCHES,
-    DocumentFilter,
-    Life,
-    ListedDocument,
-    Order,
-    SavedSearch,
-)
+from setwise.service.domain.documents import DocumentFilter, Life, ListedDocument, Order
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.predictions import Document, Prediction, TermWeight
 from setwise.service.domain.routing.audits import Draws
@@ -34,11 +27,11 @@ MOST_COUNTED = 1_000
 """Matches are counted up to here, which bounds what a search costs."""
 
 
-class Found(NamedTuple):
+class Matches(NamedTuple):
     """A page of documents, and how many match."""
 
     page: Page[ListedDocument]
-    matches: int
+    number: int
     """At most `MOST_COUNTED`; there may be more then."""
 
 
@@ -53,12 +46,12 @@ class Documents:
     def find(
         self,
         caller: Caller,
-        wanted: DocumentFilter | None = None,
+        filters: DocumentFilter | None = None,
         order: Order = Order.NEWEST,
         *,
         after: str | None = None,
         limit: int = 50,
-    ) -> Found:
+    ) -> Matches:
         """Return a page of matching documents.
 
         Documents of which the caller holds a blind review are left out. The reader of a page is
@@ -69,45 +62,21 @@ class Documents:
         caller.require(Permission.READ_ALL_PREDICTIONS)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
-            wanted = checked(transaction, wanted or DocumentFilter(), caller)
+            filters = checked(transaction, filters or DocumentFilter(), caller)
             hidden = held_by(transaction, caller)
-            page = transaction.documents.page(wanted, order, hidden, after=after, limit=limit)
-            matches = transaction.documents.count(wanted, hidden, most=MOST_COUNTED)
-        disclose(self.begin, self.now, caller, [one.prediction.id for one in page.items])
-        return Found(page, matches)
+            page = transaction.documents.page(filters, order, hidden, after=after, limit=limit)
+            number = transaction.documents.count(filters, hidden, most=MOST_COUNTED)
+        disclose(self.begin, self.now, caller, [each.prediction.id for each in page.items])
+        return Matches(page, number)
 
     def reviewers(self, caller: Caller) -> Mapping[str, str]:
         """Return the names of the people and keys that may review, by id."""
         caller.require(Permission.READ_ALL_PREDICTIONS)
         with self.begin(read_only=True) as transaction:
-            everybody = [(one.name, one.id, one.role) for one in transaction.people.all()]
-            everybody += [(one.name, one.id, one.role) for one in transaction.keys.all()]
+            callers = [(each.name, each.id, each.role) for each in transaction.people.all()]
+            callers += [(each.name, each.id, each.role) for each in transaction.keys.all()]
         able = Permission.REVIEW
-        return {one: name for name, one, role in sorted(everybody) if able in PERMISSIONS[role]}
-
-    def searches(self, caller: Caller) -> Sequence[SavedSearch]:
-        """Return the searches that the caller saved, by name."""
-        caller.require(Permission.READ_ALL_PREDICTIONS)
-        with self.begin(read_only=True) as transaction:
-            return transaction.documents.searches(caller.id)
-
-    def save_search(self, caller: Caller, search: SavedSearch) -> None:
-        """Save a search for the caller, in place of one of the same name."""
-        caller.require(Permission.READ_ALL_PREDICTIONS)
-        faults = search.faults()
-        with self.begin() as transaction:
-            others = {one.name for one in transaction.documents.searches(caller.id)}
-            if len(others - {search.name}) >= MOST_SEARCHES:
-                faults.append(FieldFault("/name", f"is one too many; {MOST_SEARCHES} are kept"))
-            if faults:
-                raise InvalidRequest("The search cannot be saved.", faults)
-            transaction.documents.save_search(caller.id, search)
-
-    def forget_search(self, caller: Caller, name: str) -> None:
-        """Delete a search of the caller."""
-        caller.require(Permission.READ_ALL_PREDICTIONS)
-        with self.begin() as transaction:
-            transaction.documents.forget_search(caller.id, name)
+        return {id_: name for name, id_, role in sorted(callers) if able in PERMISSIONS[role]}
 
     def get(self, caller: Caller, prediction_id: str) -> Life:
         """Return all that happened to a document.
@@ -156,34 +125,34 @@ class Documents:
             rule=route.rule,
         )
 
-    def explain(self, caller: Caller, made: Prediction) -> Sequence[Sequence[TermWeight]]:
+    def explain(self, caller: Caller, prediction: Prediction) -> Sequence[Sequence[TermWeight]]:
         """Return the active model's words for and against each predicted label.
 
         Empty if there is no active model, or it cannot explain the document.
         """
         caller.require(Permission.READ_ALL_PREDICTIONS)
         try:
-            return self.predictors.active().explain(made.document, made.scored.labels)
+            return self.predictors.active().explain(prediction.document, prediction.scored.labels)
         except (errors.ModelUnavailable, errors.InvalidRequest):
             return ()
 
 
-def checked(transaction: Transaction, wanted: DocumentFilter, caller: Caller) -> DocumentFilter:
+def checked(transaction: Transaction, filters: DocumentFilter, caller: Caller) -> DocumentFilter:
     """Return a filter with the caller's id for `ME` and with its scope.
 
     Raises `InvalidRequest` if nothing can match.
     """
-    faults = list(wanted.faults())
-    if wanted.text is not None and not transaction.documents.searchable:
+    faults = list(filters.faults())
+    if filters.text is not None and not transaction.documents.searchable:
         faults = [FieldFault("/text", "cannot be searched: texts are encrypted")]
     if faults:
         raise InvalidRequest("No document can match.", faults)
     whole = transaction.policies.current()
     return replace(
-        wanted,
-        scope=None if wanted.segment is None else whole.among(wanted.segment),
-        reviewer=caller.id if wanted.reviewer == ME else wanted.reviewer,
-        assigned_to=caller.id if wanted.assigned_to == ME else wanted.assigned_to,
+        filters,
+        scope=None if filters.segment is None else whole.among(filters.segment),
+        reviewer=caller.id if filters.reviewer == ME else filters.reviewer,
+        assigned_to=caller.id if filters.assigned_to == ME else filters.assigned_to,
     )
 
 

@@ -40,7 +40,7 @@ PAGE = 500
 """Documents of an export that are in memory together."""
 
 
-class Done(NamedTuple):
+class SelectionOutcome(NamedTuple):
     """What an action did."""
 
     changed: Sequence[str]
@@ -64,7 +64,7 @@ class Selections(Recorded):
     def export(
         self,
         caller: Caller,
-        wanted: DocumentFilter,
+        filters: DocumentFilter,
         order: Order = Order.NEWEST,
         *,
         written: Format,
@@ -79,8 +79,8 @@ class Selections(Recorded):
         """
         caller.require(Permission.READ_ALL_PREDICTIONS)
         with self.begin() as transaction:
-            wanted = checked(transaction, wanted, caller)
-            number = transaction.documents.count(wanted, most=MOST_EXPORTED + 1)
+            filters = checked(transaction, filters, caller)
+            number = transaction.documents.count(filters, most=MOST_EXPORTED + 1)
             if number > MOST_EXPORTED:
                 raise errors.InvalidRequest(
                     f"More than {MOST_EXPORTED:,} documents match. Narrow the filter, or export "
@@ -89,17 +89,17 @@ class Selections(Recorded):
             self._note(
                 transaction, caller, "export.read", "documents", format=written.value, rows=number
             )
-        return self._parts(caller, wanted, order, written, content=content)
+        return self._parts(caller, filters, order, written, content=content)
 
-    def found(self, caller: Caller, wanted: DocumentFilter) -> Sequence[str]:
+    def matching(self, caller: Caller, filters: DocumentFilter) -> Sequence[str]:
         """Return the ids of all matching predictions, to be changed.
 
         Raises `InvalidRequest` if nothing can match, or more than `MOST_FOUND` do.
         """
         caller.require(Permission.READ_ALL_PREDICTIONS)
         with self.begin(read_only=True) as transaction:
-            wanted, hidden = checked(transaction, wanted, caller), held_by(transaction, caller)
-            ids = transaction.documents.ids(wanted, hidden, most=MOST_FOUND + 1)
+            filters, hidden = checked(transaction, filters, caller), held_by(transaction, caller)
+            ids = transaction.documents.ids(filters, hidden, most=MOST_FOUND + 1)
         if len(ids) > MOST_FOUND:
             raise errors.InvalidRequest(
                 f"More than {MOST_FOUND:,} documents match. Narrow the filters."
@@ -114,10 +114,10 @@ class Selections(Recorded):
         if not _leads(caller):
             return {}
         with self.begin(read_only=True) as transaction:
-            able = [one for one in transaction.people.all() if _able(one)]
-        return {one.id: one.name for one in sorted(able, key=lambda one: (one.name, one.id))}
+            able = [each for each in transaction.people.all() if _able(each)]
+        return {each.id: each.name for each in sorted(able, key=lambda each: (each.name, each.id))}
 
-    def assign(self, caller: Caller, ids: Sequence[str], assignee: str | None) -> Done:
+    def assign(self, caller: Caller, ids: Sequence[str], assignee: str | None) -> SelectionOutcome:
         """Assign the open reviews of documents to a person only; None to any reviewer.
 
         Raises `InvalidRequest` if the assignee may not review.
@@ -125,7 +125,7 @@ class Selections(Recorded):
         person: Person | None = None
 
         def assign(transaction: Transaction, document: str) -> None:
-            tasks = [one for one in _open(transaction, document) if not one.busy(self.now())]
+            tasks = [each for each in _open(transaction, document) if not each.busy(self.now())]
             if not tasks:
                 raise _Refused("it is being reviewed")
             for task in tasks:
@@ -154,7 +154,7 @@ class Selections(Recorded):
             action = "documents.assigned"
             return self._each(transaction, caller, ids, action, assign, assignee=assignee)
 
-    def prioritize(self, caller: Caller, ids: Sequence[str], *, first: bool) -> Done:
+    def prioritize(self, caller: Caller, ids: Sequence[str], *, first: bool) -> SelectionOutcome:
         """Put the reviews of documents first in the queue, or back."""
 
         def move(transaction: Transaction, document: str) -> None:
@@ -166,7 +166,7 @@ class Selections(Recorded):
             action = "documents.prioritized"
             return self._each(transaction, caller, ids, action, move, first=first)
 
-    def reopen(self, caller: Caller, ids: Sequence[str], reason: str) -> Done:
+    def reopen(self, caller: Caller, ids: Sequence[str], reason: str) -> SelectionOutcome:
         """Have documents decided again; see `Reviews.reopen`."""
         _check(caller, ids)
         check_comment(reason, "/reason")
@@ -188,16 +188,16 @@ class Selections(Recorded):
         action: str,
         change: Callable[[Transaction, str], None],
         **detail: object,
-    ) -> Done:
+    ) -> SelectionOutcome:
         changed, refused = list[str](), dict[str, str]()
         # In one order, so that two actions at once do not wait for each other.
-        for one in sorted(set(ids)):
+        for id_ in sorted(set(ids)):
             try:
-                change(transaction, one)
+                change(transaction, id_)
             except _Refused as refusal:
-                refused[one] = str(refusal)
+                refused[id_] = str(refusal)
             else:
-                changed.append(one)
+                changed.append(id_)
         self._note(
             transaction,
             caller,
@@ -207,12 +207,12 @@ class Selections(Recorded):
             refused=len(refused),
             **detail,
         )
-        return Done(changed, refused)
+        return SelectionOutcome(changed, refused)
 
     def _parts(
         self,
         caller: Caller,
-        wanted: DocumentFilter,
+        filters: DocumentFilter,
         order: Order,
         written: Format,
         *,
@@ -222,13 +222,13 @@ class Selections(Recorded):
         yield header(written, (*DOCUMENT, *CONTENT) if content else DOCUMENT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             while True:
-                page = transaction.documents.page(wanted, order, after=after, limit=PAGE)
-                found = {one.prediction.id: one for one in page.items}
-                hidden = disclose(self.begin, self.now, caller, found)
+                page = transaction.documents.page(filters, order, after=after, limit=PAGE)
+                documents = {each.prediction.id: each for each in page.items}
+                hidden = disclose(self.begin, self.now, caller, documents)
                 rows = [
-                    document_row(one) | (content_row(one.prediction) if content else {})
-                    for name, one in found.items()
-                    if name not in hidden
+                    document_row(each) | (content_row(each.prediction) if content else {})
+                    for id_, each in documents.items()
+                    if id_ not in hidden
                 ]
                 yield lines(written, rows)
                 after = page.next_after
@@ -262,16 +262,19 @@ def _able(person: Person) -> bool:
 def _open(transaction: Transaction, document: str) -> list[ReviewTask]:
     """Return the unfinished reviews of a document, locked."""
     transaction.reviews.lock(document)
-    found = transaction.reviews.tasks_of(document)
-    tasks = [one for one in found if one.state is not ReviewState.COMPLETED]
+    tasks = [
+        task
+        for task in transaction.reviews.tasks_of(document)
+        if task.state is not ReviewState.COMPLETED
+    ]
     if not tasks:
         raise _Refused("no review of it is open")
     return tasks
 
 
 def _reviewer(transaction: Transaction, person_id: str) -> Person:
-    found = transaction.people.get(person_id, for_update=True)
-    if found is None or not _able(found):
+    person = transaction.people.get(person_id, for_update=True)
+    if person is None or not _able(person):
         fault = errors.FieldFault("/assignee", "is not a person who may review")
         raise errors.InvalidRequest("The documents cannot be assigned.", [fault])
-    return found
+    return person

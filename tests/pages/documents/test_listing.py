@@ -1,18 +1,17 @@
-"""A list is narrowed, exported and saved, and figures lead to it."""
+"""A list is narrowed and exported, and figures lead to it."""
 
 import html
 import re
 
-import httpx
 import pytest
 
+from setwise.service.api.documents import DocumentQuery
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.pages.documents.filters import FILTERS
 from tests.browsing import Browser
 from tests.edge import Service
-
-UNKNOWN = "019b7a0b-0000-7000-9000-0000000000ff"
 
 
 def test_an_empty_list_says_so(browser: Browser) -> None:
@@ -53,6 +52,26 @@ def test_a_link_can_narrow_a_list_by_what_the_form_does_not_ask(
     assert "of one client" in shown
     assert '<a href="/documents?state=waiting">Show all</a>' in shown
     assert '<input type="hidden" name="client_id" value="nobody">' in shown
+
+
+def test_the_address_keeps_every_filter() -> None:
+    assert set(FILTERS) == set(DocumentQuery.model_fields) - {"cursor", "limit"}
+
+
+def test_the_address_keeps_filters_of_several_values(service: Service, browser: Browser) -> None:
+    ids = [service.predict(each).json()["id"] for each in ("0.5", "0.6", "0.7")]
+    search = f"label=a&label=b%2Cc&id={ids[0]}&id={ids[1]}&prioritized=false"
+    shown = browser.get(f"/documents?{search}").text
+    assert "No document matches." in shown
+    for name, value in (("label", "a"), ("label", "b,c"), ("id", ids[0]), ("id", ids[1])):
+        assert re.search(f'<input[^>]* name="{name}"[^>]* value="{value}"', shown), value
+    assert '<option value="false" selected>not put first</option>' in shown
+    query = f"label=a&id={ids[0]}&id={ids[1]}"
+    shown = browser.get(f"/documents?{query}").text
+    assert shown.count('<th scope="row">') == 2
+    assert f'action="/documents?{html.escape(query)}"' in shown
+    (csv, _) = re.findall(r'href="(/v1/[^"]+)"', shown)
+    assert "note 0.7" not in browser.get(html.unescape(csv)).text
 
 
 def test_people_are_chosen_by_name(service: Service, browser: Browser) -> None:
@@ -133,53 +152,3 @@ def test_figures_of_the_board_lead_to_documents(service: Service, browser: Brows
     assert behind(browser, "/board/groups")[-2:] == [2, 2]
     service.services.certification.certify()
     assert set(behind(browser, "/board/certifications")) == {3}
-
-
-def saved(browser: Browser, name: str, query: str) -> httpx.Response:
-    form = {"csrf": browser.token("/documents"), "search_name": name}
-    return browser.submit(f"/documents/searches?{query}", form)
-
-
-def test_a_saved_search_is_listed_for_its_owner_until_it_is_deleted(
-    service: Service, browser: Browser
-) -> None:
-    assert 'name="search_name"' not in browser.get("/documents").text, "nothing to save"
-    query = "label=%3Ca%3E&state=waiting"
-    done = saved(browser, "wards <3>", f"state=waiting&label=%3Ca%3E&after={UNKNOWN}&x=1")
-    assert (done.status_code, done.headers["Location"]) == (
-        303,
-        f"/documents?{query}&after={UNKNOWN}",
-    )
-    link = f'<a href="/documents?{html.escape(query)}"'
-    for address in ("/documents", "/documents?state=sent"):
-        shown = browser.get(address).text
-        assert f'{link} dir="auto">wards &lt;3&gt;</a>' in shown
-    assert f'{link} aria-current="true"' in browser.get(f"/documents?{query}").text
-    service.person("ada", Role.AUDITOR)
-    auditor = Browser(service)
-    auditor.sign_in("ada")
-    assert "wards" not in auditor.get("/documents").text
-    form = {"csrf": auditor.token("/documents"), "search_name": "wards <3>"}
-    assert auditor.submit("/documents/searches/delete", form).status_code == 303
-    assert link in browser.get("/documents").text, "it is not the auditor's"
-    assert saved(auditor, "mine", "state=sent").status_code == 303
-    form["csrf"] = browser.token("/documents")
-    assert browser.submit("/documents/searches/delete", form).headers["Location"] == "/documents"
-    assert link not in browser.get("/documents").text
-
-
-def test_a_search_without_a_name_or_of_one_document_is_not_saved(
-    service: Service, browser: Browser
-) -> None:
-    refused = saved(browser, " ", "state=waiting")
-    assert refused.status_code == 422
-    assert "It is empty" in re.search(r'id="search_name-fault">([^<]*)<', refused.text)[1]
-    assert saved(browser, "one", "document_id=note-17").status_code == 422
-    assert "Save this search" not in browser.get("/documents?document_id=note-17").text
-    service.person("ann", Role.REVIEWER)
-    reviewer = Browser(service)
-    reviewer.sign_in("ann")
-    form = {"csrf": reviewer.token("/desk"), "search_name": "mine"}
-    for path in ("/documents/searches?state=sent", "/documents/searches/delete"):
-        assert reviewer.submit(path, form).status_code == 403
-        assert browser.submit(path, {**form, "csrf": "x"}).status_code == 403
