@@ -23,7 +23,13 @@ structlog.configure(
     [*_processors, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
 )
 
-pytest_plugins = ["tests.database", "tests.trained", "tests.edge", "tests.clusters"]
+pytest_plugins = [
+    "tests.database",
+    "tests.trained",
+    "tests.edge",
+    "tests.clusters",
+    "tests.durations",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 
