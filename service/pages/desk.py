@@ -140,7 +140,7 @@ def progress(
 ) -> Response:
     """Count a person's submissions since their own midnight, and unread comments."""
     done = services.reviews.done_within(visit.caller, timedelta(seconds=within_s))
-    comments = sum(one.number for one in services.comments.unread(visit.caller))
+    comments = sum(document.number for document in services.comments.unread(visit.caller))
     return answer({"done": done, "comments": comments})
 
 
@@ -149,8 +149,8 @@ def find(
     services: ServicesOf, visit: Reads, query: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
     """Search the labels of the active model."""
-    found = services.reviews.search_labels(visit.caller, query, limit=MOST_FOUND)
-    return answer({"labels": found.labels, "total": found.total})
+    labels = services.reviews.search_labels(visit.caller, query, limit=MOST_FOUND)
+    return answer({"labels": labels.labels, "total": labels.total})
 
 
 @router.get(f"{DESK}/notes")
@@ -159,14 +159,16 @@ def notes(services: ServicesOf, visit: Reads) -> Response:
     described = services.models.label_notes(visit.caller)
     every = services.reviews.search_labels(visit.caller, limit=MOST_LABEL_NOTES).labels
     known = frozenset(every) if described else frozenset()
-    return answer({"notes": [{**one._asdict(), "known": one.label in known} for one in described]})
+    return answer(
+        {"notes": [{**label._asdict(), "known": label.label in known} for label in described]}
+    )
 
 
 @router.post(f"{DESK}/next")
 def take(edge: EdgeOf, visit: Sends, asked: Having) -> Response:
     """Give a task that the person holds and this tab does not have, or claim one."""
     services = edge.services
-    mine = (one for one in services.reviews.mine(visit.caller) if one.id not in asked.having)
+    mine = (task for task in services.reviews.mine(visit.caller) if task.id not in asked.having)
     queue = QueueFilter(asked.segment, asked.label, asked.prioritized)
     task = next(mine, None) or services.reviews.claim(visit.caller, queue)
     if task is None:
@@ -216,7 +218,7 @@ def explain(services: ServicesOf, task_id: str, visit: Sends, chosen: Chosen) ->
     """Say which terms of the document speak for or against labels."""
     task = services.reviews.my_task(visit.caller, task_id)
     weighed = services.reviews.explain(visit.caller, task, chosen.labels)
-    return answer({"terms": [[one._asdict() for one in terms] for terms in weighed]})
+    return answer({"terms": [[term._asdict() for term in terms] for terms in weighed]})
 
 
 @router.post(TASK + "/decide")
@@ -299,8 +301,8 @@ def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection
         "candidates": None
         if blind
         else [
-            {"labels": one.labels, "confidence": one.confidence, "warnings": warned}
-            for one, warned in zip(scored.candidates, warnings, strict=True)
+            {"labels": candidate.labels, "confidence": candidate.confidence, "warnings": warned}
+            for candidate, warned in zip(scored.candidates, warnings, strict=True)
         ],
         "marginals": None
         if blind
@@ -374,7 +376,9 @@ def _offered(task: ReviewTask) -> Sequence[Sequence[str]]:
     """Return the sets to choose from, in the order of the page."""
     if task.answers:
         return task.answers
-    return () if task.blind else [one.labels for one in task.prediction.scored.candidates]
+    return (
+        () if task.blind else [candidate.labels for candidate in task.prediction.scored.candidates]
+    )
 
 
 @router.post(f"{DESK}/claim")

@@ -73,12 +73,12 @@ class BoundInput:
 
 def inputs(model: type[BaseModel]) -> list[BoundInput]:
     """Return the inputs of a form in the order of its fields."""
-    found = []
+    fields = []
     for name, info in model.model_fields.items():
-        drawn = next(one for one in info.metadata if isinstance(one, Input))
+        drawn = next(part for part in info.metadata if isinstance(part, Input))
         typed = drawn.widget not in {"boxes", "tick", "hidden"}
-        found.append(BoundInput(name, drawn, optional=typed and not info.is_required()))
-    return found
+        fields.append(BoundInput(name, drawn, optional=typed and not info.is_required()))
+    return fields
 
 
 @dataclass
@@ -105,8 +105,8 @@ class Filled:
 
     def text(self, name: str) -> str:
         """Return what was typed, without the spaces around it."""
-        given = self.values.get(name, ())
-        return given[0].strip() if given else ""
+        values = self.values.get(name, ())
+        return values[0].strip() if values else ""
 
     def ticked(self, name: str) -> bool:
         """Return whether a box is ticked."""
@@ -118,14 +118,14 @@ class Filled:
 
     def read(self, model: type[Model]) -> Model | None:
         """Return the form as a model, or None after noting what is wrong with it."""
-        given = {each.name: self._given(each) for each in inputs(model)}
+        values = {each.name: self._given(each) for each in inputs(model)}
         try:
-            return model.model_validate({k: v for k, v in given.items() if v is not None})
+            return model.model_validate({k: v for k, v in values.items() if v is not None})
         except ValidationError as error:
             for fault in error.errors():
                 name = str(fault["loc"][0]) if fault["loc"] else ""
                 # What a box may hold is drawn on the page, so the page is out of date.
-                several = name and isinstance(given[name], list)
+                several = name and isinstance(values[name], list)
                 self.blame(name, _UNKNOWN if several else _in_words(fault["type"], fault))
             return None
 
@@ -142,11 +142,11 @@ class Filled:
 
     def carry_out(self, model: type[Model], act: Callable[[Model], object]) -> bool:
         """Do what the form asks for; return whether it was done, after noting why not."""
-        given = self.read(model)
-        if given is None:
+        values = self.read(model)
+        if values is None:
             return False
         try:
-            act(given)
+            act(values)
         except InvalidRequest as error:
             self.refused(error, model)
             return False
@@ -185,8 +185,10 @@ def places(model: type[BaseModel]) -> dict[str, str]:
 async def filled(request: Request) -> Filled:
     """Return the form that a request carries, without NUL; a dependency of routes."""
     form = await request.form()
-    given = {name: [one for one in form.getlist(name) if isinstance(one, str)] for name in form}
-    return Filled({k: [one.replace("\x00", "") for one in some] for k, some in given.items()})
+    values = {
+        name: [value for value in form.getlist(name) if isinstance(value, str)] for name in form
+    }
+    return Filled({k: [value.replace("\x00", "") for value in some] for k, some in values.items()})
 
 
 _UNKNOWN = "One of them is unknown; reload the page."
@@ -218,12 +220,12 @@ def decimal(typed: object, low: float, high: float) -> Decimal:
     """Return a number from ``low`` to ``high``; a comma and a percent sign are understood."""
     text = re.sub(r"\s*%$", "", str(typed)).replace(",", ".")
     try:
-        found = Decimal(text)
+        number = Decimal(text)
     except InvalidOperation:
         raise ValueError(f"“{text[:40]}” is not a number.") from None
-    if not (found.is_finite() and low <= found <= high):
+    if not (number.is_finite() and low <= number <= high):
         raise ValueError(f"Enter a number from {low:g} to {high:g}.")
-    return found
+    return number
 
 
 def number(low: float, high: float) -> BeforeValidator:
@@ -233,10 +235,10 @@ def number(low: float, high: float) -> BeforeValidator:
 
 def whole_number(typed: object, low: int, high: int) -> int:
     """Return a whole number from ``low`` to ``high``."""
-    found = decimal(typed, low, high)
-    if found != int(found):
+    number = decimal(typed, low, high)
+    if number != int(number):
         raise ValueError("Enter a whole number.")
-    return int(found)
+    return int(number)
 
 
 def whole(low: int, high: int) -> BeforeValidator:
@@ -255,10 +257,10 @@ def share(typed: object) -> float:
 
 def proper_share(typed: object) -> float:
     """Return a share other than 0 and 1 from what was typed in percent."""
-    found = share(typed)
-    if not 0 < found < 1:
+    number = share(typed)
+    if not 0 < number < 1:
         raise ValueError("Enter a number between 0 and 100 %, both excluded.")
-    return found
+    return number
 
 
 def end_of_day(typed: object) -> datetime:
@@ -278,8 +280,8 @@ def end_of_day(typed: object) -> datetime:
 def utc(typed: object) -> datetime:
     """Return an instant; one without an offset is in UTC."""
     try:
-        found = datetime.fromisoformat(str(typed))
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        instant = datetime.fromisoformat(str(typed))
+        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError("Enter a time such as 2026-11-21T09:00 (UTC).") from None
 

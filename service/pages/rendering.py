@@ -54,9 +54,9 @@ def page(
     ``values``: What the template names. ``now`` is the present time unless given.
     ``visit``: Who reads it; their places, their name and a way to sign out stand in the header.
     """
-    given = {"now": datetime.now(UTC), **(values or {}), "visit": visit}
+    context = {"now": datetime.now(UTC), **(values or {}), "visit": visit}
     return Response(
-        templates().get_template(template).render(given),
+        templates().get_template(template).render(context),
         status_code=status,
         media_type="text/html",
         headers=SECURITY_HEADERS | {"Cache-Control": "no-store"},
@@ -95,22 +95,22 @@ def assets() -> dict[str, Asset]:
     """Return the files that pages refer to, by name."""
     folder: Traversable = files("setwise.service.pages").joinpath("static")
     contents = {file.name: file.read_bytes() for file in folder.iterdir()}
-    found: dict[str, Asset] = {}
+    by_name: dict[str, Asset] = {}
 
     def asset(name: str) -> Asset:
-        if name not in found:
+        if name not in by_name:
             # A module imports others by name; browsers need the address with the version.
             content = _IMPORT.sub(
                 lambda named: f'from "{asset(named[1].decode()).address}"'.encode(), contents[name]
             )
             digest = hashlib.sha256(content).hexdigest()[:12]
             media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
-            found[name] = Asset(content, media_type, f"/static/{name}?v={digest}")
-        return found[name]
+            by_name[name] = Asset(content, media_type, f"/static/{name}?v={digest}")
+        return by_name[name]
 
     for name in contents:
         asset(name)
-    return found
+    return by_name
 
 
 _IMPORT = re.compile(rb'from "\./([\w.-]+\.js)"')

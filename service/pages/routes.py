@@ -78,8 +78,8 @@ def _unreadable(error: RequestValidationError) -> errors.InvalidRequest:
     """Return the refusal of an address or a form whose values are not what they must be."""
     faults = []
     for entry in error.errors():
-        given = entry.get("input")
-        shown = f", not {given[:_LONGEST_SHOWN]!r}" if isinstance(given, str) else ""
+        value = entry.get("input")
+        shown = f", not {value[:_LONGEST_SHOWN]!r}" if isinstance(value, str) else ""
         must = _MUST.get(entry["type"], "cannot be read: {msg}").format_map(
             {"msg": entry["msg"], **entry.get("ctx", {})}
         )

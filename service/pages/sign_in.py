@@ -125,8 +125,8 @@ def _door(
     """Return a page with a form for visitors who are not signed in."""
     bound = Response()
     csrf = edge.sessions.form_token(request, bound)
-    given = {**values, "csrf": csrf, "external": edge.provider is not None}
-    answer = page(template, given, status=status)
+    context = {**values, "csrf": csrf, "external": edge.provider is not None}
+    answer = page(template, context, status=status)
     answer.headers["Set-Cookie"] = bound.headers["Set-Cookie"]
     return answer
 
@@ -224,8 +224,8 @@ def arrive(
 ) -> Response:
     """Begin a session for the person whom the provider vouches for."""
     cookies = edge.sessions
-    kept = cookies.recall(request)
-    attempt = Attempt(**json.loads(kept)) if kept else None
+    flow = cookies.recall(request)
+    attempt = Attempt(**json.loads(flow)) if flow else None
     if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
         raise errors.Unauthenticated(
             "This sign-in was started in another browser, or too long ago."

@@ -59,12 +59,12 @@ def start(edge: EdgeOf, visit: Annotated[Visit, Depends(who_may())]) -> Response
 @router.get("/static/{name}")
 def asset(edge: EdgeOf, name: str) -> Response:
     """Give a style sheet or an image of the pages."""
-    found = assets().get(name)
-    if found is None:
+    asset = assets().get(name)
+    if asset is None:
         return page("missing.html", {"now": edge.now()}, status=HTTPStatus.NOT_FOUND)
     # The address carries a digest of the content, so a copy never goes stale.
     caching = {"Cache-Control": "public, max-age=31536000, immutable"}
-    return Response(found.content, media_type=found.media_type, headers=SECURITY_HEADERS | caching)
+    return Response(asset.content, media_type=asset.media_type, headers=SECURITY_HEADERS | caching)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class AuditTrail:
     def page(
         self,
         caller: Caller,
-        wanted: EventFilter | None = None,
+        filters: EventFilter | None = None,
         *,
         after: str | None = None,
         limit: int = 50,
@@ -48,4 +48,4 @@ class AuditTrail:
         caller.require(Permission.READ_AUDIT_TRAIL)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
-            return transaction.audit_trail.page(wanted, after=after, limit=limit)
+            return transaction.audit_trail.page(filters, after=after, limit=limit)

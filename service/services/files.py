@@ -158,7 +158,7 @@ class Files(Recorded):
         `IdempotencyMismatch` if the key was already used for another file.
         """
         caller.require(Permission.PREDICT)
-        kept = False
+        queued = False
         try:
             _check(upload, request_key)
             now = self.now()
@@ -178,8 +178,8 @@ class Files(Recorded):
                 },
             )
             with self.begin() as transaction:
-                kept = transaction.jobs.enqueue(job)
-                if kept:
+                queued = transaction.jobs.enqueue(job)
+                if queued:
                     self._note(
                         transaction,
                         caller,
@@ -192,7 +192,7 @@ class Files(Recorded):
                     return job, True
                 before = transaction.jobs.requested(caller.id, request_key or "")
         finally:
-            if not kept:
+            if not queued:
                 self.store.remove(job_folder(upload.job_id))
         if before is None or before.payload.get("sha256") != upload.digest:
             raise errors.IdempotencyMismatch(
@@ -250,12 +250,12 @@ class Files(Recorded):
         read = [(line, line.document(answered=active.external)) for line in lines]
         if workers is None:
             return _Block(read)
-        documents = [one for _, one in read if not isinstance(one, BadLine)]
-        found = workers.begin(_scores, active, documents)
+        documents = [document for _, document in read if not isinstance(document, BadLine)]
+        collect = workers.begin(_scores, active, documents)
 
-        def score(wanted: Sequence[Document]) -> Scores:
-            known = dict(zip(map(id, documents), found(), strict=True))
-            return [known[id(document)] for document in wanted]
+        def score(part: Sequence[Document]) -> Scores:
+            by_identity = dict(zip(map(id, documents), collect(), strict=True))
+            return [by_identity[id(document)] for document in part]
 
         return _Block(read, score)
 
@@ -299,7 +299,7 @@ class Files(Recorded):
 
     # Exports
 
-    def export(self, caller: Caller, wanted: ExportRequest) -> Iterator[bytes]:
+    def export(self, caller: Caller, request: ExportRequest) -> Iterator[bytes]:
         """Return the parts of an export; raise errors before the first part.
 
         Clients get their own predictions and outcomes. Leads and administrators get those of all
@@ -308,17 +308,17 @@ class Files(Recorded):
         Raises `Forbidden` or `InvalidRequest` if the caller may not read these rows, or the request
         is invalid; `BlindReviewHeld` if the caller holds a blind review.
         """
-        client_id = _exported_client(caller, wanted)
+        client_id = _exported_client(caller, request)
         with self.begin() as transaction:
-            if wanted.what is not Exported.AUDIT_EVENTS:
+            if request.what is not Exported.AUDIT_EVENTS:
                 disclose_all(transaction, self.now, caller)
-            self._note(transaction, caller, "export.read", wanted.what.value, **wanted.as_json())
-        return self._parts(wanted, client_id)
+            self._note(transaction, caller, "export.read", request.what.value, **request.as_json())
+        return self._parts(request, client_id)
 
-    def submit_export(self, caller: Caller, wanted: ExportRequest) -> Job:
+    def submit_export(self, caller: Caller, request: ExportRequest) -> Job:
         """Queue an export job; raises the errors of `export`."""
         caller.require(Permission.RUN_JOBS)
-        client_id = _exported_client(caller, wanted)
+        client_id = _exported_client(caller, request)
         now = self.now()
         job = Job(
             id=self.new_id(),
@@ -332,13 +332,13 @@ class Files(Recorded):
                 "name": caller.name,
                 "role": caller.role.value,
                 "client_id": client_id,
-                "wanted": wanted.as_json(),
+                "wanted": request.as_json(),
             },
         )
         with self.begin() as transaction:
             transaction.jobs.enqueue(job)
             self._note(
-                transaction, caller, "job.requested", job.id, kind=EXPORT, **wanted.as_json()
+                transaction, caller, "job.requested", job.id, kind=EXPORT, **request.as_json()
             )
         return job
 
@@ -348,7 +348,7 @@ class Files(Recorded):
         After an interruption it starts again, with a new snapshot of the database.
         """
         payload = cast("dict[str, Any]", dict(job.payload))  # Any: JSON of `submit_export`
-        wanted = ExportRequest.from_json(payload["wanted"])
+        request = ExportRequest.from_json(payload["wanted"])
         rows = 0
 
         def count(n: int) -> None:
@@ -356,27 +356,27 @@ class Files(Recorded):
             rows = n
             progress(0.5, f"{n} rows")
 
-        name = f"{result_folder(job.id)}/{0:08d}.{wanted.written.value}"
+        name = f"{result_folder(job.id)}/{0:08d}.{request.written.value}"
         with self.store.create(name) as sink:
-            for part in self._parts(wanted, payload.get("client_id"), count):
+            for part in self._parts(request, payload.get("client_id"), count):
                 sink.write(part)
         return {"rows": rows, "location": f"/v1/jobs/{job.id}/result"}
 
     def _parts(
         self,
-        wanted: ExportRequest,
+        request: ExportRequest,
         client_id: str | None,
         count: Callable[[int], None] | None = None,
     ) -> Iterator[bytes]:
         started, total = self.stopwatch(), 0
-        span = Span(client_id, wanted.created_from, wanted.created_before)
-        yield header(wanted.written, wanted.columns)
-        after = wanted.after
+        span = Span(client_id, request.created_from, request.created_before)
+        yield header(request.written, request.columns)
+        after = request.after
         with self.begin(read_only=True, snapshot=True) as transaction:
             while True:
-                rows = _page(transaction, wanted, span, after)
+                rows = _page(transaction, request, span, after)
                 if rows:
-                    yield lines(wanted.written, rows)
+                    yield lines(request.written, rows)
                 total += len(rows)
                 if count is not None:
                     count(total)
@@ -392,11 +392,11 @@ class Files(Recorded):
 
 def _scores(predictor: Predictor, documents: Sequence[Document]) -> Scores:
     """Return results, or raise what may be the fault of the worker, not of a document."""
-    found = scores(predictor, documents)
-    for one in found:
-        if isinstance(one, Exception) and not isinstance(one, errors.ServiceError):
-            raise one
-    return found
+    outcomes = scores(predictor, documents)
+    for outcome in outcomes:
+        if isinstance(outcome, Exception) and not isinstance(outcome, errors.ServiceError):
+            raise outcome
+    return outcomes
 
 
 def _upload_path(job_id: str) -> str:
@@ -430,18 +430,18 @@ def _problem(line: BadLine) -> dict[str, object]:
     return {"problem": {"detail": line.detail, "errors": [asdict(f) for f in line.faults]}}
 
 
-def _exported_client(caller: Caller, wanted: ExportRequest) -> str | None:
+def _exported_client(caller: Caller, request: ExportRequest) -> str | None:
     """Return the client whose rows to export; None for all clients."""
     client_id = None
-    if wanted.what is Exported.ANNOTATIONS:
+    if request.what is Exported.ANNOTATIONS:
         caller.require(Permission.REPORT)
-        if wanted.content:  # documents of every client
+        if request.content:  # documents of every client
             caller.require(Permission.READ_ALL_PREDICTIONS)
-    elif wanted.what is Exported.AUDIT_EVENTS:
+    elif request.what is Exported.AUDIT_EVENTS:
         caller.require(Permission.READ_AUDIT_TRAIL)
     else:
         client_id = visible_to(caller)
-    wanted.check()
+    request.check()
     return client_id
 
 
@@ -461,20 +461,25 @@ def check_result(caller: Caller, job: Job) -> None:
 
 
 def _page(
-    transaction: Transaction, wanted: ExportRequest, span: Span, after: str | None
+    transaction: Transaction, request: ExportRequest, span: Span, after: str | None
 ) -> list[Row]:
     history = transaction.history
     page: dict[str, Any] = {"after": after, "limit": PAGE}  # Any: arguments of every call
-    match wanted.what:
+    match request.what:
         case Exported.PREDICTIONS:
-            found = [
-                ({**prediction_row(one), "client_id": one.client_id}, one)
-                for one in history.predictions(span, **page)
+            rows = [
+                ({**prediction_row(prediction), "client_id": prediction.client_id}, prediction)
+                for prediction in history.predictions(span, **page)
             ]
         case Exported.ANNOTATIONS:
-            found = [(annotation_row(one, of), of) for one, of in history.annotations(span, **page)]
+            rows = [
+                (annotation_row(annotation, of), of)
+                for annotation, of in history.annotations(span, **page)
+            ]
         case Exported.OUTCOMES:
-            found = [(outcome_row(one, of), of) for one, of in history.outcomes(span, **page)]
+            rows = [
+                (outcome_row(outcome, of), of) for outcome, of in history.outcomes(span, **page)
+            ]
         case Exported.AUDIT_EVENTS:
             return [event_row(event) for event in history.events(span, **page)]
-    return [{**row, **content_row(of)} if wanted.content else row for row, of in found]
+    return [{**row, **content_row(of)} if request.content else row for row, of in rows]

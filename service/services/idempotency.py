@@ -50,10 +50,10 @@ class Idempotency:
         the key is new or free again.
         """
         with self.begin(read_only=True) as transaction:
-            found = transaction.idempotency.get(request.owner_id, request.key)
-        if found is None:
+            stored = transaction.idempotency.get(request.owner_id, request.key)
+        if stored is None:
             return None
-        sealed = found.response
+        sealed = stored.response
 
         def response() -> bytes:
             if sealed is None:
@@ -64,7 +64,7 @@ class Idempotency:
             nonce, body = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
             return AESGCM(self.secret).decrypt(nonce, body, _place(request))
 
-        return found.request_digest, response
+        return stored.request_digest, response
 
     @contextmanager
     def claiming(self, request: KeyedRequest) -> Iterator[None]:

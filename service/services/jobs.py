@@ -55,7 +55,7 @@ class Requesting(Recorded):
     """The clock that all servers share; it determines when jobs are due."""
 
     def _request(
-        self, transaction: Transaction, caller: Caller, kind: str, key: str, **wanted: object
+        self, transaction: Transaction, caller: Caller, kind: str, key: str, **payload: object
     ) -> Job:
         """Queue a job; return the unfinished one with this key if there is one."""
         now = self.lease_clock()
@@ -66,10 +66,10 @@ class Requesting(Recorded):
             due_at=now,
             created_at=now,
             owner_id=caller.id,
-            payload={**wanted, "requested_by": caller.id},
+            payload={**payload, "requested_by": caller.id},
         )
         if transaction.jobs.enqueue(job):
-            self._note(transaction, caller, "job.requested", job.id, kind=kind, **wanted)
+            self._note(transaction, caller, "job.requested", job.id, kind=kind, **payload)
             return job
         running = transaction.jobs.unfinished(key)
         if running is None:
@@ -102,19 +102,19 @@ class Jobs(Recorded):
     def page(
         self,
         caller: Caller,
-        wanted: JobFilter | None = None,
+        filters: JobFilter | None = None,
         *,
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Job]:
         """Return a page of matching jobs visible to the caller, newest first."""
-        wanted = wanted or JobFilter()
+        filters = filters or JobFilter()
         if not caller.may(Permission.INSPECT):
             caller.require(Permission.RUN_JOBS)
-            wanted = replace(wanted, owner_id=caller.id)
+            filters = replace(filters, owner_id=caller.id)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
-            return transaction.jobs.page(wanted, after=after, limit=limit)
+            return transaction.jobs.page(filters, after=after, limit=limit)
 
     def cancel(self, caller: Caller, job_id: str) -> Job:
         """Cancel a job and return it; its finished work stays.

@@ -214,7 +214,7 @@ class Models(Requesting):
             tally = transaction.comparisons.tally(model.id)
         read = [prediction.id for _, prediction in differing.items]
         hidden = disclose(self.begin, self.now, caller, read)
-        shown = tuple(one for one in differing.items if one[1].id not in hidden)
+        shown = tuple(pair for pair in differing.items if pair[1].id not in hidden)
         return ComparisonReport(
             model=model,
             shadow=shadow if shadow is not None and shadow.model_id == model.id else None,
@@ -236,26 +236,28 @@ class Models(Requesting):
             raise errors.InvalidRequest("That many documents cannot be compared.", [fault])
         with self.begin() as transaction:
             model = known_model(transaction, model_id)
-            key, wanted = f"{COMPARE}/{model.id}", {"model_id": model.id, "documents": documents}
-            return self._request(transaction, caller, COMPARE, key, **wanted)
+            key, payload = f"{COMPARE}/{model.id}", {"model_id": model.id, "documents": documents}
+            return self._request(transaction, caller, COMPARE, key, **payload)
 
     def compare_recent(self, job: Job, progress: Progress) -> Mapping[str, object]:
         """Run a comparison job, newest documents first; return the candidate's counts."""
-        wanted = cast("int", job.payload["documents"])
+        n_documents = cast("int", job.payload["documents"])
         with self.begin(read_only=True) as transaction:
             model = known_model(transaction, cast("str", job.payload["model_id"]))
         candidate = self.loader.load(model)
         state = dict(job.checkpoint or {"seen": 0, "scored": 0, "after": None})
-        while cast("int", state["seen"]) < wanted:
-            seen = cast("int", state["seen"])
-            progress(seen / wanted, f"{seen} of {wanted} documents")
-            after, limit = cast("str | None", state["after"]), min(BLOCK, wanted - seen)
+        while cast("int", state["seen"]) < n_documents:
+            n_read = cast("int", state["seen"])
+            progress(n_read / n_documents, f"{n_read} of {n_documents} documents")
+            after, limit = cast("str | None", state["after"]), min(BLOCK, n_documents - n_read)
             with self.begin(read_only=True) as transaction:
                 page = transaction.predictions.page(PredictionFilter(), after=after, limit=limit)
             scored = scored_again(candidate, page.items)
-            self.record(model.id, [one for one, _ in scored], [score for _, score in scored])
+            self.record(
+                model.id, [prediction for prediction, _ in scored], [score for _, score in scored]
+            )
             state = {
-                "seen": seen + len(page.items),
+                "seen": n_read + len(page.items),
                 "scored": cast("int", state["scored"]) + len(scored),
                 "after": page.next_after,
             }
@@ -271,7 +273,9 @@ class Models(Requesting):
     ) -> None:
         """Store comparisons, each routed by the policy that routed its prediction."""
         with self.begin() as transaction:
-            policies = transaction.policies.of(one.policy_version for one in predictions)
+            policies = transaction.policies.of(
+                prediction.policy_version for prediction in predictions
+            )
             transaction.comparisons.add_all(
                 [
                     compared(
@@ -291,16 +295,18 @@ def scored_again(
     candidate: Predictor, stored: Sequence[Prediction]
 ) -> list[tuple[Prediction, ScoredSet]]:
     """Score the documents whose content is kept; leave out those that cannot be scored."""
-    predictions = [one for one in stored if one.document.kept]
+    predictions = [prediction for prediction in stored if prediction.document.kept]
     if not predictions:
         return []
     try:
-        scores = candidate.score([one.document for one in predictions])
+        scores = candidate.score([prediction.document for prediction in predictions])
     except errors.ServiceError:
         if len(predictions) == 1:
             return []
         # One document is unreadable.
-        return [pair for one in predictions for pair in scored_again(candidate, [one])]
+        return [
+            pair for prediction in predictions for pair in scored_again(candidate, [prediction])
+        ]
     return list(zip(predictions, scores, strict=True))
 
 

@@ -93,6 +93,6 @@ class Outcomes(Recorded):
         """Return a prediction's outcomes, oldest first; raises `PredictionNotFound`."""
         with self.begin(read_only=True) as transaction:
             prediction = visible_prediction(transaction, caller, prediction_id)
-            found = transaction.outcomes.of(prediction.id)
+            outcomes = transaction.outcomes.of(prediction.id)
         disclose_one(self.begin, self.now, caller, prediction.id)
-        return found
+        return outcomes

@@ -88,7 +88,7 @@ class ArtifactStore(Protocol):
 class CalibratorStore(Protocol):
     """Stores calibrators beside the artifacts of their models."""
 
-    def add_calibrator(self, kept: "KeptRecalibration") -> str:
+    def add_calibrator(self, recalibration: "KeptRecalibration") -> str:
         """Store a calibrator under the digest of its content; return its location."""
 
     def load_calibrator(self, location: str) -> "KeptRecalibration":

@@ -56,12 +56,12 @@ Outcome = Prediction | Exception
 
 def all_predicted(outcomes: Sequence[Outcome]) -> list[Prediction]:
     """Return the predictions, or raise the first error."""
-    made = []
+    predictions = []
     for outcome in outcomes:
         if isinstance(outcome, Exception):
             raise outcome
-        made.append(outcome)
-    return made
+        predictions.append(outcome)
+    return predictions
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,11 @@ class Predictions:
             if fault is not None:
                 outcomes[place] = fault
         outcomes |= self._replayed(
-            {place: one for place, one in enumerate(submissions) if place not in outcomes}
+            {
+                place: submission
+                for place, submission in enumerate(submissions)
+                if place not in outcomes
+            }
         )
         places = [place for place in range(len(submissions)) if place not in outcomes]
         with self.stage("score"):
@@ -151,7 +155,7 @@ class Predictions:
     def page(
         self,
         caller: Caller,
-        wanted: PredictionFilter | None = None,
+        filters: PredictionFilter | None = None,
         *,
         after: str | None = None,
         limit: int = 50,
@@ -160,18 +164,23 @@ class Predictions:
 
         Predictions of which the caller holds a blind review are left out.
         """
-        wanted = wanted or PredictionFilter()
+        filters = filters or PredictionFilter()
         visible = visible_to(caller)
         if visible is not None:
-            if wanted.client_id not in {None, visible}:
+            if filters.client_id not in {None, visible}:
                 raise errors.Forbidden("A client key lists its own predictions only.")
-            wanted = replace(wanted, client_id=visible)
+            filters = replace(filters, client_id=visible)
         check_page(after, limit)
-        _check_range(wanted)
+        _check_range(filters)
         with self.begin(read_only=True) as transaction:
-            page = transaction.predictions.page(wanted, after=after, limit=limit)
-        hidden = disclose(self.begin, self.now, caller, [one.id for one in page.items])
-        return replace(page, items=tuple(one for one in page.items if one.id not in hidden))
+            page = transaction.predictions.page(filters, after=after, limit=limit)
+        hidden = disclose(
+            self.begin, self.now, caller, [prediction.id for prediction in page.items]
+        )
+        return replace(
+            page,
+            items=tuple(prediction for prediction in page.items if prediction.id not in hidden),
+        )
 
     def derive(self, caller: Caller, prediction_id: str) -> Derivation:
         """Repeat the decision on a stored prediction; return both decisions.
@@ -218,15 +227,18 @@ class Predictions:
     def _replayed(self, submissions: Mapping[int, Submission]) -> dict[int, Outcome]:
         """Return outcomes, by position, of submissions with known idempotency keys."""
         keyed = {
-            place: ((one.caller.id, one.idempotency.key), one.idempotency.request_digest)
-            for place, one in submissions.items()
-            if one.idempotency is not None
+            place: (
+                (submission.caller.id, submission.idempotency.key),
+                submission.idempotency.request_digest,
+            )
+            for place, submission in submissions.items()
+            if submission.idempotency is not None
         }
         if not keyed:
             return {}
         try:
             with self.begin(read_only=True) as transaction:
-                found = transaction.predictions.replayed([name for name, _ in keyed.values()])
+                replays = transaction.predictions.replayed([name for name, _ in keyed.values()])
         except Exception as error:  # noqa: BLE001 -- as above
             return dict.fromkeys(keyed, error)
         outcomes: dict[int, Outcome] = {}
@@ -235,8 +247,8 @@ class Predictions:
             "document."
         )
         for place, (name, digest) in keyed.items():
-            if name in found:
-                prediction, first_digest = found[name]
+            if name in replays:
+                prediction, first_digest = replays[name]
                 outcomes[place] = prediction if digest == first_digest else mismatch
         return outcomes
 
@@ -253,20 +265,20 @@ class Predictions:
         try:
             with self.begin() as transaction:
                 try:
-                    made = self._add(transaction, scored)
+                    outcomes = self._add(transaction, scored)
                 except errors.StorageUnavailable:
                     raise
                 except Exception as error:  # noqa: BLE001 -- as above
                     transaction.roll_back()
-                    made, spoiled = [], error
+                    outcomes, spoiled = [], error
         except Exception as error:  # noqa: BLE001 -- as above
             return [error] * len(scored)
-        if made:
-            self.shadow(made)
-            return made
+        if outcomes:
+            self.shadow(outcomes)
+            return outcomes
         if len(scored) > 1:
             # Store one by one, so that the error affects only its own submission.
-            return [outcome for one in scored for outcome in self._stored([one])]
+            return [outcome for entry in scored for outcome in self._stored([entry])]
         return [self._winner(scored[0].submission, spoiled)]
 
     def _winner(self, submission: Submission, spoiled: Exception) -> Outcome:
@@ -279,35 +291,35 @@ class Predictions:
     def _add(self, transaction: Transaction, scored: Sequence[_Scored]) -> list[Prediction]:
         policy, now = transaction.policies.current(), self.now()
         with self.stage("route"):
-            made = [self._made(policy, now, one) for one in scored]
+            entries = [self._made(policy, now, answered) for answered in scored]
         transaction.predictions.add_all(
             [
-                (one.prediction, answered.submission)
-                for one, answered in zip(made, scored, strict=True)
+                (entry.prediction, answered.submission)
+                for entry, answered in zip(entries, scored, strict=True)
             ]
         )
-        transaction.reviews.add_all([task for one in made for task in one.tasks])
-        for one, answered in zip(made, scored, strict=True):
+        transaction.reviews.add_all([task for entry in entries for task in entry.tasks])
+        for entry, answered in zip(entries, scored, strict=True):
             reader = answered.submission.caller  # gets the prediction as the response
-            if reader.may(Permission.REVIEW) and any(task.blind for task in one.tasks):
-                transaction.reviews.note_reader(reader.id, [one.prediction.id], now)
-        transaction.outbox.add_all([message for one in made for message in one.messages])
-        return [one.prediction for one in made]
+            if reader.may(Permission.REVIEW) and any(task.blind for task in entry.tasks):
+                transaction.reviews.note_reader(reader.id, [entry.prediction.id], now)
+        transaction.outbox.add_all([message for entry in entries for message in entry.messages])
+        return [entry.prediction for entry in entries]
 
-    def _made(self, policy: RoutingPolicy, now: datetime, one: _Scored) -> _Made:
-        prediction_id, caller = self.new_id(), one.submission.caller
-        document = one.submission.document
+    def _made(self, policy: RoutingPolicy, now: datetime, scored: _Scored) -> _Made:
+        prediction_id, caller = self.new_id(), scored.submission.caller
+        document = scored.submission.document
         name, content = document.id or prediction_id, document.content or prediction_id.encode()
         draws = self.lottery(caller.id, name, content)
         division = policy.segmentation
         segment = None if division is None else division.of(document).key
         part = policy.within(segment)
-        route = part.route(one.scored, draws, document.metadata)
+        route = part.route(scored.scored, draws, document.metadata)
         prediction = Prediction(
             id=prediction_id,
             client_id=caller.id,
             document=document,
-            scored=one.scored,
+            scored=scored.scored,
             decision=route.decision,
             reason=route.reason,
             threshold=route.threshold,
@@ -416,8 +428,8 @@ def visible_prediction(transaction: Transaction, caller: Caller, prediction_id: 
     return prediction
 
 
-def _check_range(wanted: PredictionFilter) -> None:
-    first, last = wanted.created_from, wanted.created_before
+def _check_range(filters: PredictionFilter) -> None:
+    first, last = filters.created_from, filters.created_before
     if first is not None and last is not None and first >= last:
         fault = errors.FieldFault("/created_before", "must be later than created_from")
         raise errors.InvalidRequest("The range of time is empty.", [fault])

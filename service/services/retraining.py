@@ -43,17 +43,17 @@ class Retraining(Requesting):
     training_data: Path | None = None
     """Folder of files that a request may name; None allows none."""
 
-    def request(self, caller: Caller, wanted: Retrain) -> Job:
+    def request(self, caller: Caller, options: Retrain) -> Job:
         """Queue a job that fits a model; return the unfinished one if there is one.
 
         Raises `InvalidRequest` if an option is out of range, or there is no such training data.
         """
         caller.require(Permission.ADMINISTER)
-        wanted.check()
-        self._history(wanted)
+        options.check()
+        self._history(options)
         with self.begin() as transaction:
             kind = RETRAINING
-            return self._request(transaction, caller, kind, kind, **wanted.to_json())
+            return self._request(transaction, caller, kind, kind, **options.to_json())
 
     def run(self, job: Job, progress: Progress) -> Mapping[str, object]:
         """Fit, register, shadow and compare a model; return what was found.
@@ -64,25 +64,25 @@ class Retraining(Requesting):
         Raises `InvalidRequest` if the training data cannot be used; `NotEnoughReviews` if there is
         too little of it.
         """
-        known = job.checkpoint or {}
-        if "model_id" in known:
+        state = job.checkpoint or {}
+        if "model_id" in state:
             with self.begin(read_only=True) as transaction:
-                model = known_model(transaction, str(known["model_id"]))
+                model = known_model(transaction, str(state["model_id"]))
         else:
-            model, known = self._fitted(job, progress)
-            progress.checkpoint(known)
-        found = {
+            model, state = self._fitted(job, progress)
+            progress.checkpoint(state)
+        result = {
             "model_id": model.id,
             "model_version": model.version,
-            "learnt_from": known["learnt_from"],
+            "learnt_from": state["learnt_from"],
         }
         if model.active:
-            return {**found, "reason": "it serves already: nothing new has been decided"}
+            return {**result, "reason": "it serves already: nothing new has been decided"}
         shadow = self._shadow(model)
         progress(0.85, "scoring the audited documents")
         on_audits = self._compared(model, progress)
         return {
-            **found,
+            **result,
             "shadow": shadow,
             "on_audits": on_audits.to_json(),
             "reason": f"{on_audits.sentence()}; activate it by hand",
@@ -92,14 +92,14 @@ class Retraining(Requesting):
         """Fit and register a model; return it with the state of the job."""
         from setwise.service.services.analysis.retraining import fit_again  # noqa: PLC0415 -- scikit-learn loads slowly
 
-        wanted = Retrain.from_json(job.payload)
-        wanted.check()
-        history = self._history(wanted)
+        options = Retrain.from_json(job.payload)
+        options.check()
+        history = self._history(options)
         progress(0.0, "reading the reviews")
         with self.begin(read_only=True, snapshot=True) as transaction:
             serving = transaction.models.active()
-            noisy = wanted.noise is not Noise.NONE
-            of = group_rates(transaction, wanted.noise) if noisy else None
+            noisy = options.noise is not Noise.NONE
+            of = group_rates(transaction, options.noise) if noisy else None
             rows = list(_reviewed(transaction, of))
         external = serving is not None and serving.summary.get("kind") == "external"
         labels = self.models.loader.load(serving).labels if serving and external else ()
@@ -110,14 +110,18 @@ class Retraining(Requesting):
                 history,
                 serving,
                 labels=labels,
-                preset=wanted.preset,
+                preset=options.preset,
                 target=target,
                 report=progress,
             )
             progress(0.8, "registering the model")
             model = replace(self.models.store.add(str(target)), active=False)
         with self.begin() as transaction:
-            same = [one for one in transaction.models.all() if one.version == model.version]
+            same = [
+                candidate
+                for candidate in transaction.models.all()
+                if candidate.version == model.version
+            ]
             if same:  # the same documents as before, or a worker died after registering it
                 model = same[0]
             else:
@@ -132,14 +136,14 @@ class Retraining(Requesting):
                 )
         return model, {"model_id": model.id, "learnt_from": learnt_from}
 
-    def _history(self, wanted: Retrain) -> Path | None:
+    def _history(self, options: Retrain) -> Path | None:
         """Return the file that a request names; raises `InvalidRequest` outside the folder."""
-        if wanted.training_data is None:
+        if options.training_data is None:
             return None
         fault = "no folder of training data is configured (SETWISE_TRAINING_DATA)"
         if self.training_data is not None:
             folder = self.training_data.resolve()
-            file = (folder / wanted.training_data).resolve()  # follows links
+            file = (folder / options.training_data).resolve()  # follows links
             if file.is_relative_to(folder) and file.is_file():
                 return file
             fault = "is no file in the folder of training data"
@@ -173,12 +177,12 @@ def _reviewed(
 ) -> Iterator[tuple[Mapping[str, object], Rates | str | None]]:
     """Yield the export's row of each annotation, and its error rates."""
     after = None
-    while found := transaction.history.annotations(Span(), after=after, limit=PAGE):
-        for annotation, of in found:
+    while page := transaction.history.annotations(Span(), after=after, limit=PAGE):
+        for annotation, of in page:
             errors: Rates | str | None = None
             if rates is not None:
                 answer = answer_of(ReviewedPrediction(of, (annotation,), None), Noise.KNOWN)
                 sure = of.scored.confidence
                 errors = answer if isinstance(answer, str) else answer.rates(rates, sure)
             yield {**annotation_row(annotation, of), **content_row(of)}, errors
-        after = found[-1][0].id
+        after = page[-1][0].id

@@ -128,9 +128,9 @@ class Reviews(Recorded):
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
             page = transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)
-        read = [one.prediction.id for one in page.items if not one.blind]
+        read = [task.prediction.id for task in page.items if not task.blind]
         hidden = disclose(self.begin, self.now, caller, read)
-        shown = (one for one in page.items if one.blind or one.prediction.id not in hidden)
+        shown = (task for task in page.items if task.blind or task.prediction.id not in hidden)
         return replace(page, items=tuple(shown))
 
     def mine(self, caller: Caller) -> list[ReviewTask]:
@@ -164,11 +164,11 @@ class Reviews(Recorded):
         caller.require(Permission.REVIEW)
         with self.begin(read_only=True) as transaction:
             whole = transaction.policies.current()
-            found = transaction.reviews.segments(most=MOST_SEGMENTS)
-        return sorted({value for key in found if (value := whole.known(key, None)) is not None})
+            segments = transaction.reviews.segments(most=MOST_SEGMENTS)
+        return sorted({value for key in segments if (value := whole.known(key, None)) is not None})
 
     def claim(
-        self, caller: Caller, wanted: QueueFilter = EVERYTHING, *, only: str | None = None
+        self, caller: Caller, filters: QueueFilter = EVERYTHING, *, only: str | None = None
     ) -> ReviewTask | None:
         """Lease and return the first task that the caller may claim, or None.
 
@@ -195,8 +195,8 @@ class Reviews(Recorded):
                 now,
                 escalated=caller.may(Permission.REPORT),
                 only=only,
-                wanted=wanted,
-                scope=None if wanted.segment is None else whole.among(wanted.segment),
+                wanted=filters,
+                scope=None if filters.segment is None else whole.among(filters.segment),
             )
             if task is None:
                 return None
@@ -366,7 +366,7 @@ class Reviews(Recorded):
         if prediction is None or not _may_reopen(caller, annotations, labels):
             raise errors.PredictionNotFound(f"You may reopen no document {prediction_id!r}.")
         tasks = transaction.reviews.tasks_of(prediction.id)
-        if any(one.state is not ReviewState.COMPLETED for one in tasks):
+        if any(task.state is not ReviewState.COMPLETED for task in tasks):
             raise errors.ReviewOpen("A review of this document is open; its answer comes first.")
         now = self.now()
         task = ReviewTask(
@@ -376,7 +376,7 @@ class Reviews(Recorded):
             state=ReviewState.WAITING,
             version=1,
             created_at=now,
-            round=max((one.round for one in tasks), default=0) + 1,
+            round=max((task.round for task in tasks), default=0) + 1,
             because=reason,
         )
         if labels is not None:
@@ -417,11 +417,11 @@ class Reviews(Recorded):
         with self.begin(read_only=True, snapshot=True) as transaction:
             prediction = transaction.predictions.get(prediction_id)
             annotations = transaction.reviews.annotations_of(prediction.id) if prediction else []
-            mine = [one for one in annotations if one.reviewer == caller.id]
+            mine = [annotation for annotation in annotations if annotation.reviewer == caller.id]
             if prediction is None or not mine:
                 raise errors.PredictionNotFound(f"You have answered no document {prediction_id!r}.")
             tasks = transaction.reviews.tasks_of(prediction.id)
-        closed = all(one.state is ReviewState.COMPLETED for one in tasks)
+        closed = all(task.state is ReviewState.COMPLETED for task in tasks)
         return OwnAnswer(mine[-1], prediction, closed and _decided_last(caller, annotations))
 
     def submit_decisions(self) -> int:
@@ -440,7 +440,9 @@ class Reviews(Recorded):
         """Make a reviewer's decisions final except the ``keep`` newest; return their number."""
         with self.begin(read_only=True) as transaction:
             decided = transaction.reviews.decided(reviewer=reviewer, limit=_CHANGED_PER_TRANSACTION)
-        return sum(self._submit(one, early=True) for one in decided[: max(0, len(decided) - keep)])
+        return sum(
+            self._submit(task, early=True) for task in decided[: max(0, len(decided) - keep)]
+        )
 
     def check(
         self, caller: Caller, task: ReviewTask, sets: Sequence[Sequence[str]]
@@ -557,7 +559,7 @@ class Reviews(Recorded):
         usual = transaction.certifications.unaudited(scorer, limit=MOST_USUAL)
         policy = transaction.policies.current().within(prediction.segment)
         thresholds = (policy.least_of(scorer), plausible_threshold(usual, policy.target_accuracy))
-        threshold = min((one for one in thresholds if one is not None), default=None)
+        threshold = min(filter(None, thresholds), default=None)
         return reread_rate(share, scored.confidence, threshold, usual), draw
 
     def _send(
@@ -628,7 +630,7 @@ def _may_reopen(
     """Return whether the caller may see the document, or corrects their answer."""
     if caller.may(Permission.READ_ALL_PREDICTIONS):
         return True
-    if labels is None or all(one.reviewer != caller.id for one in annotations):
+    if labels is None or all(annotation.reviewer != caller.id for annotation in annotations):
         return False
     if not _decided_last(caller, annotations):
         raise errors.ReviewAlreadyDecided("Another person decided last; write a comment instead.")
@@ -636,7 +638,10 @@ def _may_reopen(
 
 
 def _decided_last(caller: Caller, annotations: Sequence[Annotation]) -> bool:
-    return [one.reviewer for one in annotations if one.settles][-1:] in ([], [caller.id])
+    return [annotation.reviewer for annotation in annotations if annotation.settles][-1:] in (
+        [],
+        [caller.id],
+    )
 
 
 def _answered_before(

@@ -71,21 +71,21 @@ class Webhooks(Recorded):
 
     # Endpoints
 
-    def add(self, caller: Caller, wanted: EndpointChange) -> tuple[Endpoint, str]:
+    def add(self, caller: Caller, change: EndpointChange) -> tuple[Endpoint, str]:
         """Add an endpoint, for messages routed from now on; return it with its secret."""
         caller.require(Permission.ADMINISTER)
-        self._check(wanted)
+        self._check(change)
         secret = self.new_secret()
         blank = Endpoint(
             id=self.new_id(),
-            url=wanted.url,
+            url=change.url,
             description="",
             events=(),
             secrets=(SigningSecret(secret),),
             version=0,
             created_at=self.now(),
         )
-        endpoint = blank.changed(wanted)
+        endpoint = blank.changed(change)
         with self.begin() as transaction:
             transaction.endpoints.add(endpoint)
             self._note(transaction, caller, "webhook.added", endpoint.id, **_shown(endpoint))
@@ -280,8 +280,8 @@ class Webhooks(Recorded):
         caller.require(Permission.PREDICT)
         faults = [
             errors.FieldFault(f"/ids/{place}", "is not the id of a message")
-            for place, given in enumerate(message_ids)
-            if not is_id(given)
+            for place, message_id in enumerate(message_ids)
+            if not is_id(message_id)
         ]
         if len(message_ids) > MOST_ACKNOWLEDGED:
             faults = [
@@ -304,11 +304,13 @@ class Webhooks(Recorded):
         while True:
             # Read in a separate transaction, to keep the writing one short.
             with self.begin(read_only=True) as transaction:
-                wanted = bool(transaction.endpoints.all())
-                messages = transaction.outbox.unrouted(_ROUTED_PER_TRANSACTION if wanted else 1)
+                has_endpoints = bool(transaction.endpoints.all())
+                messages = transaction.outbox.unrouted(
+                    _ROUTED_PER_TRANSACTION if has_endpoints else 1
+                )
             if not messages:
                 return total
-            if wanted:
+            if has_endpoints:
                 total += self._route(messages)
                 more = len(messages) == _ROUTED_PER_TRANSACTION
             else:
@@ -361,9 +363,9 @@ class Webhooks(Recorded):
             return claimed
         with self.begin() as transaction:
             now = self.now()
-            wanted = (e for e in transaction.endpoints.all() if e.enabled and e.id in waiting)
+            endpoints = (e for e in transaction.endpoints.all() if e.enabled and e.id in waiting)
             # Least busy first, so that an endpoint with a long queue does not starve the others.
-            for endpoint in sorted(wanted, key=lambda one: busy.get(one.id, 0)):
+            for endpoint in sorted(endpoints, key=lambda endpoint: busy.get(endpoint.id, 0)):
                 limit = min(share - busy.get(endpoint.id, 0), room - len(claimed))
                 if limit > 0:
                     claimed += [

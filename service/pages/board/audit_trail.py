@@ -80,8 +80,10 @@ def _cut(text: str) -> str:
 def _actors(call: Call, chosen: str) -> Sequence[tuple[str, str]]:
     named = {"": "anyone", "system": "the service itself", "anonymous": "someone not signed in"}
     if call.caller.may(Permission.INSPECT):
-        named |= {one.id: f"{one.name} (person)" for one in call.services.people.all(call.caller)}
-        named |= {one.id: f"{one.name} (key)" for one in call.services.keys.all(call.caller)}
+        named |= {
+            person.id: f"{person.name} (person)" for person in call.services.people.all(call.caller)
+        }
+        named |= {key.id: f"{key.name} (key)" for key in call.services.keys.all(call.caller)}
     return [*named.items(), *([] if chosen in named else [(chosen, chosen)])]
 
 
@@ -100,13 +102,13 @@ def _trail(call: Call) -> ui.View:
             instants[name] = utc(query[name]) if name in query else None
         except ValueError as error:
             form.blame(name, str(error))
-    wanted = EventFilter(
+    filters = EventFilter(
         actor_id=query.get("actor"),
         action=query.get("action"),
         subject=query.get("subject"),
         **instants,
     )
-    found = call.services.audit_trail.page(call.caller, wanted, after=call.after, limit=PAGE)
+    page = call.services.audit_trail.page(call.caller, filters, after=call.after, limit=PAGE)
     inputs = {
         "actor": select("By", _actors(call, query.get("actor", ""))),
         "action": select("About", _kinds(query.get("action", ""))),
@@ -121,8 +123,8 @@ def _trail(call: Call) -> ui.View:
         "Audit trail",
         (
             ui.Filters(AUDIT, inputs, form),
-            ui.Table("Audit trail", _COLUMNS, found.items, empty, kind="trail"),
-            ui.Pager(AUDIT, found.next_after, query, started=call.after is None),
+            ui.Table("Audit trail", _COLUMNS, page.items, empty, kind="trail"),
+            ui.Pager(AUDIT, page.next_after, query, started=call.after is None),
         ),
         lead="Who did what, from where, to what. Entries are only ever added.",
     )

@@ -118,8 +118,8 @@ class Call:
     @property
     def id(self) -> str:
         """The only id in the address."""
-        (found,) = self.ids.values()
-        return found
+        (value,) = self.ids.values()
+        return value
 
     @property
     def after(self) -> str | None:
@@ -137,13 +137,13 @@ def mount(router: APIRouter, pages: Sequence[BoardPage]) -> None:
     """Add the routes of the pages and of their actions."""
     frame = Frame(pages)
     routes: list[tuple[str, str, Callable[..., Response]]] = []
-    known = {one.address for one in pages}
-    for one in pages:
-        routes.append((one.address, "GET", _reader(frame, one)))
-        for action in one.actions:
+    known = {board_page.address for board_page in pages}
+    for board_page in pages:
+        routes.append((board_page.address, "GET", _reader(frame, board_page)))
+        for action in board_page.actions:
             if action.address not in known:
-                routes.append((action.address, "GET", _asker(frame, one, action)))
-            routes.append((action.address, "POST", _doer(frame, one, action)))
+                routes.append((action.address, "GET", _asker(frame, board_page, action)))
+            routes.append((action.address, "POST", _doer(frame, board_page, action)))
     # The first route that fits is taken, so words come before ids.
     for address, method, route in sorted(routes, key=lambda each: _specific(each[0])):
         router.add_api_route(address, route, methods=[method])
@@ -153,30 +153,30 @@ def _specific(address: str) -> list[bool]:
     return [part.startswith("{") for part in address.split("/")]
 
 
-def _reader(frame: "Frame", one: BoardPage) -> Callable[..., Response]:
-    def read(request: Request, visit: Annotated[Visit, Depends(who_may(*one.needed))]) -> Response:
+def _reader(frame: "Frame", page: BoardPage) -> Callable[..., Response]:
+    def read(request: Request, visit: Annotated[Visit, Depends(who_may(*page.needed))]) -> Response:
         call = _call(request, visit)
-        shown = one.show(call)
+        shown = page.show(call)
         if isinstance(shown, Response):
             return shown
-        return frame.draw(shown, visit, one, notice=call.query.get("done", ""))
+        return frame.draw(shown, visit, page, notice=call.query.get("done", ""))
 
     return read
 
 
-def _asker(frame: "Frame", one: BoardPage, action: Action) -> Callable[..., Response]:
+def _asker(frame: "Frame", page: BoardPage, action: Action) -> Callable[..., Response]:
     def ask(
         request: Request, visit: Annotated[Visit, Depends(who_may(Permission.ADMINISTER))]
     ) -> Response:
         call = _call(request, visit)
         if action.ask is None:
-            return go(one.address.format(**call.ids))
-        return frame.draw(_question(action.ask(call)), visit, one)
+            return go(page.address.format(**call.ids))
+        return frame.draw(_question(action.ask(call)), visit, page)
 
     return ask
 
 
-def _doer(frame: "Frame", one: BoardPage, action: Action) -> Callable[..., Response]:
+def _doer(frame: "Frame", page: BoardPage, action: Action) -> Callable[..., Response]:
     def do(
         request: Request,
         visit: Annotated[Visit, Depends(who_sends(Permission.ADMINISTER))],
@@ -186,12 +186,12 @@ def _doer(frame: "Frame", one: BoardPage, action: Action) -> Callable[..., Respo
         status, outcome = _attempt(action, call)
         if status is not None:
             refusal = "" if action.heading else _said(form)
-            shown = one.show(call) if action.ask is None else _question(action.ask(call))
+            shown = page.show(call) if action.ask is None else _question(action.ask(call))
             if isinstance(shown, Response):
                 return shown
-            return frame.draw(replace(shown, status=status), visit, one, refusal=refusal)
+            return frame.draw(replace(shown, status=status), visit, page, refusal=refusal)
         if isinstance(outcome, View):
-            return frame.draw(outcome, visit, one)
+            return frame.draw(outcome, visit, page)
         if isinstance(outcome, str):
             return go(outcome)
         return go(
@@ -211,11 +211,11 @@ def _call(request: Request, visit: Visit) -> Call:
 def _attempt(action: Action, call: Call) -> tuple[HTTPStatus | None, object]:
     """Return why an action failed, or None and what came of it; faults are noted in the form."""
     form, refused = call.filled, HTTPStatus.UNPROCESSABLE_ENTITY
-    given = form.read(action.model)
-    if given is None:
+    inputs = form.read(action.model)
+    if inputs is None:
         return refused, None
     try:
-        return None, action.do(call, given)
+        return None, action.do(call, inputs)
     except errors.InvalidRequest as error:
         form.refused(error, action.model)
     except (errors.Conflict, errors.StaleVersion, errors.ModelUnavailable) as error:
@@ -243,16 +243,16 @@ class Frame:
     """The frame of all pages: sections beside them, notices and refusals above."""
 
     def __init__(self, pages: Sequence[BoardPage]) -> None:
-        self._sections = [one for one in pages if one.name]
+        self._sections = [page for page in pages if page.name]
         self._notices = {
             word: says
-            for one in pages
-            for action in one.actions
+            for page in pages
+            for action in page.actions
             for word, says in action.notices.items()
         }
 
     def draw(
-        self, view: View, visit: Visit, one: BoardPage, *, notice: str = "", refusal: str = ""
+        self, view: View, visit: Visit, shown: BoardPage, *, notice: str = "", refusal: str = ""
     ) -> Response:
         """Return a page.
 
@@ -263,9 +263,9 @@ class Frame:
         values = {
             "view": view,
             "section": next(
-                (s for s in readable if s.address == (one.section or one.address)), None
+                (s for s in readable if s.address == (shown.section or shown.address)), None
             ),
-            "at_section": not one.section and view.heading,
+            "at_section": not shown.section and view.heading,
             "sections": readable,
             "notice": self._notices.get(notice),
             "refusal": refusal,

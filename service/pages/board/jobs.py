@@ -126,9 +126,11 @@ _COLUMNS: Sequence[ui.Column[Job]] = (
 def _jobs(call: Call) -> ui.View:
     state, kind = call.query.get("state", ""), call.query.get("kind", "")
     query = {k: v for k, v in (("state", state), ("kind", kind)) if v}
-    wanted = JobFilter(kind=kind or None, state=JobState(state) if state in set(JobState) else None)
-    found = call.services.jobs.page(call.caller, wanted, after=call.after, limit=PAGE)
-    states = [("", "any state"), *((one.value, one.value) for one in JobState)]
+    filters = JobFilter(
+        kind=kind or None, state=JobState(state) if state in set(JobState) else None
+    )
+    page = call.services.jobs.page(call.caller, filters, after=call.after, limit=PAGE)
+    states = [("", "any state"), *((member.value, member.value) for member in JobState)]
     inputs = {
         "state": select("State", states),
         "kind": select("Kind", [("", "any kind"), *KINDS.items()]),
@@ -138,8 +140,8 @@ def _jobs(call: Call) -> ui.View:
         "Jobs",
         (
             ui.Filters(JOBS, inputs, Filled.of(**query)),
-            ui.Table("Jobs", _COLUMNS, found.items, ui.joined("No jobs match.", show_all)),
-            ui.Pager(JOBS, found.next_after, query, started=call.after is None),
+            ui.Table("Jobs", _COLUMNS, page.items, ui.joined("No jobs match.", show_all)),
+            ui.Pager(JOBS, page.next_after, query, started=call.after is None),
         ),
         lead="Work in the background, requested by people and programs or recurring.",
     )
@@ -158,17 +160,17 @@ def _result(name: str, value: object) -> tuple[str, object]:
         return title, ui.link(f"/board/certifications/{value}", "the certification")
     if name == "attempts" and isinstance(value, list):
         links = (
-            ui.link(f"/board/certifications/{one['certification_id']}", str(one["segment"]))
-            for one in value
+            ui.link(f"/board/certifications/{item['certification_id']}", str(item["segment"]))
+            for item in value
         )
         return title, Markup(", ").join(links)
     if name == "model_id":
         return title, ui.link(f"/board/models/{value}", "the model")
     if isinstance(value, Mapping):
         pairs = (
-            (key.replace("_", " "), one) for key, one in value.items() if one not in ({}, None)
+            (key.replace("_", " "), item) for key, item in value.items() if item not in ({}, None)
         )
-        return title, ", ".join(f"{key} {one}" for key, one in pairs)
+        return title, ", ".join(f"{key} {text}" for key, text in pairs)
     return title, "–" if value is None else value  # noqa: RUF001 -- the dash for nothing
 
 

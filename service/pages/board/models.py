@@ -101,8 +101,8 @@ def _certify(call: Call, form: Certified) -> str:
 
 
 def _retrain(call: Call, form: Retrained) -> str:
-    wanted = Retrain(form.training_data or None, form.preset or None, form.noise)
-    return f"{JOBS}/{call.services.retraining.request(call.caller, wanted).id}"
+    options = Retrain(form.training_data or None, form.preset or None, form.noise)
+    return f"{JOBS}/{call.services.retraining.request(call.caller, options).id}"
 
 
 def _shadow(call: Call, form: Shadow) -> str:
@@ -128,11 +128,11 @@ def _roll_back_question(_: Call) -> ui.Question:
 
 def _activate_question(call: Call) -> ui.Question:
     models = call.services.models.page(call.caller)
-    model = next((one for one in models if one.id == call.id), None)
+    model = next((candidate for candidate in models if candidate.id == call.id), None)
     if model is None:
         raise ModelNotFound(f"No registered model has the id {call.id!r}.")
     tally = call.services.models.tally(call.caller, call.id)
-    active = next((one for one in models if one.active), None)
+    active = next((version for version in models if version.active), None)
     return ui.Question(
         f"Activate {short(model.version)}?",
         (
@@ -230,10 +230,10 @@ def summary(model: ModelVersion) -> str:
 
 def metrics(model: ModelVersion) -> list[tuple[str, str]]:
     """Return what training measured of a model."""
-    found = model.summary.get("metrics")
+    metrics = model.summary.get("metrics")
     return [
         (str(name).replace("_", " ").capitalize(), plain(float(value)))
-        for name, value in (found.items() if isinstance(found, Mapping) else ())
+        for name, value in (metrics.items() if isinstance(metrics, Mapping) else ())
         if isinstance(value, int | float) and not isinstance(value, bool)
     ]
 
@@ -255,19 +255,22 @@ def _retrain_page(call: Call) -> ui.View:
 
 _COLUMNS: Sequence[ui.Column[ModelVersion]] = (
     ui.Column(
-        "Version", lambda one: ui.link(f"{MODELS}/{one.id}", ui.code(short(one.version))), "head"
+        "Version",
+        lambda model: ui.link(f"{MODELS}/{model.id}", ui.code(short(model.version))),
+        "head",
     ),
     ui.Column("Description", summary),
-    ui.Column("Registered", lambda one: one.created_at),
+    ui.Column("Registered", lambda model: model.created_at),
     ui.Column(
-        "State", lambda one: ui.badge("active", "good") if one.active else ui.badge("registered")
+        "State",
+        lambda model: ui.badge("active", "good") if model.active else ui.badge("registered"),
     ),
 )
 
 
 def _models(call: Call) -> ui.View:
     models = call.services.models.page(call.caller)
-    active = next((one for one in models if one.active), None)
+    active = next((model for model in models if model.active), None)
     empty = Markup(
         "No model is registered yet. Train one with <code>setwise train DATA --out model</code> "
         "and register it with <code>setwise model add model --activate</code>."
@@ -383,8 +386,8 @@ def _comparison(report: ComparisonReport) -> list[ui.Piece]:
             "Routes",
             _ROUTES,
             [
-                (route, n, tally.compared, {**behind, "difference": one.value})
-                for route, n, one in rows
+                (route, n, tally.compared, {**behind, "difference": label.value})
+                for route, n, label in rows
             ],
         ),
     ]
@@ -423,19 +426,19 @@ def _differences(call: Call, report: ComparisonReport, *, routes_only: bool) -> 
         if routes_only
         else ui.joined(strong.format(every), " · ", ui.link(f"{here}?routes=yes", flipped))
     )
-    found, query = report.differing, {"routes": "yes"} if routes_only else {}
+    differing, query = report.differing, {"routes": "yes"} if routes_only else {}
     empty = f"None{': every document would take the same route' if routes_only else ''}."
     return [
         ui.heading("Documents on which they differ"),
         ui.text(choice),
-        ui.Table("Documents that differ", _DIFFERING, found.items, empty),
-        ui.Pager(here, found.next_after, query, started=call.after is None),
+        ui.Table("Documents that differ", _DIFFERING, differing.items, empty),
+        ui.Pager(here, differing.next_after, query, started=call.after is None),
     ]
 
 
 def _state(call: Call) -> State:
     models = call.services.models.page(call.caller)
-    active = next((one for one in models if one.active), None)
+    active = next((version for version in models if version.active), None)
     if active is None:
         return State("None is active, so nothing can be predicted.", wrong=True)
     return State(f"{short(active.version)} is active; {len(models):,} registered.")

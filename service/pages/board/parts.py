@@ -286,13 +286,13 @@ class Form(Part):
 
     def groups(self) -> list[list[BoundInput]]:
         """Return its inputs; short ones that follow each other stand side by side."""
-        found: list[list[BoundInput]] = []
+        groups: list[list[BoundInput]] = []
         for each in inputs(self.model):
-            if found and each.short and found[-1][-1].short:
-                found[-1].append(each)
+            if groups and each.short and groups[-1][-1].short:
+                groups[-1].append(each)
             else:
-                found.append([each])
-        return found
+                groups.append([each])
+        return groups
 
 
 @dataclass(frozen=True)

@@ -67,10 +67,10 @@ class NewPassword(BaseModel):
 
 def _person(call: Call) -> Person:
     people = call.services.people.all(call.caller)
-    found = next((person for person in people if person.id == call.id), None)
-    if found is None:
-        raise errors.PersonNotFound(f"No account has the id {call.id!r}.")
-    return found
+    for person in people:
+        if person.id == call.id:
+            return person
+    raise errors.PersonNotFound(f"No account has the id {call.id!r}.")
 
 
 def _create_person(call: Call, form: NewPerson) -> ui.View | None:
@@ -213,7 +213,7 @@ def _people(call: Call) -> ui.View:
 
 def _people_state(call: Call) -> State:
     people = call.services.people.all(call.caller)
-    return State(f"{sum(not one.disabled for one in people):,} can sign in.")
+    return State(f"{sum(not person.disabled for person in people):,} can sign in.")
 
 
 def _one_person(call: Call) -> ui.View:

@@ -86,8 +86,8 @@ class Retraining(BaseModel):
 
 
 def _retrain(call: Call, form: Retraining) -> str:
-    for name, given, other in (("alpha", form.alpha, form.beta), ("beta", form.beta, form.alpha)):
-        if given is None and other is not None:
+    for name, value, other in (("alpha", form.alpha, form.beta), ("beta", form.beta, form.alpha)):
+        if value is None and other is not None:
             fault = FieldFault(f"/rates/{name}", "is missing; enter both rates or neither")
             raise InvalidRequest("One of the two rates is missing.", [fault])
     rates = None if form.alpha is None or form.beta is None else Rates(form.alpha, form.beta)
@@ -97,12 +97,12 @@ def _retrain(call: Call, form: Retraining) -> str:
 
 
 def _activate_question(call: Call) -> ui.Question:
-    made = call.services.recalibration.get(call.caller, call.id)
+    calibration = call.services.recalibration.get(call.caller, call.id)
     return ui.Question(
-        f"Activate calibrator {made.version[:12]}?",
+        f"Activate calibrator {calibration.version[:12]}?",
         (
             "It is loaded first; if that fails, the current one stays active.",
-            *route_changes(made.report),
+            *route_changes(calibration.report),
             "It sets the confidence of new documents; the model and its label sets stay.",
             (
                 "A certified threshold holds for one calibrator only: until one is proved for this "
@@ -111,7 +111,7 @@ def _activate_question(call: Call) -> ui.Question:
             "You can roll back.",
         ),
         "Activate",
-        f"{CALIBRATORS}/{made.id}",
+        f"{CALIBRATORS}/{calibration.id}",
         danger=False,
     )
 
@@ -157,24 +157,26 @@ ROLL_BACK = Action(
 )
 
 
-def _state(made: Calibration) -> Markup:
-    return ui.badge("active", "good") if made.active else ui.badge("inactive")
+def _state(calibration: Calibration) -> Markup:
+    return ui.badge("active", "good") if calibration.active else ui.badge("inactive")
 
 
 _COLUMNS: Sequence[ui.Column[Calibration]] = (
     ui.Column(
         "Version",
-        lambda made: ui.link(f"{CALIBRATORS}/{made.id}", ui.code(made.version[:12])),
+        lambda calibration: ui.link(
+            f"{CALIBRATORS}/{calibration.id}", ui.code(calibration.version[:12])
+        ),
         "head",
     ),
-    ui.Column("Compared with the previous one", lambda made: verdict(made.report)),
-    ui.Column("Trained", lambda made: made.created_at),
+    ui.Column("Compared with the previous one", lambda calibration: verdict(calibration.report)),
+    ui.Column("Trained", lambda calibration: calibration.created_at),
     ui.Column("State", _state),
 )
 
 
 def _calibrators(call: Call) -> ui.View:
-    found = call.services.recalibration.page(call.caller, after=call.after, limit=PAGE)
+    page = call.services.recalibration.page(call.caller, after=call.after, limit=PAGE)
     serving = call.services.recalibration.serving_version(call.caller)
     empty = (
         "None has been trained on reviews yet; each model uses its own. Once reviewers have "
@@ -183,12 +185,12 @@ def _calibrators(call: Call) -> ui.View:
     return ui.View(
         "Calibrators",
         (
-            ui.Table("Calibrators", _COLUMNS, found.items, empty),
-            ui.Pager(CALIBRATORS, found.next_after, {}, started=call.after is None),
+            ui.Table("Calibrators", _COLUMNS, page.items, empty),
+            ui.Pager(CALIBRATORS, page.next_after, {}, started=call.after is None),
             call.form(RETRAIN, noise=Noise.NONE.value, activate=Activate.NEVER.value),
         ),
         buttons=(ui.Go("Roll back", f"{ROLL_BACK.address}?{urlencode({'leaving': serving})}"),)
-        if found.items and serving
+        if page.items and serving
         else (),
         lead="A calibrator turns a model's score into a confidence that can be taken literally. It "
         "is trained on reviews; the model itself stays as it is.",
@@ -197,10 +199,10 @@ def _calibrators(call: Call) -> ui.View:
 
 
 def _newest(call: Call) -> State:
-    found = call.services.recalibration.page(call.caller, after=None, limit=1).items
+    newest = call.services.recalibration.page(call.caller, after=None, limit=1).items
     return State(
-        f"The newest, compared with the one before it, is {verdict(found[0].report)}."
-        if found
+        f"The newest, compared with the one before it, is {verdict(newest[0].report)}."
+        if newest
         else "None has been trained on reviews yet."
     )
 
@@ -208,57 +210,59 @@ def _newest(call: Call) -> State:
 _MEASURED: Sequence[ui.Column["Measure"]] = (
     ui.Column(
         "On documents that it has not seen",
-        lambda one: ui.joined(one.name, ui.sub(one.meaning)),
+        lambda metric: ui.joined(metric.name, ui.sub(metric.meaning)),
         "head",
     ),
-    ui.Column("Before", lambda one: one.before, "count"),
-    ui.Column("After", lambda one: one.shown_after(), "count"),
+    ui.Column("Before", lambda metric: metric.before, "count"),
+    ui.Column("After", lambda metric: metric.shown_after(), "count"),
 )
 _FLIPS: Sequence[ui.Column["Flip"]] = (
-    ui.Column("Document", lambda one: one.document, "head"),
-    ui.Column("Confidence before", lambda one: f"{one.before:.3f}", "count"),
-    ui.Column("After", lambda one: f"{one.after:.3f}", "count"),
+    ui.Column("Document", lambda change: change.document, "head"),
+    ui.Column("Confidence before", lambda change: f"{change.before:.3f}", "count"),
+    ui.Column("After", lambda change: f"{change.after:.3f}", "count"),
     ui.Column(
         "Route",
-        lambda one: (
-            ui.badge("would be sent", "good") if one.sent else ui.badge("would be reviewed", "warn")
+        lambda change: (
+            ui.badge("would be sent", "good")
+            if change.sent
+            else ui.badge("would be reviewed", "warn")
         ),
     ),
 )
 
 
 def _warnings(report: Mapping[str, object]) -> Sequence[str]:
-    found = report.get("warnings")
-    return [str(each) for each in found] if isinstance(found, list) else []
+    warnings = report.get("warnings")
+    return [str(each) for each in warnings] if isinstance(warnings, list) else []
 
 
 def _calibrator(call: Call) -> ui.View:
-    made = call.services.recalibration.get(call.caller, call.id)
-    verdict_said = verdict(made.report)
+    calibration = call.services.recalibration.get(call.caller, call.id)
+    verdict_said = verdict(calibration.report)
     return ui.View(
-        f"Calibrator {made.version[:12]}",
+        f"Calibrator {calibration.version[:12]}",
         (
-            *(ui.text(each, "note") for each in _warnings(made.report)),
+            *(ui.text(each, "note") for each in _warnings(calibration.report)),
             ui.Card(
                 "Before and after",
                 [
                     ui.Table(
                         "Measures before and after",
                         _MEASURED,
-                        list(measures(made.report)),
+                        list(measures(calibration.report)),
                         "There were too few documents to compare.",
                         kind="effect",
                     )
                 ],
             ),
-            ui.Diagram(reliability(made.report), f"{CALIBRATORS}/{made.id}".__add__),
-            ui.Card("Documents whose route would change", _route_parts(made.report)),
-            ui.Card("Trained on", [ui.Facts(_training(made))]),
+            ui.Diagram(reliability(calibration.report), f"{CALIBRATORS}/{calibration.id}".__add__),
+            ui.Card("Documents whose route would change", _route_parts(calibration.report)),
+            ui.Card("Trained on", [ui.Facts(_training(calibration))]),
         ),
-        badge=_state(made),
+        badge=_state(calibration),
         buttons=()
-        if made.active
-        else (ui.Go("Activate", f"{CALIBRATORS}/{made.id}/activate", ""),),
+        if calibration.active
+        else (ui.Go("Activate", f"{CALIBRATORS}/{calibration.id}/activate", ""),),
         lead=f"{verdict_said[:1].upper()}{verdict_said[1:]}.",
         terms=("calibrator", "threshold"),
     )
@@ -281,13 +285,13 @@ def _route_parts(report: Mapping[str, object]) -> Iterator[ui.Piece]:
         yield ui.More(f"{len(documents):,} of them", [table], open=len(documents) <= FEW)
 
 
-def _training(made: Calibration) -> Iterator[tuple[str, object]]:
-    yield "When", ui.instant(made.created_at, zone=True)
-    version = ui.code(made.model_version.removeprefix("sha256:")[:12])
-    yield "Model", ui.link(f"/board/models/{made.model_id}", version)
-    yield "Compared with", ui.code(made.replaces[:12])
-    yield "Reviewers' errors", _CORRECTED[made.noise]
-    rows = part(made.report, "rows")
+def _training(calibration: Calibration) -> Iterator[tuple[str, object]]:
+    yield "When", ui.instant(calibration.created_at, zone=True)
+    version = ui.code(calibration.model_version.removeprefix("sha256:")[:12])
+    yield "Model", ui.link(f"/board/models/{calibration.model_id}", version)
+    yield "Compared with", ui.code(calibration.replaces[:12])
+    yield "Reviewers' errors", _CORRECTED[calibration.noise]
+    rows = part(calibration.report, "rows")
     if rows:
         used, agreed, contradicted = (
             f"{_number(rows.get(name)) or 0:,.0f}" for name in ("used", "agreed", "contradicted")
@@ -300,8 +304,8 @@ def _training(made: Calibration) -> Iterator[tuple[str, object]]:
 
 def _download(call: Call) -> Response:
     """Return the numbers of the reliability diagram as CSV or JSON."""
-    made = call.services.recalibration.get(call.caller, call.ids["calibration_id"])
-    return taken_away(reliability(made.report), call.ids["form"])
+    calibration = call.services.recalibration.get(call.caller, call.ids["calibration_id"])
+    return taken_away(reliability(calibration.report), call.ids["form"])
 
 
 _NEEDED = (Permission.REPORT, Permission.INSPECT)
@@ -329,10 +333,10 @@ def part(report: Mapping[str, object], *names: str) -> Mapping[str, object]:
     >>> part({"before": {"brier": {"value": 0.1}}}, "before", "brier")
     {'value': 0.1}
     """
-    found: object = report
+    value: object = report
     for name in names:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 @dataclass(frozen=True)
@@ -418,18 +422,18 @@ def flips(report: Mapping[str, object]) -> Iterator[Flip]:
     """Yield the documents that would take another route, as far as the report lists them."""
     for name in ("to_auto", "to_review"):
         items = part(report, "routes", name).get("items")
-        for one in items if isinstance(items, Sequence) else ():
-            before, after = _number(one.get("before")), _number(one.get("after"))
+        for item in items if isinstance(items, Sequence) else ():
+            before, after = _number(item.get("before")), _number(item.get("after"))
             if before is not None and after is not None:
-                yield Flip(str(one.get("prediction_id")), before, after, name == "to_auto")
+                yield Flip(str(item.get("prediction_id")), before, after, name == "to_auto")
 
 
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _bounded(found: Mapping[str, object]) -> str:
-    value, low, high = (_number(found.get(name)) for name in ("value", "low", "high"))
+def _bounded(estimate: Mapping[str, object]) -> str:
+    value, low, high = (_number(estimate.get(name)) for name in ("value", "low", "high"))
     if value is None:
         return "unknown"
     return (
@@ -437,8 +441,8 @@ def _bounded(found: Mapping[str, object]) -> str:
     )
 
 
-def _automation(found: Mapping[str, object]) -> str:
-    share, threshold = _number(found.get("coverage")), _number(found.get("threshold"))
+def _automation(point: Mapping[str, object]) -> str:
+    share, threshold = _number(point.get("coverage")), _number(point.get("threshold"))
     if share is None:
         return "unknown"
     return percent(share) if threshold is None else f"{percent(share)} from {confidence(threshold)}"

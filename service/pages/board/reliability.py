@@ -15,8 +15,8 @@ _WHEN = ("before", "after")
 
 def reliability(report: Mapping[str, object]) -> Figure:
     """Return the reliability diagram before and after, from a calibration's report."""
-    found = {when: _curve(report.get(when)) for when in _WHEN}
-    curves = {when: curve for when, curve in found.items() if curve is not None}
+    halves = {when: _curve(report.get(when)) for when in _WHEN}
+    curves = {when: curve for when, curve in halves.items() if curve is not None}
     figure = Figure(
         NAME,
         "Is confidence calibrated?",
@@ -54,12 +54,14 @@ def _curve(half: object) -> Curve | None:
     >>> _curve({"n": 12, "needed": 200}) is None
     True
     """
-    found = half.get("reliability") if isinstance(half, Mapping) else None
-    if not isinstance(half, Mapping) or not isinstance(found, Mapping):
+    reliability = half.get("reliability") if isinstance(half, Mapping) else None
+    if not isinstance(half, Mapping) or not isinstance(reliability, Mapping):
         return None
     names = ("confidence", "accuracy", "low", "high")
-    confidence, accuracy, low, high = (tuple(found[name]) for name in names)
-    return Curve(confidence, accuracy, low, high, found["level"], found["p_value"], half["n"])
+    confidence, accuracy, low, high = (tuple(reliability[name]) for name in names)
+    return Curve(
+        confidence, accuracy, low, high, reliability["level"], reliability["p_value"], half["n"]
+    )
 
 
 def _marks(curves: Mapping[str, Curve]) -> list[Mark]:

@@ -32,9 +32,9 @@ SETTINGS = "/board/settings"
 def _settings(call: Call) -> ui.View:
     """Return the page of the settings that this server was started with."""
     parts: list[ui.Piece] = []
-    for heading, given in (("Set for this server", True), ("Defaults", False)):
-        rows = [one for one in call.settings if one.given is given]
-        columns = _SETTINGS if given else _SETTINGS[:2]
+    for heading, is_set in (("Set for this server", True), ("Defaults", False)):
+        rows = [setting for setting in call.settings if setting.given is is_set]
+        columns = _SETTINGS if is_set else _SETTINGS[:2]
         empty = "None: every setting has its default."
         parts += [ui.heading(heading), ui.Table(heading, columns, rows, empty)]
     lead = (
@@ -45,9 +45,9 @@ def _settings(call: Call) -> ui.View:
 
 
 _SETTINGS: Sequence[ui.Column[ShownSetting]] = (
-    ui.Column("Variable", lambda one: ui.code(one.variable), "head"),
-    ui.Column("Value", lambda one: one.value or ui.quiet("empty")),
-    ui.Column("From", lambda one: one.source),
+    ui.Column("Variable", lambda setting: ui.code(setting.variable), "head"),
+    ui.Column("Value", lambda setting: setting.value or ui.quiet("empty")),
+    ui.Column("From", lambda setting: setting.source),
 )
 PAGES: Sequence[BoardPage] = (
     *policy.PAGES,
@@ -64,7 +64,7 @@ PAGES: Sequence[BoardPage] = (
     *audit_trail.PAGES,
     BoardPage(SETTINGS, _settings, name="Settings", meaning="What this server was started with."),
 )
-SECTIONS = tuple(one for one in PAGES if one.name)
+SECTIONS = tuple(page for page in PAGES if page.name)
 
 
 URGENT = (webhooks.WEBHOOKS, webhooks.DELIVERIES, keys.KEYS)
@@ -73,18 +73,18 @@ URGENT = (webhooks.WEBHOOKS, webhooks.DELIVERIES, keys.KEYS)
 
 def _states(call: Call, pages: Sequence[BoardPage]) -> dict[str, State]:
     return {
-        one.address: one.state(call)
-        for one in pages
-        if one.state and call.caller.may_one(one.needed)
+        page.address: page.state(call)
+        for page in pages
+        if page.state and call.caller.may_one(page.needed)
     }
 
 
 def attention(services: Services, visit: Visit) -> list[tuple[BoardPage, State]]:
     """Return the urgent sections that need attention, as far as the visitor may read them."""
-    urgent = [one for one in SECTIONS if one.address in URGENT]
+    urgent = [section for section in SECTIONS if section.address in URGENT]
     states = _states(Call(services, visit, {}, {}, ()), urgent)
-    found = [(one, states[one.address]) for one in urgent if one.address in states]
-    return [(one, state) for one, state in found if state.wrong]
+    shown = [(section, states[section.address]) for section in urgent if section.address in states]
+    return [(section, state) for section, state in shown if state.wrong]
 
 
 def _start(call: Call) -> ui.View:
@@ -103,7 +103,7 @@ def _start(call: Call) -> ui.View:
 def board() -> APIRouter:
     """Return the routes of the board."""
     router = APIRouter(route_class=Page)
-    readers = {needed for one in PAGES for needed in one.needed}
+    readers = {needed for page in PAGES for needed in page.needed}
     start = BoardPage(BOARD, _start, needed=tuple(sorted(readers)))
     mount(router, [start, *PAGES])
     return router

@@ -175,10 +175,10 @@ RESEND_FAILED = Action(
 
 
 def _failed(call: Call, webhook_id: str) -> bool:
-    found = call.services.webhooks.deliveries(
+    deliveries = call.services.webhooks.deliveries(
         call.caller, state=DeliveryState.DEAD, endpoint_id=webhook_id, limit=1
     )
-    return bool(found.items)
+    return bool(deliveries.items)
 
 
 def _deliveries_of(endpoint: Endpoint, state: DeliveryState) -> str:
@@ -219,13 +219,13 @@ def _webhooks(call: Call) -> ui.View:
     columns: Sequence[ui.Column[Endpoint]] = (
         ui.Column(
             "Address",
-            lambda one: ui.joined(
-                ui.link(f"{WEBHOOKS}/{one.id}", one.url), ui.sub(one.description)
+            lambda endpoint: ui.joined(
+                ui.link(f"{WEBHOOKS}/{endpoint.id}", endpoint.url), ui.sub(endpoint.description)
             ),
             "head",
         ),
         ui.Column("Events", _events),
-        ui.Column("Added", lambda one: one.created_at),
+        ui.Column("Added", lambda endpoint: endpoint.created_at),
         ui.Column("State", state),
     )
     empty = "There are no webhooks. Add the address of a program that should get messages."
@@ -239,14 +239,16 @@ def _webhooks(call: Call) -> ui.View:
 
 
 def _webhooks_state(call: Call) -> State:
-    found = call.services.webhooks.page(call.caller)
-    off = sum(not one.enabled for one in found)
-    if not found:
+    endpoints = call.services.webhooks.page(call.caller)
+    off = sum(not endpoint.enabled for endpoint in endpoints)
+    if not endpoints:
         return State("None.")
     failing = call.services.webhooks.failing(call.caller)
-    if n := sum(one.id in failing for one in found):
-        return State(f"{len(found):,}, {n:,} of them failing.", wrong=True)
-    return State(f"{len(found):,}, {off:,} of them off." if off else f"{len(found):,}, all on.")
+    if n := sum(endpoint.id in failing for endpoint in endpoints):
+        return State(f"{len(endpoints):,}, {n:,} of them failing.", wrong=True)
+    return State(
+        f"{len(endpoints):,}, {off:,} of them off." if off else f"{len(endpoints):,}, all on."
+    )
 
 
 def _webhook(call: Call) -> ui.View:
@@ -339,21 +341,25 @@ def _delivery_state(delivery: Delivery) -> Markup:
 
 def _deliveries(call: Call) -> ui.View:
     endpoints = call.services.webhooks.page(call.caller)
-    urls = {one.id: one.url for one in endpoints}
+    urls = {endpoint.id: endpoint.url for endpoint in endpoints}
 
     columns: Sequence[ui.Column[Delivery]] = (
         ui.Column(
-            "Message", lambda one: ui.link(f"{DELIVERIES}/{one.id}", one.message.type), "head"
+            "Message",
+            lambda delivery: ui.link(f"{DELIVERIES}/{delivery.id}", delivery.message.type),
+            "head",
         ),
-        ui.Column("To", lambda one: urls.get(one.endpoint_id, "a deleted webhook"), "wrap"),
+        ui.Column(
+            "To", lambda delivery: urls.get(delivery.endpoint_id, "a deleted webhook"), "wrap"
+        ),
         ui.Column("State", _delivery_state),
-        ui.Column("Attempts", lambda one: one.attempt, "count"),
-        ui.Column("Queued", lambda one: one.created_at),
-        ui.Column("Next or last attempt", lambda one: one.finished_at or one.due_at),
+        ui.Column("Attempts", lambda delivery: delivery.attempt, "count"),
+        ui.Column("Queued", lambda delivery: delivery.created_at),
+        ui.Column("Next or last attempt", lambda delivery: delivery.finished_at or delivery.due_at),
     )
     state, webhook = call.query.get("state", ""), call.query.get("webhook", "")
     query = {k: v for k, v in (("state", state), ("webhook", webhook)) if v}
-    found = call.services.webhooks.deliveries(
+    deliveries = call.services.webhooks.deliveries(
         call.caller,
         state=DeliveryState(state) if state in set(DeliveryState) else None,
         endpoint_id=webhook or None,
@@ -376,8 +382,8 @@ def _deliveries(call: Call) -> ui.View:
                 },
                 Filled.of(**query),
             ),
-            ui.Table("Deliveries", columns, found.items, empty),
-            ui.Pager(DELIVERIES, found.next_after, query, started=call.after is None),
+            ui.Table("Deliveries", columns, deliveries.items, empty),
+            ui.Pager(DELIVERIES, deliveries.next_after, query, started=call.after is None),
         ),
         lead="Every message to a webhook, with its attempts. A message that fails is retried ten "
         "times over three days.",
@@ -403,8 +409,8 @@ _ATTEMPTS: Sequence[ui.Column[Attempt]] = (
 
 
 def _document(delivery: Delivery) -> Markup | None:
-    found = delivery.message.data.get("prediction_id")
-    return ui.link(documents.of_document(str(found)), "View it") if found else None
+    prediction_id = delivery.message.data.get("prediction_id")
+    return ui.link(documents.of_document(str(prediction_id)), "View it") if prediction_id else None
 
 
 def _delivery(call: Call) -> ui.View:

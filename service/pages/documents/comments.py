@@ -33,7 +33,7 @@ class Written:
                 visit.caller, prediction_id, self.text.strip(), self.kind, self.thread
             )
         except InvalidRequest as refusal:
-            faults = [f"It {one.detail}." for one in refusal.faults]
+            faults = [f"It {fault.detail}." for fault in refusal.faults]
             self.fault = " ".join([refusal.detail, *faults])
         return not self.fault
 
@@ -41,7 +41,7 @@ class Written:
 def commented(
     services: Services,
     visit: Visit,
-    made: Prediction,
+    prediction: Prediction,
     address: str,
     values: Mapping[str, object],
     *,
@@ -53,7 +53,7 @@ def commented(
     ``refused``: The form, or the comment, that could not be stored.
     """
     talk = {
-        "talk": services.comments.of(visit.caller, made.id),
+        "talk": services.comments.of(visit.caller, prediction.id),
         "address": f"{address}/comments",
         "tried": refused if isinstance(refused, Written) else Written(),
     }

@@ -58,8 +58,8 @@ def reopen(
 ) -> Response:
     """Have a document decided again."""
 
-    def act(given: Reopening) -> None:
-        services.reviews.reopen(visit.caller, prediction_id, given.reason)
+    def act(reopening: Reopening) -> None:
+        services.reviews.reopen(visit.caller, prediction_id, reopening.reason)
 
     if form.carry_out(Reopening, act):
         return go(of_document(prediction_id))
@@ -84,23 +84,25 @@ def _document(
     tried: Written | None = None,
 ) -> Response:
     life = services.documents.get(visit.caller, prediction_id)
-    made, document = life.prediction, life.prediction.document
-    weights = services.documents.explain(visit.caller, made)
+    prediction, document = life.prediction, life.prediction.document
+    weights = services.documents.explain(visit.caller, prediction)
     view = ui.View(
         document.id or "Untitled document",
         [
-            ui.text(why(made), "lead"),
+            ui.text(why(prediction), "lead"),
             ui.Card("Text", [content(document, weights)]),
-            *evidence(made, weights),
-            *answered(made),
-            ui.Card("Label sets", candidates(made)),
+            *evidence(prediction, weights),
+            *answered(prediction),
+            ui.Card("Label sets", candidates(prediction)),
             ui.Card("What happened", [ui.Table("All events", _events(life), life.events())]),
             *_reopening(life, form),
-            ui.Card("Details", [_details(made)]),
+            ui.Card("Details", [_details(prediction)]),
         ],
     )
     values = {"view": view, "crumb": HERE}
-    return commented(services, visit, made, of_document(made.id), values, refused=form or tried)
+    return commented(
+        services, visit, prediction, of_document(prediction.id), values, refused=form or tried
+    )
 
 
 def _reopening(life: Life, form: Filled | None) -> Sequence[ui.Form]:
@@ -156,12 +158,12 @@ def _events(life: Life) -> Sequence[ui.Column[LifeEvent]]:
     )
 
 
-def _details(made: Prediction) -> ui.Facts:
-    scored, chance = made.scored, made.selection.inclusion_probability
-    segment = value_of(made.segment)
+def _details(prediction: Prediction) -> ui.Facts:
+    scored, chance = prediction.scored, prediction.selection.inclusion_probability
+    segment = value_of(prediction.segment)
     return ui.Facts(
         [
-            ("Received", ui.instant(made.created_at, zone=True)),
+            ("Received", ui.instant(prediction.created_at, zone=True)),
             ("Segment", segment and ui.link(address(segment=segment), segment)),
             ("Model", ui.link(address(model_version=scored.model_version), scored.model_version)),
             (
@@ -171,7 +173,10 @@ def _details(made: Prediction) -> ui.Facts:
                 ),
             ),
             ("Probability of audit", chance and confidence(chance)),
-            *((f"Metadata: {name}", str(value)) for name, value in made.document.metadata.items()),
-            ("Prediction", ui.code(made.id)),
+            *(
+                (f"Metadata: {name}", str(value))
+                for name, value in prediction.document.metadata.items()
+            ),
+            ("Prediction", ui.code(prediction.id)),
         ]
     )

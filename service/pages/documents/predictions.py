@@ -28,9 +28,9 @@ MOST_SETS = 5
 """Label sets shown at once; the others unfold."""
 
 
-def name_of(made: Prediction) -> str:
+def name_of(prediction: Prediction) -> str:
     """Return what a document is called in a list."""
-    return made.document.id or f"…{made.id[-12:]}"
+    return prediction.document.id or f"…{prediction.id[-12:]}"
 
 
 def labels_of(labels: Sequence[str] | None) -> Markup:
@@ -39,13 +39,13 @@ def labels_of(labels: Sequence[str] | None) -> Markup:
         return ui.quiet("not sent")
     if not labels:
         return ui.quiet("no labels")
-    return ui.joined(*(Markup('<span class="label">{}</span> ').format(one) for one in labels))
+    return ui.joined(*(Markup('<span class="label">{}</span> ').format(label) for label in labels))
 
 
-def why(made: Prediction) -> str:
+def why(prediction: Prediction) -> str:
     """Return in one sentence why a document was routed as it was."""
-    at, least = confidence(made.scored.confidence), made.threshold
-    if made.reason is Reason.AUDIT and made.decision is Decision.AUTO:
+    at, least = confidence(prediction.scored.confidence), prediction.threshold
+    if prediction.reason is Reason.AUDIT and prediction.decision is Decision.AUTO:
         return f"Sent automatically at a confidence of {at}, and drawn for an audit."
     sentences = {
         Reason.ABOVE_THRESHOLD: f"Sent automatically: its confidence, {at}, reaches the threshold"
@@ -54,13 +54,13 @@ def why(made: Prediction) -> str:
         + (f" of {confidence(least)}." if least is not None else "."),
         Reason.AUDIT: f"Drawn for an audit before it is sent; its confidence is {at}.",
         Reason.NO_THRESHOLD: "Sent to review, because the model's confidence was not calibrated."
-        if made.scored.uncalibrated
+        if prediction.scored.uncalibrated
         else "Sent to review, because no threshold was in force.",
         Reason.OUT_OF_DOMAIN: "Sent to review, because the model knows no word or feature of it.",
         Reason.BREAKER: "Sent to review, because the breaker had stopped automatic sending.",
-        Reason.RULE: f"Sent to review by the rule “{made.rule}”.",
+        Reason.RULE: f"Sent to review by the rule “{prediction.rule}”.",
     }
-    return sentences[made.reason]
+    return sentences[prediction.reason]
 
 
 def content(document: Document, weights: Sequence[Sequence[TermWeight]] = ()) -> Markup:
@@ -84,52 +84,52 @@ def content(document: Document, weights: Sequence[Sequence[TermWeight]] = ()) ->
         erased = document.answer is None
         missing = "The text was erased." if erased else "This document came without its text."
         return ui.text(missing, "empty")
-    named = sorted(document.features.items(), key=lambda one: -abs(one[1]))
+    named = sorted(document.features.items(), key=lambda pair: -abs(pair[1]))
     return Markup("<dl>{}</dl>").format(
-        ui.joined(*(Markup("<dt>{}</dt><dd>{}</dd>").format(*one) for one in named))
+        ui.joined(*(Markup("<dt>{}</dt><dd>{}</dd>").format(*pair) for pair in named))
     )
 
 
-def answered(made: Prediction) -> list[ui.Piece]:
+def answered(prediction: Prediction) -> list[ui.Piece]:
     """Return a card with what another model answered."""
-    answer = made.document.answer
+    answer = prediction.document.answer
     if answer is None:
         return []
-    sets = [one["labels"] for one in answer.get("candidates", ())]
+    sets = [candidate["labels"] for candidate in answer.get("candidates", ())]
     sets += [answer["labels"]] if "labels" in answer else []
-    given = [
+    pieces = [
         ("Probabilities", _listed([f"{x} {p:.3g}" for x, p in answer.get("scores", {}).items()])),
         ("Label sets", _listed([", ".join(labels) or "no labels" for labels in sets])),
     ]
-    facts = [(name, value) for name, value in given if value]
+    facts = [(name, value) for name, value in pieces if value]
     return [ui.Card("Another model's answer", [ui.Facts(facts)])]
 
 
 _Evidence = tuple[str, Sequence[TermWeight]]
 _EVIDENCE: Sequence[ui.Column[_Evidence]] = (
-    ui.Column("Label", lambda one: one[0], "head"),
-    ui.Column("For it", lambda one: _words("for", one[1]), "wrap"),
-    ui.Column("Against it", lambda one: _words("against", one[1]), "wrap"),
+    ui.Column("Label", lambda row: row[0], "head"),
+    ui.Column("For it", lambda row: _words("for", row[1]), "wrap"),
+    ui.Column("Against it", lambda row: _words("against", row[1]), "wrap"),
 )
 
 
-def evidence(made: Prediction, weights: Sequence[Sequence[TermWeight]]) -> list[ui.Piece]:
+def evidence(prediction: Prediction, weights: Sequence[Sequence[TermWeight]]) -> list[ui.Piece]:
     """Return a card with the words for and against each predicted label."""
-    rows = [(label, terms) for label, terms in zip(made.scored.labels, weights, strict=False)]
+    rows = [(label, terms) for label, terms in zip(prediction.scored.labels, weights, strict=False)]
     if not any(weights):
         return []
     return [ui.Card("Evidence", [ui.Table("Words for and against each label", _EVIDENCE, rows)])]
 
 
 def _words(kind: str, terms: Sequence[TermWeight]) -> Markup:
-    found = [
+    rows = [
         Markup('<mark class="{}" dir="auto">{}</mark> ({})').format(
-            kind, one.term.replace("*", "…"), strength(one)
+            kind, term.term.replace("*", "…"), strength(term)
         )
-        for one in terms
-        if (one.weight > 0) == (kind == "for")
+        for term in terms
+        if (term.weight > 0) == (kind == "for")
     ]
-    return Markup(", ").join(found[:MOST_EVIDENCE]) or ui.quiet("nothing")
+    return Markup(", ").join(rows[:MOST_EVIDENCE]) or ui.quiet("nothing")
 
 
 def strength(term: TermWeight) -> str:
@@ -155,7 +155,7 @@ def marked(text: str, terms: Sequence[TermWeight]) -> Markup:
     >>> marked("<b> Dry coughs", [TermWeight("cough*", 1.0), TermWeight("dry", -0.5)])
     Markup('&lt;b&gt; <mark class="against">Dry</mark> <mark class="for">coughs</mark>')
     """
-    for_it = {one.term for one in terms if one.weight > 0}
+    for_it = {term.term for term in terms if term.weight > 0}
     patterns = {
         term: "for" if term in for_it else "against"
         for term in dict.fromkeys(t.term for t in terms)
@@ -164,15 +164,15 @@ def marked(text: str, terms: Sequence[TermWeight]) -> Markup:
         return Markup("{}").format(text)
     # The longest first, so that two words are marked together rather than the first alone.
     ordered = sorted(patterns, key=len, reverse=True)
-    wanted = re.compile("|".join(f"({_pattern(term)})" for term in ordered), re.IGNORECASE)
+    pattern = re.compile("|".join(f"({_pattern(term)})" for term in ordered), re.IGNORECASE)
     pieces, end = [], 0
-    for found in wanted.finditer(text):
-        kind = patterns[ordered[(found.lastindex or 1) - 1]]
+    for match in pattern.finditer(text):
+        kind = patterns[ordered[(match.lastindex or 1) - 1]]
         pieces += [
-            Markup("{}").format(text[end : found.start()]),
-            Markup('<mark class="{}">{}</mark>').format(kind, found[0]),
+            Markup("{}").format(text[end : match.start()]),
+            Markup('<mark class="{}">{}</mark>').format(kind, match[0]),
         ]
-        end = found.end()
+        end = match.end()
     return ui.joined(*pieces, text[end:])
 
 
@@ -182,9 +182,9 @@ def _pattern(term: str) -> str:
     return rf"(?<![^\W_]){words}{rest}(?![^\W_])"
 
 
-def candidates(made: Prediction) -> Sequence[ui.Part]:
+def candidates(prediction: Prediction) -> Sequence[ui.Part]:
     """Return the label sets; the less likely ones unfold."""
-    sets = made.scored.candidates
+    sets = prediction.scored.candidates
     likely, others = sets[:MOST_SETS], sets[MOST_SETS:]
     rest = f"{plural(len(others), 'less likely set')}"
     more = [ui.More(rest, [ui.Table("Less likely label sets", _SETS, others)])] if others else []
@@ -192,6 +192,6 @@ def candidates(made: Prediction) -> Sequence[ui.Part]:
 
 
 _SETS: Sequence[ui.Column[Candidate]] = (
-    ui.Column("Label set", lambda one: labels_of(one.labels), "wrap"),
-    ui.Column("Confidence", lambda one: confidence(one.confidence), "count"),
+    ui.Column("Label set", lambda candidate: labels_of(candidate.labels), "wrap"),
+    ui.Column("Confidence", lambda candidate: confidence(candidate.confidence), "count"),
 )

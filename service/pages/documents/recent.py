@@ -35,15 +35,15 @@ class Correction(BaseModel):
     reason: Annotated[str, Input("Why", "Shown with the document.", "textarea")]
 
 
-def _name(one: OwnAnswer) -> object:
-    return ui.link(f"{HERE}/{one.prediction.id}", name_of(one.prediction))
+def _name(answer: OwnAnswer) -> object:
+    return ui.link(f"{HERE}/{answer.prediction.id}", name_of(answer.prediction))
 
 
 _COLUMNS: Sequence[ui.Column[OwnAnswer]] = (
     ui.Column("Document", _name, "head"),
-    ui.Column("Submitted (UTC)", lambda one: one.annotation.created_at),
-    ui.Column("Your labels", lambda one: labels_of(one.annotation.labels), "wrap"),
-    ui.Column("Comment", lambda one: one.annotation.comment or "", "wrap"),
+    ui.Column("Submitted (UTC)", lambda answer: answer.annotation.created_at),
+    ui.Column("Your labels", lambda answer: labels_of(answer.annotation.labels), "wrap"),
+    ui.Column("Comment", lambda answer: answer.annotation.comment or "", "wrap"),
 )
 
 
@@ -51,12 +51,12 @@ _COLUMNS: Sequence[ui.Column[OwnAnswer]] = (
 def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
     """Show what the person answered, the newest first."""
     after = request.query_params.get("after")
-    found = services.reviews.recent(visit.caller, after=after, limit=PAGE)
+    answers = services.reviews.recent(visit.caller, after=after, limit=PAGE)
     own = [] if after else [ui.text(in_a_line(services.annotators.own(visit.caller)), "quiet")]
     parts: list[ui.Piece] = [
         *own,
-        ui.Table("Your answers", _COLUMNS, found.items, "You have not submitted a document yet."),
-        ui.Pager(HERE, found.next_after, {}, started=after is None),
+        ui.Table("Your answers", _COLUMNS, answers.items, "You have not submitted a document yet."),
+        ui.Pager(HERE, answers.next_after, {}, started=after is None),
     ]
     lead = "The newest first. Open one to read it again or to correct it."
     values = {"view": ui.View("My answers", parts, lead=lead), "place": "/desk"}
@@ -78,9 +78,9 @@ def correct(
 ) -> Response:
     """Correct an answer."""
 
-    def act(given: Correction) -> None:
-        labels = lines(given.labels)
-        services.reviews.reopen(visit.caller, prediction_id, given.reason, labels)
+    def act(correction: Correction) -> None:
+        labels = lines(correction.labels)
+        services.reviews.reopen(visit.caller, prediction_id, correction.reason, labels)
 
     if form.carry_out(Correction, act):
         return go(f"{HERE}/{prediction_id}")

@@ -30,16 +30,16 @@ def show(visit: Reads) -> Response:
 def act(services: ServicesOf, visit: Sends, text: Annotated[str, Form()] = "") -> Response:
     """Show what would happen to a text; nothing is stored."""
     try:
-        made = services.documents.try_out(visit.caller, text)
+        prediction = services.documents.try_out(visit.caller, text)
     except (InvalidRequest, BlindReviewHeld, ModelUnavailable) as refusal:
         faults = [fault.detail for fault in getattr(refusal, "faults", ())]
         return _trial(visit, text, " ".join([str(refusal), *faults]))
-    weights = services.documents.explain(visit.caller, made)
+    weights = services.documents.explain(visit.caller, prediction)
     parts = [
-        ui.Card("What would happen", [ui.text(why(made))]),
-        ui.Card("Text", [content(made.document, weights)]),
-        *evidence(made, weights),
-        ui.Card("Label sets", candidates(made)),
+        ui.Card("What would happen", [ui.text(why(prediction))]),
+        ui.Card("Text", [content(prediction.document, weights)]),
+        *evidence(prediction, weights),
+        ui.Card("Label sets", candidates(prediction)),
     ]
     return _trial(visit, text, parts=parts)
 

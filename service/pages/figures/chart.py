@@ -144,14 +144,14 @@ def _beside(frame: Frame, start: float, end: float, words: Sequence[Markup], sid
 
 def _spaced(ticks: Sequence[Tick], x: Scale) -> Iterator[Tick]:
     """Yield the ticks whose labels have room; the last one has it always."""
-    kept: list[Tick] = []
+    shown: list[Tick] = []
     free = float("inf")
     for value, label in reversed(ticks):
         half = len(label) * _PER_CHARACTER / 2
         if x(value) + half < free:
-            kept.append((value, label))
+            shown.append((value, label))
             free = x(value) - half - 6
-    yield from reversed(kept)
+    yield from reversed(shown)
 
 
 def percent_ticks(low: float, high: float) -> list[Tick]:

@@ -34,30 +34,30 @@ _UNCHECKED = "No document in this period has been checked yet."
 
 def labels(seen: Cockpit) -> Figure:
     """Return the labels with most errors."""
-    found = seen.mistakes
+    mistakes = seen.mistakes
     figure = Figure(
         "labels",
         "Labels with the most errors",
         _labels_says(seen),
         [Column("label", TEXT), *map(Column, ("missed", "added", "documents_with_it"))],
-        [[one.label, one.missed, one.added, one.present] for one in found.labels],
+        [[label.label, label.missed, label.added, label.present] for label in mistakes.labels],
         empty=_no_errors(seen),
         legend=(("waiting", "missed"), ("skipped", "added wrongly")),
     )
-    if not found.labels:
+    if not mistakes.labels:
         return figure
-    most = max(one.missed + one.added for one in found.labels)
+    most = max(label.missed + label.added for label in mistakes.labels)
     rows = Rows(
-        [_cut(one.label) for one in found.labels],
-        [((one.missed, "waiting"), (one.added, "skipped")) for one in found.labels],
+        [_cut(label.label) for label in mistakes.labels],
+        [((label.missed, "waiting"), (label.added, "skipped")) for label in mistakes.labels],
         [
-            f"{one.label}: missed {one.missed}, added wrongly {one.added}, of "
-            f"{plural(one.present, 'document')} with it"
-            for one in found.labels
+            f"{label.label}: missed {label.missed}, added wrongly {label.added}, of "
+            f"{plural(label.present, 'document')} with it"
+            for label in mistakes.labels
         ],
     )
     axis = Axis(0, most, count_ticks(most), "checked documents")
-    return drawn(figure, _lying(axis, [one.label for one in found.labels]), [rows])
+    return drawn(figure, _lying(axis, [label.label for label in mistakes.labels]), [rows])
 
 
 def _lying(axis: Axis, names: Sequence[str]) -> Frame:
@@ -67,47 +67,47 @@ def _lying(axis: Axis, names: Sequence[str]) -> Frame:
 
 
 def _labels_says(seen: Cockpit) -> str:
-    found = seen.mistakes
-    if not found.checked:
+    mistakes = seen.mistakes
+    if not mistakes.checked:
         return _UNCHECKED
-    if not found.labels:
+    if not mistakes.labels:
         return "No label was wrong in the checked documents."
-    first = found.labels[0]
+    first = mistakes.labels[0]
     return (
-        f"Of the documents checked most recently ({found.checked:,}), {found.wrong:,} had a wrong "
-        f"set. “{first.label}” was wrong most often: missed {plural(first.missed, 'time')}, added "
-        f"{plural(first.added, 'time')}."
+        f"Of the documents checked most recently ({mistakes.checked:,}), {mistakes.wrong:,} had a "
+        f"wrong set. “{first.label}” was wrong most often: missed "
+        f"{plural(first.missed, 'time')}, added {plural(first.added, 'time')}."
     )
 
 
 def pairs(seen: Cockpit) -> Figure:
     """Return which label was given in place of which."""
-    found = seen.mistakes.pairs
+    pairs = seen.mistakes.pairs
     figure = Figure(
         "pairs",
         "Labels confused with each other",
         _UNCHECKED
         if not seen.mistakes.checked
         else "No label was given instead of another."
-        if not found
-        else f"“{found[0].predicted}” was given where “{found[0].right}” was right in "
-        f"{plural(found[0].documents, 'document')}; pairs that are confused often may need clearer "
+        if not pairs
+        else f"“{pairs[0].predicted}” was given where “{pairs[0].right}” was right in "
+        f"{plural(pairs[0].documents, 'document')}; pairs that are confused often may need clearer "
         "guidance, or more examples.",
         [Column("predicted", TEXT), Column("right_instead", TEXT), Column("documents")],
-        [[one.predicted, one.right, one.documents] for one in found],
+        [[pair.predicted, pair.right, pair.documents] for pair in pairs],
         empty=_no_errors(seen),
         legend=(("skipped", "documents with the first instead of the second"),),
     )
-    if not found:
+    if not pairs:
         return figure
-    names = [f"{one.predicted} → {one.right}" for one in found]
-    most, n = max(one.documents for one in found), len(found)
+    names = [f"{pair.predicted} → {pair.right}" for pair in pairs]
+    most, n = max(pair.documents for pair in pairs), len(pairs)
     rows = Rows(
         [_cut(name, _LONGEST_PAIR) for name in names],
-        [((one.documents, "skipped"),) for one in found],
+        [((pair.documents, "skipped"),) for pair in pairs],
         [
-            f"{name}: {plural(one.documents, 'document')}"
-            for name, one in zip(names, found, strict=True)
+            f"{name}: {plural(pair.documents, 'document')}"
+            for name, pair in zip(names, pairs, strict=True)
         ],
         above=True,
     )
@@ -139,16 +139,16 @@ _GROUP_COLUMNS = [
 ]
 
 
-def _source(one: GroupErrors) -> str:
-    return f"{one.field}: {one.value}"
+def _source(group: GroupErrors) -> str:
+    return f"{group.field}: {group.value}"
 
 
-def _size(one: GroupErrors) -> str:
-    return plural(int(one.value), "label")
+def _size(group: GroupErrors) -> str:
+    return plural(int(group.value), "label")
 
 
-def _groups_says(found: Sequence[GroupErrors], name_of: Callable[[GroupErrors], str]) -> str:
-    known = [one for one in found if one.accuracy.value is not None]
+def _groups_says(groups: Sequence[GroupErrors], name_of: Callable[[GroupErrors], str]) -> str:
+    known = [group for group in groups if group.accuracy.value is not None]
     if not known:
         return _UNCHECKED
     if len(known) == 1:
@@ -158,8 +158,8 @@ def _groups_says(found: Sequence[GroupErrors], name_of: Callable[[GroupErrors], 
             f"sets are right (between {percent(share.low)} and {percent(share.high)}). "
             f"{share.correction}"
         ).rstrip()
-    worst = min(known, key=lambda one: one.accuracy.value or 0.0)
-    best = max(known, key=lambda one: one.accuracy.low or 0.0)
+    worst = min(known, key=lambda group: group.accuracy.value or 0.0)
+    best = max(known, key=lambda group: group.accuracy.low or 0.0)
     share = worst.accuracy
     apart = (share.high or 1.0) < (best.accuracy.low or 0.0)
     return (
@@ -179,32 +179,38 @@ def _by_group(
     seen: Cockpit,
     heading: str,
     name: str,
-    found: Sequence[GroupErrors],
+    groups: Sequence[GroupErrors],
     named: Callable[[GroupErrors], str],
 ) -> Figure:
     figure = Figure(
         name,
         heading,
-        _groups_says(found, named),
+        _groups_says(groups, named),
         _GROUP_COLUMNS,
         [
-            [one.value, one.field, one.accuracy.checked, one.accuracy.right, *bounded(one.accuracy)]
-            for one in found
+            [
+                group.value,
+                group.field,
+                group.accuracy.checked,
+                group.accuracy.right,
+                *bounded(group.accuracy),
+            ]
+            for group in groups
         ],
         empty=_no_errors(seen),
         terms=("accuracy", "checked"),
         legend=(("completed", "accuracy before corrections, with its bounds"), *FEW_CHECKS),
     )
-    known = [one for one in found if one.accuracy.value is not None]
+    known = [group for group in groups if group.accuracy.value is not None]
     if not known:
         return figure
-    names = [named(one) for one in known]
+    names = [named(group) for group in known]
     marks: list[Mark] = [
         _only_names(names),
         *intervals(
             [
-                (place + 0.5, name, one.accuracy)
-                for place, (name, one) in enumerate(zip(names, known, strict=True))
+                (place + 0.5, name, group.accuracy)
+                for place, (name, group) in enumerate(zip(names, known, strict=True))
             ],
             "completed",
             lying=True,
@@ -291,11 +297,11 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
     """Return how often the answers of each group are wrong, as far as leads have decided."""
     rates = [
         (name, rate, meaning, share)
-        for name, one in _estimates(groups)
-        if one.estimate is not None
+        for name, group in _estimates(groups)
+        if group.estimate is not None
         for rate, meaning, share in (
-            ("alpha", "right rejected", one.estimate.alpha),
-            ("beta", "wrong accepted", one.estimate.beta),
+            ("alpha", "right rejected", group.estimate.alpha),
+            ("beta", "wrong accepted", group.estimate.beta),
         )
     ]
     figure = Figure(
@@ -308,7 +314,10 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
             *(Column(name, SHARE) for name in ("estimate", "low", "high")),
             Column("decided_by_leads"),
         ],
-        [[group, name, one.estimate, one.low, one.high, one.n] for group, name, _, one in rates],
+        [
+            [group, name, rate.estimate, rate.low, rate.high, rate.n]
+            for group, name, _, rate in rates
+        ],
         empty=(
             "No lead has decided an audit yet. Audits, and the share of them that is read "
             "again, are set in the policy."
@@ -322,39 +331,43 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
     marks: list[Mark] = [
         _only_names(names),
         Intervals(
-            [(k + 0.5, one.estimate, one.low, one.high) for k, (*_, one) in enumerate(rates)],
+            [(k + 0.5, rate.estimate, rate.low, rate.high) for k, (*_, rate) in enumerate(rates)],
             "leased",
             [
-                f"{name}: {percent(one.estimate)}, between {percent(one.low)} and "
-                f"{percent(one.high)}, from {plural(one.n, 'decision')}"
-                for name, (*_, one) in zip(names, rates, strict=True)
+                f"{name}: {percent(rate.estimate)}, between {percent(rate.low)} and "
+                f"{percent(rate.high)}, from {plural(rate.n, 'decision')}"
+                for name, (*_, rate) in zip(names, rates, strict=True)
             ],
             lying=True,
         ),
     ]
-    most = min(1.0, 1.1 * max(one.high for *_, one in rates))
+    most = min(1.0, 1.1 * max(rate.high for *_, rate in rates))
     axis = Axis(0, most, percent_ticks(0, most), "share of answers")
     return drawn(figure, _lying(axis, names), marks)
 
 
 def _estimates(groups: Sequence[GroupReport]) -> list[tuple[str, GroupReport]]:
     """Return a report for each estimate, with the names of all groups that it describes."""
-    name_of = {one.group.id: one.group.name for one in groups}
-    first = {one.estimate.pooled: one for one in reversed(groups) if one.estimate is not None}
+    name_of = {group.group.id: group.group.name for group in groups}
+    first = {
+        group.estimate.pooled: group for group in reversed(groups) if group.estimate is not None
+    }
     return [
-        (" and ".join(name_of.get(each, each) for each in pooled), one)
-        for pooled, one in reversed(first.items())
+        (" and ".join(name_of.get(each, each) for each in pooled), group)
+        for pooled, group in reversed(first.items())
     ]
 
 
 def _noise_says(groups: Sequence[GroupReport]) -> str:
-    known = [one for one in groups if one.estimate is not None]
+    known = [group for group in groups if group.estimate is not None]
     if not known:
         return "Reviewers' error rates are not known yet."
-    found = [(name, one.estimate) for name, one in _estimates(groups) if one.estimate is not None]
-    decided = sum(one.alpha.n + one.beta.n for _, one in found)
-    together = [name for name, one in found if len(one.pooled) > 1]
-    blocked = [one.group.name for one in known if any(each.blocking for each in one.findings)]
+    estimates = [
+        (name, rate.estimate) for name, rate in _estimates(groups) if rate.estimate is not None
+    ]
+    decided = sum(estimate.alpha.n + estimate.beta.n for _, estimate in estimates)
+    together = [name for name, estimate in estimates if len(estimate.pooled) > 1]
+    blocked = [group.group.name for group in known if any(each.blocking for each in group.findings)]
     return (
         f"From {plural(decided, 'blind answer')} that leads have decided. Rates are of groups, "
         "never of one person: they show how far answers can be trusted when the calibrator is "

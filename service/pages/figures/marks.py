@@ -250,12 +250,12 @@ def tooltip(words: str) -> Markup:
 
 def element(name: str, *inside: Markup, **attributes: str | float) -> Markup:
     """Return an element; an underscore in an attribute's name stands for a hyphen."""
-    given = "".join(
+    written = "".join(
         f' {_attribute(key)}="{escape(value) if isinstance(value, str) else number(value)}"'
         for key, value in attributes.items()
     )
     content = "".join(inside)
-    return Markup(f"<{name}{given}>{content}</{name}>" if content else f"<{name}{given}/>")  # noqa: S704 -- all of it is escaped
+    return Markup(f"<{name}{written}>{content}</{name}>" if content else f"<{name}{written}/>")  # noqa: S704 -- all of it is escaped
 
 
 @cache

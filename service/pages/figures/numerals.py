@@ -32,10 +32,10 @@ def share_of(part: int, whole: int) -> str:
     """
     if part in {0, whole}:
         return "100 %" if part else "0 %"
-    found = 100 * part / whole
-    if found < 1:
+    share = 100 * part / whole
+    if share < 1:
         return "< 1 %"
-    return "> 99 %" if found > 99 else f"{found:.0f} %"
+    return "> 99 %" if share > 99 else f"{share:.0f} %"
 
 
 def exactly(share: float) -> str:
@@ -96,13 +96,13 @@ def chance(p_value: float) -> str:
     return "< 0.001" if p_value < 0.001 else f"= {plain(p_value, 2)}"
 
 
-def plural(n: int, one: str, many: str | None = None) -> str:
+def plural(n: int, singular: str, many: str | None = None) -> str:
     """Write a number with its noun.
 
     >>> plural(1, "audit"), plural(1200, "audit"), plural(2, "is", "are")
     ('1 audit', '1,200 audits', '2 are')
     """
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+    return f"{n:,} {singular if n == 1 else many or singular + 's'}"
 
 
 _UNITS = (("day", 86_400.0), ("hour", 3_600.0), ("minute", 60.0))

@@ -121,8 +121,8 @@ class Figure:
     def as_json(self) -> str:
         """Return the table as a JSON array of objects."""
         names = [column.name for column in self.columns]
-        found = [dict(zip(names, row, strict=True)) for row in self.rows]
-        return json.dumps(found, ensure_ascii=False, indent=1)
+        rows = [dict(zip(names, row, strict=True)) for row in self.rows]
+        return json.dumps(rows, ensure_ascii=False, indent=1)
 
 
 def _harmless(value: Value) -> Value:

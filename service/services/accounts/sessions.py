@@ -67,11 +67,13 @@ class Sessions(Guarded):
         with self.begin() as transaction:
             # Hashing is slow, so the account may have changed.
             person = known_person(transaction, person.id, for_update=True)
-            kept = person.password == stored
+            unchanged = person.password == stored
             # A parallel sign-in may have stored another hash of the same password.
-            if person.disabled or not (kept or self.passwords.verify(person.password, password)):
+            if person.disabled or not (
+                unchanged or self.passwords.verify(person.password, password)
+            ):
                 raise errors.WrongPassword("The name or the password is wrong.")
-            if kept and better != stored:
+            if unchanged and better != stored:
                 person = replace(person, password=better)
                 transaction.people.save(person)
             self.throttle.succeeded(transaction, counted)

@@ -47,12 +47,13 @@ class Largest(NamedTuple):
     """Of agreements that were read again, over the probability of that."""
 
 
-def columns(found: Sequence[Weighed]) -> tuple[Sums, Largest]:
+def columns(checks: Sequence[Weighed]) -> tuple[Sums, Largest]:
     """Return what predictions of each kind add to the sums, and their weights."""
     import numpy as np  # noqa: PLC0415 -- loads slowly
 
     rows = [
-        (one.documents, weight, verdict(one) is True, *_agreement(one)) for one, weight in found
+        (check.documents, weight, verdict(check) is True, *_agreement(check))
+        for check, weight in checks
     ]
     n, w, right, agreed, reread, rate = np.array(rows, dtype=np.float64).reshape(-1, 6).T
     n = n * (w > 0)
@@ -64,21 +65,21 @@ def columns(found: Sequence[Weighed]) -> tuple[Sums, Largest]:
     return Sums(*counts, *weights, *second), Largest(w * known, w * again / rate)
 
 
-def _agreement(one: Known) -> tuple[bool, bool, float]:
+def _agreement(check: Known) -> tuple[bool, bool, float]:
     """Return whether only an auditor's agreement counts, and its second reading."""
     # An outcome takes precedence over auditors, and is the truth.
-    if one.reread is None or one.outcome_agreed is not None:
+    if check.reread is None or check.outcome_agreed is not None:
         return False, False, 1.0
-    return True, one.reread, one.reread_rate or 1.0
+    return True, check.reread, check.reread_rate or 1.0
 
 
-def share(found: Sequence[Known], risk: float, known: Standing | None = None) -> Share:
+def share(checks: Sequence[Known], risk: float, known: Standing | None = None) -> Share:
     """Return the share of ``found`` that is right, estimated from checked sets.
 
     ``known``: Weights of checked sets; by default, computed from ``found``.
     """
-    known = known or standing(found)
-    return shares([[(one, known.of(one)) for one in found]], risk)[0]
+    known = known or standing(checks)
+    return shares([[(check, known.of(check)) for check in checks]], risk)[0]
 
 
 def shares(groups: Sequence[Sequence[Weighed]], risk: float) -> list[Share]:
@@ -103,7 +104,7 @@ def estimated(of: Sums, most: Largest, risk: float) -> list[Share]:
     # Together the second readings stand for all agreements, and each, times this, for its share.
     scale = np.where(some, of.agreed_weight / np.where(some, of.over_rate, 1.0), 0.0)
     unseen = np.where(some, scale * most.over_rate, np.inf)
-    found = bound_accuracies(
+    bounded = bound_accuracies(
         ErrorSums(
             of.weight,
             of.squares,
@@ -117,7 +118,7 @@ def estimated(of: Sums, most: Largest, risk: float) -> list[Share]:
         Share(int(n), int(right), *(bounds if n else (None,) * 3), *map(int, agreements))
         for n, right, *agreements, bounds in zip(
             *(each.tolist() for each in of[:5]),
-            zip(*(each.tolist() for each in found), strict=True),
+            zip(*(each.tolist() for each in bounded), strict=True),
             strict=True,
         )
     ]

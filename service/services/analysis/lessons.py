@@ -88,8 +88,14 @@ def learn(
     comparison = _comparison(rows, answers, before, crossed, least)
     better = comparison is not None and comparison.gain > 0 and comparison.p_value < BETTER
     blind_spot = unvouched(question)
-    warnings = [one for one in (blind_spot, undecided(question.lessons)) if one is not None]
-    recent = [one for one in question.recent if not one.scored.out_of_domain and one.rule is None]
+    warnings = [
+        warning for warning in (blind_spot, undecided(question.lessons)) if warning is not None
+    ]
+    recent = [
+        prediction
+        for prediction in question.recent
+        if not prediction.scored.out_of_domain and prediction.rule is None
+    ]
     return Learnt(
         kept=kept,
         replaces=(
@@ -124,13 +130,13 @@ def announced(predictions: Sequence[Prediction], index: Mapping[str, int]) -> An
     confidence, score, runner_up, rest = (np.zeros(len(predictions)) for _ in range(4))
     labels: list[int] = []
     bounds = [0]
-    for place, one in enumerate(predictions):
-        own = one.scored.own_confidences
+    for place, prediction in enumerate(predictions):
+        own = prediction.scored.own_confidences
         confidence[place] = own[0]
-        score[place] = one.scored.candidates[0].score
+        score[place] = prediction.scored.candidates[0].score
         runner_up[place] = max(own[1:], default=0.0)
         rest[place] = min(max(1.0 - sum(own), 0.0), 1.0)
-        labels += sorted(index[label] for label in one.scored.labels)
+        labels += sorted(index[label] for label in prediction.scored.labels)
         bounds.append(len(labels))
     sets = RaggedSets(np.array(bounds, dtype=np.int64), np.array(labels, dtype=np.int32))
     return AnnouncedSets(confidence, score, runner_up, rest, sets, len(index))
@@ -145,10 +151,10 @@ def rescored(
     ``labels``: All labels of the model, in its order.
     """
     if calibrator is None:
-        return [one.scored.own_confidences[0] for one in predictions]
+        return [prediction.scored.own_confidences[0] for prediction in predictions]
     index = {label: column for column, label in enumerate(labels)}
-    found: list[float] = calibrator.predict(announced(predictions, index)).tolist()
-    return found
+    confidences: list[float] = calibrator.predict(announced(predictions, index)).tolist()
+    return confidences
 
 
 def _answers(rows: Sequence[Row]) -> Answers:
@@ -205,18 +211,23 @@ def _judges(rows: Sequence[Row], least: int) -> tuple[NDArray[np.int64], bool]:
 
 
 def _comparison_json(
-    found: PairedComparison | None, rows: Sequence[Row], least: int, *, better: bool
+    comparison: PairedComparison | None, rows: Sequence[Row], least: int, *, better: bool
 ) -> Mapping[str, object]:
     unseen = sum(not row.seen_before for row in rows)
-    if found is None:
+    if comparison is None:
         why = (
             f"{unseen} rows were reviewed since the calibrator that serves was learnt; a fair "
             f"comparison takes {least}"
         )
         return {"better": False, "n": unseen, "reason": why}
     judged_by = "gold labels" if _judges(rows, least)[1] else "all answers"
-    made = {"better": better, "least_p_value": BETTER, "judged_by": judged_by, **found.to_json()}
-    return {**made, "sentence": verdict({"comparison": made})}
+    report = {
+        "better": better,
+        "least_p_value": BETTER,
+        "judged_by": judged_by,
+        **comparison.to_json(),
+    }
+    return {**report, "sentence": verdict({"comparison": report})}
 
 
 def _rows_json(rows: Sequence[Row], question: Question, answers: Answers) -> Mapping[str, object]:
@@ -266,14 +277,14 @@ def _noise_json(rows: Sequence[Row], question: Question) -> Mapping[str, object]
 
 
 def _calibration_json(confidence: Floats, answers: Answers) -> Mapping[str, object]:
-    found = report_calibration(
+    calibration = report_calibration(
         confidence,
         answers.agreed,
         alpha=answers.alpha,
         beta=answers.beta,
         sample_weight=answers.weight,
     )
-    return found.to_json()
+    return calibration.to_json()
 
 
 def _automation_json(

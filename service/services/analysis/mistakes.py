@@ -66,37 +66,37 @@ class Mistakes:
 
 
 def mistakes(
-    found: Sequence[CheckedSet], known: Standing, risk: float, clients: Mapping[str, str]
+    checks: Sequence[CheckedSet], known: Standing, risk: float, clients: Mapping[str, str]
 ) -> Mistakes:
     """Return the errors of checked documents; ``clients`` maps ids to names.
 
     Labels and pairs are plain counts. Accuracies of sources and sizes weight each checked document
     by the inverse of its probability of being checked, with exact bounds.
     """
-    weighed = [(one, known.of(one)) for one in found]
-    sizes = "labels", _groups(lambda one: str(len(one.labels)), weighed)
+    weighed = [(check, known.of(check)) for check in checks]
+    sizes = "labels", _groups(lambda check: str(len(check.labels)), weighed)
     groups = [*_sources(weighed, clients), sizes]
     # One call for all bounds, because each call has a fixed cost.
     bounded = iter(shares([inside for _, values in groups for inside in values.values()], risk))
-    made = [
+    listed = [
         [GroupErrors(field, value, next(bounded)) for value in values] for field, values in groups
     ]
     return Mistakes(
-        checked=len(found),
-        wrong=sum(not one.right for one in found),
-        labels=_labels(found),
-        pairs=_pairs(found),
-        sources=tuple(one for group in made[:-1] for one in group),
-        sizes=tuple(made[-1]),
+        checked=len(checks),
+        wrong=sum(not check.right for check in checks),
+        labels=_labels(checks),
+        pairs=_pairs(checks),
+        sources=tuple(errors for group in listed[:-1] for errors in group),
+        sizes=tuple(listed[-1]),
     )
 
 
-def _labels(found: Iterable[CheckedSet]) -> tuple[LabelErrors, ...]:
+def _labels(checks: Iterable[CheckedSet]) -> tuple[LabelErrors, ...]:
     missed_ones: list[str] = []
     added_ones: list[str] = []
     present_ones: list[str] = []
-    for one in found:
-        predicted, right = set(one.labels), set(one.truth)
+    for check in checks:
+        predicted, right = set(check.labels), set(check.truth)
         missed_ones += right - predicted
         added_ones += predicted - right
         present_ones += predicted | right
@@ -107,10 +107,10 @@ def _labels(found: Iterable[CheckedSet]) -> tuple[LabelErrors, ...]:
     )
 
 
-def _pairs(found: Iterable[CheckedSet]) -> tuple[PairErrors, ...]:
+def _pairs(checks: Iterable[CheckedSet]) -> tuple[PairErrors, ...]:
     seen: Counter[tuple[str, str]] = Counter()
-    for one in found:
-        predicted, right = set(one.labels), set(one.truth)
+    for check in checks:
+        predicted, right = set(check.labels), set(check.truth)
         seen.update(product(predicted - right, right - predicted))
     return tuple(PairErrors(*pair, n) for pair, n in _most(seen))
 
@@ -122,16 +122,16 @@ def _most(counts: Counter[Key]) -> list[tuple[Key, int]]:
 def _sources(
     weighed: Sequence[tuple[CheckedSet, float]], clients: Mapping[str, str]
 ) -> Iterator[tuple[str, dict[str, list[Weighed]]]]:
-    fields = sorted({field for one, _ in weighed for field in one.metadata})
-    yield "client", _groups(lambda one: clients.get(one.client_id, one.client_id), weighed)
+    fields = sorted({field for check, _ in weighed for field in check.metadata})
+    yield "client", _groups(lambda check: clients.get(check.client_id, check.client_id), weighed)
     for field in fields:
         groups = _groups(partial(_value, field=field), weighed)
         if 1 < len(groups) <= MOST_VALUES:
             yield field, groups
 
 
-def _value(one: CheckedSet, field: str) -> str | None:
-    value = one.metadata.get(field)
+def _value(check: CheckedSet, field: str) -> str | None:
+    value = check.metadata.get(field)
     if isinstance(value, (str, int)):
         shown = str(value)
         return shown if len(shown) <= LONGEST_VALUE else None
@@ -147,4 +147,4 @@ def _groups(
         value = value_of(pair[0])
         if value is not None:
             inside.setdefault(value, []).append(pair)
-    return {value: inside[value] for value in sorted(inside, key=lambda one: (len(one), one))}
+    return {value: inside[value] for value in sorted(inside, key=lambda value: (len(value), value))}

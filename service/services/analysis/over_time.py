@@ -128,9 +128,9 @@ def over_time(
     for cell in cells:
         if cell.day is not None:
             inside[pace.start(cell.day)].append(cell)
-    for one in reviews:
-        arrived[pace.start(one.day)] += one.arrived
-        completed[pace.start(one.day)] += one.completed
+    for day in reviews:
+        arrived[pace.start(day.day)] += day.arrived
+        completed[pace.start(day.day)] += day.completed
     starts: list[date] = []
     start = pace.start(last)
     while start >= pace.start(first):
@@ -143,11 +143,11 @@ def over_time(
     rows: list[Row] = []
     backlog = waiting
     for start, right in zip(starts, accuracy, strict=True):
-        found = inside[start]
-        sent = _count(cell for cell in found if cell.decision is Decision.AUTO)
+        checks = inside[start]
+        sent = _count(cell for cell in checks if cell.decision is Decision.AUTO)
         audited = _count(
             cell
-            for cell in found
+            for cell in checks
             if cell.reason is Reason.AUDIT and cell.decision is not Decision.AUTO
         )
         rows.append(
@@ -155,7 +155,7 @@ def over_time(
                 start=start,
                 sent=sent,
                 audited=audited,
-                reviewed=_count(found) - sent - audited,
+                reviewed=_count(checks) - sent - audited,
                 accuracy=right,
                 arrived=arrived[start],
                 completed=completed[start],
@@ -198,11 +198,11 @@ LAST_DAYS = 7
 
 def queue(reviews: Sequence[ReviewDay], *, today: date, waiting: int, oldest_s: float) -> Queue:
     """Return the queue's state and its pace over the last full days."""
-    recent = [one for one in reviews if today - timedelta(days=LAST_DAYS) <= one.day < today]
+    recent = [day for day in reviews if today - timedelta(days=LAST_DAYS) <= day.day < today]
     return Queue(
         waiting,
         oldest_s,
-        sum(one.arrived for one in recent) / LAST_DAYS,
-        sum(one.completed for one in recent) / LAST_DAYS,
+        sum(day.arrived for day in recent) / LAST_DAYS,
+        sum(day.completed for day in recent) / LAST_DAYS,
         LAST_DAYS,
     )

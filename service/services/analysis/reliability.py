@@ -63,20 +63,20 @@ class Reliability:
     """None if too few documents are checked."""
 
 
-def draw_curve(found: Sequence[CheckedSet | Evidence], known: Standing) -> Curve | None:
+def draw_curve(checks: Sequence[CheckedSet | Evidence], known: Standing) -> Curve | None:
     """Return the reliability curve of checked documents; None if too few.
 
     ``found``: The last `MOST_CHECKED` with a weight in ``known`` are used.
     """
-    weighed = [(one, known.of(one)) for one in found]
-    rows = [(one, weight) for one, weight in weighed if weight > 0.0][-MOST_CHECKED:]
+    weighed = [(check, known.of(check)) for check in checks]
+    rows = [(check, weight) for check, weight in weighed if weight > 0.0][-MOST_CHECKED:]
     if len(rows) < LEAST_CHECKED:
         return None
     from setwise.models.evaluation.reliability import draw_reliability  # noqa: PLC0415 -- loads slowly
 
     drawn = draw_reliability(
-        [one.confidence for one, _ in rows],
-        [verdict(one) is True for one, _ in rows],
+        [check.confidence for check, _ in rows],
+        [verdict(check) is True for check, _ in rows],
         sample_weight=[weight for _, weight in rows],
         level=LEVEL,
     )
@@ -91,28 +91,28 @@ def draw_curve(found: Sequence[CheckedSet | Evidence], known: Standing) -> Curve
     )
 
 
-def measure(found: Sequence[Evidence], risk: float) -> Reliability:
+def measure(checks: Sequence[Evidence], risk: float) -> Reliability:
     """Return the reliability of documents, newest first, in buckets of equal width."""
-    known = standing(found)
+    known = standing(checks)
     buckets: list[list[Evidence]] = [[] for _ in range(BUCKETS)]
-    for one in found:
-        buckets[min(int(one.confidence * BUCKETS), BUCKETS - 1)].append(one)
-    weight = [known.of(one) for one in found]
+    for check in checks:
+        buckets[min(int(check.confidence * BUCKETS), BUCKETS - 1)].append(check)
+    weight = [known.of(check) for check in checks]
     square = [
-        each * (one.confidence - bool(verdict(one))) ** 2
-        for one, each in zip(found, weight, strict=True)
+        each * (check.confidence - bool(verdict(check))) ** 2
+        for check, each in zip(checks, weight, strict=True)
     ]
     return Reliability(
-        documents=len(found),
+        documents=len(checks),
         checked=sum(each > 0.0 for each in weight),
         brier=sum(square) / sum(weight) if sum(weight) else None,
         buckets=tuple(_bucket(place, inside, known, risk) for place, inside in enumerate(buckets)),
-        curve=draw_curve(found[::-1], known),
+        curve=draw_curve(checks[::-1], known),
     )
 
 
 def _bucket(place: int, inside: Sequence[Evidence], known: Standing, risk: float) -> Bucket:
-    weighed = [(one.confidence, known.of(one)) for one in inside]
+    weighed = [(check.confidence, known.of(check)) for check in inside]
     total = sum(weight for _, weight in weighed)
     return Bucket(
         low=place / BUCKETS,

@@ -54,11 +54,11 @@ def fit_again(
     each, the error rates of the answer, why it is left out, or None to trust it.
     ``labels``: Of the model that serves; other models may answer labels that no document has.
     """
-    given = list(rows)
-    found = [_anonymous(row, rates) for row, rates in given]
+    pairs = list(rows)
+    reviewed = [_anonymous(row, rates) for row, rates in pairs]
     noise: dict[str, dict[str, float]] = {
         str(row["reviewer"]): rates._asdict()
-        for row, (_, rates) in zip(found, given, strict=True)
+        for row, (_, rates) in zip(reviewed, pairs, strict=True)
         if isinstance(rates, Rates)
     }
     summary = {} if serving is None else serving.summary
@@ -67,12 +67,12 @@ def fit_again(
     datasets = []
     try:
         if history is not None:
-            datasets.append(_earlier(history, kind, summary, found))
+            datasets.append(_earlier(history, kind, summary, reviewed))
             if noise:
                 noise[EVERYONE] = _noise_before(summary)
-        if any(row.get(key) is not None for row in found for key in _CONTENT[kind]):
-            datasets.append(_reviewed(found, kind, summary, left_out, known={*noise, GOLD}))
-        counts = [one.n for one in datasets]
+        if any(row.get(key) is not None for row in reviewed for key in _CONTENT[kind]):
+            datasets.append(_reviewed(reviewed, kind, summary, left_out, known={*noise, GOLD}))
+        counts = [dataset.n for dataset in datasets]
         if sum(counts) < LEAST_DOCUMENTS:
             raise NotEnoughReviews(
                 f"{sum(counts)} documents with content and labels are too few to train on; "
@@ -149,8 +149,12 @@ def _earlier(
         contents = [_vector(names[X.indices[at:to]], X.data[at:to]) for at, to in bounds]
     known: set[object]
     if history.X is not None:
-        given = (row.get("features") for row in rows)
-        known = {_vector(one.keys(), one.values()) for one in given if isinstance(one, dict)}
+        features = (row.get("features") for row in rows)
+        known = {
+            _vector(vector.keys(), vector.values())
+            for vector in features
+            if isinstance(vector, dict)
+        }
     else:
         known = {row.get("text" if history.texts is not None else "document_id") for row in rows}
     unlike = history.take(np.flatnonzero([content not in known for content in contents]))
@@ -183,9 +187,9 @@ def _options(serving: ModelVersion | None, preset: str | None) -> TrainingOption
     summary = {} if serving is None else serving.summary
     training = summary.get("training")
     before = training if isinstance(training, Mapping) else {}
-    wanted = preset or before.get("preset")
+    named = preset or before.get("preset")
     return TrainingOptions(
-        method=next((one for one in METHODS if one == summary.get("method")), METHODS[1]),
-        preset=next((one for one in get_args(Preset) if one == wanted), "fast"),
-        labels_by=next((one for one in LABELS_BY if one == before.get("labels_by")), "each"),
+        method=next((method for method in METHODS if method == summary.get("method")), METHODS[1]),
+        preset=next((name for name in get_args(Preset) if name == named), "fast"),
+        labels_by=next((way for way in LABELS_BY if way == before.get("labels_by")), "each"),
     )

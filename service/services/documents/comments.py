@@ -38,13 +38,13 @@ class Comments(Recorded):
         with self.begin(read_only=True) as transaction:
             _check_reader(transaction, caller, prediction_id)
             comments = transaction.comments.of(prediction_id)
-            names = transaction.documents.names({one.author for one in comments})
+            names = transaction.documents.names({comment.author for comment in comments})
             unread = transaction.comments.unread(caller.id, among=prediction_id, limit=1)
         disclose_one(self.begin, self.now, caller, prediction_id)
         if unread and caller.may(Permission.REVIEW):
             with self.begin() as transaction:
                 # Another person may have written in the meantime.
-                last = max(one.created_at for one in comments)
+                last = max(comment.created_at for comment in comments)
                 transaction.comments.note_read(prediction_id, caller.id, last)
         return Talk(threads_of(comments), names)
 
@@ -70,10 +70,12 @@ class Comments(Recorded):
         disclose_one(self.begin, self.now, caller, prediction_id)
         with self.begin() as transaction:
             threads = threads_of(transaction.comments.of(prediction_id))
-            found = next((one for one in threads if one.comments[0].id == thread), None)
-            if thread is not None and found is None:
+            root = next(
+                (candidate for candidate in threads if candidate.comments[0].id == thread), None
+            )
+            if thread is not None and root is None:
                 _refuse("/thread", "is no thread of the document")
-            if kind is CommentKind.RESOLVED and (found is None or not found.flagged):
+            if kind is CommentKind.RESOLVED and (root is None or not root.flagged):
                 _refuse("/kind", "resolves a flag, which this thread does not have")
             if kind is CommentKind.REOPENED:
                 _refuse("/kind", "is written by reopening the document")
@@ -96,8 +98,8 @@ class Comments(Recorded):
         sees_all = caller.may(Permission.READ_ALL_PREDICTIONS)
         with self.begin(read_only=True) as transaction:
             hidden = transaction.reviews.held_blind(caller.id)
-            found = transaction.comments.unread(caller.id, wrote=sees_all, limit=MOST_UNREAD)
-        return [one for one in found if one.prediction.id not in hidden]
+            comments = transaction.comments.unread(caller.id, wrote=sees_all, limit=MOST_UNREAD)
+        return [comment for comment in comments if comment.prediction.id not in hidden]
 
 
 def _check_reader(transaction: Transaction, caller: Caller, prediction_id: str) -> None:
@@ -107,7 +109,7 @@ def _check_reader(transaction: Transaction, caller: Caller, prediction_id: str) 
         caller.require(Permission.REVIEW)
     if prediction is not None and not sees:
         annotations = transaction.reviews.annotations_of(prediction_id)
-        sees = any(one.reviewer == caller.id for one in annotations)
+        sees = any(annotation.reviewer == caller.id for annotation in annotations)
     if prediction is None or not sees:
         raise PredictionNotFound(f"You may read no document {prediction_id!r}.")
 

@@ -114,8 +114,11 @@ class Selections(Recorded):
         if not _leads(caller):
             return {}
         with self.begin(read_only=True) as transaction:
-            able = [each for each in transaction.people.all() if _able(each)]
-        return {each.id: each.name for each in sorted(able, key=lambda each: (each.name, each.id))}
+            able = [person for person in transaction.people.all() if _able(person)]
+        return {
+            person.id: person.name
+            for person in sorted(able, key=lambda person: (person.name, person.id))
+        }
 
     def assign(self, caller: Caller, ids: Sequence[str], assignee: str | None) -> SelectionOutcome:
         """Assign the open reviews of documents to a person only; None to any reviewer.

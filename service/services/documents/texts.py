@@ -51,12 +51,12 @@ class Texts(Recorded):
         """
         now = self.now()
         purged = 0
-        for decision, kept in (
+        for decision, days in (
             (Decision.AUTO, self.retain_auto),
             (Decision.REVIEW, self.retain_reviewed),
         ):
-            if kept is not None:
-                purged += sum(self._purge(decision, now - kept, now))
+            if days is not None:
+                purged += sum(self._purge(decision, now - days, now))
         if self.retain_auto is not None:
             self._purge_answers(now - self.retain_auto)
         if purged:
@@ -114,8 +114,8 @@ class Texts(Recorded):
             if document_id is not None:
                 ids = transaction.texts.of_document(document_id)
             else:
-                found = transaction.predictions.get(prediction_id or "")
-                ids = [] if found is None else [found.id]
+                prediction = transaction.predictions.get(prediction_id or "")
+                ids = [] if prediction is None else [prediction.id]
             if not ids:
                 return 0
             lines = transaction.texts.lines_of(ids)
@@ -124,8 +124,8 @@ class Texts(Recorded):
             # The audit trail names the predictions, not the document.
             transaction.audit_trail.add_all(
                 [
-                    Event.by(caller, "document.erased", one, id=self.new_id(), at=self.now())
-                    for one in ids
+                    Event.by(caller, "document.erased", named_id, id=self.new_id(), at=self.now())
+                    for named_id in ids
                 ]
             )
             transaction.jobs.enqueue(self._job({"predictions": ids, "lines": lines}))
@@ -186,16 +186,16 @@ class Texts(Recorded):
         return changed
 
     def _clean_result(self, name: str, ids: Sequence[str]) -> bool:
-        marks = [one.encode() for one in ids]
+        marks = [document_id.encode() for document_id in ids]
         with self.files.open(name) as file:
             if not any(mark in line for line in file for mark in marks):
                 return False
         with self.files.open(name) as file, self.files.create(name) as sink:
             if name.endswith(".csv"):
                 # A row may have several lines.
-                wanted = frozenset(ids)
+                names = frozenset(ids)
                 for row in csv.reader(line.decode() for line in file):
-                    if wanted.isdisjoint(row):
+                    if names.isdisjoint(row):
                         sink.write(_csv(row))
             else:
                 for line in file:
@@ -210,8 +210,8 @@ class Texts(Recorded):
             source = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
             for number, line in enumerate(source, start=1):
                 # An empty line is skipped, and the numbers of the others stay.
-                kept = b"\n" if number in lines else line
-                sink.write(gzip.compress(kept) if packed else kept)
+                shown = b"\n" if number in lines else line
+                sink.write(gzip.compress(shown) if packed else shown)
         return True
 
 
