@@ -86,11 +86,6 @@ def details(site: Site) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("path", ["/board", *(one.address for one in SECTIONS)])
-def test_pages_have_no_violation(sign_in: SignIn, path: str) -> None:
-    assert_accessible(sign_in("admin", path))
-
-
 @pytest.mark.parametrize(
     "which", ["model", "activate", "job", "webhook", "delivery", "person", "calibrator"]
 )

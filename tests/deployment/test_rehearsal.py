@@ -80,7 +80,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@pytest.mark.slow
+@pytest.mark.verify
 @pytest.mark.system
 def test_the_entry_points_of_the_image_work_on_postgresql(
     image: Path, empty_postgres_url: str, artifacts: Artifacts, tmp_path: Path

@@ -31,6 +31,13 @@ PATIENCE_S = 300.0  # a machine may be busy
 ON_POSTGRES = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 """For facts that do not depend on the database; PostgreSQL is the stricter one."""
 
+SQLITE_FIRST = pytest.mark.parametrize(
+    "database_url",
+    ["sqlite", pytest.param("postgresql", marks=pytest.mark.verify)],
+    indirect=True,
+)
+"""For facts that each database must prove; `tests/stores` proves them on PostgreSQL in small."""
+
 
 def eventually(holds: Callable[[], bool], what: str) -> None:
     """Wait until it holds."""

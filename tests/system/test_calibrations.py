@@ -6,7 +6,7 @@ import pytest
 from tests.system.conftest import ON_POSTGRES, Installation, Server, eventually, pages
 from tests.trained import documents
 
-pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow]
+pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.verify]
 
 CALIBRATIONS = "/v1/admin/calibrations"
 N_DOCUMENTS = 260

@@ -21,8 +21,7 @@ from setwise.service.domain.callers import SYSTEM, Role
 from tests.system.conftest import ON_POSTGRES, PATIENCE_S, Installation, Server, pages
 from tests.trained import LABELS, documents, write_documents
 
-# The simulation plays the same loop on SQLite.
-pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow]
+pytestmark = [ON_POSTGRES, pytest.mark.system]
 
 N_DOCUMENTS = 3_000
 AT_ONCE = 250
@@ -155,6 +154,28 @@ def _reasons(made: Sequence[dict[str, Any]]) -> Counter[str]:
     return Counter(one["reason"] for one in made)
 
 
+def test_a_certificate_sends_until_audits_show_a_drift(taught: Installation) -> None:
+    """The small form of the whole loop below: two certificates and a calibrator fewer."""
+    for name in NOISE:
+        taught.key(name, Role.REVIEWER)
+    server = taught.serve()
+    world = World(server)
+    with server.client("admin") as admin:
+        assert admin.put("/v1/admin/policy", json=POLICY, headers=ANY).status_code == 200
+        assert set(_reasons(world.post(300))) == {"no_threshold"}
+        world.read()
+        _certified(admin)
+        assert _reasons(world.post(60))["above_threshold"] > 0
+        assert _breaker(admin) == "watching"
+        drifting = world.post(140, drifts=True)
+        assert _reasons(drifting)["above_threshold"] > 0
+        world.read()
+        assert _breaker(admin) == "tripped"
+        assert set(_reasons(world.post(40))) <= {"breaker", "below_threshold", "out_of_domain"}
+    _derive_all(taught, server, world, {"above_threshold", "audit", "no_threshold", "breaker"})
+
+
+@pytest.mark.verify
 def test_the_loop_closes_and_every_decision_can_be_derived_again(taught: Installation) -> None:
     for name in NOISE:
         taught.key(name, Role.REVIEWER)
@@ -214,7 +235,8 @@ def test_the_loop_closes_and_every_decision_can_be_derived_again(taught: Install
         assert admin.put("/v1/admin/policy", json=wary, headers=ANY).status_code == 200
         assert _reasons(world.post(UNSURE))["below_threshold"] > 0
     assert len(world.made) == N_DOCUMENTS
-    _derive_all(taught, server, world)
+    reasons = {"above_threshold", "below_threshold", "audit", "no_threshold", "breaker"}
+    _derive_all(taught, server, world, reasons)
 
 
 def _group(admin: httpx.Client) -> None:
@@ -244,26 +266,22 @@ def _breaker(admin: httpx.Client) -> str:
     return str(answer.json()["state"])
 
 
-def _derive_all(installation: Installation, server: Server, world: World) -> None:
+def _derive_all(
+    installation: Installation, server: Server, world: World, reasons: set[str]
+) -> None:
     """Derive every decision again from the stored versions, score and draw."""
     derive = installation.application.services.predictions.derive
-    for one in world.made:
-        found = derive(SYSTEM, one["id"])
-        assert found.equal is True
-        assert found.draw_again == found.prediction.selection.draw
+    for prediction in world.made:
+        derivation = derive(SYSTEM, prediction["id"])
+        assert derivation.equal is True
+        assert derivation.draw_again == derivation.prediction.selection.draw
         for name in ("decision", "reason", "threshold"):
-            assert getattr(found.derived, name) == one[name]
+            assert getattr(derivation.derived, name) == prediction[name]
     with server.client("auditor") as auditor:
-        stored = {one["id"]: one for one in pages(auditor, "/v1/predictions")}
-        assert stored == {one["id"]: one for one in world.made}
-        one_of_each = {one["reason"]: one for one in world.made}
-        assert set(one_of_each) >= {
-            "above_threshold",
-            "below_threshold",
-            "audit",
-            "no_threshold",
-            "breaker",
-        }
-        for one in one_of_each.values():
-            told = auditor.get(f"/v1/predictions/{one['id']}/decision").json()
-            assert told["equal"] is True, json.dumps(told)
+        stored = {item["id"]: item for item in pages(auditor, "/v1/predictions")}
+        assert stored == {prediction["id"]: prediction for prediction in world.made}
+        by_reason = {prediction["reason"]: prediction for prediction in world.made}
+        assert set(by_reason) >= reasons
+        for prediction in by_reason.values():
+            answer = auditor.get(f"/v1/predictions/{prediction['id']}/decision").json()
+            assert answer["equal"] is True, json.dumps(answer)

@@ -141,10 +141,19 @@ def test_a_full_disk_is_told_and_what_was_accepted_is_kept(on_sqlite: Installati
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_a_lock_held_by_another_process_holds_up_predictions_alone(
+def test_callers_outlast_a_lock_stalled_clients_and_the_stop_of_the_server(
     on_sqlite: Installation,
 ) -> None:
+    """One test, because each server takes seconds to start."""
     server = on_sqlite.serve()
+    a_lock_held_by_another_process_holds_up_predictions_alone(on_sqlite, server)
+    clients_that_stall_keep_nobody_waiting(on_sqlite, server)
+    a_server_that_is_stopped_finishes_what_it_began(on_sqlite, server)
+
+
+def a_lock_held_by_another_process_holds_up_predictions_alone(
+    on_sqlite: Installation, server: Server
+) -> None:
     path = sqlite_path(on_sqlite.application.engine)
     with (
         server.client("client") as client,
@@ -165,6 +174,7 @@ def test_a_lock_held_by_another_process_holds_up_predictions_alone(
         assert_each_stored_once(on_sqlite, client, 9)
 
 
+@pytest.mark.verify
 def test_artifacts_that_vanish_stop_nobody_who_serves(on_sqlite: Installation) -> None:
     first = on_sqlite.serve()
     shutil.rmtree(on_sqlite.settings.data_dir / "artifacts")
@@ -190,8 +200,7 @@ def test_artifacts_that_vanish_stop_nobody_who_serves(on_sqlite: Installation) -
         assert predict(client, 1).status_code == 201
 
 
-def test_clients_that_stall_keep_nobody_waiting(on_sqlite: Installation) -> None:
-    server = on_sqlite.serve()
+def clients_that_stall_keep_nobody_waiting(on_sqlite: Installation, server: Server) -> None:
     address = urlsplit(server.url)
     assert address.hostname is not None
     place = (address.hostname, address.port or 80)
@@ -205,23 +214,24 @@ def test_clients_that_stall_keep_nobody_waiting(on_sqlite: Installation) -> None
             stack.enter_context(socket.create_connection(place, timeout=PATIENCE_S))
             for _ in range(100)
         ]
-        for number, one in enumerate(stalled):
-            one.sendall(head if number % 2 else head[:40])
+        for number, connection in enumerate(stalled):
+            connection.sendall(head if number % 2 else head[:40])
         for number in range(10):
             assert predict(client, number).status_code == 201
         # All are answered while those who stall are still at it.
-        for one in stalled:
-            one.setblocking(False)
+        for connection in stalled:
+            connection.setblocking(False)
             with pytest.raises(BlockingIOError):
-                one.recv(1)
+                connection.recv(1)
     with server.client("client") as client:
         assert_each_stored_once(on_sqlite, client, 10)
 
 
-def test_a_server_that_is_stopped_finishes_what_it_began(on_sqlite: Installation) -> None:
-    server = on_sqlite.serve()
+def a_server_that_is_stopped_finishes_what_it_began(
+    on_sqlite: Installation, server: Server
+) -> None:
     address = urlsplit(server.url)
-    body = b'{"document": {"id": "note-0", "text": "orbit rocket"}}'
+    body = b'{"document": {"id": "last", "text": "orbit rocket"}}'
     go_on = b"HTTP/1.1 100 Continue\r\n\r\n"
     head = (
         f"POST /v1/predictions HTTP/1.1\r\nHost: x\r\n"

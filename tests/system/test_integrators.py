@@ -111,6 +111,7 @@ def test_a_generated_client_calls_a_running_service(
         use(module, models, types, billing, lead, reviewer)
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(shutil.which("java") is None, reason="openapi-generator needs Java")
 def test_a_second_generated_client_lives_through_a_document(
     installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

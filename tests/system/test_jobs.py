@@ -18,7 +18,7 @@ from tests.trained import documents
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-N = 3_000
+N = 1_300
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ STRUCK = textwrap.dedent(
     def counted(report, state):
         checkpoint(report, state)
         kept.append(state)
-        if len(kept) == 5:  # of a dozen
+        if len(kept) == 2:  # of five
             threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
 
     Report.checkpoint = counted
@@ -112,10 +112,11 @@ def test_a_worker_killed_in_the_middle_of_a_file_loses_and_doubles_nothing(
         told = connection.execute(text("SELECT count(*) FROM outbox_messages")).scalar_one()
     decided = Counter(p["decision"] for p in stored.values())
     assert (tasks, told) == (decided["review"], decided["auto"])
-    assert min(decided.values()) > 100
+    assert min(decided.values()) > 50
 
 
 @ON_POSTGRES
+@pytest.mark.verify
 def test_a_worker_that_is_told_to_stop_gives_its_job_back(installation: Installation) -> None:
     content = "".join(json.dumps({"text": d["text"]}) + "\n" for d in documents(N, seed=32))
     server = installation.serve()

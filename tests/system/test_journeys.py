@@ -10,7 +10,15 @@ import pytest
 
 from setwise.models.storage.artifacts import load
 from setwise.service.domain.callers import SYSTEM
-from tests.system.conftest import ON_POSTGRES, PATIENCE_S, Installation, eventually, pages
+from tests.system.conftest import (
+    ON_POSTGRES,
+    PATIENCE_S,
+    SQLITE_FIRST,
+    Installation,
+    Server,
+    eventually,
+    pages,
+)
 from tests.trained import Artifacts, documents
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -27,12 +35,22 @@ def _post(client: httpx.Client, document: dict[str, object], key: str) -> httpx.
 
 
 @ON_POSTGRES
-def test_confident_sets_are_sent_and_the_others_settled_by_people(
+def test_two_servers_send_review_change_models_and_stop(
     installation: Installation, artifacts: Artifacts
 ) -> None:
-    """The decisions equal what the model itself says, and the queue holds the rest."""
+    """One test, because each server takes seconds to start."""
     installation.fix_threshold(THRESHOLD)
-    server = installation.serve()
+    server, other = installation.serve(), installation.serve()
+    confident_sets_are_sent_and_the_others_completed_by_people(server, artifacts)
+    two_servers_know_each_others_keys_cursors_and_leases(server, other)
+    another_model_takes_over_without_a_dropped_request(installation, server, artifacts)
+    a_server_that_is_told_to_stop_finishes_its_requests(installation, server)
+
+
+def confident_sets_are_sent_and_the_others_completed_by_people(
+    server: Server, artifacts: Artifacts
+) -> None:
+    """The decisions equal what the model itself says, and the queue holds the rest."""
     sample = documents(150, seed=9)
     predictor = load(artifacts.text)
     expected = predictor.predict_texts([str(document["text"]) for document in sample])
@@ -52,7 +70,7 @@ def test_confident_sets_are_sent_and_the_others_settled_by_people(
     with server.client("reviewer") as reviewer:
         queued = list(pages(reviewer, "/v1/reviews"))
         assert sorted(task["prediction_id"] for task in queued) == sorted(waiting)
-        settled = 0
+        completed = 0
         while (claimed := reviewer.post("/v1/reviews/claim")).status_code == 200:
             task = claimed.json()
             done = reviewer.post(
@@ -61,9 +79,9 @@ def test_confident_sets_are_sent_and_the_others_settled_by_people(
                 headers={"If-Match": claimed.headers["etag"]},
             )
             assert (done.status_code, done.json()["agreed"]) == (200, True)
-            settled += 1
+            completed += 1
         assert claimed.status_code == 204
-        assert settled == len(waiting)
+        assert completed == len(waiting)
 
     with server.client("client") as client:
         stored = {item["id"]: item for item in pages(client, "/v1/predictions")}
@@ -79,6 +97,7 @@ def test_confident_sets_are_sent_and_the_others_settled_by_people(
     assert not any(str(document["text"]) in log for document in sample)
 
 
+@SQLITE_FIRST
 def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
     installation: Installation,
 ) -> None:
@@ -127,11 +146,9 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
     assert queued == {p["id"]: 1 for p in everything if p["decision"] == "review"}
 
 
-@ON_POSTGRES
-def test_another_model_takes_over_without_a_dropped_request(
-    installation: Installation, artifacts: Artifacts
+def another_model_takes_over_without_a_dropped_request(
+    installation: Installation, server: Server, artifacts: Artifacts
 ) -> None:
-    server = installation.serve()
     services = installation.application.services
     old = load(artifacts.text).version
     new = services.models.add(SYSTEM, str(artifacts.other_text))
@@ -169,9 +186,10 @@ def test_another_model_takes_over_without_a_dropped_request(
         assert set(versions[first_new:]) == {new.version}
 
 
-@ON_POSTGRES
-def test_a_server_that_is_told_to_stop_finishes_its_requests(installation: Installation) -> None:
-    server = installation.serve()
+def a_server_that_is_told_to_stop_finishes_its_requests(
+    installation: Installation, server: Server
+) -> None:
+    before = _stored(installation)
     answers: list[httpx.Response] = []
     started = threading.Event()
 
@@ -179,7 +197,7 @@ def test_a_server_that_is_told_to_stop_finishes_its_requests(installation: Insta
         with server.client("client") as client:
             for document in part:
                 try:
-                    answers.append(_post(client, document, str(document["id"])))
+                    answers.append(_post(client, document, f"stop-{document['id']}"))
                 except httpx.ConnectError:
                     return  # no longer listening
                 except httpx.TransportError:
@@ -197,24 +215,25 @@ def test_a_server_that_is_told_to_stop_finishes_its_requests(installation: Insta
             future.result()
     assert {answer.status_code for answer in answers} == {201}
     assert "Application shutdown complete" in server.log.read_text()
+    # Nothing was stored whose answer did not arrive.
+    assert _stored(installation) == before + len(answers)
+
+
+def _stored(installation: Installation) -> int:
     with installation.application.services.predictions.begin(read_only=True) as transaction:
-        # Nothing was stored whose answer did not arrive.
-        assert sum(transaction.predictions.counts().values()) == len(answers)
+        return sum(transaction.predictions.counts().values())
 
 
-@ON_POSTGRES
-def test_two_servers_share_one_database(installation: Installation) -> None:
-    """Both know each other's keys, cursors and leases."""
-    one, other = installation.serve(), installation.serve()
-    sample = documents(30, seed=14)
-    with one.client("client") as here, other.client("client") as there:
+def two_servers_know_each_others_keys_cursors_and_leases(server: Server, other: Server) -> None:
+    sample = [document | {"id": f"shared-{document['id']}"} for document in documents(30, seed=14)]
+    with server.client("client") as here, other.client("client") as there:
         made = [_post(here, d, str(d["id"])).json() for d in sample]
         replayed = [_post(there, d, str(d["id"])).json() for d in sample]
         assert replayed == made
         page = here.get("/v1/predictions?limit=10").json()
         rest = there.get("/v1/predictions", params={"limit": 10, "cursor": page["next_cursor"]})
         assert len({item["id"] for item in page["items"] + rest.json()["items"]}) == 20
-    with one.client("reviewer") as reviewer, other.client("lead") as lead:
+    with server.client("reviewer") as reviewer, other.client("lead") as lead:
         task = reviewer.post("/v1/reviews/claim").json()
         taken = {lead.post("/v1/reviews/claim").json()["id"] for _ in range(5)}
         assert task["id"] not in taken

@@ -11,7 +11,7 @@ from setwise.models.storage.artifacts import load
 from tests.system.conftest import ON_POSTGRES, Installation, Server, eventually
 from tests.trained import Artifacts, documents
 
-pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow]
+pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.verify]
 
 MODELS = "/v1/admin/models"
 

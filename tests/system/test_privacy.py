@@ -2,7 +2,6 @@
 
 import base64
 import re
-import subprocess
 from pathlib import Path
 
 import httpx
@@ -11,10 +10,11 @@ import pytest
 from sqlalchemy import make_url
 
 from setwise.service.domain.callers import SYSTEM, Role
+from tests.cli.running import status
 from tests.edge import PASSWORD
-from tests.system.conftest import ON_POSTGRES, PATIENCE_S, SETWISE, Installation, Server
+from tests.system.conftest import PATIENCE_S, SQLITE_FIRST, Installation, Server
 
-pytestmark = pytest.mark.system
+pytestmark = [SQLITE_FIRST, pytest.mark.system]
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 OTHER = base64.b64encode(bytes(range(1, 33))).decode()
@@ -93,7 +93,10 @@ def stored(installation: Installation) -> bytes:
     return repr(rows).encode()
 
 
-def test_no_word_is_logged_counted_or_left_lying(encrypted: Installation) -> None:
+def test_no_word_is_logged_counted_or_left_lying_and_keys_can_be_changed(
+    encrypted: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One test, because each server takes seconds to start."""
     server = encrypted.serve()
     write_everywhere(server)
     with server.client() as client:
@@ -108,40 +111,32 @@ def test_no_word_is_logged_counted_or_left_lying(encrypted: Installation) -> Non
         assert word not in log
         assert word not in metrics
         assert word.encode() not in held
+    for name, value in encrypted.environment().items():
+        monkeypatch.setenv(name, value)
+    without_its_key_a_server_does_not_start_and_keys_can_be_changed(monkeypatch, capsys)
 
 
-def run(installation: Installation, *arguments: str, **settings: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [SETWISE, *arguments],
-        env=installation.environment() | {"SETWISE_LOG_LEVEL": "info"} | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-        cwd=installation.folder,
-    )
-    return done.returncode, done.stdout + done.stderr
-
-
-@ON_POSTGRES
-def test_without_its_key_a_server_does_not_start_and_keys_can_be_changed(
-    encrypted: Installation,
+def without_its_key_a_server_does_not_start_and_keys_can_be_changed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = encrypted.serve()
-    write_everywhere(server)
-    server.stop()
+    def run(keys: str, *arguments: str) -> tuple[int, str]:
+        monkeypatch.setenv("SETWISE_ENCRYPTION_KEYS", keys)
+        capsys.readouterr()
+        ended = status(*arguments)
+        printed = capsys.readouterr()
+        return ended, printed.out + printed.err
+
     for keys in ("", OTHER):
-        status, said = run(encrypted, "serve", "--port", "0", SETWISE_ENCRYPTION_KEYS=keys)
-        assert status == 2
-        assert said.startswith("setwise: SETWISE_ENCRYPTION_KEYS: ")
-        assert len(said.splitlines()) == 1
-    both = f"{OTHER},{KEY}"
-    status, said = run(encrypted, "db", "reencrypt", SETWISE_ENCRYPTION_KEYS=both)
-    assert status == 0, said
-    assert "re-encrypted; no other key is needed any more" in said
-    assert run(encrypted, "person", "list", SETWISE_ENCRYPTION_KEYS=OTHER)[0] == 0
-    assert run(encrypted, "person", "list", SETWISE_ENCRYPTION_KEYS=KEY)[0] == 2
-    status, said = run(encrypted, "text", "erase", "note-1", SETWISE_ENCRYPTION_KEYS=OTHER)
-    assert status == 0
-    assert said.startswith("erased from 1 prediction; ")
-    assert run(encrypted, "text", "purge", SETWISE_ENCRYPTION_KEYS=OTHER)[0] == 0
+        ended, message = run(keys, "serve", "--port", "0")
+        assert ended == 2
+        assert message.startswith("setwise: SETWISE_ENCRYPTION_KEYS: ")
+        assert len(message.splitlines()) == 1
+    ended, message = run(f"{OTHER},{KEY}", "db", "reencrypt")
+    assert ended == 0, message
+    assert "re-encrypted; no other key is needed any more" in message
+    assert run(OTHER, "person", "list")[0] == 0
+    assert run(KEY, "person", "list")[0] == 2
+    ended, message = run(OTHER, "text", "erase", "note-1")
+    assert ended == 0
+    assert message.startswith("erased from 1 prediction; ")
+    assert run(OTHER, "text", "purge")[0] == 0

@@ -15,7 +15,7 @@ from setwise.service.domain.callers import SYSTEM
 from tests.made_once import made_once
 from tests.system.conftest import ON_POSTGRES, SETWISE, Installation, pages, review_together
 
-pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow, pytest.mark.data]
+pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.data, pytest.mark.verify]
 
 THRESHOLD = 0.9
 Z = 2.576  # standard deviations of a two-sided bound of 99 %

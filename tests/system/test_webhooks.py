@@ -124,6 +124,7 @@ def book(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 @ON_POSTGRES
+@pytest.mark.verify
 def test_a_third_program_ends_with_exactly_what_was_sent(
     installation: Installation, tmp_path: Path, ports: tuple[int, int]
 ) -> None:
@@ -191,6 +192,7 @@ def test_what_was_committed_before_a_kill_is_delivered_after_it(
 
 
 @ON_POSTGRES
+@pytest.mark.verify
 def test_a_server_without_permission_calls_nothing_on_its_own_network(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
