@@ -1,5 +1,8 @@
 """Databases for tests: SQLite files, and a PostgreSQL server that lives as long as the session.
 
+SQL is proved on both (`tests/stores`); what stands above it runs on SQLite, and one journey of each
+noun on both.
+
 A pytest plugin. The server comes from the system's binaries or from an installed wheel and runs on
 a temporary folder; ``SETWISE_TEST_POSTGRES_URL`` names another one, where tests may make databases.
 Without any, tests on PostgreSQL are skipped with the reason, and fail where
@@ -32,6 +35,11 @@ from tests.sqlite import Database, template
 
 START_PATIENCE_S = 120.0  # a machine may be busy
 ROOM_BYTES = 2_000_000_000
+
+BOTH = ("sqlite", "postgresql")
+
+ON_BOTH = pytest.mark.parametrize("database_kind", BOTH, scope="module")
+"""For one journey of each noun, and for facts in which the databases differ."""
 
 # Nothing here must outlive a crash of the machine, and two suites may share it.
 SERVER_SETTINGS = {
@@ -286,18 +294,24 @@ def empty_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
     postgres_server.drop(url)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest) -> str:
-    """Return the URL of a migrated database of the test's own, on either kind."""
-    name = "sqlite_url" if request.param == "sqlite" else "postgres_url"
+@pytest.fixture(scope="session")
+def database_kind() -> str:
+    """Return where tests run: on SQLite, unless a folder or ``ON_BOTH`` says otherwise."""
+    return "sqlite"
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest, database_kind: str) -> str:
+    """Return the URL of a migrated database of the test's own."""
+    name = "sqlite_url" if database_kind == "sqlite" else "postgres_url"
     url: str = request.getfixturevalue(name)
     return url
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def empty_database_url(request: pytest.FixtureRequest, database_kind: str, tmp_path: Path) -> str:
     """Return the URL of a database without tables; the SQLite file does not exist yet."""
-    if request.param == "sqlite":
+    if database_kind == "sqlite":
         return f"sqlite:///{tmp_path / 'empty.db'}"
     url: str = request.getfixturevalue("empty_postgres_url")
     return url
@@ -305,7 +319,7 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def engine(database_url: str) -> Iterator[Engine]:
-    """Return an engine on a migrated database, on either kind."""
+    """Return an engine on a migrated database."""
     engine = create(database_url)
     yield engine
     engine.dispose()
@@ -313,19 +327,19 @@ def engine(database_url: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def empty_engine(empty_database_url: str) -> Iterator[Engine]:
-    """Return an engine on a database without tables, on either kind."""
+    """Return an engine on a database without tables."""
     engine = create(empty_database_url)
     yield engine
     engine.dispose()
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module")
 def module_engine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, database_kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Engine]:
     """Return an engine that the tests of a module share; each undoes what it adds."""
     with ExitStack() as stack:
-        if request.param == "sqlite":
+        if database_kind == "sqlite":
             path = tmp_path_factory.mktemp("module") / "setwise.db"
             shutil.copyfile(template(), path)
             url = f"sqlite:///{path}"
@@ -339,10 +353,10 @@ def module_engine(
         yield engine
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def begin(request: pytest.FixtureRequest) -> Iterator[Transactions]:
-    """Open transactions on both databases: what holds for one holds for the other."""
-    if request.param == "sqlite":
+@pytest.fixture
+def begin(request: pytest.FixtureRequest, database_kind: str) -> Iterator[Transactions]:
+    """Open transactions on a migrated database of the test's own."""
+    if database_kind == "sqlite":
         yield Database()
         return
     engine = create(request.getfixturevalue("postgres_url"))

@@ -38,6 +38,13 @@ HEADERS = (
 )  # fmt: skip
 
 
+@pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.verify), "postgresql"])
+def database_kind(request: pytest.FixtureRequest) -> str:
+    """Run on PostgreSQL, which bears less; on SQLite too to verify."""
+    kind: str = request.param
+    return kind
+
+
 @pytest.fixture
 def service(begin: Transactions) -> Service:
     settings = Settings(max_text_bytes=1_000, key_cache_s=60)

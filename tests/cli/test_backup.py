@@ -16,9 +16,10 @@ from setwise.service.stores.tables import outbox_messages
 from setwise.service.stores.upkeep import migrate
 from tests.cli.installation import fill
 from tests.cli.running import Content, content, status
+from tests.database import ON_BOTH
 from tests.trained import Artifacts
 
-pytestmark = pytest.mark.slow
+pytestmark = [ON_BOTH, pytest.mark.slow]
 
 
 class Place:

@@ -20,6 +20,7 @@ from setwise.service.domain.recalibration import Calibration
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.stores.transaction import Transactions
+from tests.database import ON_BOTH
 from tests.loop import HALF, Loop, unlike
 from tests.samples import (
     ADMIN,
@@ -67,6 +68,7 @@ def reasons(made: list[Prediction]) -> set[Reason]:
     return {one.reason for one in made if one.reason is not Reason.AUDIT}
 
 
+@ON_BOTH
 def test_wrong_audits_stop_sending_from_the_next_prediction_on(loop: Loop) -> None:
     certified(loop)
     assert reasons(loop.predict(*["0.95"] * 8)) == {Reason.ABOVE_THRESHOLD}

@@ -19,6 +19,7 @@ from setwise.service.services import recalibration
 from setwise.service.services.analysis import lessons
 from setwise.service.stores.transaction import Transactions
 from tests import building
+from tests.database import ON_BOTH
 from tests.fakes import START, FakeCalibrators, FakePredictor, scored_set
 from tests.loop import Loop
 from tests.samples import ADMIN, add_predictions, annotation, calibration, model, prediction, task
@@ -189,6 +190,7 @@ def test_a_change_of_policy_before_the_next_prediction_keeps_the_new_certificate
     assert office.policy.certified_for == Scorer(MODEL.version, new.version)
 
 
+@ON_BOTH
 def test_two_attempts_at_once_do_not_spend_the_same_share_of_the_risk(office: Office) -> None:
     office.certified()
     scorers = [Scorer(MODEL.version, office.learnt(shift).version) for shift in (0.5, 1.0)]

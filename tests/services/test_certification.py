@@ -16,6 +16,7 @@ from setwise.service.domain.routing.audits import AuditMode, AuditPlan, AuditRol
 from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.transaction import Transactions
 from tests import building
+from tests.database import ON_BOTH
 from tests.fakes import LOTTERY, FakePredictor, scored_set
 from tests.loop import HALF, Loop, wanted
 from tests.samples import ADMIN, ANN, LEAD, change
@@ -48,6 +49,7 @@ def test_predictions_are_not_read_before_an_attempt_is_due(
         loop.certify(ADMIN.id)
 
 
+@ON_BOTH
 def test_audits_prove_a_threshold_that_then_sends_by_itself(loop: Loop) -> None:
     loop.plan()
     first = loop.predict(*["0.9"] * 40, *["0.3"] * 16)

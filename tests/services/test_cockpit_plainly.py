@@ -26,6 +26,7 @@ from setwise.service.services.policy import Policies
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
+from tests.database import ON_BOTH
 from tests.deciding import deciding
 from tests.fakes import START, FakeClock
 from tests.samples import (
@@ -222,6 +223,7 @@ def read(begin: Transactions, pace: Pace, what_if: WhatIf | None = None) -> Cock
     return building.reports(begin, FakeClock()).cockpit(LEAD, Period(DAYS, pace), what_if)
 
 
+@ON_BOTH
 @pytest.mark.parametrize("pace", Pace)
 def test_every_number_is_that_of_a_plain_count(filled: Transactions, pace: Pace) -> None:
     seen = read(filled, pace, WhatIf(threshold=0.6))

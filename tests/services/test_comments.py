@@ -13,6 +13,7 @@ from setwise.service.domain.reviews import ReviewKind
 from setwise.service.services.documents.comments import Comments
 from setwise.service.services.documents.texts import Texts
 from setwise.service.stores.transaction import Transactions
+from tests.database import ON_BOTH
 from tests.fake_files import FakeFiles
 from tests.fakes import FakeClock, FakeIds
 from tests.samples import ADMIN, ANN, BEN, LEAD, add_predictions, annotation, task
@@ -89,6 +90,7 @@ def test_who_holds_a_blind_review_reads_none_and_who_reads_them_is_given_none(
         office.write(LEAD, made, "what is it?")
 
 
+@ON_BOTH
 def test_a_flag_is_found_until_its_thread_is_resolved(office: Office) -> None:
     made, other = office.answered(), office.answered()
     office.write(ANN, other, "fine")

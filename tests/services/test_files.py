@@ -22,6 +22,7 @@ from setwise.service.services.files import Files
 from setwise.service.services.predictions import Predictions
 from setwise.service.stores.transaction import Transactions
 from tests.building import files
+from tests.database import ON_BOTH
 from tests.fake_files import FakeFiles
 from tests.fakes import LOTTERY, START, FakeClock, FakeIds, FakePredictor, FakePredictors
 from tests.samples import (
@@ -398,6 +399,7 @@ def test_a_line_with_a_bad_answer_spoils_no_other(
     assert "prediction" in good
 
 
+@ON_BOTH
 def test_outcomes_and_annotations_stand_beside_what_was_predicted(
     begin: Transactions, service: Files
 ) -> None:
@@ -432,6 +434,7 @@ def test_the_audit_trail_names_the_export_itself(begin: Transactions, service: F
     assert (found[-1]["actor_id"], found[-1]["request_id"]) == (ADMIN.id, "r-1")
 
 
+@ON_BOTH
 def test_an_export_sees_one_state_however_long_it_takes(
     begin: Transactions, service: Files
 ) -> None:

@@ -12,6 +12,7 @@ from setwise.service.services.policy import Policies
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
+from tests.database import ON_BOTH
 from tests.fakes import FakeClock, FakeLoader, FakePredictor, scored_set
 from tests.samples import ADMIN, LEAD, add_predictions, change, model, prediction
 from tests.services.test_files import Died, Worker
@@ -130,6 +131,7 @@ def test_a_repeated_roll_back_of_a_model_does_not_bring_it_back(office: Office) 
     assert office.active() == "sha256:good"
 
 
+@ON_BOTH
 def test_of_two_concurrent_roll_backs_of_a_model_one_counts(office: Office) -> None:
     class Slow(FakeLoader):
         def load(self, model: ModelVersion) -> FakePredictor:

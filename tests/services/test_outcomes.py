@@ -10,6 +10,7 @@ from setwise.service.domain.webhooks import Message, MessageType
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
+from tests.database import ON_BOTH
 from tests.fakes import FakeClock
 from tests.samples import ADMIN, CLIENT, LEAD, OTHER_CLIENT, add_predictions, prediction
 
@@ -99,6 +100,7 @@ def test_others_neither_report_nor_read(begin: Transactions, outcomes: Outcomes)
     assert outcomes.page(CLIENT, made.id) == []
 
 
+@ON_BOTH
 def test_reports_at_the_same_time_get_numbers_of_their_own(
     begin: Transactions, outcomes: Outcomes
 ) -> None:

@@ -19,6 +19,7 @@ from setwise.service.services.reviews import Reviews
 from setwise.service.stores.database import new_id, utc_now
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.building import predict_one
+from tests.database import ON_BOTH
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, change
 
@@ -153,6 +154,7 @@ def test_a_decision_that_may_be_taken_back_corrects_when_it_stands(desk: Desk) -
     assert desk.corrections == [(RIGHT, WRONG, "adjudication")]
 
 
+@ON_BOTH
 def test_an_outcome_that_comes_while_a_lead_decides_knows_of_the_decision(engine: Engine) -> None:
     begin = Transactions(engine)
     parts = (begin, utc_now, new_id)

@@ -16,6 +16,7 @@ from setwise.service.domain.predictions import (
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.services.predictions import Predictions
 from setwise.service.stores.transaction import Transactions
+from tests.database import ON_BOTH
 from tests.fakes import (
     LOTTERY,
     START,
@@ -112,6 +113,7 @@ def test_the_same_is_decided_and_follows_together_and_alone(
     assert stored(asked) == stored(*[[one] for one in asked])
 
 
+@ON_BOTH
 def test_one_key_sent_several_times_at_once_makes_one_prediction(begin: Transactions) -> None:
     first, again, other, mismatch = verb(begin).predict(
         [

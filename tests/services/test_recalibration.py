@@ -47,6 +47,7 @@ from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores.transaction import Transactions
 from tests import building
+from tests.database import ON_BOTH
 from tests.fakes import (
     LOTTERY,
     FakeCalibrators,
@@ -57,6 +58,7 @@ from tests.fakes import (
     FakePredictors,
     scored_set,
 )
+from tests.loop import settle_all
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, annotation, change, model, trip
 from tests.sqlite import Database
 
@@ -85,8 +87,7 @@ class Loop:
         self.calibrators = FakeCalibrators()
         self.change_policy = Policies(*parts).change
         self.predictions = Predictions(self.predictors, *parts, LOTTERY)
-        reviews = Reviews(*parts, FakePredictors(), LOTTERY, most_leases=100_000)
-        self.claim, self.complete = reviews.claim, reviews.complete
+        self.reviews = Reviews(*parts, FakePredictors(), LOTTERY, most_leases=100_000)
         self.report_outcome = Outcomes(*parts).report
         self.recalibration = building.recalibration(
             *parts, loader=self.loader, calibrators=self.calibrators
@@ -112,9 +113,7 @@ class Loop:
 
     def settle(self, who: Caller, *, rates: Rates = EXACT) -> None:
         """Let ``who`` empty the queue, in its order."""
-        while (task := self.claim(who)) is not None:
-            labels = self.answer(task.prediction, rates)
-            self.complete(who, task.id, labels, None, task.version)
+        settle_all(self.reviews, who, lambda made: self.answer(made, rates))
         self.now.advance(minutes=1)
 
     def review(
@@ -191,6 +190,7 @@ def test_reviews_teach_how_sure_to_be(loop: Loop) -> None:
     assert actions == ["calibration.activated", "calibration.made"]
 
 
+@ON_BOTH
 def test_the_same_reviews_give_the_same_calibrator_once(loop: Loop) -> None:
     loop.review(loop.predict(LEAST_ROWS), ANN)
     first, why = loop.run()
@@ -317,10 +317,10 @@ def test_a_report_says_that_contradictions_wait_for_leads() -> None:
     loop.predict(500)
     loop.settle(ANN)
     for _ in range(100):
-        task = loop.claim(LEAD)
+        task = loop.reviews.claim(LEAD)
         assert task is not None
         labels = loop.answer(task.prediction, EXACT)
-        loop.complete(LEAD, task.id, labels, None, task.version)
+        loop.reviews.complete(LEAD, task.id, labels, None, task.version)
     learnt, _ = loop.run()
     (warned,) = learnt.report["warnings"]
     assert "wait for a lead" in warned

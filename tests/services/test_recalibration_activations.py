@@ -20,6 +20,7 @@ from setwise.service.domain.recalibration import Calibration
 from setwise.service.services.policy import Policies
 from setwise.service.stores.transaction import Transactions
 from tests import building
+from tests.database import ON_BOTH
 from tests.fakes import FakeCalibrators, FakeClock, FakeIds, FakeLoader, FakePredictor
 from tests.samples import ADMIN, LEAD, calibration, certification, change, model
 
@@ -80,6 +81,7 @@ def test_a_calibrator_serves_once_it_is_activated(desk: Desk) -> None:
     assert desk.actions(2) != ["calibration.activated"] * 2, "nothing changed"
 
 
+@ON_BOTH
 def test_a_roll_back_leads_to_the_one_before_and_back_again(desk: Desk) -> None:
     with pytest.raises(NothingToRollBack):
         desk.recalibration.roll_back(ADMIN, OWN)

@@ -15,6 +15,7 @@ from setwise.service.domain.webhooks import Answer, Attempt, DeliveryState
 from setwise.service.services.documents import texts as module
 from setwise.service.services.documents.texts import Texts
 from setwise.service.stores.transaction import Transactions
+from tests.database import ON_BOTH
 from tests.fake_files import FakeFiles
 from tests.fakes import FakeClock, FakeIds
 from tests.samples import (
@@ -190,6 +191,7 @@ def test_answers_of_receivers_go_too(archive: Archive) -> None:
     assert [one.answer.status for one in kept] == [500, 500]
 
 
+@ON_BOTH
 def test_a_document_is_forgotten_on_request_whatever_its_state(archive: Archive) -> None:
     sent, waiting = archive.sent(DAY, "note-7"), archive.queued(DAY, "note-7").prediction
     other = archive.sent(DAY, "note-8")

@@ -22,6 +22,7 @@ from setwise.service.services.documents.texts import ERASE_TRACES, Texts
 from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.stores.database import create, sqlite_path
 from setwise.service.stores.transaction import Transactions
+from tests.database import ON_BOTH
 from tests.fakes import FakeClock, FakeIds
 from tests.samples import ANN, CLIENT, delivery, endpoint, prediction, sent_message, task
 
@@ -152,6 +153,7 @@ def everywhere(world: World, name: str | None = f"{MARK}-17") -> Prediction:
     return made
 
 
+@ON_BOTH
 @pytest.mark.parametrize("named", ["document", "prediction"])
 def test_nothing_of_an_erased_document_is_found(world: World, named: str) -> None:
     made = everywhere(world, f"{MARK}-17" if named == "document" else None)

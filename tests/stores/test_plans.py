@@ -258,7 +258,7 @@ def test_what_a_new_model_made_is_not_looked_for_among_older_predictions(
 
 
 # PostgreSQL has its statistics from autovacuum; nothing gathers SQLite's.
-@pytest.mark.parametrize("module_engine", ["sqlite"], indirect=True, scope="module")
+@pytest.mark.parametrize("database_kind", ["sqlite"], scope="module")
 @pytest.mark.parametrize("known", [True, False], ids=["analyzed", "never analyzed"])
 def test_sqlite_needs_no_statistics_for_it(planned: Engine, known: bool) -> None:
     covered = {

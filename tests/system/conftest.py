@@ -28,13 +28,11 @@ collect_ignore = ["third_program.py"]  # a program that a test starts
 SETWISE = Path(sys.executable).with_name("setwise")
 PATIENCE_S = 300.0  # a machine may be busy
 
-ON_POSTGRES = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+ON_POSTGRES = pytest.mark.parametrize("database_kind", ["postgresql"])
 """For facts that do not depend on the database; PostgreSQL is the stricter one."""
 
 SQLITE_FIRST = pytest.mark.parametrize(
-    "database_url",
-    ["sqlite", pytest.param("postgresql", marks=pytest.mark.verify)],
-    indirect=True,
+    "database_kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.verify)]
 )
 """For facts that each database must prove; `tests/stores` proves them on PostgreSQL in small."""
 
