@@ -21,7 +21,7 @@ def read_secrets(
 
     Raises `BadSecretFile` if a file cannot be read, is empty, or the secret is given in both ways.
     """
-    found = {}
+    secrets = {}
     for name in names:
         variable = f"{prefix}{name.upper()}"
         path = environment.get(variable + SUFFIX, "")
@@ -29,8 +29,8 @@ def read_secrets(
             continue
         if environment.get(variable):
             raise BadSecretFile(f"{variable}{SUFFIX}: {variable} is set too; unset one of them")
-        found[name] = _read(variable + SUFFIX, Path(path))
-    return found
+        secrets[name] = _read(variable + SUFFIX, Path(path))
+    return secrets
 
 
 def _read(variable: str, path: Path) -> str:

@@ -81,8 +81,8 @@ class AuditQuery(Paged):
 
 
 @router.get("/audit", response_model=AuditPage)
-def list_events(caller: CallerOf, wanted: Annotated[AuditQuery, Query()], edge: EdgeOf) -> Response:
+def list_events(caller: CallerOf, query: Annotated[AuditQuery, Query()], edge: EdgeOf) -> Response:
     """List events, newest first: who changed what, when and from where."""
-    filters = EventFilter(**wanted.model_dump(exclude={"cursor", "limit"}))
+    filters = EventFilter(**query.model_dump(exclude={"cursor", "limit"}))
     read = partial(edge.services.audit_trail.page, caller, filters)
-    return listed(edge, wanted, f"audit?{wanted.filters()}", read, AuditEvent.of)
+    return listed(edge, query, f"audit?{query.filters()}", read, AuditEvent.of)

@@ -231,7 +231,7 @@ class Breaker(AnswerBody):
             path=[*seen.path],
             **seen.counts(),
             accuracy=Share.of(state.accuracy),
-            delays=[Delay.of(one) for one in delays],
+            delays=[Delay.of(delay) for delay in delays],
             false_alarm_bound=state.false_alarm_bound,
             last_finished_at=seen.last_finished_at,
             overdue_since=seen.overdue_since,
@@ -257,8 +257,8 @@ class ResetRequest(RequestBody):
 
 
 def _state(services: Services, caller: Caller, segment: str | None = None) -> Breaker:
-    found = services.breaker.delays(caller, segment)
-    return Breaker.of(services.breaker.get(caller, segment), found)
+    delays = services.breaker.delays(caller, segment)
+    return Breaker.of(services.breaker.get(caller, segment), delays)
 
 
 @router.get("", response_model=Breaker)

@@ -124,14 +124,14 @@ class Derivation(AnswerBody):
     policy: Policy = Field(description="The version that decided.")
 
     @classmethod
-    def of(cls, found: derivation.Derivation) -> Self:
+    def of(cls, derived: derivation.Derivation) -> Self:
         """Return the body for a derivation."""
-        prediction, scored = found.prediction, found.prediction.scored
+        prediction, scored = derived.prediction, derived.prediction.scored
         return cls(
             prediction_id=prediction.id,
-            equal=found.equal,
-            stored=DecisionResult.of(found.stored),
-            derived=DecisionResult.of(found.derived),
+            equal=derived.equal,
+            stored=DecisionResult.of(derived.stored),
+            derived=DecisionResult.of(derived.derived),
             inputs=DecisionInputs(
                 labels=list(scored.labels),
                 confidence=scored.confidence,
@@ -142,8 +142,8 @@ class Derivation(AnswerBody):
                 policy_version=prediction.policy_version,
                 draw=prediction.selection.draw,
             ),
-            draw_again=found.draw_again,
-            policy=Policy.of(found.policy),
+            draw_again=derived.draw_again,
+            policy=Policy.of(derived.policy),
         )
 
 

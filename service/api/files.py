@@ -173,11 +173,12 @@ async def score_file(
     the other lines are predicted. `labels` and `annotator` are not read. Follow the job at
     `Location`, then read `/v1/jobs/{id}/result`.
     """
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given not in MEDIA_TYPES:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type not in MEDIA_TYPES:
         raise HttpFault(
             UNSUPPORTED_MEDIA_TYPE,
-            f"Send a file as {MEDIA_TYPES[0]}, gzipped or not, instead of {given or 'nothing'}.",
+            f"Send a file as {MEDIA_TYPES[0]}, gzipped or not, instead of "
+            f"{content_type or 'nothing'}.",
         )
     with services.files.receive(caller) as upload:
         await _receive(request, upload)
@@ -245,7 +246,7 @@ def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response
     responses=exported(COLUMNS[Exported.OUTCOMES]),
 )
 def export(
-    caller: CallerOf, what: Exported, wanted: Annotated[ExportQuery, Query()], services: ServicesOf
+    caller: CallerOf, what: Exported, query: Annotated[ExportQuery, Query()], services: ServicesOf
 ) -> Response:
     """Export predictions, annotations, outcomes or the audit trail as they are now.
 
@@ -256,8 +257,8 @@ def export(
     ten minutes is cut off; use a job instead (`POST /v1/jobs/export`). In CSV, lists are JSON, and
     text that a spreadsheet would run as a formula starts with an apostrophe.
     """
-    parts = services.files.export(caller, wanted.as_request(what))
-    return file_of(parts, what.value, wanted.format)
+    parts = services.files.export(caller, query.as_request(what))
+    return file_of(parts, what.value, query.format)
 
 
 @router.post(

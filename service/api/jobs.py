@@ -72,10 +72,10 @@ class JobQuery(Paged):
 
 
 @router.get("", response_model=JobPage)
-def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
+def list_jobs(caller: CallerOf, query: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
     """List jobs, newest first; only administrators see those of others."""
-    read = partial(edge.services.jobs.page, caller, JobFilter(kind=wanted.kind, state=wanted.state))
-    return listed(edge, wanted, f"jobs?{wanted.filters()}", read, Job.of)
+    read = partial(edge.services.jobs.page, caller, JobFilter(kind=query.kind, state=query.state))
+    return listed(edge, query, f"jobs?{query.filters()}", read, Job.of)
 
 
 @router.get("/{job_id}", response_model=Job, responses=documented(JobNotFound))

@@ -128,7 +128,7 @@ class Difference(AnswerBody):
     created_at: datetime
 
     @classmethod
-    def of(cls, made: models.Comparison, prediction: Prediction) -> Self:
+    def of(cls, comparison: models.Comparison, prediction: Prediction) -> Self:
         """Return the body for a difference."""
         scored = prediction.scored
         return cls(
@@ -140,12 +140,14 @@ class Difference(AnswerBody):
                 decision=prediction.decision,
             ),
             candidate=Side(
-                labels=list(made.labels), confidence=made.confidence, decision=made.decision
+                labels=list(comparison.labels),
+                confidence=comparison.confidence,
+                decision=comparison.decision,
             ),
-            reason=made.reason,
-            same_labels=made.same_labels,
-            same_decision=made.same_decision,
-            created_at=made.created_at,
+            reason=comparison.reason,
+            same_labels=comparison.same_labels,
+            same_decision=comparison.same_decision,
+            created_at=comparison.created_at,
         )
 
 
@@ -260,8 +262,8 @@ async def add_model(request: Request, caller: CallerOf, edge: EdgeOf) -> Respons
 
     Every file is checked against its checksum. Nothing in the artifact is executed.
     """
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given not in ARCHIVE_TYPES:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in ARCHIVE_TYPES:
         raise HttpFault(UNSUPPORTED_MEDIA_TYPE, f"Send a ZIP file as {ARCHIVE_TYPES[0]}.")
     services, limit, size = edge.services, edge.max_upload_bytes, 0
     services.models.allow_adding(caller)
@@ -365,19 +367,19 @@ def end_shadow(caller: CallerOf, model_id: str, services: ServicesOf) -> Respons
     "/{model_id}/comparison", response_model=Comparison, responses=documented(errors.ModelNotFound)
 )
 def get_comparison(
-    caller: CallerOf, model_id: str, wanted: Annotated[ComparisonQuery, Query()], edge: EdgeOf
+    caller: CallerOf, model_id: str, query: Annotated[ComparisonQuery, Query()], edge: EdgeOf
 ) -> Response:
     """Read a model's comparison with stored predictions, from shadowing and jobs."""
-    scope = f"comparison?{model_id}&{wanted.differ}"
+    scope = f"comparison?{model_id}&{query.differ}"
     report = edge.services.models.comparison(
         caller,
         model_id,
-        routes_only=wanted.differ == "decision",
-        after=edge.cursors.read(wanted.cursor, scope),
-        limit=wanted.limit,
+        routes_only=query.differ == "decision",
+        after=edge.cursors.read(query.cursor, scope),
+        limit=query.limit,
     )
     cursor = edge.cursors.write(report.differing.next_after, scope)
-    return answer(Comparison.of(report, next_cursor=cursor, limit=wanted.limit))
+    return answer(Comparison.of(report, next_cursor=cursor, limit=query.limit))
 
 
 @router.post(
@@ -413,5 +415,5 @@ def retrain_model(caller: CallerOf, body: RetrainRequest, services: ServicesOf) 
     documents in the shadow if no other one does, and is compared with the model that serves on the
     same audits. What serves does not change: activate the new version yourself.
     """
-    wanted = Retrain(body.training_data, body.preset, Noise(body.noise))
-    return accepted(services.retraining.request(caller, wanted))
+    options = Retrain(body.training_data, body.preset, Noise(body.noise))
+    return accepted(services.retraining.request(caller, options))

@@ -80,7 +80,7 @@ class BatchRequest(RequestBody):
 
     def as_documents(self) -> list[Document]:
         """Return the documents for the service."""
-        return [document_of(given) for given in self.documents]
+        return [document_of(document) for document in self.documents]
 
 
 class Batch(AnswerBody):
@@ -155,9 +155,11 @@ async def predict(
     """
     edge, key = edge_of(request), _idempotency(idempotency_key, body)
     submission = Submission(caller, body.as_document(), key)
-    (made,) = all_predicted(await edge.predict([submission]))
-    edge.metrics.decided(made.decision, made.reason)
-    return answer(prediction_row(made), status=201, headers={"Location": f"{ADDRESS}/{made.id}"})
+    (prediction,) = all_predicted(await edge.predict([submission]))
+    edge.metrics.decided(prediction.decision, prediction.reason)
+    return answer(
+        prediction_row(prediction), status=201, headers={"Location": f"{ADDRESS}/{prediction.id}"}
+    )
 
 
 @router.post("/batch", response_model=Batch, responses=documented(errors.ModelUnavailable))
@@ -227,15 +229,15 @@ def _idempotency(key: str | None, body: BaseModel) -> IdempotencyKey | None:
 
 @router.get("", response_model=PredictionPage)
 def list_predictions(
-    caller: CallerOf, wanted: Annotated[PredictionQuery, Query()], edge: EdgeOf
+    caller: CallerOf, query: Annotated[PredictionQuery, Query()], edge: EdgeOf
 ) -> Response:
     """List predictions, newest first.
 
     Clients see their own predictions; leads, administrators and auditors see all.
     """
-    filters = PredictionFilter(**wanted.model_dump(exclude={"cursor", "limit"}))
+    filters = PredictionFilter(**query.model_dump(exclude={"cursor", "limit"}))
     read = partial(edge.services.predictions.page, caller, filters)
-    return listed(edge, wanted, f"predictions?{wanted.filters()}", read, prediction_row)
+    return listed(edge, query, f"predictions?{query.filters()}", read, prediction_row)
 
 
 @router.get(

@@ -133,12 +133,12 @@ class Calibration(AnswerBody):
     created_at: datetime
 
     @classmethod
-    def of(cls, made: calibration.Calibration) -> Self:
+    def of(cls, stored: calibration.Calibration) -> Self:
         """Return the body for a calibrator."""
-        own = {name: value for name, value in vars(made).items() if name != "location"}
+        own = {name: value for name, value in vars(stored).items() if name != "location"}
         version = own.pop("version")
         return cls.model_validate(
-            {**own, "calibrator_version": version, "report": dict(made.report)}
+            {**own, "calibrator_version": version, "report": dict(stored.report)}
         )
 
 
@@ -174,12 +174,12 @@ class ServingCalibration(AnswerBody):
     @classmethod
     def of(cls, serving: ServingCalibrator) -> Self:
         """Return the body for the calibrator that serves."""
-        made = serving.calibration
+        stored = serving.calibration
         return cls(
             model_id=serving.model.id,
             model_version=serving.model.version,
             calibrator_version=serving.version,
-            calibration=None if made is None else Calibration.of(made),
+            calibration=None if stored is None else Calibration.of(stored),
             threshold=serving.threshold,
             threshold_mode=serving.policy.threshold_mode,
             notice=serving.notice,
@@ -207,12 +207,10 @@ def request_calibration(
 
 
 @router.get("", response_model=CalibrationPage)
-def list_calibrations(
-    caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf
-) -> Response:
+def list_calibrations(caller: CallerOf, query: Annotated[Paged, Query()], edge: EdgeOf) -> Response:
     """List the calibrators of all models, newest first."""
     read = partial(edge.services.recalibration.page, caller)
-    return listed(edge, wanted, "calibrations", read, Calibration.of)
+    return listed(edge, query, "calibrations", read, Calibration.of)
 
 
 @router.post(

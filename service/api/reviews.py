@@ -35,11 +35,11 @@ _HELD_TASK = (errors.ReviewNotFound, errors.LeaseLost, errors.ReviewAlreadyDecid
 
 @router.get("/reviews", response_model=ReviewPage)
 def list_reviews(
-    caller: CallerOf, wanted: Annotated[ReviewQuery, Query()], edge: EdgeOf
+    caller: CallerOf, query: Annotated[ReviewQuery, Query()], edge: EdgeOf
 ) -> Response:
     """List review tasks, oldest first."""
-    read = partial(edge.services.reviews.page, caller, state=wanted.state, reason=wanted.reason)
-    return listed(edge, wanted, f"reviews?{wanted.filters()}", read, ReviewTask.of)
+    read = partial(edge.services.reviews.page, caller, state=query.state, reason=query.reason)
+    return listed(edge, query, f"reviews?{query.filters()}", read, ReviewTask.of)
 
 
 @router.post(
@@ -52,24 +52,24 @@ def list_reviews(
     },
 )
 def claim_review(
-    caller: CallerOf, wanted: Annotated[ClaimQuery, Query()], services: ServicesOf
+    caller: CallerOf, query: Annotated[ClaimQuery, Query()], services: ServicesOf
 ) -> Response:
     """Lease the next task; only you hold it until the lease expires.
 
     You get no blind task for a document whose suggestion you have read.
     """
-    task = services.reviews.claim(caller, reviews.QueueFilter(**wanted.model_dump()))
+    task = services.reviews.claim(caller, reviews.QueueFilter(**query.model_dump()))
     return Response(status_code=204) if task is None else _shown(task)
 
 
 @router.get("/reviews/recent", response_model=OwnAnswerPage)
-def list_own_answers(caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf) -> Response:
+def list_own_answers(caller: CallerOf, query: Annotated[Paged, Query()], edge: EdgeOf) -> Response:
     """List your own answers, newest first.
 
     To correct the last one to a document, reopen the document with your `labels`.
     """
     read = partial(edge.services.reviews.recent, caller)
-    return listed(edge, wanted, "reviews/recent", read, OwnAnswer.of)
+    return listed(edge, query, "reviews/recent", read, OwnAnswer.of)
 
 
 @router.get(
@@ -98,10 +98,10 @@ def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Respon
     responses=answering("ETag") | documented(*_HELD_TASK),
 )
 def release_review(
-    caller: CallerOf, task_id: str, wanted: Annotated[ReleaseQuery, Query()], services: ServicesOf
+    caller: CallerOf, task_id: str, query: Annotated[ReleaseQuery, Query()], services: ServicesOf
 ) -> Response:
     """Return a task to the queue."""
-    return _shown(services.reviews.release(caller, task_id, later=wanted.later))
+    return _shown(services.reviews.release(caller, task_id, later=query.later))
 
 
 @router.post(
@@ -146,19 +146,19 @@ def _shown(task: reviews.ReviewTask) -> Response:
 
 @router.get("/labels", response_model=LabelPage, responses=documented(errors.ModelUnavailable))
 def search_labels(
-    caller: CallerOf, wanted: Annotated[LabelQuery, Query()], edge: EdgeOf
+    caller: CallerOf, query: Annotated[LabelQuery, Query()], edge: EdgeOf
 ) -> Response:
     """Search the labels of the active model, for a picker."""
-    scope = f"labels?{wanted.query}"
-    offset = int(edge.cursors.read(wanted.cursor, scope) or 0)
+    scope = f"labels?{query.query}"
+    offset = int(edge.cursors.read(query.cursor, scope) or 0)
     matches = edge.services.reviews.search_labels(
-        caller, wanted.query, offset=offset, limit=wanted.limit
+        caller, query.query, offset=offset, limit=query.limit
     )
     end = offset + len(matches.labels)
     return answer(
         LabelPage(
             items=[Label(label=label) for label in matches.labels],
             next_cursor=edge.cursors.write(str(end) if end < matches.total else None, scope),
-            limit=wanted.limit,
+            limit=query.limit,
         )
     )

@@ -94,9 +94,9 @@ class WhollyListed(AnswerBody, Generic[_Item]):
     limit: int
 
 
-def _in_utc(given: datetime) -> datetime:
+def _in_utc(instant: datetime) -> datetime:
     try:
-        return given.astimezone(UTC)
+        return instant.astimezone(UTC)
     except OverflowError:
         raise ValueError("must lie in the years 1 to 9999 in UTC") from None
 
@@ -112,11 +112,11 @@ class Query(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _storable(cls, given: object) -> object:
-        values = given if isinstance(given, list) else [given]
-        if any(isinstance(one, str) and "\x00" in one for one in values):
+    def _storable(cls, value: object) -> object:
+        values = value if isinstance(value, list) else [value]
+        if any(isinstance(text, str) and "\x00" in text for text in values):
             raise ValueError("must not contain NUL")
-        return given
+        return value
 
 
 class Paged(Query):
@@ -213,12 +213,12 @@ class DocumentIn(TypedDict):
 
 
 def document_of(
-    given: DocumentIn, metadata: dict[str, JsonValue] | None = None
+    document: DocumentIn, metadata: dict[str, JsonValue] | None = None
 ) -> predictions.Document:
     """Return a document for the service, with the other model's answer in one member."""
-    members: dict[str, Any] = dict(given)  # Any: arguments of `Document`
+    members: dict[str, Any] = dict(document)  # Any: arguments of `Document`
     answer = {name: members.pop(name) for name in predictions.ANSWERS if name in members}
-    answer = {name: one for name, one in answer.items() if one is not None}
+    answer = {name: value for name, value in answer.items() if value is not None}
     if metadata is not None:
         members["metadata"] = metadata
     return predictions.Document(**members, answer=answer or None)
@@ -716,11 +716,11 @@ class SegmentRequest(RequestBody):
 
     def as_rule(self) -> SegmentRule:
         """Return the rule for the service."""
-        given = self.threshold
+        threshold = self.threshold
         return SegmentRule(
             self.value,
             # A certified value may be sent back; the service looks it up again.
-            threshold=None if given is None or given.certificate_id else given.value,
+            threshold=None if threshold is None or threshold.certificate_id else threshold.value,
             audits=None if self.audit is None else self.audit.as_plan(),
         )
 
@@ -869,7 +869,7 @@ class PolicyRequest(RequestBody):
                 Fallback(self.segment_fallback),
                 self.most_segments,
             ),
-            segments=tuple(one.as_rule() for one in self.segments),
+            segments=tuple(segment.as_rule() for segment in self.segments),
         )
 
 
@@ -940,11 +940,11 @@ class Policy(AnswerBody):
 
 def examples() -> dict[str, object]:
     """Return the examples of each body that has some, by name."""
-    found: dict[str, object] = {}
+    members: dict[str, object] = {}
     waiting = Body.__subclasses__()
     while waiting:
         body = waiting.pop()
         waiting += body.__subclasses__()
         if "examples" in vars(body):
-            found[body.__name__] = list(body.examples)
-    return found
+            members[body.__name__] = list(body.examples)
+    return members

@@ -417,16 +417,16 @@ def replay_dead(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Resp
 
 @router.get("/admin/deliveries", response_model=DeliveryPage)
 def list_deliveries(
-    caller: CallerOf, wanted: Annotated[DeliveryQuery, Query()], edge: EdgeOf
+    caller: CallerOf, query: Annotated[DeliveryQuery, Query()], edge: EdgeOf
 ) -> Response:
     """List deliveries, newest first; those with `state=dead` ran out of attempts."""
     read = partial(
         edge.services.webhooks.deliveries,
         caller,
-        state=wanted.state,
-        endpoint_id=wanted.webhook_id,
+        state=query.state,
+        endpoint_id=query.webhook_id,
     )
-    return listed(edge, wanted, f"deliveries?{wanted.filters()}", read, Delivery.of)
+    return listed(edge, query, f"deliveries?{query.filters()}", read, Delivery.of)
 
 
 @router.get(
@@ -453,16 +453,14 @@ def replay_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) ->
 
 
 @router.get("/outbox", response_model=MessagePage)
-def read_outbox(
-    caller: CallerOf, wanted: Annotated[OutboxQuery, Query()], edge: EdgeOf
-) -> Response:
+def read_outbox(caller: CallerOf, query: Annotated[OutboxQuery, Query()], edge: EdgeOf) -> Response:
     """List unacknowledged messages about your documents, oldest first.
 
     This is for programs that poll instead of receiving webhooks; the two are independent. Read a
     page, store its messages, acknowledge them, and read the first page again.
     """
     read = partial(edge.services.webhooks.outbox, caller)
-    return listed(edge, wanted, f"outbox?{caller.id}", read, Message.of)
+    return listed(edge, query, f"outbox?{caller.id}", read, Message.of)
 
 
 @router.post("/outbox/acknowledge", response_model=Acknowledged)

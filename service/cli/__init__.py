@@ -44,8 +44,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(show: bool) -> None:
+    if show:
         say(f"setwise {version('setwise')}, Python {platform.python_version()}")
         raise typer.Exit
 

@@ -91,8 +91,8 @@ def print_json(document: Mapping[str, object]) -> None:
 
 def described(value: object, names: Iterable[str]) -> dict[str, object]:
     """Return attributes of a value, as JSON."""
-    found = {name: getattr(value, name) for name in names}
-    return {name: _plain(member) for name, member in found.items()}
+    values = {name: getattr(value, name) for name in names}
+    return {name: _plain(member) for name, member in values.items()}
 
 
 def _plain(member: object) -> object:

@@ -175,8 +175,8 @@ def train(
         )
     if noisy:
         rates = None if noise in {None, "estimate"} else _rates(Path(str(noise)))
-        dataset, found = settle(dataset, {} if gold is None else read_gold(gold), rates)
-        options = replace(options, noise=found)
+        dataset, rates_used = settle(dataset, {} if gold is None else read_gold(gold), rates)
+        options = replace(options, noise=rates_used)
     check_trainable(dataset, data)
     with progress("train") as report, trained_on(cluster):
         predictor = fit(dataset, options, progress=report)
@@ -252,12 +252,12 @@ def _rates(file: Path) -> dict[str, object]:
     return rates
 
 
-def one_of(known: tuple[Name, ...], wanted: str, what: str) -> Name:
+def one_of(known: tuple[Name, ...], choice: str, what: str) -> Name:
     """Return the name that an option gives; raises `CommandError` if it is unknown."""
     for name in known:
-        if name == wanted:
+        if name == choice:
             return name
-    raise CommandError(f"unknown {what} {wanted!r}; the {what}s are {', '.join(known)}")
+    raise CommandError(f"unknown {what} {choice!r}; the {what}s are {', '.join(known)}")
 
 
 def _training_table(summary: dict[str, object]) -> "Table":

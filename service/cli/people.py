@@ -109,10 +109,10 @@ def _password() -> str:
     if sys.stdin.isatty():
         asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
         return asked
-    given = sys.stdin.readline().rstrip("\r\n")
-    if not given:
+    line = sys.stdin.readline().rstrip("\r\n")
+    if not line:
         raise CommandError("no password; type it on a terminal or send it as one line to stdin")
-    return given
+    return line
 
 
 def _tell(person: "Person", what: str, *, as_json: bool) -> None:

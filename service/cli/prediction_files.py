@@ -36,8 +36,8 @@ def write_predictions(name: Path, file: BinaryIO, blocks: Iterable[str]) -> None
 
 def _tables(blocks: Iterable[str]) -> Iterator[list[dict[str, object]]]:
     for block in blocks:
-        found = map(json.loads, block.splitlines())
-        yield [{name: prediction[name] for name in COLUMNS} for prediction in found]
+        rows = map(json.loads, block.splitlines())
+        yield [{name: prediction[name] for name in COLUMNS} for prediction in rows]
 
 
 def _write_parquet(file: BinaryIO, blocks: Iterable[str]) -> None:

@@ -90,13 +90,13 @@ class LinePredictor:
         from setwise.models.data.documents import parse_document
 
         external = self._predictor.kind == "external"
-        found = []
+        documents = []
         for number, content in lines:
             document = parse_document(self._name, number, content, external=external)
             if document is not None:
                 self._check(number, document)
-                found.append((number, document))
-        return found
+                documents.append((number, document))
+        return documents
 
     def answers(self, numbered: "Sequence[tuple[int, PredictionInput]]") -> "Answers":
         """Return another model's answers in documents; raises `DataError` with the line."""
@@ -106,9 +106,9 @@ class LinePredictor:
         from setwise.models.data.lines import DataError
 
         predictor = self._predictor
-        given = [document.answer or Answer({}, (), {}) for _, document in numbered]
+        rows = [document.answer or Answer({}, (), {}) for _, document in numbered]
         try:
-            answers = Answers.of_parsed(predictor.label_names, given, numbers=predictor.numbers)
+            answers = Answers.of_parsed(predictor.label_names, rows, numbers=predictor.numbers)
             predictor.check_answers(answers)
         except AnswerError as error:
             number = numbered[error.document][0]
@@ -119,8 +119,8 @@ class LinePredictor:
         """Return the features that an external model reads; None if it reads none."""
         if self._reads != "features":
             return None
-        given = [document.features or {} for document in documents]
-        return self._predictor.feature_rows(given).to_matrix()
+        features = [document.features or {} for document in documents]
+        return self._predictor.feature_rows(features).to_matrix()
 
     def _predict_answers(self, numbered: "list[tuple[int, PredictionInput]]") -> "SetPredictions":
         documents = [document for _, document in numbered]
@@ -133,23 +133,23 @@ class LinePredictor:
         """Raise `DataError` for a document that does not fit the model."""
         from setwise.models.data.lines import DataError
 
-        kind, wanted = self._predictor.kind, self._reads
-        if kind == "external" and wanted is not None and getattr(document, wanted) is None:
+        kind, member = self._predictor.kind, self._reads
+        if kind == "external" and member is not None and getattr(document, member) is None:
             raise DataError(
                 self._name,
                 number,
-                f"no {wanted}, but the model was trained on {wanted} and answers",
-                f'give documents with "{wanted}" too',
+                f"no {member}, but the model was trained on {member} and answers",
+                f'give documents with "{member}" too',
             )
         if kind != "external" and (document.text is not None) != (kind == "text"):
-            given = "text" if kind == "vectors" else "features"
+            member = "text" if kind == "vectors" else "features"
             raise DataError(
                 self._name,
                 number,
-                f"a document of {given}, but the model was trained on {kind}",
-                f'give documents as "{wanted}"',
+                f"a document of {member}, but the model was trained on {kind}",
+                f'give documents as "{member}"',
             )
-        if wanted != "features" or document.features is None:
+        if member != "features" or document.features is None:
             return
         if not self._features >= document.features.keys():
             unknown = next(name for name in document.features if name not in self._features)

@@ -55,7 +55,7 @@ def list_webhooks(as_json: AsJson = False) -> None:
     columns: Columns = {
         "id": "id",
         "url": "url",
-        "events": lambda one: ", ".join(one.events) or "all",
+        "events": lambda endpoint: ", ".join(endpoint.events) or "all",
         "disabled": "disabled_because",
     }
     print_items(endpoints, _MEMBERS, columns, as_json=as_json)

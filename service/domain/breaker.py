@@ -111,11 +111,12 @@ def one_for_each_document(audits: Sequence[WatchedAudit]) -> list[WatchedAudit]:
     an answer counts. The first that ends would more often be one that no lead is to read.
     """
     documents = []
-    for places in without_copies([one.document for one in audits]):
+    for places in without_copies([audit.document for audit in audits]):
         copies = [audits[place] for place in places]
         first = copies[0]
         read = next(
-            (one for one in copies if one.agreed is not None or one.right is not None), first
+            (audit for audit in copies if audit.agreed is not None or audit.right is not None),
+            first,
         )
         documents.append(
             read._replace(prediction_id=first.prediction_id, predicted_at=first.predicted_at)

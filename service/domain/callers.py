@@ -80,7 +80,9 @@ class Caller:
     def require(self, *sufficient: Permission) -> None:
         """Raise `Forbidden` unless the caller has one of these permissions."""
         if not self.may_one(sufficient):
-            lacking = [one for one in sufficient if one in PERMISSIONS[self.role]]
+            lacking = [
+                permission for permission in sufficient if permission in PERMISSIONS[self.role]
+            ]
             if lacking:
                 raise Forbidden(f"This key lacks the scope {' or '.join(lacking)}.")
             allowed = [role for role in Role if not PERMISSIONS[role].isdisjoint(sufficient)]

@@ -142,8 +142,8 @@ class DocumentFilter:
         if self.difference is not None and self.candidate is None:
             yield FieldFault("/difference", "needs a candidate to compare with")
         for name in ("candidate", "undelivered_to"):
-            given = getattr(self, name)
-            if given is not None and not is_id(given):
+            instant = getattr(self, name)
+            if instant is not None and not is_id(instant):
                 yield FieldFault(f"/{name}", "is no id")
         low, high = self.confidence_from, self.confidence_to
         if low is not None and high is not None and low >= high:
@@ -159,10 +159,10 @@ def phrases(text: str) -> list[str]:
     >>> phrases('fever "dry cough" -- J18.9')
     ['fever', 'dry cough', 'J18.9']
     """
-    found = []
+    words = []
     for place, part in enumerate(text.split('"')):
-        found += [part.strip()] if place % 2 else part.split()
-    return [one for one in found if any(map(str.isalnum, one))]
+        words += [part.strip()] if place % 2 else part.split()
+    return [word for word in words if any(map(str.isalnum, word))]
 
 
 class ListedDocument(NamedTuple):
@@ -183,7 +183,7 @@ class ListedDocument(NamedTuple):
     def contradicted(self) -> bool:
         """Whether a person or an outcome gave other labels than the model."""
         answers: list[Annotation | Outcome] = [*self.annotations, *self.outcomes]
-        return not all(one.agreed for one in answers)
+        return not all(answer.agreed for answer in answers)
 
     @property
     def final_labels(self) -> tuple[str, ...] | None:
@@ -227,7 +227,7 @@ class Thread(NamedTuple):
     def flagged(self) -> bool:
         """Whether it asks for attention."""
         marks = (CommentKind.FLAGGED, CommentKind.RESOLVED)
-        last = [one.kind for one in self.comments if one.kind in marks][-1:]
+        last = [comment.kind for comment in self.comments if comment.kind in marks][-1:]
         return last == [CommentKind.FLAGGED]
 
 
@@ -249,10 +249,10 @@ class NewComments(NamedTuple):
 
 def threads_of(comments: Sequence[Comment]) -> list[Thread]:
     """Return comments by thread, both in the order of their creation."""
-    found: dict[str, list[Comment]] = {}
-    for one in comments:
-        found.setdefault(one.thread, []).append(one)
-    return [Thread(inside) for inside in found.values()]
+    threads: dict[str, list[Comment]] = {}
+    for comment in comments:
+        threads.setdefault(comment.thread, []).append(comment)
+    return [Thread(inside) for inside in threads.values()]
 
 
 def check_comment(text: str, pointer: str) -> None:
@@ -321,20 +321,25 @@ class Life(NamedTuple):
             [
                 *self._routed(),
                 *(
-                    LifeEvent(one.created_at, EventKind(one.kind), one.author, comment=one.text)
-                    for one in self.comments
+                    LifeEvent(
+                        comment.created_at,
+                        EventKind(comment.kind),
+                        comment.author,
+                        comment=comment.text,
+                    )
+                    for comment in self.comments
                 ),
                 *self._reviewed(),
                 *(
                     LifeEvent(
-                        one.created_at,
+                        outcome.created_at,
                         EventKind.OUTCOME,
-                        one.reported_by,
-                        one.labels,
-                        one.agreed,
-                        one.source,
+                        outcome.reported_by,
+                        outcome.labels,
+                        outcome.agreed,
+                        outcome.source,
                     )
-                    for one in self.outcomes
+                    for outcome in self.outcomes
                 ),
                 *self._sent(),
             ],
@@ -342,22 +347,29 @@ class Life(NamedTuple):
         )
 
     def _routed(self) -> Iterator[LifeEvent]:
-        made = self.prediction
-        yield LifeEvent(made.created_at, EventKind.PREDICTED, made.client_id, made.scored.labels)
-        if made.selection.role is not AuditRole.NONE:
-            yield LifeEvent(made.created_at, EventKind.DRAWN, detail=made.selection.role)
+        prediction = self.prediction
+        yield LifeEvent(
+            prediction.created_at,
+            EventKind.PREDICTED,
+            prediction.client_id,
+            prediction.scored.labels,
+        )
+        if prediction.selection.role is not AuditRole.NONE:
+            yield LifeEvent(
+                prediction.created_at, EventKind.DRAWN, detail=prediction.selection.role
+            )
 
     def _reviewed(self) -> Iterator[LifeEvent]:
         # Before the tasks: an answer may open another review at once.
-        for one in self.annotations:
+        for annotation in self.annotations:
             yield LifeEvent(
-                one.created_at,
+                annotation.created_at,
                 EventKind.ANSWERED,
-                one.reviewer,
-                one.labels,
-                one.agreed,
-                one.kind,
-                one.comment,
+                annotation.reviewer,
+                annotation.labels,
+                annotation.agreed,
+                annotation.kind,
+                annotation.comment,
             )
         for task in self.tasks:
             yield LifeEvent(task.created_at, EventKind.QUEUED, detail=task.kind)
@@ -371,10 +383,10 @@ class Life(NamedTuple):
                 )
 
     def _sent(self) -> Iterator[LifeEvent]:
-        for one in self.messages:
-            labels = one.data.get("labels")
+        for message in self.messages:
+            labels = message.data.get("labels")
             named = tuple(map(str, labels)) if isinstance(labels, list) else None
-            yield LifeEvent(one.created_at, EventKind.SENT, labels=named, detail=one.type)
+            yield LifeEvent(message.created_at, EventKind.SENT, labels=named, detail=message.type)
         for each in self.deliveries:
             if each.finished_at is not None:
                 done = each.state is DeliveryState.DELIVERED

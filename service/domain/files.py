@@ -111,24 +111,28 @@ def _candidate_faults(sets: object) -> Iterator[FieldFault]:
     if not isinstance(sets, list):
         yield FieldFault("/candidates", "must be an array of label sets")
         return
-    for place, one in enumerate(sets):
-        if not isinstance(one, dict) or set(one) - {"labels", "score"} or "labels" not in one:
+    for place, label_set in enumerate(sets):
+        if (
+            not isinstance(label_set, dict)
+            or set(label_set) - {"labels", "score"}
+            or "labels" not in label_set
+        ):
             yield FieldFault(f"/candidates/{place}", 'must be {"labels": […], "score": …}')
-        elif not _is_set(one["labels"]):
+        elif not _is_set(label_set["labels"]):
             yield FieldFault(f"/candidates/{place}/labels", "must be an array of strings")
-        elif one.get("score") is not None:
-            yield from _number_faults({"score": one["score"]}, f"/candidates/{place}")
+        elif label_set.get("score") is not None:
+            yield from _number_faults({"score": label_set["score"]}, f"/candidates/{place}")
 
 
-def _is_set(given: object) -> bool:
-    return given is None or (isinstance(given, list) and all(isinstance(x, str) for x in given))
+def _is_set(value: object) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(x, str) for x in value))
 
 
-def _number_faults(given: object, pointer: str) -> Iterator[FieldFault]:
-    if not isinstance(given, dict | None):
+def _number_faults(numbers: object, pointer: str) -> Iterator[FieldFault]:
+    if not isinstance(numbers, dict | None):
         yield FieldFault(pointer, "must be an object of numbers")
         return
-    for name, value in (given or {}).items():
+    for name, value in (numbers or {}).items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             yield FieldFault(pointer, f"{name!r} must be a number")
         elif abs(value) > LARGEST_FEATURE:
@@ -305,29 +309,29 @@ def prediction_row(prediction: Prediction) -> dict[str, object]:
     }
 
 
-def document_row(found: ListedDocument) -> dict[str, object]:
+def document_row(listed: ListedDocument) -> dict[str, object]:
     """Return a document with what became of it as a row."""
-    made, final = found.prediction, found.final_labels
+    prediction, final = listed.prediction, listed.final_labels
     return {
-        "id": made.id,
-        "document_id": made.document.id,
-        "client_id": made.client_id,
-        "labels": list(made.scored.labels),
-        "confidence": made.scored.confidence,
-        "decision": made.decision.value,
-        "reason": made.reason.value,
-        "segment": value_of(made.segment),
-        "waiting": found.waiting,
-        "assigned_to": list(found.assigned_to),
-        "prioritized": found.prioritized,
-        "answers": len(found.annotations),
-        "reviewers": list(dict.fromkeys(one.reviewer for one in found.annotations)),
-        "contradicted": found.contradicted,
-        "outcome": list(found.outcomes[-1].labels) if found.outcomes else None,
+        "id": prediction.id,
+        "document_id": prediction.document.id,
+        "client_id": prediction.client_id,
+        "labels": list(prediction.scored.labels),
+        "confidence": prediction.scored.confidence,
+        "decision": prediction.decision.value,
+        "reason": prediction.reason.value,
+        "segment": value_of(prediction.segment),
+        "waiting": listed.waiting,
+        "assigned_to": list(listed.assigned_to),
+        "prioritized": listed.prioritized,
+        "answers": len(listed.annotations),
+        "reviewers": list(dict.fromkeys(annotation.reviewer for annotation in listed.annotations)),
+        "contradicted": listed.contradicted,
+        "outcome": list(listed.outcomes[-1].labels) if listed.outcomes else None,
         "final_labels": None if final is None else list(final),
-        "model_version": made.scored.model_version,
-        "calibrator_version": made.scored.calibrator_version,
-        "created_at": instant(made.created_at),
+        "model_version": prediction.scored.model_version,
+        "calibrator_version": prediction.scored.calibrator_version,
+        "created_at": instant(prediction.created_at),
     }
 
 

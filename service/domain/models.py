@@ -37,12 +37,12 @@ class ModelVersion:
     @property
     def made_at(self) -> datetime | None:
         """When the artifact was made; None if it does not say."""
-        found = self.summary.get("created_at")
+        created_at = self.summary.get("created_at")
         try:
-            made = datetime.fromisoformat(found) if isinstance(found, str) else None
+            instant = datetime.fromisoformat(created_at) if isinstance(created_at, str) else None
         except ValueError:
             return None
-        return made if made is not None and made.tzinfo is not None else None
+        return instant if instant is not None and instant.tzinfo is not None else None
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,15 @@ class Candidate:
         """
         if not self.trained_on_audits:
             return None
-        found = model.made_at
-        if found is None:
+        made_at = model.made_at
+        if made_at is None:
             detail = "has to be stated: the artifact does not say when it was made"
             raise InvalidRequest(
                 "The artifact does not say when it was made, so nothing shows which documents it "
                 "was trained on. If no audit taught the model, state so.",
                 [FieldFault("/trained_on_audits", detail)],
             )
-        return found
+        return made_at
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def sent_labels(
     """
     sent = prediction.scored.labels if prediction.decision is Decision.AUTO else None
     later: list[Annotation | Outcome] = [*annotations, *outcomes]
-    for one in sorted(later, key=lambda one: (one.created_at, one.id)):
-        if one.settles if isinstance(one, Annotation) else sent is not None:
-            sent = one.labels
+    for annotation in sorted(later, key=lambda annotation: (annotation.created_at, annotation.id)):
+        if annotation.settles if isinstance(annotation, Annotation) else sent is not None:
+            sent = annotation.labels
     return sent

@@ -154,15 +154,15 @@ def _answer_faults(answer: GivenAnswer, pointer: str) -> Iterator[FieldFault]:
         yield from _set_faults(answer["labels"], f"{pointer}/labels")
     if "candidates" not in answer:
         return
-    given, pointer = answer["candidates"], f"{pointer}/candidates"
+    candidates, pointer = answer["candidates"], f"{pointer}/candidates"
     if "labels" in answer:
         yield FieldFault(pointer, "stands beside labels; make those one of the candidates")
-    if not 1 <= len(given) <= MOST_ANSWERS:
-        yield FieldFault(pointer, f"has {len(given)} label sets; send 1 to {MOST_ANSWERS}")
+    if not 1 <= len(candidates) <= MOST_ANSWERS:
+        yield FieldFault(pointer, f"has {len(candidates)} label sets; send 1 to {MOST_ANSWERS}")
         return
-    for place, one in enumerate(given):
-        yield from _set_faults(one["labels"], f"{pointer}/{place}/labels")
-        score = one.get("score")
+    for place, candidate in enumerate(candidates):
+        yield from _set_faults(candidate["labels"], f"{pointer}/{place}/labels")
+        score = candidate.get("score")
         if score is not None and not abs(score) <= LARGEST_SCORE:  # also not NaN
             why = f"is {score}; send a number within ±{LARGEST_SCORE:g}"
             yield FieldFault(f"{pointer}/{place}/score", why)

@@ -408,8 +408,12 @@ def rival_answers(
     the first reviewer.
     """
     audited = any(annotation.kind is ReviewKind.AUDIT for annotation in annotations)
-    given = [one.labels for one in annotations if one.kind is not ReviewKind.ADJUDICATION]
-    rivals = {*given, predicted} if audited else {*given}
+    label_sets = [
+        annotation.labels
+        for annotation in annotations
+        if annotation.kind is not ReviewKind.ADJUDICATION
+    ]
+    rivals = {*label_sets, predicted} if audited else {*label_sets}
     return tuple(sorted(rivals)) if len(rivals) > 1 else ()
 
 
@@ -429,7 +433,9 @@ def calls_for_adjudication(
         case ReviewKind.REVIEW | ReviewKind.OVERLAP:
             other = {ReviewKind.REVIEW, ReviewKind.OVERLAP} - {annotation.kind}
             return any(
-                set(one.labels) != set(annotation.labels) for one in others if one.kind in other
+                set(other_annotation.labels) != set(annotation.labels)
+                for other_annotation in others
+                if other_annotation.kind in other
             )
 
 
@@ -522,23 +528,23 @@ def matching_labels(
     A label that equals the query comes first, then labels that begin with it, that contain it, and
     that contain all its words. Ties keep the vocabulary's order.
     """
-    wanted = query.strip().casefold()
-    words = wanted.split()
+    text = query.strip().casefold()
+    words = text.split()
     ranked = [
         (rank, label)
         for label in vocabulary
-        if (rank := _match_rank(label.casefold(), wanted, words)) is not None
+        if (rank := _match_rank(label.casefold(), text, words)) is not None
     ]
     ranked.sort(key=lambda match: match[0])  # stable, so it keeps the vocabulary's order
     chosen = ranked[offset : offset + limit]
     return LabelMatches(tuple(label for _, label in chosen), len(ranked))
 
 
-def _match_rank(label: str, wanted: str, words: Sequence[str]) -> int | None:
-    if label == wanted:
+def _match_rank(label: str, text: str, words: Sequence[str]) -> int | None:
+    if label == text:
         return 0
-    if label.startswith(wanted):
+    if label.startswith(text):
         return 1
-    if wanted in label:
+    if text in label:
         return 2
     return 3 if len(words) > 1 and all(word in label for word in words) else None

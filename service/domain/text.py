@@ -101,12 +101,12 @@ def each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     >>> each_once([("J45", 0.81), ("J18.9", 0.07)])
     {'J45': 0.81, 'J18.9': 0.07}
     """
-    found: dict[str, object] = {}
+    members: dict[str, object] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise RepeatedName(name)
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
 _CANONICAL = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

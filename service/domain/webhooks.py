@@ -252,12 +252,12 @@ class Endpoint:
 
     def rotated(self, secret: str, now: datetime, grace: timedelta) -> "Endpoint":
         """Return the endpoint with a new secret; the old one also signs, for ``grace``."""
-        kept = [
+        secrets = [
             replace(old, expires_at=old.expires_at or now + grace)
             for old in self.secrets
             if old.signs(now)
         ]
-        live = [SigningSecret(secret), *(old for old in kept if old.signs(now))]
+        live = [SigningSecret(secret), *(old for old in secrets if old.signs(now))]
         return replace(self, secrets=tuple(live[:MOST_SECRETS]), version=self.version + 1)
 
 

@@ -103,13 +103,13 @@ class FolderOrObjectStore:
                 f"The model {location} cannot be loaded: {error}"
             ) from error
 
-    def add_calibrator(self, kept: "KeptRecalibration") -> str:
+    def add_calibrator(self, recalibration: "KeptRecalibration") -> str:
         """Store a calibrator under the digest of its content; return its location."""
         from setwise.models.storage.recalibrations import load_recalibration, save_recalibration
 
-        location = f"{CALIBRATORS}/{kept.model_version}-{kept.version}"
+        location = f"{CALIBRATORS}/{recalibration.model_version}-{recalibration.version}"
         with self._incoming() as incoming:
-            save_recalibration(kept, incoming)
+            save_recalibration(recalibration, incoming)
             self._store(incoming, location, load_recalibration)
         return location
 
@@ -270,12 +270,12 @@ def _is_sound(folder: Path, check: Check) -> bool:
 
 
 def _summary(predictor: "SetPredictor") -> Mapping[str, object]:
-    made = ("created_at", "method", "training", "metrics")
+    names = ("created_at", "method", "training", "metrics")
     return {
         "kind": predictor.kind,
         "n_labels": len(predictor.label_names),
         "n_features": len(predictor.feature_names),
         "calibrator_version": predictor.calibrator_version,
         **({"numbers": list(predictor.numbers)} if predictor.kind == "external" else {}),
-        **{key: predictor.manifest[key] for key in made if key in predictor.manifest},
+        **{key: predictor.manifest[key] for key in names if key in predictor.manifest},
     }

@@ -83,15 +83,15 @@ class DaskWorkers:
         def result() -> Result:
             try:
                 self._wait_for(task)
-                made: Result = task.result()
+                result: Result = task.result()
             except Exception as error:  # noqa: BLE001 - what it may be, Dask does not say
-                found = function(shared, part)  # raises the fault if it is the part's own
+                result = function(shared, part)  # raises the fault if it is the part's own
                 if type(error) not in self._faults:
                     self._faults.add(type(error))
                     # Its message could quote a document.
                     log.warning("done here, not on a worker: %s", type(error).__name__)
-                return found
-            return made
+                return result
+            return result
 
         return result
 
@@ -142,8 +142,8 @@ def _same(shared: Shared) -> Shared:
 
 
 def _run(
-    wanted: str, function: Callable[[Shared, Own], Result], shared: Shared, part: Own
+    expected: str, function: Callable[[Shared, Own], Result], shared: Shared, part: Own
 ) -> Result:
-    if version("setwise") != wanted:
-        raise OtherVersion(f"this worker has Setwise {version('setwise')}, not {wanted}")
+    if version("setwise") != expected:
+        raise OtherVersion(f"this worker has Setwise {version('setwise')}, not {expected}")
     return function(shared, part)

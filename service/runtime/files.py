@@ -88,10 +88,10 @@ class FolderOrObjectFiles:
     def names(self, folder: str) -> Sequence[str]:
         """Return the sorted names in a folder; empty without the folder."""
         try:
-            found = self._files.ls(f"{self._root}/{folder}", detail=False, refresh=True)
+            entries = self._files.ls(f"{self._root}/{folder}", detail=False, refresh=True)
         except FileNotFoundError:
             return []
-        return sorted(path.rstrip("/").rsplit("/", 1)[1] for path in found)
+        return sorted(path.rstrip("/").rsplit("/", 1)[1] for path in entries)
 
     def remove(self, folder: str) -> None:
         """Delete a folder and its content, if it exists."""

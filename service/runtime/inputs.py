@@ -67,9 +67,9 @@ def _answers(predictor: "SetPredictor", documents: Sequence[Document]) -> "Answe
                 "The active model reads another model's answers: send scores, candidates or "
                 "labels, beside the text if there is one.",
             )
-    given = [{**(one.answer or {}), "metadata": one.metadata} for one in documents]
+    rows = [{**(document.answer or {}), "metadata": document.metadata} for document in documents]
     try:
-        return predictor.read_answers(given)
+        return predictor.read_answers(rows)
     except AnswerError as error:
         raise errors.InvalidRequest(
             f"The other model's answer cannot be read: {error.fault}; {error.cure}.",
@@ -97,13 +97,13 @@ def _faults(error: "AnswerError", document: Document) -> list[errors.FieldFault]
 
 def _place(path: str, label: str, document: Document) -> str:
     """Return where a label stands: its name in scores, its number in a set."""
-    found = document.answer or {}
+    answer = document.answer or {}
     if path == "/scores":
         return escaped(label)
     if path == "/labels":
-        return str(list(found["labels"]).index(label))
+        return str(list(answer["labels"]).index(label))
     number = int(path.split("/")[2])
-    return str(list(found["candidates"][number]["labels"]).index(label))
+    return str(list(answer["candidates"][number]["labels"]).index(label))
 
 
 def _texts(predictor: "SetPredictor", documents: Sequence[Document]) -> list[str]:

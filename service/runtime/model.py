@@ -216,9 +216,9 @@ class ModelRegistry:
         Raises `ModelDamaged` if the model fails to load or to predict.
         """
         with self._begin(read_only=True) as transaction:
-            wanted = _Wanted(model, transaction.calibrations.active(model.id))
+            target = _Wanted(model, transaction.calibrations.active(model.id))
         try:
-            predictor = self._read(wanted, LoadedPredictor(self._store.load(model.location)))
+            predictor = self._read(target, LoadedPredictor(self._store.load(model.location)))
         except errors.ServiceError as error:
             raise errors.ModelDamaged(error.detail) from error
         except Exception as error:
@@ -226,7 +226,7 @@ class ModelRegistry:
             raise errors.ModelDamaged(
                 f"Model {model.id} failed to predict: {type(error).__name__}."
             ) from error
-        self._ready = wanted.id, predictor
+        self._ready = target.id, predictor
         return predictor
 
     def load_calibration(self, model: ModelVersion, calibration: Calibration) -> Predictor:
@@ -235,9 +235,9 @@ class ModelRegistry:
         Raises `CalibrationDamaged` if the calibrator fails to load, or the model fails to predict
         with it.
         """
-        wanted = _Wanted(model, calibration)
+        target = _Wanted(model, calibration)
         try:
-            predictor = self._loaded(wanted)
+            predictor = self._loaded(target)
         except errors.CalibrationDamaged:
             raise
         except Exception as error:
@@ -245,7 +245,7 @@ class ModelRegistry:
             raise errors.CalibrationDamaged(
                 f"Calibrator {calibration.id} failed to predict: {type(error).__name__}."
             ) from error
-        self._ready = wanted.id, predictor
+        self._ready = target.id, predictor
         return predictor
 
     def follow(self) -> None:
@@ -256,7 +256,7 @@ class ModelRegistry:
     def _follow(self) -> None:
         try:
             with self._begin(read_only=True) as transaction:
-                wanted = self._wanted(transaction, transaction.models.active())
+                target = self._wanted(transaction, transaction.models.active())
                 shadow = transaction.comparisons.shadow()
                 candidate = self._wanted(
                     transaction, transaction.models.get(shadow.model_id) if shadow else None
@@ -267,8 +267,8 @@ class ModelRegistry:
             self._database_silent = True
             return
         self._database_silent = False
-        if wanted is not None and not self._is_settled(wanted):
-            self._serve(wanted)
+        if target is not None and not self._is_settled(target):
+            self._serve(target)
         self._follow_shadow(candidate)
 
     @staticmethod
@@ -277,70 +277,70 @@ class ModelRegistry:
             return None
         return _Wanted(model, transaction.calibrations.active(model.id))
 
-    def _follow_shadow(self, wanted: _Wanted | None) -> None:
+    def _follow_shadow(self, target: _Wanted | None) -> None:
         present = self._shadow[0] if self._shadow else None
-        if wanted is None or wanted.model.active:
+        if target is None or target.model.active:
             self._shadow = None
-        elif present != wanted.id and not self._is_settled(wanted):
+        elif present != target.id and not self._is_settled(target):
             try:
-                self._shadow = wanted.id, self._loaded(wanted)
+                self._shadow = target.id, self._loaded(target)
             except Exception as error:
                 self._shadow = None
-                self._failed = wanted.id, self._clock() + RETRY_AFTER_S
-                log.exception("shadow.failed", model_id=wanted.model.id, reason=str(error))
+                self._failed = target.id, self._clock() + RETRY_AFTER_S
+                log.exception("shadow.failed", model_id=target.model.id, reason=str(error))
 
-    def _loaded(self, wanted: _Wanted) -> LoadedPredictor:
-        loaded = [kept for kept in (self._ready, self._shadow, self._serving) if kept is not None]
+    def _loaded(self, target: _Wanted) -> LoadedPredictor:
+        loaded = [pair for pair in (self._ready, self._shadow, self._serving) if pair is not None]
         for known, predictor in loaded:
-            if known == wanted.id:
+            if known == target.id:
                 return predictor
         for (model_id, _), predictor in loaded:
-            if model_id == wanted.model.id:
-                return self._read(wanted, predictor)
-        return self._read(wanted, LoadedPredictor(self._store.load(wanted.model.location)))
+            if model_id == target.model.id:
+                return self._read(target, predictor)
+        return self._read(target, LoadedPredictor(self._store.load(target.model.location)))
 
-    def _read(self, wanted: _Wanted, predictor: LoadedPredictor) -> LoadedPredictor:
+    def _read(self, target: _Wanted, predictor: LoadedPredictor) -> LoadedPredictor:
         """Return the model with the wanted calibrator, ready to predict."""
-        calibration = wanted.calibration
-        found = predictor.calibrated(
+        calibration = target.calibration
+        calibrated = predictor.calibrated(
             self._store.load_calibrator(calibration.location) if calibration else None
         )
-        found.warm_up()
-        return found
+        calibrated.warm_up()
+        return calibrated
 
-    def _serve(self, wanted: _Wanted) -> None:
+    def _serve(self, target: _Wanted) -> None:
         started = self._clock()
-        self._loading = f"Model {wanted.model.id} is being loaded"
+        self._loading = f"Model {target.model.id} is being loaded"
         try:
-            predictor = self._loaded(wanted)
+            predictor = self._loaded(target)
         except Exception as error:
-            self._failed = wanted.id, self._clock() + RETRY_AFTER_S
+            self._failed = target.id, self._clock() + RETRY_AFTER_S
             log.exception(
                 "model.failed",
-                model_id=wanted.model.id,
-                version=wanted.model.version,
-                calibration_id=wanted.id[1],
+                model_id=target.model.id,
+                version=target.model.version,
+                calibration_id=target.id[1],
                 reason=str(error),
                 still_serving=self._serving[1].version if self._serving else None,
             )
             return
         finally:
             self._loading = None
-        self._serving, self._failed, self._ready = (wanted.id, predictor), None, None
+        self._serving, self._failed, self._ready = (target.id, predictor), None, None
         log.info(
             "model.serving",
-            model_id=wanted.model.id,
-            version=wanted.model.version,
+            model_id=target.model.id,
+            version=target.model.version,
             calibrator_version=predictor.calibrator_version,
             seconds=round(self._clock() - started, 3),
         )
 
-    def _is_settled(self, wanted: _Wanted) -> bool:
-        if self._serving is not None and self._serving[0] == wanted.id:
+    def _is_settled(self, target: _Wanted) -> bool:
+        if self._serving is not None and self._serving[0] == target.id:
             return True
         return (
             self._failed is not None
-            and self._failed[0] == wanted.id
+            and self._failed[0] == target.id
             and self._clock() < self._failed[1]
         )
 

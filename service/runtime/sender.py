@@ -45,9 +45,9 @@ Resolve = Callable[[str, int], Iterable[Address]]
 
 def look_up(host: str, port: int) -> list[Address]:
     """Return the addresses of ``host`` in the system's order."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     # Drop the scope (fe80::1%eth0): only the address is checked.
-    names = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)
+    names = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in addresses)
     return [ipaddress.ip_address(name) for name in names]
 
 
@@ -207,10 +207,10 @@ def _storable(text: str) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
-    given = headers.get("retry-after", "").strip()
-    if not (given.isascii() and given.isdigit()) or len(given) > 9:  # a date is ignored
+    value = headers.get("retry-after", "").strip()
+    if not (value.isascii() and value.isdigit()) or len(value) > 9:  # a date is ignored
         return None
-    return timedelta(seconds=min(int(given), _LONGEST_RETRY_AFTER_S))
+    return timedelta(seconds=min(int(value), _LONGEST_RETRY_AFTER_S))
 
 
 class _Refused(Exception):

@@ -86,8 +86,16 @@ class ShadowScorer:
 
     def _compare(self, candidate: Candidate, batch: Sequence[Prediction]) -> None:
         model_id, predictor = candidate
-        others = [one for one in batch if one.scored.model_version != predictor.version]
+        others = [
+            prediction
+            for prediction in batch
+            if prediction.scored.model_version != predictor.version
+        ]
         if others:
             scored = scored_again(predictor, others)
             if scored:
-                self._record(model_id, [one for one, _ in scored], [score for _, score in scored])
+                self._record(
+                    model_id,
+                    [prediction for prediction, _ in scored],
+                    [score for _, score in scored],
+                )

@@ -142,14 +142,14 @@ class OpenIdConnect:
 
     def _identity(self, claims: Mapping[str, Any]) -> ExternalIdentity:
         subject = str(claims["sub"])
-        given = claims.get("preferred_username") or claims.get("email") or subject
+        login = claims.get("preferred_username") or claims.get("email") or subject
         named = claims.get(self.provider.role_claim)
         groups = named if isinstance(named, list) else [named]
         granted = {role for group, role in self.provider.roles.items() if group in groups}
         return ExternalIdentity(
             id=f"{self.provider.issuer} {subject}",
-            login=str(given),
-            name=str(claims.get("name") or given),
+            login=str(login),
+            name=str(claims.get("name") or login),
             role=next((role for role in _RANKED if role in granted), None),
         )
 
@@ -161,8 +161,10 @@ class OpenIdConnect:
             if known is not None and time.monotonic() - known[2] < FRESH_S:
                 return known[0], known[1]
             issuer = self.provider.issuer
-            found = self._ask("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-            described = _json(found)
+            configuration = self._ask(
+                "GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration"
+            )
+            described = _json(configuration)
             if described.get("issuer") != issuer:
                 _unavailable(f"it calls itself {described.get('issuer')!r}, not {issuer!r}")
             try:

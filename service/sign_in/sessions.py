@@ -78,8 +78,8 @@ class SessionCookies:
         token = self.token(request)
         if not token:
             raise Unauthenticated("You are not signed in.")
-        found = self._open_session(token, from_request(ANONYMOUS, request))
-        return Visit(found.caller, found.session, token, _masked(self._proof("session", token)))
+        session = self._open_session(token, from_request(ANONYMOUS, request))
+        return Visit(session.caller, session.session, token, _masked(self._proof("session", token)))
 
     def begin(self, request: HTTPConnection, response: Response, token: str) -> None:
         """Set the cookie for a new session."""
@@ -89,11 +89,11 @@ class SessionCookies:
         """Delete the session cookie."""
         self._set(request, response, _SESSION, "", 0)
 
-    def check(self, request: HTTPConnection, visit: Visit, given: str | None) -> None:
+    def check(self, request: HTTPConnection, visit: Visit, token: str | None) -> None:
         """Raise `ForgedRequest` unless one of our pages sent the request."""
         self._check_origin(request)
         expected = self._proof("session", visit.token)
-        if not hmac.compare_digest(_bytes(_unmasked(given or "")), _bytes(expected)):
+        if not hmac.compare_digest(_bytes(_unmasked(token or "")), _bytes(expected)):
             raise ForgedRequest(
                 f"The request lacks the token of its page; reload the page. (Scripts send "
                 f"{CSRF_HEADER}, forms the field {CSRF_FIELD}.)"
@@ -108,11 +108,11 @@ class SessionCookies:
         self._set(request, response, _FORM, nonce, _FORM_LIFE_S)
         return self._proof("form", nonce)
 
-    def check_form(self, request: HTTPConnection, given: str) -> None:
+    def check_form(self, request: HTTPConnection, token: str) -> None:
         """Raise `ForgedRequest` unless our sign-in page sent the form."""
         self._check_origin(request)
         nonce = request.cookies.get(self._name(request, _FORM))
-        if not nonce or not hmac.compare_digest(_bytes(given), _bytes(self._proof("form", nonce))):
+        if not nonce or not hmac.compare_digest(_bytes(token), _bytes(self._proof("form", nonce))):
             raise ForgedRequest(
                 "The form is old, or the browser keeps no cookies of this site; try again."
             )
@@ -122,8 +122,8 @@ class SessionCookies:
     def know(self, request: HTTPConnection, response: Response, login: str) -> None:
         """Remember that ``login`` has signed in with this browser."""
         body = base64.urlsafe_b64encode(_bytes(f"{secrets.token_urlsafe(16)} {login}")).decode()
-        kept = f"{body}.{self._proof('device', body)}"
-        self._set(request, response, _DEVICE, kept, _DEVICE_LIFE_S)
+        value = f"{body}.{self._proof('device', body)}"
+        self._set(request, response, _DEVICE, value, _DEVICE_LIFE_S)
 
     def device(self, request: HTTPConnection) -> Device | None:
         """Return the browser that a signed cookie names, or None."""
@@ -138,8 +138,8 @@ class SessionCookies:
     def remember(self, request: HTTPConnection, response: Response, value: str) -> None:
         """Store a signed value in the browser for a few minutes."""
         body = base64.urlsafe_b64encode(_bytes(value)).decode()
-        kept = f"{body}.{self._proof('away', body)}"
-        self._set(request, response, _AWAY, kept, _AWAY_LIFE_S)
+        cookie = f"{body}.{self._proof('away', body)}"
+        self._set(request, response, _AWAY, cookie, _AWAY_LIFE_S)
 
     def recall(self, request: HTTPConnection) -> str | None:
         """Return the stored value; None if it is missing or forged."""
@@ -225,8 +225,8 @@ def _unmasked(token: str) -> str:
     return _xor(both[:half], both[half:]).decode("latin-1")
 
 
-def _xor(one: bytes, other: bytes) -> bytes:
-    return bytes(a ^ b for a, b in zip(one, other, strict=False))
+def _xor(left: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(left, other, strict=False))
 
 
 def _bytes(text: str) -> bytes:

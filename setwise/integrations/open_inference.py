@@ -143,13 +143,13 @@ class OpenInferenceModel:
         return Answers.of_scores(self.scores(documents))
 
     def _batch(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        given: dict[str, object] = {
+        document: dict[str, object] = {
             "name": self._input_name,
             "shape": [len(rows), 1 if rows.ndim == 1 else rows.shape[1]],
             "datatype": "BYTES" if rows.dtype == object else "FP32",
             "data": rows.ravel().tolist(),
         }
-        body: dict[str, object] = {"inputs": [given]}
+        body: dict[str, object] = {"inputs": [document]}
         if self._output_name is not None:
             body["outputs"] = [{"name": self._output_name}]
         try:
@@ -167,23 +167,23 @@ class OpenInferenceModel:
     def _output(
         self, response: httpx.Response, answer: Mapping[str, Any], n: int
     ) -> NDArray[np.float64]:
-        outputs = {one["name"]: one for one in answer.get("outputs", ())}
+        outputs = {output["name"]: output for output in answer.get("outputs", ())}
         name = self._output_name or (next(iter(outputs)) if len(outputs) == 1 else None)
         if name not in outputs:
             raise EndpointError(
                 f"{self._address} answers the outputs {', '.join(outputs) or 'none'}; "
                 "name the one with the scores as output_name"
             )
-        found = outputs[name]
-        wanted = (n, len(self._label_names))
+        output = outputs[name]
+        shape = (n, len(self._label_names))
         try:
-            scores = np.array(found["data"], dtype=np.float64).reshape(found["shape"])
+            scores = np.array(output["data"], dtype=np.float64).reshape(output["shape"])
         except (KeyError, TypeError, ValueError) as error:
             raise self._error(response, f"answers no numbers as {name!r}") from error
-        if scores.shape != wanted:
+        if scores.shape != shape:
             raise EndpointError(
                 f"{self._address} answers {name!r} of shape {list(scores.shape)}, but "
-                f"{n} documents and {len(self._label_names)} labels need {list(wanted)}"
+                f"{n} documents and {len(self._label_names)} labels need {list(shape)}"
             )
         return scores
 
@@ -193,4 +193,6 @@ class OpenInferenceModel:
 
 
 def _are_texts(documents: Sequence[str] | ArrayLike) -> bool:
-    return isinstance(documents, Sequence) and any(isinstance(one, str) for one in documents)
+    return isinstance(documents, Sequence) and any(
+        isinstance(document, str) for document in documents
+    )

@@ -53,11 +53,11 @@ async def strictly(received: Request) -> Request:
     Raises `HttpFault` if there is a body and its media type is not JSON.
     """
     request = _StrictRequest(received.scope, received.receive)
-    given = request.headers.get("content-type")
-    if not _is_json(given) and await request.body():
+    media_type = request.headers.get("content-type")
+    if not _is_json(media_type) and await request.body():
         raise HttpFault(
             UNSUPPORTED_MEDIA_TYPE,
-            f"The body is declared as {given or 'nothing'}, not as application/json.",
+            f"The body is declared as {media_type or 'nothing'}, not as application/json.",
         )
     return request
 

@@ -29,23 +29,23 @@ def version_in(if_match: str | None, current: Callable[[], object] | None = None
     """
     if if_match is None:
         return None
-    given = if_match.strip()
-    tags = _TAG.findall(given)
-    if given != "*" and not tags and given.strip('"') and "," not in given:
-        tags = [("", given)]
+    condition = if_match.strip()
+    tags = _TAG.findall(condition)
+    if condition != "*" and not tags and condition.strip('"') and "," not in condition:
+        tags = [("", condition)]
     strong: list[str] = [tag.partition(".")[0] for weak, tag in tags if not weak and tag]
     if tags and not strong and all(weak for weak, _ in tags):
-        raise StaleVersion(f"If-Match: {given} is a weak tag; send the ETag as it was given.")
+        raise StaleVersion(f"If-Match: {condition} is a weak tag; send the ETag as it was given.")
     if len(strong) == len(tags) == 1:
         return strong[0]
-    if current is None or (given != "*" and not strong):
+    if current is None or (condition != "*" and not strong):
         detail = "names no single version; send one ETag as it was given"
         raise InvalidRequest(f"If-Match {detail}.", [FieldFault("/header/If-Match", detail)])
     try:
         present = str(current())
     except NotFound as error:
-        raise StaleVersion(f"If-Match: {given} matches nothing: {error.detail}") from error
-    if given != "*" and present not in strong:
+        raise StaleVersion(f"If-Match: {condition} matches nothing: {error.detail}") from error
+    if condition != "*" and present not in strong:
         raise StaleVersion(f"Version {present} is current; If-Match does not name it.")
     return present
 
@@ -86,11 +86,11 @@ class Conditions:
         async def send_on_condition(message: Message) -> None:
             nonlocal silent
             if message["type"] == "http.response.start":
-                given = Headers(raw=message["headers"])
+                headers = Headers(raw=message["headers"])
                 if message["status"] == 200 and _has(
-                    asked.get("if-none-match", ""), given.get("etag", "")
+                    asked.get("if-none-match", ""), headers.get("etag", "")
                 ):
-                    rest = [each for each in given.raw if each[0] not in _OF_CONTENT]
+                    rest = [each for each in headers.raw if each[0] not in _OF_CONTENT]
                     message, silent = {**message, "status": 304, "headers": rest}, True
             elif silent and message["type"] == "http.response.body":
                 message = {**message, "body": b""}

@@ -58,7 +58,9 @@ class ConnectionLimits:
         return cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits=self))
 
     def _free(self, address: str) -> bool:
-        networks = (ip_network(one.strip()) for one in self.exempt.split(",") if one.strip())
+        networks = (
+            ip_network(network.strip()) for network in self.exempt.split(",") if network.strip()
+        )
         try:
             return any(ip_address(address) in network for network in networks)
         except ValueError:

@@ -71,14 +71,14 @@ class Callers:
         After half of the time, one request gets None and asks the database, while the others keep
         using the cache. Otherwise, all of them would ask at once when the time is over.
         """
-        found = self._known.get(_fingerprint(secret))
-        if found is None:
+        lookup = self._known.get(_fingerprint(secret))
+        if lookup is None:
             return None
         now = self._clock()
-        if found.ask_from <= now < found.trusted_until:
-            found.ask_from = found.trusted_until
+        if lookup.ask_from <= now < lookup.trusted_until:
+            lookup.ask_from = lookup.trusted_until
             return None
-        return found.caller if now < found.trusted_until else None
+        return lookup.caller if now < lookup.trusted_until else None
 
     def find(self, secret: str) -> Caller:
         """Return the caller, asking the database; raises `Unauthenticated`."""
@@ -163,8 +163,8 @@ class _KeyOrSession(SecurityBase):
         state = request.scope.setdefault("state", {})
         if "caller" not in state:  # found at most once a request, so that it counts once
             state["caller"] = await self._find(request)
-        found: Caller = state["caller"]
-        return found
+        caller: Caller = state["caller"]
+        return caller
 
     async def _find(self, request: Request) -> Caller:
         edge = edge_of(request)
@@ -205,7 +205,7 @@ _Item = TypeVar("_Item")
 
 def listed(
     edge: Edge,
-    wanted: Paged,
+    query: Paged,
     scope: str,
     read: Callable[..., Page[_Item]],
     body: Callable[[_Item], object],
@@ -216,12 +216,12 @@ def listed(
     ``read``: Reads the page from ``after`` and ``limit``.
     ``body``: Returns the body of an item.
     """
-    page = read(after=edge.cursors.read(wanted.cursor, scope), limit=wanted.limit)
+    page = read(after=edge.cursors.read(query.cursor, scope), limit=query.limit)
     return answer(
         {
             "items": [body(item) for item in page.items],
             "next_cursor": edge.cursors.write(page.next_after, scope),
-            "limit": wanted.limit,
+            "limit": query.limit,
         }
     )
 

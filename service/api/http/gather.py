@@ -123,7 +123,9 @@ class PredictionQueue:
     def _outcomes(self, group: Sequence[_Request]) -> "Sequence[Outcome] | Exception":
         try:
             with self._together([request.context for request in group]):
-                return self._predict([one for request in group for one in request.submissions])
+                return self._predict(
+                    [submission for request in group for submission in request.submissions]
+                )
         except BaseException as error:  # noqa: BLE001 -- every request waits for an answer
             return error if isinstance(error, Exception) else RuntimeError(repr(error))
 

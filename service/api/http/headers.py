@@ -50,10 +50,10 @@ class SecurityHeaders:
         await self._app(scope, receive, send_with_headers)
 
     def _all(
-        self, scope: Scope, given: Collection[tuple[bytes, bytes]]
+        self, scope: Scope, sent: Collection[tuple[bytes, bytes]]
     ) -> list[tuple[bytes, bytes]]:
-        present = {name for name, _ in given}
+        present = {name for name, _ in sent}
         usual = [*_USUAL, *scope.get("state", {}).get(RATE_HEADERS, ())]
         if self._https or scope["scheme"] == "https":
             usual.append(_TLS_ONLY)
-        return [*given, *(header for header in usual if header[0] not in present)]
+        return [*sent, *(header for header in usual if header[0] not in present)]

@@ -64,10 +64,10 @@ def once(handle: Handler, *, reads_body: bool) -> Handler:
                 )
             return _replayed(response())
         with service.claiming(request):
-            made = await handle(Request(received.scope, receive))
+            handled = await handle(Request(received.scope, receive))
         with suppress(ServiceError):  # the effect is stored, and its response is at hand
-            await run_in_threadpool(service.finish, request, _written(made))
-        return made
+            await run_in_threadpool(service.finish, request, _written(handled))
+        return handled
 
     return handle_once
 

@@ -102,7 +102,7 @@ def describe(app: FastAPI) -> Json:
 
 def _complete(operation: Json, method: str) -> None:
     """Add the problems that follow from an operation's form, and its idempotency key."""
-    own_key = any(one["name"] == HEADER for one in operation.get("parameters", []))
+    own_key = any(parameter["name"] == HEADER for parameter in operation.get("parameters", []))
     if method == "post" and not own_key:
         operation.setdefault("parameters", []).append(_KEY)
     responses: Json = {

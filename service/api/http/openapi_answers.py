@@ -57,8 +57,8 @@ def add_rate_limit(responses: Json) -> None:
     """Add the headers of the limit to all responses after the key is known."""
     for status, response in responses.items():
         if str(status) != "401":
-            given = headers("RateLimit", "RateLimit-Policy")
-            response["headers"] = {**response.get("headers", {}), **given}
+            with_headers = headers("RateLimit", "RateLimit-Policy")
+            response["headers"] = {**response.get("headers", {}), **with_headers}
 
 
 def add_replays(responses: Json) -> None:
@@ -94,11 +94,15 @@ def open_answers(document: Json) -> None:
     """
     parts: dict[str, Json] = document["components"]["schemas"]
     enums = {name: parts.pop(name) for name, part in list(parts.items()) if "enum" in part}
-    operations = [one for path in document["paths"].values() for one in path.values()]
-    messages = [one for path in document.get("webhooks", {}).values() for one in path.values()]
-    questions = [[one.get("requestBody"), one.get("parameters")] for one in operations]
+    operations = [operation for path in document["paths"].values() for operation in path.values()]
+    messages = [
+        message for path in document.get("webhooks", {}).values() for message in path.values()
+    ]
+    questions = [
+        [operation.get("requestBody"), operation.get("parameters")] for operation in operations
+    ]
     asked = _reachable(parts, questions)
-    answered = _reachable(parts, [one["responses"] for one in operations] + messages)
+    answered = _reachable(parts, [operation["responses"] for operation in operations] + messages)
     renamed = {
         name: f"{name}Answer"
         for name in answered & asked
@@ -117,14 +121,14 @@ def open_answers(document: Json) -> None:
 
 
 def _reachable(parts: Mapping[str, Json], roots: Iterable[object]) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [name for root in roots for name in _references(root)]
     while waiting:
         name = waiting.pop()
-        if name in parts and name not in found:
-            found.add(name)
+        if name in parts and name not in reached:
+            reached.add(name)
             waiting += _references(parts[name])
-    return found
+    return reached
 
 
 def _references(node: object) -> Iterator[str]:
@@ -152,7 +156,7 @@ class _Writer:
     def write(self, node: Any) -> Any:  # noqa: ANN401 -- JSON values of every shape
         """Return a part as it stands in the document."""
         if isinstance(node, list):
-            return [self.write(one) for one in node]
+            return [self.write(item) for item in node]
         if not isinstance(node, dict):
             return node
         name = str(node.get("$ref", "")).removeprefix(_REF)

@@ -179,13 +179,13 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 def _allowed(request: Request) -> set[str]:
     """Return the methods of all routes at an address; the router knows those of the first."""
-    found = {
+    kinds = {
         method
         for method in ("DELETE", "GET", "PATCH", "POST", "PUT")
         for route in request.app.router.routes
         if route.matches({**request.scope, "method": method})[0] is Match.FULL
     }
-    return found | {"HEAD"} if "GET" in found else found
+    return kinds | {"HEAD"} if "GET" in kinds else kinds
 
 
 _WORDING = {

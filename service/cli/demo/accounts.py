@@ -28,12 +28,12 @@ class SecretsFile:
     def read(self) -> dict[str, str]:
         """Return the secrets by name; empty without a readable file."""
         try:
-            kept = json.loads(self.path.read_text(encoding="utf-8"))
+            secrets = json.loads(self.path.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             return {}
-        if not isinstance(kept, dict):
+        if not isinstance(secrets, dict):
             return {}
-        return {str(name): str(secret) for name, secret in kept.items()}
+        return {str(name): str(secret) for name, secret in secrets.items()}
 
     def write(self, secrets: Mapping[str, str]) -> None:
         """Replace the contents of the file."""
@@ -51,10 +51,10 @@ class Keyring:
         """Return a working key for each role; create missing ones."""
         from setwise.service.domain.errors import Unauthenticated
 
-        kept = self.file.read()
+        stored = self.file.read()
         secrets = {}
         for role in Role:
-            secret = kept.get(role.value, "")
+            secret = stored.get(role.value, "")
             try:
                 works = self.services.keys.authenticate(secret).role is role
             except Unauthenticated:
@@ -62,7 +62,7 @@ class Keyring:
             if not works:
                 _, secret = self.services.keys.create(SYSTEM, f"demo {role.value}", role)
             secrets[role.value] = secret
-        if secrets != kept:
+        if secrets != stored:
             self.file.write(secrets)
         return secrets
 
@@ -86,8 +86,8 @@ class DemoPeople:
         """Return a working password for each login name; create missing accounts."""
         from setwise.service.domain.errors import LoginTaken
 
-        kept = self.file.read()
-        passwords = {login: kept.get(login) or _password() for login in LOGINS}
+        secrets = self.file.read()
+        passwords = {login: secrets.get(login) or _password() for login in LOGINS}
         self.file.write(passwords)
         for login, name in LOGINS.items():
             try:
@@ -95,7 +95,7 @@ class DemoPeople:
                     SYSTEM, login=login, name=name, role=Role(login), password=passwords[login]
                 )
             except LoginTaken:
-                if login not in kept:  # the file was deleted, the account was not
+                if login not in secrets:  # the file was deleted, the account was not
                     self.services.people.set_password(SYSTEM, login, passwords[login])
         return passwords
 

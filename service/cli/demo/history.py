@@ -135,12 +135,14 @@ class History:
         morning, _, _ = next(self.plan.schedule(self._today))
         self.clock.travel(morning)
         self.services.policy.change(SYSTEM, change, FIRST_POLICY_VERSION)
-        for one in ANNOTATORS:
-            group = one.group.replace(" ", "-")
+        for annotator in ANNOTATORS:
+            group = annotator.group.replace(" ", "-")
             self.services.annotators.change_group(
-                SYSTEM, group, GroupChange(one.group.capitalize()), None
+                SYSTEM, group, GroupChange(annotator.group.capitalize()), None
             )
-            self.services.annotators.place(SYSTEM, self.annotator(one.name, False).id, group, None)
+            self.services.annotators.place(
+                SYSTEM, self.annotator(annotator.name, False).id, group, None
+            )
         self.clock.come_back()
 
     def happen(self, posted: int, report: "Report") -> None:
@@ -148,7 +150,7 @@ class History:
         from setwise.models.demo_notes import generate_notes
 
         total = self.total
-        self._truth = {one.id: one for one in generate_notes(total, seed=INCOMING_SEED)}
+        self._truth = {note.id: note for note in generate_notes(total, seed=INCOMING_SEED)}
         notes = list(self._truth.values())
         sent: list[tuple[datetime, Prediction]] = []
         start = 0
@@ -158,7 +160,7 @@ class History:
                 if end > posted:
                     self.clock.travel(morning)
                     arrived = notes[max(start, posted) : end]
-                    sent += [(self.clock(), one) for one in self._post(arrived)]
+                    sent += [(self.clock(), prediction) for prediction in self._post(arrived)]
                     self._review(reviews, last_days=place >= self.plan.days - 2)
                     self._report_outcomes(sent)
                     if place in self.plan.certified_on:
@@ -178,12 +180,12 @@ class History:
 
         for part in range(0, len(notes), _AT_ONCE):
             submissions = [
-                Submission(self.client, Document(one.id, one.text, metadata=one.metadata))
-                for one in notes[part : part + _AT_ONCE]
+                Submission(self.client, Document(note.id, note.text, metadata=note.metadata))
+                for note in notes[part : part + _AT_ONCE]
             ]
-            for made in all_predicted(self.services.predictions.predict(submissions)):
-                if made.decision is Decision.AUTO:
-                    yield made
+            for prediction in all_predicted(self.services.predictions.predict(submissions)):
+                if prediction.decision is Decision.AUTO:
+                    yield prediction
             self.clock.advance(_BETWEEN_S)
 
     def _review(self, reviews: int, *, last_days: bool) -> None:

@@ -64,10 +64,10 @@ class MetadataRule(Rule):
         """Return whether the field exists and has one of the values."""
         if self.field not in metadata:
             return False
-        found = metadata[self.field]
+        stated = metadata[self.field]
         # In JSON, true is not a number; in Python it is.
         return any(
-            found == value and isinstance(found, bool) == isinstance(value, bool)
+            stated == value and isinstance(stated, bool) == isinstance(value, bool)
             for value in self.values
         )
 
@@ -135,7 +135,7 @@ class _Reader:
 
     def labels(self, least: int) -> tuple[str, ...]:
         value = self.declared.get("labels")
-        if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
             self.fault("/labels", "must be an array of labels")
             return ()
         if not least <= len(value) <= MOST_LABELS or len(set(value)) != len(value):
@@ -151,8 +151,8 @@ class _Reader:
         if not isinstance(value, list | tuple) or not value or len(value) > MOST_LABELS:
             self.fault("/values", f"must be an array of 1 to {MOST_LABELS} values")
             return ()
-        for place, one in enumerate(value):
-            if not isinstance(one, str | bool | int | float):
+        for place, item in enumerate(value):
+            if not isinstance(item, str | bool | int | float):
                 self.fault(f"/values/{place}", "must be a string, a number, true or false")
         return tuple(value)
 
@@ -165,8 +165,8 @@ class _Reader:
 
     def rule(self) -> Rule | None:
         kind = self.declared.get("kind")
-        given = self.declared.get("name")
-        name = self.text("name", LONGEST_NAME) if given is not None else None
+        title = self.declared.get("name")
+        name = self.text("name", LONGEST_NAME) if title is not None else None
         allowed = {"kind", "name"}
         rule: Rule
         match kind:
@@ -213,11 +213,11 @@ def read_rules(declared: Sequence[object]) -> tuple[tuple[Rule, ...], tuple[Fiel
         return (), (FieldFault("/rules", f"has {len(declared)} rules; at most {MOST_RULES}"),)
     rules: list[Rule] = []
     faults: list[FieldFault] = []
-    for place, one in enumerate(declared):
-        if not isinstance(one, Mapping):
+    for place, entry in enumerate(declared):
+        if not isinstance(entry, Mapping):
             faults.append(FieldFault(f"/rules/{place}", "must be an object with a kind"))
             continue
-        reader = _Reader(one, f"/rules/{place}")
+        reader = _Reader(entry, f"/rules/{place}")
         rule = reader.rule()
         faults += reader.faults
         if rule is not None:
@@ -245,12 +245,12 @@ def constraints_broken(
     These apply to sets that people choose, too. The other rules only ask for a person, and a
     person is already there.
     """
-    found = frozenset(labels)
+    present = frozenset(labels)
     return tuple(
         rule
         for rule in rules
         if isinstance(rule, ExactlyOneRule | AtMostRule | RequiresRule)
-        and rule.holds_back(found, metadata)
+        and rule.holds_back(present, metadata)
     )
 
 
@@ -258,5 +258,5 @@ def first_broken(rules: Sequence[Rule], labels: Sequence[str], metadata: Metadat
     """Return the first rule that holds a document back, or None."""
     if not rules:
         return None
-    found = frozenset(labels)
-    return next((rule for rule in rules if rule.holds_back(found, metadata)), None)
+    present = frozenset(labels)
+    return next((rule for rule in rules if rule.holds_back(present, metadata)), None)
