@@ -6,8 +6,8 @@ Reads ``SETWISE_TEST_DATA``. Logistic regressions of 1,000 training documents st
 model. Their answers to the other documents, in random order, are written to files: one bare label
 set; five label sets, of classifiers on bootstrap samples, as a language model gives when it is
 asked five times; or the probabilities of the ten likeliest labels. Setwise knows the labels' names
-and nothing else. 500 documents a week pass through its services on SQLite (`simulation`), with a
-recalibration each week until a certificate holds. Two annotators contradict .05 of the right
+and nothing else. 500 documents a week pass through its services on SQLite (`tests/simulation`),
+with a recalibration each week until a certificate holds. Two annotators contradict .05 of the right
 predictions and accept .02 of the wrong ones.
 """
 
@@ -33,22 +33,24 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import MultiLabelBinarizer
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from setwise.models.storage.artifacts import save
 from setwise.models.training_external import start_external
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.routing.audits import AuditPlan
-from setwise.service.simulation.loop import Week, simulate
-from setwise.service.simulation.plan import Group, Plan
-from setwise.service.simulation.streams import Item, Labels
+from tests.simulation.loop import Week, simulate
+from tests.simulation.office import Scenario
+from tests.simulation.streams import Item, Labels
 
 TRAINED_ON = 1_000
 N_SCORES = 10  # labels whose probability is written
-PLAN = Plan(
+SCENARIO = Scenario(
     weeks=19,
     documents=500,
     target=0.9,
     risk=0.1,
-    groups=(Group(0.05, 2),),
+    annotators=(0.05, 0.05),
     audits=AuditPlan(certification_rate=0.1, ramp_up_rate=0.5, gold_reread_rate=0.5),
     recertify_every=0,
     recalibrate_every=1,
@@ -153,7 +155,7 @@ def main() -> None:
             lines = [json.loads(line) for line in path.open()]
             stream = AnsweredStream(folder / "model", labels, lines)
             started = time.perf_counter()
-            weeks = simulate(PLAN, stream)
+            weeks = simulate(SCENARIO, stream)
             trusted = np.mean([_first(line) == set(line["labels"]) for line in lines])
             show(path.stem, weeks, float(trusted), time.perf_counter() - started)
 

@@ -4,9 +4,9 @@
 
 A model is trained with preset fast on the first 4,000 training documents of Reuters in
 ``SETWISE_TEST_DATA``. The other documents pass in random order, repeatedly, 500 a week for 30
-weeks, through `simulation`: the service's own services on SQLite. Three annotators contradict .1,
-.3 and .5 of the right predictions and accept .02 of the wrong ones. From week 15 on, half of the
-documents about `earn` carry the label that follows it in the vocabulary instead.
+weeks, through the service's own services on SQLite (`tests/simulation`). Three annotators
+contradict .1, .3 and .5 of the right predictions and accept .02 of the wrong ones. From week 15 on,
+half of the documents about `earn` carry the label that follows it in the vocabulary instead.
 
 The loop certifies, trips, recalibrates and certifies again, with target .95. It is compared with
 the best fixed threshold: the lowest one at which the documents of the stream are right in 95 of 100
@@ -24,15 +24,17 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train
 from setwise.service.domain.routing.audits import AuditPlan
-from setwise.service.simulation.loop import Week, simulate
-from setwise.service.simulation.plan import Drift, Plan
-from setwise.service.simulation.streams import HeldOutStream
+from tests.simulation.loop import Week, simulate
+from tests.simulation.office import Scenario
+from tests.simulation.streams import Drift, HeldOutStream
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINED_ON = 4_000
@@ -137,7 +139,7 @@ def main() -> None:
     if not source.is_dir():
         sys.exit(f"no data at {source}: set SETWISE_TEST_DATA")
     audits = AuditPlan(certification_rate=0.3, training_rate=0.05, gold_reread_rate=0.5)
-    plan = Plan(
+    scenario = Scenario(
         documents=500,
         target=TARGET,
         audits=audits,
@@ -149,10 +151,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         stream, threshold = prepare(source, Path(folder), seed)
         runs = {
-            "with the loop": plan,
-            "fixed threshold": replace(plan, fixed_threshold=threshold),
+            "with the loop": scenario,
+            "fixed threshold": replace(scenario, fixed_threshold=threshold),
             "no drift, new calibrator": replace(
-                plan,
+                scenario,
                 weeks=WEEKS,
                 drift=None,
                 recalibrate_every=0,

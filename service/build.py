@@ -168,8 +168,8 @@ def build(
 
     Raises `BadSetting` if the database URL is invalid or the pepper's file cannot be used.
 
-    ``clock``, ``ids``: Sources of time and ids, replaced in simulations.
-    ``predictors``: Scores in place of registered models, in simulations.
+    ``clock``, ``ids``: Sources of time and ids, replaced in tests.
+    ``predictors``: Scores in place of registered models, in tests.
     """
     engine, begin, store = storage(settings)
     pepper = find_pepper(settings)

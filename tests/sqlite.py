@@ -48,7 +48,7 @@ class Database(Transactions):
         path = template().with_name(f"{next(_names)}.db")
         shutil.copyfile(template(), path)
         engine = create(f"sqlite:///{path}")
-        event.listen(engine, "connect", _hurry)
+        event.listen(engine, "connect", hurry)
         super().__init__(engine)
         self.engine = engine
         self.contents = Contents(self)
@@ -167,7 +167,7 @@ def _message(row: dict[str, Any]) -> Message:
     return Message(type=MessageType(row["type"]), **{name: row[name] for name in columns})
 
 
-def _hurry(connection: Any, _: object) -> None:
+def hurry(connection: Any, _: object) -> None:
     """Leave out what only a crash of the machine would need."""
     connection.execute("PRAGMA synchronous=OFF")
 

@@ -25,7 +25,6 @@ from setwise.service.cli import (
     privacy,
     registry,
     serving,
-    simulate,
     webhooks,
 )
 from setwise.service.cli.console import CommandError, note, one_line, say
@@ -65,7 +64,6 @@ app.add_typer(demo.commands)
 app.add_typer(learning.commands)
 app.add_typer(prediction_files.commands)
 app.add_typer(benchmark.commands)
-app.add_typer(simulate.commands)
 app.add_typer(serving.commands)
 app.add_typer(database.commands, name="db")
 app.add_typer(backup.commands)

@@ -150,14 +150,6 @@ def create(
     return engine
 
 
-def hurry(engine: Engine) -> None:
-    """Turn off disk syncs of a throwaway SQLite file, before it is used."""
-
-    @event.listens_for(engine, "connect")
-    def _volatile(connection: sqlite3.Connection, _: object) -> None:
-        connection.execute("PRAGMA synchronous = OFF")
-
-
 def fold_log(engine: Engine) -> bool:
     """Empty an SQLite file's write-ahead log into the file; False if it is in use."""
     pooled = engine.raw_connection()

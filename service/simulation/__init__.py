@@ -1,1 +1,0 @@
-"""Simulated weeks: documents with known label sets go through the whole service."""
