@@ -93,7 +93,8 @@ lock:  ## Resolve the dependencies again (needs uv)
 	  awk '/^setuptools==/{p=1} p{print} p&&!/\\$$/{exit}' requirements.lock; } > docker/build.lock
 
 bench: setup  ## Run every benchmark; each prints ratios against a named alternative
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+	@for file in benchmarks/bench_*.py; do name=$$(basename "$$file" .py); \
+	  echo "== $$name"; $(BIN)/python -m "benchmarks.$$name" || exit 1; done
 
 screenshots: setup  ## Look at every page of the demo: pictures, axe, nothing that sticks out
 	$(BIN)/python -m tests.browser.screenshots

@@ -6,7 +6,7 @@ four ways: by the most probable set or by a drawn set, each with and without Gau
 logistic scores. The paper does not state the number of labels or the scales; they are chosen so
 that the upper bounds come near the paper's.
 
-    python benchmarks/artificial_mixture.py [--documents 15000] [--seeds 3] [--first 0]
+    python -m benchmarks.artificial_mixture [--documents 15000] [--seeds 3] [--first 0]
         [--methods "ROW;ROW"] [--json] [--limits]
 
 ``--limits`` asks instead why the likeliest mixture misses the bound of the first column; see

@@ -1,6 +1,6 @@
 """Binary relevance on BIBTEX, compared with scikit-learn and liblinear.
 
-    python benchmarks/bench_binary_relevance.py [--data FOLDER] [--repeats 3] [--seed 0]
+    python -m benchmarks.bench_binary_relevance [--data FOLDER] [--repeats 3] [--seed 0]
 
 scikit-learn fits one-vs-rest. All rows come from the training part; a random fifth of them measures
 log-loss. The fits take turns, so a busy machine slows all of them alike, and the fastest of each

@@ -1,6 +1,6 @@
 """Compares all set calibrators on binary relevance's own prediction.
 
-    python benchmarks/bench_calibrators.py [FOLDER] [SEED]
+    python -m benchmarks.bench_calibrators [FOLDER] [SEED]
 
 FOLDER holds ``train`` and ``test`` parts; the default is Reuters in ``SETWISE_TEST_DATA``. Each
 calibrator learns from the same cross-fitted rows, the most probable set of each training document

@@ -1,6 +1,6 @@
 """How many candidate sets BR-rerank needs, and what they cost.
 
-    python benchmarks/bench_candidates.py FOLDER…
+    python -m benchmarks.bench_candidates FOLDER…
 
 For each number of candidates, BR-rerank of preset ``paper`` learns from the ``train`` part with one
 core, seed 0, and answers for the ``test`` part. *Oracle* is the share of documents whose own set is

@@ -1,8 +1,8 @@
 """Time, memory and equality of training and predicting on Dask workers that get killed.
 
-    python benchmarks/bench_cluster.py train [--documents 20000] [--labels 1000] [--runs 0,1,2,2k]
+    python -m benchmarks.bench_cluster train [--documents 20000] [--labels 1000] [--runs 0,1,2,2k]
         [--labels-by each|clusters] [--folds 2] [--jobs 2]
-    python benchmarks/bench_cluster.py predict [--documents 1000000] [--file parquet] [--runs 0,2]
+    python -m benchmarks.bench_cluster predict [--documents 1000000] [--file parquet] [--runs 0,2]
 
 A run is a number of workers with one thread each, or 0 for this process alone. With ``k``, a worker
 is killed every ``--kill-every`` seconds, ten times. The documents are generated as in
@@ -25,10 +25,10 @@ from tempfile import TemporaryDirectory
 from typing import Self
 
 import pyarrow as pa
-from bench_scale import peak_mb, synthetic
 from distributed import LocalCluster
 from pyarrow import parquet
 
+from benchmarks.bench_scale import peak_mb, synthetic
 from setwise.models.data.formats.reading import document_lines
 from setwise.models.options import LABELS_BY, TrainingOptions
 from setwise.models.storage.artifacts import load, save
@@ -181,8 +181,8 @@ def main() -> None:
             write_documents(path, chosen.documents, chosen.labels)
             print(f"{path.stat().st_size >> 20} MB of documents", flush=True)
         for name in chosen.runs.split(","):
-            arguments = [*sys.argv, "--runs", name, "--folder", folder]
-            subprocess.run([sys.executable, *arguments], check=True)
+            command = [sys.executable, "-m", "benchmarks.bench_cluster", *sys.argv[1:]]
+            subprocess.run([*command, "--runs", name, "--folder", folder], check=True)
 
 
 if __name__ == "__main__":

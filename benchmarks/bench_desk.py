@@ -11,7 +11,7 @@ between it undoes decisions, adds labels and searches. The report has
 - for the pages of leads and administrators: browser errors, axe-core violations and bytes
   transferred.
 
-    python benchmarks/bench_desk.py [--database sqlite] [--documents 100] [--predictions 100000]
+    python -m benchmarks.bench_desk [--database sqlite] [--documents 100] [--predictions 100000]
         [--labels 10000] [--demo] [--json FILE] [--pictures FOLDER]
 
 Without ``--database`` both databases are measured; PostgreSQL runs as its own server with its usual
@@ -40,13 +40,11 @@ from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
-from bench_pages import LABELS, PASSWORD, fill
-from bench_service import _free_port, _postgres, _running
-from look_at_pages import Seen, look
 from playwright.sync_api import Browser, Page, sync_playwright
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
+from benchmarks.bench_pages import LABELS, PASSWORD, fill
+from benchmarks.bench_service import _free_port, _postgres, _running
+from benchmarks.look_at_pages import Seen, look
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.demo_notes import generate_notes
 from setwise.models.options import TrainingOptions

@@ -1,6 +1,6 @@
 """What `SetClassifier` adds to the marginals of a scikit-learn classifier.
 
-    python benchmarks/bench_estimator.py FOLDER:ESTIMATOR…
+    python -m benchmarks.bench_estimator FOLDER:ESTIMATOR…
 
 ESTIMATOR is ``logistic``, one-vs-rest logistic regression whose C is chosen on a fifth of the
 ``train`` part set aside, or ``forest``, 300 trees. `SetClassifier` is fitted over it on the

@@ -1,6 +1,6 @@
 """Another model's answers: what Setwise makes of them.
 
-    python benchmarks/bench_external.py [SEED] [--validate]
+    python -m benchmarks.bench_external [SEED] [--validate]
 
 For each data set in ``SETWISE_TEST_DATA`` a foreign classifier of scikit-learn gives scores:
 one-vs-rest logistic regression, and for SCENE also a random forest. The history is its out-of-fold

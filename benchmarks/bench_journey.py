@@ -1,6 +1,6 @@
 """From another model's answers without any history to certified sending, on Reuters.
 
-    python benchmarks/bench_journey.py [SEED]
+    python -m benchmarks.bench_journey [SEED]
 
 Reads ``SETWISE_TEST_DATA``. Logistic regressions of 1,000 training documents stand in for the other
 model. Their answers to the other documents, in random order, are written to files: one bare label

@@ -1,6 +1,6 @@
 """The closed loop on Reuters with drift: coverage and accuracy by week.
 
-    python benchmarks/bench_loop.py [SEED] [PLOT]
+    python -m benchmarks.bench_loop [SEED] [PLOT]
 
 A model is trained with preset fast on the first 4,000 training documents of Reuters in
 ``SETWISE_TEST_DATA``. The other documents pass in random order, repeatedly, 500 a week for 30

@@ -1,6 +1,6 @@
 """Conditional Bernoulli mixtures: rules, time, memory, shortcuts, means of fits.
 
-    python benchmarks/bench_mixture.py [FOLDER] [--part PART] [--seed 0]
+    python -m benchmarks.bench_mixture [FOLDER] [--part PART] [--seed 0]
 
 FOLDER holds ``train`` and ``test`` parts; the default is BIBTEX in ``SETWISE_TEST_DATA``. PART is
 one of these, or ``all`` for the first three:

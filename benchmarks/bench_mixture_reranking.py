@@ -1,6 +1,6 @@
 """What the thesis leaves open about mixtures and reranking, on test parts.
 
-    python benchmarks/bench_mixture_reranking.py [FOLDER…] [--components 50] [--seed 0]
+    python -m benchmarks.bench_mixture_reranking [FOLDER…] [--components 50] [--seed 0]
 
 By default the folders are BIBTEX, Reuters and SCENE in ``SETWISE_TEST_DATA``.
 

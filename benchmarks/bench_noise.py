@@ -1,6 +1,6 @@
 """Calibrators that learn from noisy reviewers, measured on clean labels.
 
-    python benchmarks/bench_noise.py [SEED] [PLOT]
+    python -m benchmarks.bench_noise [SEED] [PLOT]
 
 Rebuilds Figures 4.7 to 4.9 of the thesis. For Reuters-21578 and OHSUMED in ``SETWISE_TEST_DATA``,
 binary relevance is trained on the training part, and its most probable set is calibrated with

@@ -1,6 +1,6 @@
 """Models trained on noisy labels, measured on clean ones.
 
-    python benchmarks/bench_noisy_history.py [SEED]
+    python -m benchmarks.bench_noisy_history [SEED]
 
 For each data set in ``SETWISE_TEST_DATA``, a share alpha of the training documents gets a wrong
 label set: a random label is added or, as often, replaces one (thesis, section 4.10.6). `train` then

@@ -1,6 +1,6 @@
 """How long the server takes for each page with 100,000 predictions.
 
-    python benchmarks/bench_pages.py [--documents 100000] [--database sqlite] [--page /cockpit …]
+    python -m benchmarks.bench_pages [--documents 100000] [--database sqlite] [--page /cockpit …]
         [--times 40] [--seed 0] [--folder FOLDER]
 
 Fills a fresh database by bulk insert with predictions over ten weeks. Half of them were sent, 6 %
@@ -18,7 +18,6 @@ import gc
 import gzip
 import random
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -30,8 +29,6 @@ import httpx
 import numpy as np
 from fastapi import FastAPI
 from sqlalchemy import Engine, Table, func, insert, select, text
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from setwise.service import app as service_main
 from setwise.service.build import Application, build

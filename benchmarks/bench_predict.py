@@ -1,6 +1,6 @@
 """Time of a prediction, compared with library calls for the same model.
 
-    python benchmarks/bench_predict.py [--data FOLDER] [--preset paper] [--artifact FOLDER]
+    python -m benchmarks.bench_predict [--data FOLDER] [--preset paper] [--artifact FOLDER]
         [--lines 50000]
 
 The default data set is Reuters in ``SETWISE_TEST_DATA``. Single calls are measured in CPU time, so

@@ -1,6 +1,6 @@
 """Quality of each preset of a method on unseen documents.
 
-    python benchmarks/bench_quality.py [--methods br-rerank] [--presets paper,fast,best]
+    python -m benchmarks.bench_quality [--methods br-rerank] [--presets paper,fast,best]
         [--json FILE] [FOLDER…]
 
 A folder holds ``train`` and ``test`` parts; ``FOLDER:SEED`` pools them and draws a tenth as the

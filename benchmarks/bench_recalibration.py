@@ -1,6 +1,6 @@
 """Recalibration: which form learns most, and why audits matter.
 
-    python benchmarks/bench_recalibration.py [REPETITIONS]
+    python -m benchmarks.bench_recalibration [REPETITIONS]
 
 A model is trained on the training part of Reuters in ``SETWISE_TEST_DATA`` (preset ``fast``, seed
 0). Its cross-fitted predictions of that part are the documents; the test part is not used. Each of

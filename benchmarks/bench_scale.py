@@ -1,6 +1,6 @@
 """Time and memory of training by documents, labels and vocabulary.
 
-    python benchmarks/bench_scale.py [--axis documents|labels|vocabulary] [--sizes a,b]
+    python -m benchmarks.bench_scale [--axis documents|labels|vocabulary] [--sizes a,b]
         [--preset paper] [--labels-by each|clusters] [--folds 5] [--topics] [--limit-gb 8]
         [--json FILE]
 

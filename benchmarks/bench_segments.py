@@ -1,6 +1,6 @@
 """Thresholds by segment in simulation: how often any is wrong, how much is sent.
 
-    python benchmarks/bench_segments.py [RUNS] [SEED]
+    python -m benchmarks.bench_segments [RUNS] [SEED]
 
 The defaults are 1,000 runs and seed 0. 250 audits come a week for 24 weeks, from 2 to 20 segments
 whose sizes fall like 1/k; they appear in random order. One segment, at random, is bad: its sets are

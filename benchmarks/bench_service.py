@@ -1,6 +1,6 @@
 """How fast documents are predicted over HTTP, compared with an empty endpoint.
 
-    python benchmarks/bench_service.py [--seconds 4] [--rounds 3] [--concurrency 32] [--sqlite]
+    python -m benchmarks.bench_service [--seconds 4] [--rounds 3] [--concurrency 32] [--sqlite]
 
 Both servers read the same body at the same concurrency, in turns within one run. The empty endpoint
 is FastAPI's fastest kind (``async def``): it validates the body and returns a response of the same
@@ -26,8 +26,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.demo_notes import generate_notes, write_jsonl
@@ -251,7 +249,7 @@ def _setwise(
 def _empty(requests: list[bytes], answer: bytes) -> Iterator[Server]:
     port = _free_port()
     environment = os.environ | {"BENCH_ANSWER": answer.decode()}
-    command = [sys.executable, __file__, "--serve-empty", str(port)]
+    command = [sys.executable, "-m", "benchmarks.bench_service", "--serve-empty", str(port)]
     with _running(command, port, environment) as process_id:
         yield Server("empty endpoint", process_id, port, requests)
 

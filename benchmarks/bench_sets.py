@@ -1,6 +1,6 @@
 """CPU time from marginals to confidence, compared with plain ways.
 
-    python benchmarks/bench_sets.py
+    python -m benchmarks.bench_sets
 
 Needs no data. The search for the K best sets is compared with Algorithm 4.2 of the thesis in plain
 Python, the compiled trees with XGBoost's own calls.

@@ -1,6 +1,6 @@
 """Time to vectorise a text, compared with scikit-learn's TfidfVectorizer.
 
-    python benchmarks/bench_text.py [FOLDER]
+    python -m benchmarks.bench_text [FOLDER]
 
 FOLDER holds ``train`` and ``test`` parts of texts; the default is Reuters in ``SETWISE_TEST_DATA``.
 """

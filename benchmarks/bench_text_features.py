@@ -1,6 +1,6 @@
 """What different features of texts are worth to binary relevance alone.
 
-    python benchmarks/bench_text_features.py [--documents 4000] [--seed 0] [--only WORD] [FOLDER…]
+    python -m benchmarks.bench_text_features [--documents 4000] [--seed 0] [--only WORD] [FOLDER…]
 
 Only the ``train`` part of a folder is read; the default is Reuters in ``SETWISE_TEST_DATA``.
 Documents are drawn by the seed, and a quarter of them is held out. The rows show the mean log-loss

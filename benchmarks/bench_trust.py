@@ -1,6 +1,6 @@
 """Certified thresholds in simulation: how often they fail, how much they send.
 
-    python benchmarks/bench_trust.py [RUNS] [SEED] [PART…]
+    python -m benchmarks.bench_trust [RUNS] [SEED] [PART…]
 
 The defaults are 1,000 runs, seed 0 and all parts: methods, fewer, misses, moments, retests. A
 stream has confidences from Beta(2.2, 0.75). They are either true or too high: the accuracy is then

@@ -1,6 +1,6 @@
 """Certificates as the service makes them, where audits are resent, unread or not its own.
 
-    python benchmarks/bench_trust_served.py [RUNS] [SEED] [SETTING…]
+    python -m benchmarks.bench_trust_served [RUNS] [SEED] [SETTING…]
 
 The defaults are 1,000 runs, seed 0 and all settings. Streams, target and risk are those of
 `bench_trust.py`, which counts violations alike. Each run draws 1,000 audits of different documents
@@ -26,7 +26,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import numpy as np
-from bench_trust import (
+
+from benchmarks.bench_trust import (
     N_PREDICTIONS,
     RISK,
     TARGET,
@@ -37,7 +38,6 @@ from bench_trust import (
     threshold_of,
     true_chance,
 )
-
 from setwise.models.research.rival_thresholds import certify_clean
 from setwise.service.domain.certification import AuditedPrediction, Scorer, gather
 from setwise.service.domain.policy import first_policy

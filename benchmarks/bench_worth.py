@@ -1,6 +1,6 @@
 """What each part of the preset ``best`` is worth.
 
-    python benchmarks/bench_worth.py [FOLDER…]
+    python -m benchmarks.bench_worth [FOLDER…]
 
 Each part is left out of ``best``, and added to ``paper``. Only the ``train`` part of a folder is
 read; ``FOLDER:N`` draws N of its documents with seed 0. The default is Reuters in

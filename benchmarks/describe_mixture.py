@@ -1,6 +1,6 @@
 """Writes the page that shows what a mixture learns from generated notes.
 
-    python benchmarks/describe_mixture.py > benchmarks/MIXTURE.md
+    python -m benchmarks.describe_mixture > benchmarks/MIXTURE.md
 
 Trains ``cbm`` on generated notes and runs ``setwise model explain`` on it: first for the components
 and labels, then for new notes in which other labels made one label more probable.
@@ -28,7 +28,7 @@ HEAD = f"""# A mixture in words
 
 This page shows what a conditional Bernoulli mixture of {N_COMPONENTS} components learnt from
 {N_TRAINING:,} generated clinical notes, and why it chose its label sets for new ones. Notes and
-codes are made up. `python benchmarks/describe_mixture.py` writes the page: it trains `cbm` and runs
+codes are made up. `python -m benchmarks.describe_mixture` writes the page: it trains `cbm` and runs
 
 ```sh
 setwise model explain my-model --markdown

@@ -1,6 +1,6 @@
 """Measures whether a server's memory stays flat under load.
 
-    python benchmarks/soak_service.py [--minutes 5] [--concurrency 16] [--pause-ms 0] [--most 20]
+    python -m benchmarks.soak_service [--minutes 5] [--concurrency 16] [--pause-ms 0] [--most 20]
 
 One process on an SQLite file takes single predictions, and batches from one more caller. Its
 resident memory (RSS) is read every few seconds; the first fifth is warm-up. The result is the slope
@@ -21,9 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from bench_service import Server, _load, _setwise, trained_artifact
+from benchmarks.bench_service import Server, _load, _setwise, trained_artifact
 
 Floats = NDArray[np.float64]
 

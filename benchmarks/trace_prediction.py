@@ -1,6 +1,6 @@
 """Traces a warm ``POST /v1/predictions`` through our files.
 
-    python benchmarks/trace_prediction.py [--show]
+    python -m benchmarks.trace_prediction [--show]
 
 Starts the service in this process on a small trained model, predicts until everything is warm, then
 follows one request with ``sys.setprofile`` in the event loop and in the thread that predicts. It
@@ -23,11 +23,9 @@ from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from bench_service import trained_artifact
 from starlette.types import ASGIApp, Message
 
+from benchmarks.bench_service import trained_artifact
 from setwise.service import build
 from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.app import serving
