@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import setwise
-from setwise.models.evaluation.runs import run_method
+from benchmarks.papers.runs import run_method
 
 NUMBERS = (1, 2, 5, 10, 20, 50, 64)
 

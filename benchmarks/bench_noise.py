@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.papers.robust_choice import choose_robust
 from setwise.models.calibration.calibrators import IsotonicSets
 from setwise.models.calibration.choice import choose_calibrator
 from setwise.models.calibration.losses import shifted_target
@@ -37,7 +38,6 @@ from setwise.models.evaluation.reports import CalibrationReport, report_calibrat
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictor
-from setwise.models.research.robust_choice import choose_robust
 from setwise.models.sets.features import SetFeatureTable, concatenate_tables
 from setwise.models.training import assemble, fit_base
 

@@ -23,13 +23,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.papers.runs import judge_majority, random_split
 from setwise.models.calibration.choice import choose_calibrator, refit_calibrator
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.datasets import Dataset
 from setwise.models.data.lines import DataWarning
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import Metrics
-from setwise.models.evaluation.runs import judge_majority, random_split
 from setwise.models.options import METHODS, PRESETS, Method, Preset, TrainingOptions
 from setwise.models.sets.deciding import fit_decider
 from setwise.models.training import assemble, fit_base

@@ -23,11 +23,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.papers.rival_thresholds import first_step
 from setwise.models.guarantees.audit_tests import count_above
 from setwise.models.guarantees.binomial import upper_tail
 from setwise.models.guarantees.certificates import risk_of_attempt
 from setwise.models.guarantees.sequence import ThresholdSequence, plan_sequence
-from setwise.models.research.rival_thresholds import first_step
 
 TARGET, RISK = 0.9, 0.1
 WEEKS, A_WEEK = 24, 250

@@ -21,14 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from setwise.models.guarantees.certificates import Certificate, Certification, risk_of_attempt
-from setwise.models.guarantees.drift import bet_factors
-from setwise.models.guarantees.noise import NoiseRates
-from setwise.models.guarantees.retest import RUN_LENGTH
-from setwise.models.guarantees.sequence import plan_sequence
-from setwise.models.guarantees.thresholds import certify_adjudicated
-from setwise.models.research.noisy_audits import certify_noisy
-from setwise.models.research.rival_thresholds import (
+from benchmarks.papers.noisy_audits import certify_noisy
+from benchmarks.papers.rival_thresholds import (
     bonferroni_threshold,
     certify_clean,
     first_step,
@@ -37,7 +31,13 @@ from setwise.models.research.rival_thresholds import (
     sgr_threshold,
     strict_threshold,
 )
-from setwise.models.research.weighted_audits import weighted_threshold
+from benchmarks.papers.weighted_audits import weighted_threshold
+from setwise.models.guarantees.certificates import Certificate, Certification, risk_of_attempt
+from setwise.models.guarantees.drift import bet_factors
+from setwise.models.guarantees.noise import NoiseRates
+from setwise.models.guarantees.retest import RUN_LENGTH
+from setwise.models.guarantees.sequence import plan_sequence
+from setwise.models.guarantees.thresholds import certify_adjudicated
 
 TARGET, RISK = 0.9, 0.1
 SIZES = (250, 1000, 5000)

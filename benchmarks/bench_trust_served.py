@@ -38,7 +38,7 @@ from benchmarks.bench_trust import (
     threshold_of,
     true_chance,
 )
-from setwise.models.research.rival_thresholds import certify_clean
+from benchmarks.papers.rival_thresholds import certify_clean
 from setwise.service.domain.certification import AuditedPrediction, Scorer, gather
 from setwise.service.domain.policy import first_policy
 from setwise.service.domain.reviews import Annotation, ReviewKind

@@ -232,9 +232,9 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             predicted = self.predict(X, scores=scores)
             return float(accuracy_score(y, predicted, sample_weight=sample_weight))
         check_consistent_length(scores if X is None else X, lists)
-        found = zip(self.predict_set(X, scores=scores), lists, strict=True)
+        pairs = zip(self.predict_set(X, scores=scores), lists, strict=True)
         weights = None if sample_weight is None else check_sample_weight(sample_weight, len(lists))
-        return float(np.average([set(a) == set(b) for a, b in found], weights=weights))
+        return float(np.average([set(a) == set(b) for a, b in pairs], weights=weights))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the artifact that `setwise.load` and the service read; see `setwise.save`.

@@ -173,16 +173,16 @@ class TrainingOptions:
         if self.preset not in PRESETS:
             raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {self.preset!r}")
         if self.labels_by not in LABELS_BY:
-            known = ", ".join(LABELS_BY)
-            raise ValueError(f"labels_by must be one of {known}, not {self.labels_by!r}")
+            choices = ", ".join(LABELS_BY)
+            raise ValueError(f"labels_by must be one of {choices}, not {self.labels_by!r}")
         if self.labels_by == "clusters" and self.method in MIXTURE_METHODS:
             raise ValueError(
                 f"the method {self.method!r} has a mixture, which needs a score by each label; "
                 "label clusters are for 'br-rerank' and 'br'"
             )
         if self.optimize not in OBJECTIVES:
-            known = ", ".join(OBJECTIVES)
-            raise ValueError(f"optimize must be one of {known}, not {self.optimize!r}")
+            choices = ", ".join(OBJECTIVES)
+            raise ValueError(f"optimize must be one of {choices}, not {self.optimize!r}")
         if self.noise is not None:
             checked_noise(self.noise)
         known_calibrators = ("auto", *(CALIBRATORS if self.noise is None else ROBUST_CALIBRATORS))

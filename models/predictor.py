@@ -56,9 +56,9 @@ class UnknownFeatures(ValueError):
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(dict.fromkeys(names))
-        shown = ", ".join(repr(name) for name in self.names[:5])
+        first = ", ".join(repr(name) for name in self.names[:5])
         more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
-        super().__init__(f"unknown features: {shown}{more}; send features the model was trained on")
+        super().__init__(f"unknown features: {first}{more}; send features the model was trained on")
 
 
 class RankedSet(NamedTuple):
@@ -106,8 +106,8 @@ class SetPredictions:
 
     def with_confidence(self, confidence: NDArray[np.float64]) -> "SetPredictions":
         """Return the same candidates with other confidences (n_sets,), made coherent."""
-        shown = coherent_confidence(self.candidates, confidence)
-        return replace(self, confidence=shown)
+        coherent = coherent_confidence(self.candidates, confidence)
+        return replace(self, confidence=coherent)
 
     def __len__(self) -> int:
         return self.candidates.n_documents
@@ -153,7 +153,7 @@ class SetPredictor:
         external model reads answers only.
     vectorizer : TextVectorizer or None
         Set if the model reads texts, alone or beside answers.
-    seen : bool ndarray of shape (n_features,)
+    trained_features : bool ndarray of shape (n_features,)
         Whether the feature occurred in a training document.
     base : BinaryRelevance or GivenScores
         The latter if the model is external.
@@ -184,7 +184,7 @@ class SetPredictor:
     label_names: tuple[str, ...]
     feature_names: tuple[str, ...]
     vectorizer: TextVectorizer | None
-    seen: NDArray[np.bool_]
+    trained_features: NDArray[np.bool_]
     base: BinaryRelevance | GivenScores
     label_calibrator: LabelCalibrator
     source: CandidateSource
@@ -282,10 +282,10 @@ class SetPredictor:
                 evidence, self.source, self.reranker, ranked, confidence
             )
         confidence = coherent_confidence(ranked, confidence)
-        known = _count_seen(rows, self.seen)
+        n_features = _count_trained(rows, self.trained_features)
         if answers is not None:
-            known += answers.statements()
-        return SetPredictions(self.label_names, ranked, confidence, evidence.marginals, known)
+            n_features += answers.statements()
+        return SetPredictions(self.label_names, ranked, confidence, evidence.marginals, n_features)
 
     def _checked(self, X: ArrayLike | csr_array) -> SparseRows:
         dtype = np.float32 if self.scaler is None else np.float64
@@ -445,11 +445,11 @@ def _sort_columns(
             return place
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
-        own, numbers = columns[row], values[row]
+        features, numbers = columns[row], values[row]
         # Most documents are already in order.
-        if len(own) > 1 and (own[1:] < own[:-1]).any():
-            order = own.argsort()
-            own[:] = own[order]
+        if len(features) > 1 and (features[1:] < features[:-1]).any():
+            order = features.argsort()
+            features[:] = features[order]
             numbers[:] = numbers[order]
     return -1
 
@@ -504,9 +504,9 @@ def likely_columns(
             if marginals[i, label] >= least:
                 large[n_large], held[n_large] = label, marginals[i, label]
                 n_large += 1
-        kept = min(room, n_large)
-        rank_largest(held[:n_large], place[:kept])
-        for k in range(kept):
+        n_kept = min(room, n_large)
+        rank_largest(held[:n_large], place[:n_kept])
+        for k in range(n_kept):
             columns[end], values[end] = large[place[k]], held[place[k]]
             end += 1
         indptr[i + 1] = end
@@ -514,19 +514,19 @@ def likely_columns(
 
 
 @njit(cache=True, nogil=True)
-def _count_seen(
-    rows: SparseRows, seen: NDArray[np.bool_]
+def _count_trained(
+    rows: SparseRows, trained: NDArray[np.bool_]
 ) -> NDArray[np.int32]:  # pragma: no cover - compiled
     """Count the features of each row that occurred in training."""
-    known = np.zeros(len(rows.indptr) - 1, dtype=np.int32)
-    for i in range(len(known)):
+    counts = np.zeros(len(rows.indptr) - 1, dtype=np.int32)
+    for i in range(len(counts)):
         for j in range(rows.indptr[i], rows.indptr[i + 1]):
-            known[i] += rows.values[j] != 0.0 and seen[rows.features[j]]
-    return known
+            counts[i] += rows.values[j] != 0.0 and trained[rows.features[j]]
+    return counts
 
 
-def seen_features(X: csr_array) -> NDArray[np.bool_]:
+def trained_features(X: csr_array) -> NDArray[np.bool_]:
     """Return which columns of X (n_documents, n_features) are ever non-zero."""
-    seen = np.zeros(X.shape[1], dtype=bool)
-    seen[X.indices[X.data != 0]] = True
-    return seen
+    trained = np.zeros(X.shape[1], dtype=bool)
+    trained[X.indices[X.data != 0]] = True
+    return trained

@@ -56,7 +56,7 @@ from setwise.models.options import (
     TrainingOptions,
     affordable_extras,
 )
-from setwise.models.predictor import SetPredictor, seen_features
+from setwise.models.predictor import SetPredictor, trained_features
 from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
 from setwise.models.sets.decider import Decider, announced_order
 from setwise.models.sets.deciding import fit_decider
@@ -169,8 +169,8 @@ def fit_base(
     report(0.05, "binary relevance on all documents")
     if dataset.answers is not None:
         # Truth may name labels that the answers do not know.
-        known = dataset.label_names[: dataset.answers.n_labels]
-        answers = dataset.answers.in_columns_of(known, dataset.label_names)
+        answered = dataset.label_names[: dataset.answers.n_labels]
+        answers = dataset.answers.in_columns_of(answered, dataset.label_names)
         dataset = replace(dataset, answers=answers)
     base, penalised, read = _base(dataset, X, options, sample_weight)
     if folds is None:
@@ -261,8 +261,8 @@ def _base(
 ) -> tuple[BinaryRelevance | GivenScores, BinaryRelevance | GivenScores, csr_array | Answers]:
     """Return label scores fitted on all documents, unfitted ones for folds, and what they read."""
     if dataset.answers is not None:
-        given = GivenScores().fit(dataset.answers, dataset.Y, sample_weight)
-        return given, clone(given), dataset.answers
+        scores = GivenScores().fit(dataset.answers, dataset.Y, sample_weight)
+        return scores, clone(scores), dataset.answers
     kind = ClusteredRelevance if options.labels_by == "clusters" else BinaryRelevance
     base = kind(
         alpha=options.alpha,
@@ -308,7 +308,7 @@ def assemble(
         feature_names=_feature_names(dataset, vectorizer),
         vectorizer=vectorizer,
         scaler=scaler,
-        seen=seen_features(X if dataset.X is None else dataset.X),
+        trained_features=trained_features(X if dataset.X is None else dataset.X),
         base=base,
         label_calibrator=_label_calibrator(options).fit(rows.logits, Y),
         voters=proposal.voters,
@@ -408,7 +408,7 @@ def _noise_json(
     by = annotators or (None,) * len(rates.alpha)
     unnamed = [name is None for name in by]
     noisy = np.array(unnamed if any(unnamed) else [name != GOLD for name in by])
-    means = {name: float(one[noisy].mean()) for name, one in rates._asdict().items() if any(noisy)}
+    means = {name: float(x[noisy].mean()) for name, x in rates._asdict().items() if any(noisy)}
     return {
         "mean_alpha": float(rates.alpha.mean()),
         "mean_beta": float(rates.beta.mean()),
@@ -449,39 +449,39 @@ def _cross_fitted_metrics(
     step = rows_at_once(Y.shape[1])
     for start in range(0, len(rows.folds), step):
         part = np.arange(start, min(start + step, len(rows.folds)))
-        own = candidates.take_documents(part)
+        candidates_here = candidates.take_documents(part)
         sure = confidence[candidates.doc_indptr[start] : candidates.doc_indptr[part[-1] + 1]]
         judged.add(
             Y[part],
-            own.first(),
-            sure[own.doc_indptr[:-1]],
-            marginals=coherent_marginals(own, sure, rows.marginals[part]),
-            candidates=own,
+            candidates_here.first(),
+            sure[candidates_here.doc_indptr[:-1]],
+            marginals=coherent_marginals(candidates_here, sure, rows.marginals[part]),
+            candidates=candidates_here,
         )
     metrics = judged.result()
-    found = {"estimated_by": "cross-fitting on the training documents", **metrics.to_json()}
+    report = {"estimated_by": "cross-fitting on the training documents", **metrics.to_json()}
     if rows.rates is None:
-        return found
+        return report
     first = candidates.doc_indptr[:-1]
-    given, sure = rows.correct[order][first].astype(np.float64), confidence[first]
-    right = shifted_target(given, *rows.rates)
+    correct, sure = rows.correct[order][first].astype(np.float64), confidence[first]
+    right = shifted_target(correct, *rows.rates)
     corrected = {
         "set_accuracy": float(right.mean()),
         "brier": float(np.mean((sure - right) ** 2 + right - right**2)),
         "automation": [
             automation_at(
-                target, sure, given, alpha=rows.rates.alpha, beta=rows.rates.beta
+                target, sure, correct, alpha=rows.rates.alpha, beta=rows.rates.beta
             ).to_json()
             for target in AUTOMATION_TARGETS
         ],
     }
-    return {**found, "judged_by": "the labels as given, with their noise", "corrected": corrected}
+    return {**report, "judged_by": "the labels as given, with their noise", "corrected": corrected}
 
 
 def libraries() -> dict[str, str]:
     """Return the versions of the libraries that shape a model."""
     names = ["numba", "numpy", "safetensors", "scikit-learn", "scipy", "xgboost-cpu", "xgboost"]
-    return {name: found for name in names if (found := installed(name)) is not None}
+    return {name: release for name in names if (release := installed(name)) is not None}
 
 
 def installed(distribution: str) -> str | None:

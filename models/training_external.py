@@ -50,7 +50,7 @@ def start_external(label_names: Sequence[str]) -> SetPredictor:
         label_names=tuple(names),
         feature_names=(),
         vectorizer=None,
-        seen=np.zeros(0, dtype=bool),
+        trained_features=np.zeros(0, dtype=bool),
         base=base,
         label_calibrator=_unchanged(n_labels),
         source=GivenCandidates(N_CANDIDATES).fit(nothing, unlabelled),

@@ -1,1 +1,1 @@
-"""Metrics, reports, published results and explanations."""
+"""Metrics, reports and explanations."""

@@ -45,17 +45,17 @@ def weigh_answer(
     if predictor.kind != "external":
         raise ValueError("this model reads documents, not another model's answers")
     evidence = predictor.evidence(no_features(1) if X is None else X, answers)
-    given, final = evidence.logits[0], logit(evidence.marginals[0])
+    raw, final = evidence.logits[0], logit(evidence.marginals[0])
     calibrated = logit(predictor.label_calibrator.transform(evidence.logits))[0]
     weighed = []
     for j in chosen:
         terms = (
-            Term(_answered(answers, j), float(given[j])),
-            Term("such answers in training", float(calibrated[j] - given[j])),
+            Term(_answered(answers, j), float(raw[j])),
+            Term("such answers in training", float(calibrated[j] - raw[j])),
             Term("similar documents", float(final[j] - calibrated[j])),
         )
-        told = [term for term in terms if abs(term.weight) >= _LEAST_WEIGHT]
-        weighed.append(tuple(sorted(told, key=lambda term: -abs(term.weight))))
+        telling = [term for term in terms if abs(term.weight) >= _LEAST_WEIGHT]
+        weighed.append(tuple(sorted(telling, key=lambda term: -abs(term.weight))))
     return weighed
 
 
@@ -79,7 +79,7 @@ def explain_answer(
     ranked = predictions.ranked(0)
     labels = ranked[0].labels
     chosen = label_columns(predictor, labels)
-    terms = [told[:n_terms] for told in weigh_answer(predictor, answers, row, labels)]
+    terms = [terms[:n_terms] for terms in weigh_answer(predictor, answers, row, labels)]
     return by_candidates(predictions, 0, ranked, chosen, terms)
 
 

@@ -245,15 +245,15 @@ def seen_sets(predictor: SetPredictor, sets: Sequence[Sequence[str]]) -> list[bo
     if counted is None:
         return [True] * len(sets)
     column = {name: place for place, name in enumerate(predictor.label_names)}
-    known = [sorted(column.get(label, -1) for label in labels) for labels in sets]
+    columns = [sorted(column.get(label, -1) for label in labels) for labels in sets]
     # Column -1 stands for a label that no training document can have.
-    rows = [row if row[:1] != [-1] else [] for row in known]
-    wanted = RaggedSets(
+    rows = [row if row[:1] != [-1] else [] for row in columns]
+    sought = RaggedSets(
         np.cumsum([0, *map(len, rows)], dtype=np.int64),
         np.array([label for row in rows for label in row], dtype=np.int32),
     )
-    counts = counted.counts_.lookup_sets(wanted)
-    return [bool(count > 0) and row[:1] != [-1] for count, row in zip(counts, known, strict=True)]
+    counts = counted.counts_.lookup_sets(sought)
+    return [bool(count > 0) and row[:1] != [-1] for count, row in zip(counts, columns, strict=True)]
 
 
 def _coefficients(predictor: SetPredictor) -> csr_array:
@@ -333,13 +333,13 @@ def _by_mixture(
             for j, other in zip(chosen, best.labels, strict=True)
             if j != label and correlation[label, j] > _LEAST_CORRELATION
         ]
-        companions = sorted(companions, key=lambda one: -one.correlation)[:_MAX_COMPANIONS]
-        own, given_others = float(marginals[label]), float(expit(log_p[0] - without))
+        companions = sorted(companions, key=lambda other: -other.correlation)[:_MAX_COMPANIONS]
+        marginal, given_others = float(marginals[label]), float(expit(log_p[0] - without))
         reasons.append(
             WhyLabel(
                 name,
-                _brought(name, own, given_others, companions),
-                own,
+                _brought(name, marginal, given_others, companions),
+                marginal,
                 given_others,
                 _confidence_without(ranked, name),
                 tuple(companions),
@@ -368,7 +368,7 @@ def _brought(
     """Return why a mixture's set holds a label, as a sentence."""
     if not marginal <= 0.5 < given_others:
         return f"`{name}` has probability {marginal:.2f} on its own"
-    likely = [f"`{one.label}`" for one in companions if one.probability > 0.5]
+    likely = [f"`{companion.label}`" for companion in companions if companion.probability > 0.5]
     if not likely:
         return f"`{name}` was added because the whole set is likelier with it"
     verb = "is" if len(likely) == 1 else "are"

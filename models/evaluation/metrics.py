@@ -109,12 +109,12 @@ class Metrics:
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object without unknown values."""
-        known = {
+        values = {
             field.name: getattr(self, field.name)
             for field in fields(self)
             if getattr(self, field.name) is not None
         }
-        return {**known, "automation": [asdict(point) for point in self.automation]}
+        return {**values, "automation": [asdict(point) for point in self.automation]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +259,7 @@ class RunningMetrics:
         self._sets: list[tuple[csr_array, csr_array]] = []  # true and predicted
         self._rankings: list[Floats] | None = []  # None once a part came without marginals
         self._tops: list[Floats] = []  # as `precision_at`
-        self._found: list[Bools] | None = []  # None once a part came without candidates
+        self._oracle: list[Bools] | None = []  # None once a part came without candidates
 
     def add(
         self,
@@ -306,9 +306,9 @@ class RunningMetrics:
             self._rankings.append(average_precision(true, marginals))
             self._tops.append(precision_at(true, marginals))
         if candidates is None:
-            self._found = None
-        elif self._found is not None:
-            self._found.append(_found(true, candidates))
+            self._oracle = None
+        elif self._oracle is not None:
+            self._oracle.append(_oracle(true, candidates))
         self._sets.append((true, predicted))
         self._within.append(within)
         self._confidence.append(np.asarray(confidence, dtype=np.float64))
@@ -357,8 +357,8 @@ class RunningMetrics:
             precision_at_3=None if tops is None else tops[1],
             precision_at_5=None if tops is None else tops[2],
             oracle_accuracy=None
-            if self._found is None
-            else float(np.concatenate(self._found).mean()),
+            if self._oracle is None
+            else float(np.concatenate(self._oracle).mean()),
             automation=tuple(
                 automation_at(target, confidence, within.exact, least=1)
                 for target in AUTOMATION_TARGETS
@@ -388,20 +388,20 @@ class RunningMetrics:
             "instance_jaccard": within.jaccard(),
             "hamming_loss": (within.true + within.predicted - 2 * within.hits) / n_labels,
         }
-        found: dict[str, list[float]] = {name: [] for name in (*means, "micro_f1", "macro_f1")}
+        draws_of: dict[str, list[float]] = {name: [] for name in (*means, "micro_f1", "macro_f1")}
         decisions = [matrix.T.tocsr() for matrix in (true.multiply(predicted), predicted, true)]
         for _ in range(draws):
             weight = rng.multinomial(n, np.full(n, 1 / n))
             across = Agreement(*(matrix @ weight for matrix in decisions))
             for name, value in means.items():
-                found[name].append(float(np.dot(weight, value)) / n)
-            found["micro_f1"].append(float(across.summed().f1()[0]))
-            found["macro_f1"].append(float(across.f1(undefined=0.0).mean()))
+                draws_of[name].append(float(np.dot(weight, value)) / n)
+            draws_of["micro_f1"].append(float(across.summed().f1()[0]))
+            draws_of["macro_f1"].append(float(across.f1(undefined=0.0).mean()))
         tails = (0.5 - level / 2, 0.5 + level / 2)
-        return {name: tuple(np.quantile(drawn, tails).tolist()) for name, drawn in found.items()}
+        return {name: tuple(np.quantile(drawn, tails).tolist()) for name, drawn in draws_of.items()}
 
 
-def _found(true: csr_array, candidates: CandidateSets) -> Bools:
+def _oracle(true: csr_array, candidates: CandidateSets) -> Bools:
     """Return which documents have their true set among the candidates."""
     if candidates.n_labels > true.shape[1]:
         raise ValueError(

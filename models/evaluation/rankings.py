@@ -33,8 +33,8 @@ def precision_at(true: csr_array, marginals: ArrayLike) -> Floats:
 
     Labels without a marginal are ranked last, in their order.
     """
-    found: Floats = _hits_at(*RaggedSets.of(true), _checked(true, marginals), true.shape[1])
-    return found / np.minimum(DEPTHS, true.shape[1])
+    hits: Floats = _hits_at(*RaggedSets.of(true), _checked(true, marginals), true.shape[1])
+    return hits / np.minimum(DEPTHS, true.shape[1])
 
 
 def _checked(true: csr_array, marginals: ArrayLike) -> Floats:

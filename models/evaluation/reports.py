@@ -212,7 +212,7 @@ class _Bucketed:
         The bootstrap adds the bias of a square a second time, so drawn values are shifted back.
         """
         n = len(self.rows.confidence)
-        found, added = _scores(self.moments())
+        scores, added = _scores(self.moments())
         drawn = np.stack(
             [
                 _scores(self.moments(np.bincount(draw.integers(0, n, n), minlength=n)))[0]
@@ -223,7 +223,7 @@ class _Bucketed:
         low, high = np.quantile(drawn - added, [side, 1.0 - side], axis=0)
         first, second, third = (
             Estimate(float(value), float(below), float(above))
-            for value, below, above in zip(found, low, high, strict=True)
+            for value, below, above in zip(scores, low, high, strict=True)
         )
         return first, second, third
 

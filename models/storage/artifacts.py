@@ -237,7 +237,7 @@ def _parts(predictor: SetPredictor) -> dict[str, Part]:
     }
     if predictor.vectorizer is None:
         model["feature_names"] = list(predictor.feature_names)
-    parts["model"] = Part({"seen": predictor.seen.astype(np.uint8)}, model)
+    parts["model"] = Part({"seen": predictor.trained_features.astype(np.uint8)}, model)
     return parts
 
 
@@ -328,7 +328,7 @@ class _Outline(NamedTuple):
     kind: Kind
     label_names: tuple[str, ...]
     feature_names: tuple[str, ...] | None
-    seen: NDArray[np.uint8]
+    trained_features: NDArray[np.uint8]
     by_confidence: bool
     has_voters: bool
     has_stack: bool
@@ -337,7 +337,7 @@ class _Outline(NamedTuple):
 
 def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
     outline = parts.build("model", partial(_outline, manifest))
-    lengths = {"labels": len(outline.label_names), "features": len(outline.seen)}
+    lengths = {"labels": len(outline.label_names), "features": len(outline.trained_features)}
 
     def read(name: str, kind: type[Read]) -> Read:
         return parts.build(name, partial(kind.from_state, **lengths))
@@ -355,7 +355,7 @@ def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
         label_names=outline.label_names,
         feature_names=feature_names,
         vectorizer=vectorizer,
-        seen=outline.seen.astype(bool),
+        trained_features=outline.trained_features.astype(bool),
         base=(
             read("base", GivenScores)
             if outline.kind == "external"
@@ -415,14 +415,15 @@ def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, An
     if kind == "vectors" or (kind == "external" and "feature_names" in settings):
         least = 1 if kind == "vectors" else 0
         names = tuple(checked_names("feature_names", settings["feature_names"], least=least))
-    seen = checked_array(arrays, "seen", np.uint8, (None if names is None else len(names),))
+    n_features = None if names is None else len(names)
+    trained_features = checked_array(arrays, "seen", np.uint8, (n_features,))
     # An artifact without a decider need not say so.
     flags = {"has_decider": False, **settings}
     return _Outline(
         kind,
         tuple(settings["label_names"]),
         names,
-        seen,
+        trained_features,
         *(checked_value(name, flags[name], bool) for name in _FLAGS),
     )
 

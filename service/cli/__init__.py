@@ -14,7 +14,6 @@ from typer.exceptions import Abort, TyperException
 
 from setwise.service.cli import (
     backup,
-    benchmark,
     database,
     demo,
     doctor,
@@ -63,7 +62,6 @@ def _setwise(
 app.add_typer(demo.commands)
 app.add_typer(learning.commands)
 app.add_typer(prediction_files.commands)
-app.add_typer(benchmark.commands)
 app.add_typer(serving.commands)
 app.add_typer(database.commands, name="db")
 app.add_typer(backup.commands)

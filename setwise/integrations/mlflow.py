@@ -68,15 +68,15 @@ class _LabelSets:
         best = [predictions.ranked(row)[0] for row in range(len(predictions))]
         return pd.DataFrame(
             {
-                "labels": [list(candidate.labels) for candidate in best],
-                "confidence": [candidate.confidence for candidate in best],
+                "labels": [list(ranked.labels) for ranked in best],
+                "confidence": [ranked.confidence for ranked in best],
             },
             index=documents.index,
         )
 
     def _of_answers(self, documents: "pd.DataFrame") -> SetPredictions:
         model = self._predictor
-        columns = [
+        rows = [
             {name: value for name, value in row.items() if not _is_missing(value)}
             for row in documents.to_dict("records")
         ]
@@ -84,13 +84,13 @@ class _LabelSets:
             [
                 {name: _plain(row[name]) for name in ANSWERS if name in row}
                 | {"metadata": {name: row[name] for name in model.numbers if name in row}}
-                for row in columns
+                for row in rows
             ]
         )
         if model.vectorizer is not None:
             return model.predict_answers(answers, documents["text"].tolist())
         names = model.feature_names
-        X = np.array([[float(row.get(name, 0.0)) for name in names] for row in columns])
+        X = np.array([[float(row.get(name, 0.0)) for name in names] for row in rows])
         return model.predict_answers(answers, X=X if names else None)
 
 
@@ -175,8 +175,8 @@ def _is_missing(value: object) -> bool:
 def _plain(value: Any) -> Any:  # noqa: ANN401 -- as in JSON
     """Return an answer with lists in place of arrays."""
     if isinstance(value, dict):
-        return {name: _plain(member) for name, member in value.items() if not _is_missing(member)}
-    return [_plain(member) for member in value] if isinstance(value, list | np.ndarray) else value
+        return {name: _plain(item) for name, item in value.items() if not _is_missing(item)}
+    return [_plain(item) for item in value] if isinstance(value, list | np.ndarray) else value
 
 
 def _load_pyfunc(path: str) -> _LabelSets:

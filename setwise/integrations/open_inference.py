@@ -143,13 +143,13 @@ class OpenInferenceModel:
         return Answers.of_scores(self.scores(documents))
 
     def _batch(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        document: dict[str, object] = {
+        tensor: dict[str, object] = {
             "name": self._input_name,
             "shape": [len(rows), 1 if rows.ndim == 1 else rows.shape[1]],
             "datatype": "BYTES" if rows.dtype == object else "FP32",
             "data": rows.ravel().tolist(),
         }
-        body: dict[str, object] = {"inputs": [document]}
+        body: dict[str, object] = {"inputs": [tensor]}
         if self._output_name is not None:
             body["outputs"] = [{"name": self._output_name}]
         try:
@@ -193,6 +193,4 @@ class OpenInferenceModel:
 
 
 def _are_texts(documents: Sequence[str] | ArrayLike) -> bool:
-    return isinstance(documents, Sequence) and any(
-        isinstance(document, str) for document in documents
-    )
+    return isinstance(documents, Sequence) and any(isinstance(text, str) for text in documents)

@@ -42,9 +42,6 @@ class Site:
         for name, seed in (("train", 5), ("test", 6)):
             lines = write_documents(folder / f"{name}.jsonl", 250, seed=seed).read_bytes()
             (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines))
-            small = folder / "data-sets" / "small"
-            small.mkdir(parents=True, exist_ok=True)
-            shutil.copy(folder / f"{name}.jsonl.gz", small)
         new = [{"id": one["id"], "text": one["text"]} for one in documents(5, seed=7)]
         (folder / "new.jsonl").write_text("".join(json.dumps(one) + "\n" for one in new))
         if folder.name != "README":  # which trains it itself

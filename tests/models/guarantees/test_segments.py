@@ -6,9 +6,9 @@ from math import comb, prod
 
 import pytest
 
+from benchmarks.papers.rival_thresholds import certify_clean
 from setwise.models.guarantees.certificates import risk_of_attempt
 from setwise.models.guarantees.segments import most_wrong_in_pool
-from setwise.models.research.rival_thresholds import certify_clean
 
 TARGET = 0.5
 """Low, so that a handful of audits can prove something."""
