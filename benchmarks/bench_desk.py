@@ -44,9 +44,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.bench_pages import LABELS, PASSWORD, fill
 from benchmarks.bench_service import _free_port, _postgres, _running
+from benchmarks.demo_notes import generate_notes
 from benchmarks.look_at_pages import Seen, look
 from setwise.models.data.dataset_files import read_dataset
-from setwise.models.demo_notes import generate_notes
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train

@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import median
 
 from setwise.models.data.dataset_files import read_dataset
-from setwise.models.demo_notes import generate_notes, write_jsonl
+from setwise.models.demo_notes import read_notes, write_jsonl
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train
@@ -207,10 +207,10 @@ def _cpu_s(process_id: int) -> float:
 
 def trained_artifact(folder: Path) -> tuple[Path, list[str]]:
     """Return a model of generated notes, and texts to predict."""
-    write_jsonl(generate_notes(1_000, seed=1), folder / "notes.jsonl")
+    write_jsonl(read_notes()[:1_000], folder / "notes.jsonl")
     options = TrainingOptions(preset="paper", n_folds=2, alpha=1e-4)
     save(train(read_dataset(folder / "notes.jsonl"), options), folder / "artifact")
-    return folder / "artifact", [note.text for note in generate_notes(200, seed=2)]
+    return folder / "artifact", [note.text for note in read_notes()[-200:]]
 
 
 @contextmanager

@@ -13,8 +13,9 @@ import tempfile
 import warnings
 from pathlib import Path
 
+from benchmarks.demo_notes import generate_notes
 from setwise.models.data.dataset_files import read_dataset
-from setwise.models.demo_notes import Note, generate_notes, write_jsonl
+from setwise.models.demo_notes import Note, write_jsonl
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import save
 from setwise.models.training import train

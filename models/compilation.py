@@ -55,7 +55,7 @@ def compile_ahead(*, mixtures: bool = False) -> None:
         Compile the mixtures of methods ``"cbm"`` and ``"cbm-rerank"`` too.
     """
     from setwise.models.data.dataset_files import read_dataset  # noqa: PLC0415 -- after the folder is set
-    from setwise.models.demo_notes import generate_notes, write_jsonl  # noqa: PLC0415
+    from setwise.models.demo_notes import read_notes, write_jsonl  # noqa: PLC0415
     from setwise.models.options import TrainingOptions  # noqa: PLC0415
     from setwise.models.storage.artifacts import load, save  # noqa: PLC0415
     from setwise.models.training import train  # noqa: PLC0415
@@ -68,11 +68,9 @@ def compile_ahead(*, mixtures: bool = False) -> None:
             TrainingOptions(preset="paper", labels_by="clusters"),
         ]
     with tempfile.TemporaryDirectory() as folder:
-        notes, model = Path(folder) / "notes", Path(folder) / "model"
-        notes.mkdir()
-        for name, seed in (("train", 1), ("test", 2)):
-            write_jsonl(generate_notes(_NOTES, seed=seed), notes / f"{name}.jsonl")
-        dataset = read_dataset(notes, "train")
+        notes, model = Path(folder) / "notes.jsonl", Path(folder) / "model"
+        write_jsonl(read_notes()[:_NOTES], notes)
+        dataset = read_dataset(notes)
         for options in rounds:
             save(train(dataset, options), model)
             load(model).predict_texts(["Fever and cough for five days \N{EN DASH} no rash."])

@@ -4,9 +4,9 @@ Train a model on labelled documents, test it on others, and rank the label sets 
 
 >>> import setwise, tempfile
 >>> from pathlib import Path
->>> from setwise.models.demo_notes import generate_notes, write_jsonl
+>>> from setwise.models.demo_notes import read_notes, write_jsonl
 >>> with tempfile.TemporaryDirectory() as folder:
-...     n_notes = write_jsonl(generate_notes(300, seed=1), Path(folder, "notes.jsonl"))
+...     n_notes = write_jsonl(read_notes()[:300], Path(folder, "notes.jsonl"))
 ...     notes = setwise.read_dataset(Path(folder, "notes.jsonl"))
 >>> options = setwise.TrainingOptions(method="br", preset="fast", n_folds=2, alpha=1e-3)
 >>> model = setwise.train(notes.take(range(250)), options)

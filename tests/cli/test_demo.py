@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from setwise.models.demo_notes import ANNOTATORS, CODES, generate_notes
+from setwise.models.demo_notes import ANNOTATORS
 from setwise.service.cli import demo as demo_command
 from setwise.service.cli.demo import LEAST_WAITING, TOP_UP
 from setwise.service.cli.demo.accounts import LOGINS, DemoPeople, Keyring, SecretsFile
-from setwise.service.cli.demo.history import INCOMING_SEED, History, Plan, TravellingClock
+from setwise.service.cli.demo.history import History, Plan, TravellingClock, incoming_notes
 from setwise.service.cli.demo.welcome import Examples, shown, welcome
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
@@ -40,19 +40,20 @@ from tests.fakes import (
 from tests.sqlite import Database
 
 PLAN = Plan(days=6, weekday=26, weekend=8, reviews=12, certified_on=(4,))
-INCOMING_NOTES = PLAN.documents(START)
+INCOMING = incoming_notes()[: PLAN.documents(START)]
+LABELS = tuple(sorted({label for note in incoming_notes() for label in note.labels}))
 
 
 class HalfSure(FakePredictor):
     """Sure of every second note, and knows the codes of all."""
 
     def __init__(self) -> None:
-        super().__init__(labels=tuple(code.label for code in CODES))
+        super().__init__(labels=LABELS)
 
     @staticmethod
     def _score(text: str) -> ScoredSet:
         sure = sha256(text.encode()).digest()[0] % 2
-        return scored_set(0.95 if sure else 0.4, labels=(CODES[0].label,))
+        return scored_set(0.95 if sure else 0.4, labels=LABELS[:1])
 
 
 class Service:
@@ -165,22 +166,22 @@ def test_a_lost_file_of_passwords_is_made_anew(service: Service, tmp_path: Path)
 def test_a_first_run_posts_and_reviews(service: Service, tmp_path: Path) -> None:
     service.fill(tmp_path)
     counts = service.services.reports.summary(SYSTEM)
-    assert counts.predictions == INCOMING_NOTES
+    assert counts.predictions == len(INCOMING)
     assert counts.completed > 40
     assert counts.auto_sent > 0
     assert counts.waiting > LEAST_WAITING
     assert counts.leased == 0
     names = {key.name for key in service.services.keys.all(SYSTEM)}
-    assert names >= {f"{annotator.name} (generated)" for annotator in ANNOTATORS}
+    assert names >= {f"{name} (generated)" for name in ANNOTATORS}
     posted = {prediction.document.id for prediction in service.contents().predictions.values()}
-    assert posted == {n.id for n in generate_notes(INCOMING_NOTES, seed=INCOMING_SEED)}
+    assert posted == {note.id for note in INCOMING}
 
 
 def test_annotators_answer_near_the_truth_whatever_was_suggested(
     service: Service, tmp_path: Path
 ) -> None:
     service.fill(tmp_path)
-    truth = {n.id: set(n.labels) for n in generate_notes(INCOMING_NOTES, seed=INCOMING_SEED)}
+    truth = {note.id: set(note.labels) for note in INCOMING}
     predictions = service.contents().predictions
     answers = [
         set(a.labels) == truth[predictions[a.prediction_id].document.id]
@@ -235,7 +236,7 @@ def test_a_short_queue_is_topped_up_with_notes_not_seen_before(
         service.services.reviews.complete(reviewer, task.id, [], None, task.version)
     service.fill(tmp_path)
     counts = service.services.reports.summary(SYSTEM)
-    assert counts.predictions == INCOMING_NOTES + TOP_UP
+    assert counts.predictions == len(INCOMING) + TOP_UP
     assert counts.waiting > 0
     ids = [prediction.document.id for prediction in service.contents().predictions.values()]
     assert len(set(ids)) == len(ids)
@@ -256,11 +257,11 @@ def test_a_run_that_was_cut_short_is_finished(service: Service, tmp_path: Path) 
     history.begin()
     with pytest.raises(KeyboardInterrupt):
         history.happen(0, power_cut)
-    assert 0 < service.services.reports.summary(SYSTEM).predictions < INCOMING_NOTES
+    assert 0 < service.services.reports.summary(SYSTEM).predictions < len(INCOMING)
     service.fill(tmp_path)
-    assert service.services.reports.summary(SYSTEM).predictions == INCOMING_NOTES
+    assert service.services.reports.summary(SYSTEM).predictions == len(INCOMING)
     ids = {prediction.document.id for prediction in service.contents().predictions.values()}
-    assert len(ids) == INCOMING_NOTES
+    assert len(ids) == len(INCOMING)
 
 
 def test_a_policy_that_somebody_set_stays(service: Service, tmp_path: Path) -> None:

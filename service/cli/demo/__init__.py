@@ -20,7 +20,14 @@ import typer
 from setwise.service.cli.assembly import read_settings
 from setwise.service.cli.console import CommandError, Report, note, progress, say
 from setwise.service.cli.demo.accounts import DemoPeople, Keyring, SecretsFile
-from setwise.service.cli.demo.history import INCOMING_SEED, PLAN, History, Plan, TravellingClock
+from setwise.service.cli.demo.history import (
+    PLAN,
+    TRAINING_NOTES,
+    History,
+    Plan,
+    TravellingClock,
+    incoming_notes,
+)
 from setwise.service.cli.demo.welcome import Examples, shown, welcome
 from setwise.service.domain.callers import SYSTEM, Caller
 
@@ -35,11 +42,9 @@ commands = typer.Typer()
 
 HOST = "127.0.0.1"
 
-TRAINING_NOTES, TRAINING_SEED = 4000, 1
-TEST_NOTES, TEST_SEED = 1000, 2
 # A later run tops up a short queue, so that there is always something to review.
 LEAST_WAITING, TOP_UP = 20, 60
-EXAMPLES, EXAMPLES_SEED = 200, 4
+EXAMPLES = 200  # notes, of which one with a high and one with a low confidence is shown
 LONGEST_EXAMPLE = 300  # characters; users paste it into a terminal
 
 
@@ -98,7 +103,7 @@ def _settings(data_dir: Path | None) -> "Settings":
     from setwise.service.settings import Settings
     from setwise.service.telemetry import configure_logging
 
-    own: dict[str, object] = {
+    overrides: dict[str, object] = {
         "data_dir": data_dir or read_settings().data_dir / "demo",
         "database_url": "",
         "artifact_url": "",
@@ -107,8 +112,8 @@ def _settings(data_dir: Path | None) -> "Settings":
         "embedded_worker": True,
     }
     if "SETWISE_LOG_LEVEL" not in os.environ:
-        own["log_level"] = "warning"  # a line for each request would hide the welcome
-    settings = Settings.read(**own)
+        overrides["log_level"] = "warning"  # a line for each request would hide the welcome
+    settings = Settings.read(**overrides)
     configure_logging(settings.log_level, settings.log_format)
     return settings
 
@@ -167,13 +172,13 @@ def _trained(folder: Path, report: Report) -> Path:
 
 def _fit(notes: Path, report: Report) -> "SetPredictor":
     from setwise.models.data.dataset_files import read_dataset
-    from setwise.models.demo_notes import generate_notes, write_jsonl
+    from setwise.models.demo_notes import read_notes, write_jsonl
     from setwise.models.options import TrainingOptions
     from setwise.models.training import train
 
     notes.mkdir(exist_ok=True)
-    write_jsonl(generate_notes(TRAINING_NOTES, seed=TRAINING_SEED), notes / "train.jsonl")
-    write_jsonl(generate_notes(TEST_NOTES, seed=TEST_SEED), notes / "test.jsonl")
+    write_jsonl(read_notes()[:TRAINING_NOTES], notes / "train.jsonl")
+    write_jsonl(incoming_notes(), notes / "test.jsonl")
     return train(read_dataset(notes, "train"), TrainingOptions(preset="fast"), progress=report)
 
 
@@ -214,10 +219,9 @@ def _request_calibration(services: "Services", admin: "Caller") -> None:
 
 def _examples(predictor: "Predictor") -> Examples:
     """Return the most and the least confident of some short notes."""
-    from setwise.models.demo_notes import generate_notes
     from setwise.service.domain.predictions import Document
 
-    texts = [written.text for written in generate_notes(EXAMPLES, seed=EXAMPLES_SEED)]
+    texts = [incoming.text for incoming in incoming_notes()[-EXAMPLES:]]
     texts = [text for text in texts if len(text) < LONGEST_EXAMPLE and "'" not in text]
     scored = predictor.score([Document(text=text) for text in texts])
     ranked = sorted(range(len(texts)), key=lambda place: scored[place].confidence)
@@ -232,11 +236,11 @@ def _serve_model(services: "Services", folder: Path) -> None:
     try:
         model = services.models.add(SYSTEM, str(folder))
     except DuplicateModel:  # from an earlier run
-        known = services.models.page(SYSTEM)
-        if any(other.active for other in known):
+        models = services.models.page(SYSTEM)
+        if any(other.active for other in models):
             return
         version = load(folder).version
-        model = next(other for other in known if other.version == version)
+        model = next(other for other in models if other.version == version)
     services.models.activate(SYSTEM, model.id)
 
 
@@ -267,11 +271,12 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
 
 
 def _post(services: "Services", client: "Caller", start: int, n: int, report: Report) -> None:
-    from setwise.models.demo_notes import generate_notes
     from setwise.service.domain.predictions import Document, Submission
     from setwise.service.services.predictions import all_predicted
 
-    for place, written in enumerate(generate_notes(n, seed=INCOMING_SEED, start=start)):
-        document = Document(written.id, written.text, metadata=written.metadata)
+    notes = incoming_notes()
+    for place in range(start, start + n):
+        incoming = notes[place % len(notes)]  # those of the history come in again, if need be
+        document = Document(incoming.id, incoming.text, metadata=incoming.metadata)
         all_predicted(services.predictions.predict([Submission(client, document)]))
-        report((place + 1) / n, "fill the queue")
+        report((place - start + 1) / n, "fill the queue")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from setwise.service.domain.reviews import ReviewTask
     from setwise.service.services.all import Services
 
-INCOMING_SEED = 3
-"""Incoming notes differ from the training notes."""
+TRAINING_NOTES = 4_000
+"""The model is trained on the first notes of the file; the others come in later."""
 
 TARGET, RISK, THRESHOLD = 0.9, 0.1, 0.9
 LEAST_PLAUSIBLE_S, MOST_PLAUSIBLE_S = 12, 75
@@ -98,6 +98,17 @@ class Plan:
 PLAN = Plan()
 
 
+def incoming_notes() -> "tuple[Note, ...]":
+    """Return the notes that the model was not trained on."""
+    from setwise.models.demo_notes import read_notes
+
+    return read_notes()[TRAINING_NOTES:]
+
+
+def _answer_of(annotator: str, note: "Note") -> tuple[str, ...]:
+    return note.answers[annotator]
+
+
 @dataclass
 class History:
     """Creates the history day by day; continues an interrupted one."""
@@ -114,7 +125,7 @@ class History:
 
     def __post_init__(self) -> None:
         self._today = self.clock()
-        self._truth: dict[str, Note] = {}
+        self._truth = {note.id: note for note in incoming_notes()[: self.total]}
 
     @property
     def total(self) -> int:
@@ -135,22 +146,17 @@ class History:
         morning, _, _ = next(self.plan.schedule(self._today))
         self.clock.travel(morning)
         self.services.policy.change(SYSTEM, change, FIRST_POLICY_VERSION)
-        for annotator in ANNOTATORS:
-            group = annotator.group.replace(" ", "-")
+        for name, title in ANNOTATORS.items():
+            group = title.replace(" ", "-")
             self.services.annotators.change_group(
-                SYSTEM, group, GroupChange(annotator.group.capitalize()), None
+                SYSTEM, group, GroupChange(title.capitalize()), None
             )
-            self.services.annotators.place(
-                SYSTEM, self.annotator(annotator.name, False).id, group, None
-            )
+            self.services.annotators.place(SYSTEM, self.annotator(name, False).id, group, None)
         self.clock.come_back()
 
     def happen(self, posted: int, report: "Report") -> None:
         """Create everything after the first `posted` documents."""
-        from setwise.models.demo_notes import generate_notes
-
         total = self.total
-        self._truth = {note.id: note for note in generate_notes(total, seed=INCOMING_SEED)}
         notes = list(self._truth.values())
         sent: list[tuple[datetime, Prediction]] = []
         start = 0
@@ -190,17 +196,17 @@ class History:
 
     def _review(self, reviews: int, *, last_days: bool) -> None:
         """Let annotators review and, except on the last days, a lead adjudicate."""
-        from setwise.models.demo_notes import ANNOTATORS, annotate
+        from setwise.models.demo_notes import ANNOTATORS
 
         # Experienced annotators review more than trainees.
-        shifts = [ANNOTATORS[place] for place in (0, 1, 0, 1, 2)]
+        senior, coder, trainee = ANNOTATORS
+        shifts = [senior, coder, senior, coder, trainee]
         for turn in range(reviews):
-            annotator = shifts[turn % len(shifts)]
-            reviewer = self.annotator(annotator.name, False)
+            name = shifts[turn % len(shifts)]
             # Equal in every run, and not a secret.
-            draw = Random(f"{annotator.name} {turn} {self.clock().date()}")  # noqa: S311
-            answer = partial(annotate, annotator=annotator, rng=draw)
-            if not self._complete_next(reviewer, draw, answer):
+            draw = Random(f"{name} {turn} {self.clock().date()}")  # noqa: S311
+            answer = partial(_answer_of, name)
+            if not self._complete_next(self.annotator(name, False), draw, answer):
                 break
         lead = self.annotator(LEAD, True)
         draw = Random(f"{LEAD} {self.clock().date()}")  # noqa: S311 - as above

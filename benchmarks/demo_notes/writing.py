@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
-from setwise.models.demo_notes.catalogue import DATA, read_toml
-from setwise.models.demo_notes.charts import WORDING, Case, draw_chart
-from setwise.models.demo_notes.phrases import Register, pick, say, slip
+from benchmarks.demo_notes.catalogue import DATA, read_toml
+from benchmarks.demo_notes.charts import WORDING, Case, draw_chart
+from benchmarks.demo_notes.phrases import Register, pick, say, slip
 
 Words = str | Sequence[str]
 _IMAGING = frozenset({"XR", "USS", "CT", "MRI"})

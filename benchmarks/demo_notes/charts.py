@@ -12,8 +12,8 @@ from functools import cache
 from itertools import accumulate
 from random import Random
 
-from setwise.models.demo_notes.catalogue import BY_ID, CODES, Code, fits, read_toml, siblings
-from setwise.models.demo_notes.phrases import Register, pick, say
+from benchmarks.demo_notes.catalogue import BY_ID, CODES, Code, fits, read_toml, siblings
+from benchmarks.demo_notes.phrases import Register, pick, say
 
 WORDING = read_toml("wording.toml")
 SECTIONS = (
@@ -57,7 +57,7 @@ class Case:
 
 def draw_case(rng: Random) -> Case:
     """Draw a reason for the visit and further codes."""
-    wanted = 1 + _place(_N_CODES, rng)
+    n_codes = 1 + _place(_N_CODES, rng)
     reason = _REASONS[_place(_REASON_WEIGHTS, rng)]
     codes = [reason]
     if reason.requires:
@@ -67,8 +67,8 @@ def draw_case(rng: Random) -> Case:
     youngest = max(code.ages[0] for code in codes)
     oldest = max(youngest, min(code.ages[1] for code in codes))
     age = round(rng.triangular(youngest, oldest, youngest + 0.6 * (oldest - youngest)))
-    for _ in range(_TRIES_PER_CODE * wanted):
-        if len(codes) >= wanted:
+    for _ in range(_TRIES_PER_CODE * n_codes):
+        if len(codes) >= n_codes:
             break
         code = _further_code(codes, rng)
         if code.ages[0] <= age <= code.ages[1] and fits(code, codes):
@@ -192,8 +192,8 @@ class _ChartWriter:
         if code is None or not code.denied:
             return
         chart, symptom = self.chart, self.say(code.denied)
-        said = " ".join((*chart["presenting"], *chart["findings"], *chart["denied"]))
-        if not any(word in said for word in symptom.split() if len(word) > 3):
+        words = " ".join((*chart["presenting"], *chart["findings"], *chart["denied"]))
+        if not any(word in words for word in symptom.split() if len(word) > 3):
             chart["denied"].append(symptom)
 
     def fill(self) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from setwise.models.demo_notes.catalogue import CHAPTERS, CODES, EXCLUSIVE, read_toml, siblings
-from setwise.models.demo_notes.charts import SECTIONS, WORDING
-from setwise.models.demo_notes.phrases import say
-from setwise.models.demo_notes.writing import AUTHORS, FORMS, Part
+from benchmarks.demo_notes.catalogue import CHAPTERS, CODES, EXCLUSIVE, read_toml, siblings
+from benchmarks.demo_notes.charts import SECTIONS, WORDING
+from benchmarks.demo_notes.phrases import say
+from benchmarks.demo_notes.writing import AUTHORS, FORMS, Part
+
+pytestmark = pytest.mark.verify
 
 IDS = {code.id for code in CODES}
 PHRASES = ("names", "short", "vague", "presenting", "denied", "findings", "tests", "treatment",

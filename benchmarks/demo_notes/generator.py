@@ -1,14 +1,13 @@
 """The stream of notes."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import accumulate
-from pathlib import Path
 from random import Random
 
-from setwise.models.demo_notes.charts import draw_case
-from setwise.models.demo_notes.writing import AUTHORS, FORMS, write
+from benchmarks.demo_notes.annotators import ANNOTATORS, annotate
+from benchmarks.demo_notes.charts import draw_case
+from benchmarks.demo_notes.writing import AUTHORS, FORMS, write
+from setwise.models.demo_notes import Note
 
 _AUTHORS_FOR = {
     care: [author for author in AUTHORS if care in FORMS[author.form].care]
@@ -18,17 +17,6 @@ _SHARES_FOR = {
     care: list(accumulate(author.share for author in authors))
     for care, authors in _AUTHORS_FOR.items()
 }
-
-
-@dataclass(frozen=True)
-class Note:
-    """A generated note with its true labels."""
-
-    id: str
-    text: str
-    # Labels of the codes that apply, the reason for the visit first; never empty.
-    labels: tuple[str, ...]
-    metadata: Mapping[str, str]  # ``site``, ``department``, ``note_type`` and ``author``
 
 
 def generate_notes(n: int, *, seed: int, start: int = 0) -> Iterator[Note]:
@@ -61,33 +49,23 @@ def generate_notes(n: int, *, seed: int, start: int = 0) -> Iterator[Note]:
 
 
 def _note(seed: int, place: int) -> Note:
-    rng = Random(f"{seed}:{place}")  # noqa: S311 - draws examples, keeps no secret
+    rng = Random(f"{seed}:{place}")
     case = draw_case(rng)
     care = case.codes[0].care
     author = rng.choices(_AUTHORS_FOR[care], cum_weights=_SHARES_FOR[care])[0]
+    labels = tuple(code.label for code in case.codes)
     return Note(
         id=f"note-{seed}-{place:05d}",
         text=write(case, author, rng),
-        labels=tuple(code.label for code in case.codes),
+        labels=labels,
         metadata={
             "site": author.site,
             "department": author.department,
             "note_type": author.form,
             "author": author.initials,
         },
+        answers={
+            annotator.name: annotate(labels, annotator, Random(f"{seed}:{place}:{annotator.name}"))
+            for annotator in ANNOTATORS
+        },
     )
-
-
-def write_jsonl(notes: Iterable[Note], path: str | Path) -> int:
-    """Write notes as JSON Lines and return their number."""
-    count = 0
-    with Path(path).open("w", encoding="utf-8") as lines:
-        for count, note in enumerate(notes, start=1):  # noqa: B007 - the last one is returned
-            record = {
-                "id": note.id,
-                "text": note.text,
-                "labels": list(note.labels),
-                "metadata": dict(note.metadata),
-            }
-            lines.write(json.dumps(record, ensure_ascii=False) + "\n")
-    return count
