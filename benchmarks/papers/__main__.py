@@ -374,6 +374,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = lambda message, *_, **__: note(f"warning: {one_line(message)}")
             app(arguments, prog_name="python -m benchmarks.papers")
     except (CommandError, ValueError) as error:
         note(one_line(error))
