@@ -33,8 +33,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import MultiLabelBinarizer
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from setwise.models.storage.artifacts import save
 from setwise.models.training_external import start_external
 from setwise.service.domain.predictions import Document

@@ -24,8 +24,6 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.options import TrainingOptions
