@@ -121,7 +121,7 @@ class Application:
         Raises `BadSetting` if an encryption key is missing, or stored values are not encrypted
         under one.
         """
-        fault = encryption.missing_keys(self.engine) or encryption.unread(self.engine)
+        fault = encryption.missing_keys(self.engine) or encryption.unsealed(self.engine)
         if fault is not None:
             raise BadSetting(f"{PREFIX}ENCRYPTION_KEYS: {fault}")
         encryption.note_key(self.engine, utc_now())
@@ -526,7 +526,7 @@ def find_cipher(settings: Settings) -> TextCipher | None:
     """Return the cipher for texts; None to store plain text."""
     keys = settings.encryption_keys
     known = read_keys(keys.get_secret_value()) if keys else []
-    return TextCipher(known, transition=settings.encryption_transition) if known else None
+    return TextCipher(known) if known else None
 
 
 def _new_secret() -> str:

@@ -85,11 +85,8 @@ class Settings(BaseSettings):
     """
     encryption_keys: SecretStr | None = None
     """Keys of 32 bytes in base64, separated by commas, that protect stored content of documents.
-    The first one encrypts, all of them decrypt. Without keys, nothing is encrypted.
-    """
-    encryption_transition: bool = False
-    """Also read values that are plain, or were encrypted by release 0.1.0, until ``setwise db
-    reencrypt --transition`` has encrypted them.
+    The first one encrypts, all of them decrypt. Without keys, nothing is encrypted. Keys are set
+    before anything is stored.
     """
     retain_auto_days: Annotated[int, Field(ge=0, le=36_500)] = 30
     retain_reviewed_days: Annotated[int, Field(ge=0, le=36_500)] = 0

@@ -58,14 +58,7 @@ def check() -> None:
 
 
 @commands.command()
-def reencrypt(
-    transition: Annotated[
-        bool,
-        typer.Option(
-            "--transition", help="Accept values that are plain, or encrypted by release 0.1.0."
-        ),
-    ] = False,
-) -> None:
+def reencrypt() -> None:
     """Encrypt everything under the first encryption key."""
     from setwise.service.build import job_files
     from setwise.service.runtime.files import SealedFiles
@@ -74,16 +67,16 @@ def reencrypt(
     from setwise.service.stores.upkeep import encryption
 
     with application(unsealed=False) as built, progress("reencrypt") as report:
-        fault = encryption.missing_keys(built.engine)
+        fault = encryption.missing_keys(built.engine) or encryption.unsealed(built.engine)
         if fault is not None:
             raise BadSetting(f"{PREFIX}ENCRYPTION_KEYS: {fault}")
         encryption.note_key(built.engine, utc_now())
         files = job_files(built.settings)
         try:
-            sealed = encryption.reseal(built.engine, report, transition=transition)
+            sealed = encryption.reseal(built.engine, report)
             renewed = 0
             if isinstance(files, SealedFiles):
-                renewed = files.reseal(report, transition=transition)
+                renewed = files.reseal(report)
             encryption.retire(built.engine)
         except encryption.NotDone as error:
             raise CommandError(str(error)) from error

@@ -274,18 +274,9 @@ def _encryption(engine: "Engine") -> Finding:
     cipher = cipher_of(engine.dialect)
     if cipher is None:
         return _ok("encryption", "off: texts are stored as they are")
-    fault = encryption.unread(engine)
+    fault = encryption.unsealed(engine)
     if fault is not None:
-        seen, _, cure = fault.partition(": ")
-        plain = encryption.plain_values(engine)
-        return _fault("encryption", f"{seen} ({plain} plain values)", cure)
-    if cipher.transition:
-        return _warning(
-            "encryption",
-            f"under key {cipher.sealing_id}; {encryption.plain_values(engine)} plain values are "
-            "read too",
-            "run setwise db reencrypt --transition, then unset SETWISE_ENCRYPTION_TRANSITION",
-        )
+        return _fault("encryption", fault, "unset SETWISE_ENCRYPTION_KEYS")
     return _ok("encryption", f"under key {cipher.sealing_id}")
 
 

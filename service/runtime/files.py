@@ -15,7 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 from setwise.service.domain.errors import StorageFull, StorageUnavailable
 from setwise.service.runtime.object_stores import open_store
 from setwise.service.services.ports import FileStore, Sink
-from setwise.service.stores.columns.ciphers import BOUND, REENCRYPT, SEALED, TextCipher
+from setwise.service.stores.columns.ciphers import SEALED, TextCipher
 from setwise.service.stores.upkeep.encryption import PASSES, NotDone, Report, still_written
 
 FRAME_BYTES = 1 << 16
@@ -93,6 +93,13 @@ class FolderOrObjectFiles:
             return []
         return sorted(path.rstrip("/").rsplit("/", 1)[1] for path in entries)
 
+    def everything(self) -> Iterator[str]:
+        """Yield the names of all complete files, at any depth."""
+        for path in self._files.find(self._root):
+            name = path.removeprefix(self._root).lstrip("/")
+            if not name.startswith(".") and not name.endswith(DRAFT):
+                yield name
+
     def remove(self, folder: str) -> None:
         """Delete a folder and its content, if it exists."""
         if self._local:
@@ -105,8 +112,8 @@ class SealedFiles:
     """Encrypts the files of another store with the keys of the database.
 
     Each line of a file is an encrypted frame. A frame is bound to its file and position, and the
-    last frame is empty, so exchanged, moved and missing frames are detected. Plain files are read
-    only while the cipher is in transition.
+    last frame is empty, so exchanged, moved and missing frames are detected. Plain files are
+    refused.
     """
 
     def __init__(self, files: FileStore, cipher: TextCipher) -> None:
@@ -123,20 +130,12 @@ class SealedFiles:
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading; raises `FileNotFoundError`."""
-        return self._open(name, self._cipher)
-
-    def _open(self, name: str, cipher: TextCipher) -> BinaryIO:
         file = self._files.open(name)
-        is_sealed = file.read(len(SEALED)) == SEALED.encode()
-        file.seek(0)
-        if is_sealed:
-            return cast("BinaryIO", io.BufferedReader(_Opening(file, cipher, name)))
-        if cipher.transition:
-            return file
+        if file.read(len(SEALED)) == SEALED.encode():
+            return cast("BinaryIO", io.BufferedReader(_Opening(file, self._cipher, name)))
         file.close()
         raise StorageUnavailable(
-            f"The stored file {name} is not encrypted, but the service has a key; if it is from "
-            f"before you turned encryption on, {REENCRYPT}."
+            f"The stored file {name} is not encrypted, but the service has a key."
         )
 
     def names(self, folder: str) -> Sequence[str]:
@@ -147,30 +146,29 @@ class SealedFiles:
         """Delete a folder and its content, if it exists."""
         self._files.remove(folder)
 
-    def reseal(self, report: Report, *, transition: bool) -> int:
+    def reseal(self, report: Report) -> int:
         """Encrypt all files of jobs under the first key; return how many changed.
 
         Servers may read and write files at the same time, and an interrupted call can be repeated.
 
         Raises `NotDone` if files cannot be opened.
         """
-        cipher = self._cipher.in_transition() if transition else self._cipher
         changed = 0
         for _ in range(PASSES):
-            renewed = self._reseal_all(cipher, report)
+            renewed = self._reseal_all(report)
             if renewed == 0:
                 report(1.0, "done")
                 return changed
             changed += renewed
-        raise NotDone(still_written(cipher))
+        raise NotDone(still_written(self._cipher))
 
-    def _reseal_all(self, cipher: TextCipher, report: Report) -> int:
+    def _reseal_all(self, report: Report) -> int:
         changed, damaged = 0, []
         everything = list(self._walk("jobs"))
         for number, name in enumerate(everything):
             report(number / len(everything), name)
             try:
-                changed += self._reseal(name, cipher)
+                changed += self._reseal(name)
             except FileNotFoundError:
                 continue  # deleted in between
             except StorageUnavailable as error:
@@ -186,12 +184,12 @@ class SealedFiles:
                     if not name.endswith(DRAFT):
                         yield f"{folder}/{job_id}/{part}/{name}"
 
-    def _reseal(self, name: str, cipher: TextCipher) -> bool:
+    def _reseal(self, name: str) -> bool:
+        current = f"{SEALED}{self._cipher.sealing_id}:".encode()
         with self._files.open(name) as file:
-            head = file.read(len(cipher.seal("", name)))
-        if head.startswith(f"{SEALED}{cipher.sealing_id}:{BOUND}".encode()):
-            return False
-        with self._open(name, cipher) as old, self.create(name) as new:
+            if file.read(len(current)) == current:
+                return False
+        with self.open(name) as old, self.create(name) as new:
             while content := old.read(FRAME_BYTES):
                 new.write(content)
         return True

@@ -327,13 +327,7 @@ class Files(Recorded):
             due_at=now,
             created_at=now,
             owner_id=caller.id,
-            # Servers of release 0.1.0 read name and role.
-            payload={
-                "name": caller.name,
-                "role": caller.role.value,
-                "client_id": client_id,
-                "wanted": request.as_json(),
-            },
+            payload={"client_id": client_id, "wanted": request.as_json()},
         )
         with self.begin() as transaction:
             transaction.jobs.enqueue(job)

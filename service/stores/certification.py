@@ -83,7 +83,6 @@ class CertificationStore(Store):
 
     def attempts(self, model_version: str) -> int:
         """Count the attempts for a model, with any calibrator."""
-        # Releases up to 0.1.0 counted by calibrator, so that numbers repeat.
         query = select(func.count()).where(certifications.c.model_version == model_version)
         return int(self._connection.execute(query).scalar_one())
 

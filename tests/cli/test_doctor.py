@@ -136,7 +136,7 @@ def _plain(data: Path, url: str) -> None:
     engine.dispose()
 
 
-def test_plain_values_beside_a_key_are_counted(
+def test_plain_content_beside_a_key_is_a_fault(
     folder: Path,
     sqlite_url: str,
     capsys: pytest.CaptureFixture[str],
@@ -146,12 +146,8 @@ def test_plain_values_beside_a_key_are_counted(
     monkeypatch.setenv("SETWISE_ENCRYPTION_KEYS", base64.b64encode(bytes(32)).decode())
     found = examined(capsys)[1]["encryption"]
     assert found["verdict"] == "fault"
-    assert "10 plain values" in found["seen"]
-    assert "setwise db reencrypt --transition" in found["cure"]
-    monkeypatch.setenv("SETWISE_ENCRYPTION_TRANSITION", "true")
-    found = examined(capsys)[1]["encryption"]
-    assert found["verdict"] == "warning"
-    assert "10 plain values" in found["seen"]
+    assert "without encryption" in found["seen"]
+    assert "unset SETWISE_ENCRYPTION_KEYS" in found["cure"]
 
 
 def _tripped(data: Path, url: str) -> None:

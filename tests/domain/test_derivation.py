@@ -121,11 +121,6 @@ def test_the_draw_comes_again_while_the_content_and_the_key_are_known():
     assert Derivation.of(made, by, Lottery(b"another")).draw_again != made.selection.draw
     renamed = made._replace(document=Document(id="other", text="x"))
     assert Derivation.of(renamed, by, LOTTERY).draw_again == made.selection.draw
-    by_name = made._replace(
-        selection=made.selection._replace(draw=LOTTERY.audit_by_name(CLIENT.id, "note"))
-    )
-    again = Derivation.of(by_name, by, LOTTERY).draw_again
-    assert again == by_name.selection.draw, "as releases up to 0.1.0 drew"
     erased = made._replace(document=Document())
     found = Derivation.of(erased, by, LOTTERY)
     assert (found.draw_again, found.equal) == (None, True)

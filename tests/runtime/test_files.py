@@ -87,10 +87,8 @@ def test_a_sealed_file_shows_nothing_and_reads_as_any_other() -> None:
         assert b"the patient said\n" + file.read() == SECRET
 
 
-def test_a_plain_file_is_read_only_while_encryption_is_turned_on() -> None:
-    plain = FakeFiles({"a": b"old"})
-    with SealedFiles(plain, CIPHER.in_transition()).open("a") as file:
-        assert file.read() == b"old"
+def test_a_plain_file_is_refused() -> None:
+    plain = FakeFiles({"a": b"planted"})
     with pytest.raises(StorageUnavailable, match="not encrypted"):
         SealedFiles(plain, CIPHER).open("a")
 
@@ -104,8 +102,8 @@ def test_files_move_to_a_new_key_and_the_old_one_can_go(tmp_path: Path) -> None:
         write(SealedFiles(store, CIPHER), name, SECRET)
     (tmp_path / "jobs/1/upload/half.incoming").write_bytes(b"not complete")
     both = SealedFiles(store, NEW)
-    assert both.reseal(lambda _, __: None, transition=False) == 2
-    assert both.reseal(lambda _, __: None, transition=False) == 0
+    assert both.reseal(lambda _, __: None) == 2
+    assert both.reseal(lambda _, __: None) == 0
     alone = SealedFiles(store, TextCipher([bytes(range(1, 33))]))
     for name in ("jobs/1/upload/documents", "jobs/1/result/00000000.jsonl"):
         with alone.open(name) as file:
@@ -115,14 +113,10 @@ def test_files_move_to_a_new_key_and_the_old_one_can_go(tmp_path: Path) -> None:
     )
 
 
-def test_plain_files_are_sealed_only_when_the_operator_says_so() -> None:
-    plain = FakeFiles({"jobs/1/upload/documents": b"old"})
-    files = SealedFiles(plain, CIPHER)
+def test_a_plain_file_is_not_sealed() -> None:
+    planted = FakeFiles({"jobs/1/upload/documents": b"planted"})
     with pytest.raises(NotDone, match="not encrypted"):
-        files.reseal(lambda _, __: None, transition=False)
-    assert files.reseal(lambda _, __: None, transition=True) == 1
-    with files.open("jobs/1/upload/documents") as file:
-        assert file.read() == b"old"
+        SealedFiles(planted, CIPHER).reseal(lambda _, __: None)
 
 
 @pytest.mark.parametrize("fault", ["cut off", "exchanged", "moved", "other key"])

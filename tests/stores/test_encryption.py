@@ -177,18 +177,15 @@ def silent(fraction: float, message: str) -> None:
     assert message
 
 
-@pytest.mark.parametrize("before", [(), (ONE,)])
-def test_a_new_key_takes_over_and_the_old_one_can_go(
-    opened: Open, before: tuple[bytes, ...]
-) -> None:
-    old = opened(*before)
+def test_a_new_key_takes_over_and_the_old_one_can_go(opened: Open) -> None:
+    old = opened(ONE)
     encryption.note_key(old, START)
     ids = fill(old)
     content = read(old, ids)
-    both = opened(TWO, *before)
+    both = opened(TWO, ONE)
     encryption.note_key(both, START)
     # 9, because two of them are metadata
-    assert encryption.reseal(both, silent, transition=not before) == 9
+    assert encryption.reseal(both, silent) == 9
     assert encryption.reseal(both, silent) == 0
     encryption.retire(both)
     alone = opened(TWO)
@@ -196,19 +193,17 @@ def test_a_new_key_takes_over_and_the_old_one_can_go(
     assert read(alone, ids) == content
     held = dump(alone)
     assert not any(secret in held for secret in SECRETS)
-    if before:
-        assert TextCipher(before).sealing_id not in held
+    assert TextCipher([ONE]).sealing_id not in held
 
 
 def test_many_rows_are_sealed_in_batches(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encryption, "_ROWS_AT_ONCE", 3)
-    plain = opened()
-    with Transactions(plain)() as transaction:
+    old = opened(ONE)
+    with Transactions(old)() as transaction:
         add_predictions(transaction, *(prediction() for _ in range(10)))
         transaction.commit()
-    assert "fever, no cough" in dump(plain)
-    assert encryption.reseal(opened(ONE), silent, transition=True) == 20
-    assert "fever, no cough" not in dump(plain)
+    assert encryption.reseal(opened(TWO, ONE), silent) == 20
+    assert TextCipher([ONE]).sealing_id not in dump(old)
 
 
 def test_encrypting_takes_a_key(opened: Open) -> None:

@@ -64,15 +64,12 @@ class Lottery:
         >>> draw("billing", "note-17", b"fever") == draw("billing", "note-17", b"fever")
         True
         """
-        return Draws(self.audit(content), *self._by_name(client_id, name)[1:])
+        _, overlap, reread = self._by_name(client_id, name)
+        return Draws(self.audit(content), overlap, reread)
 
     def audit(self, content: bytes) -> float:
         """Return the draw for the audit of a content; equal contents draw alike."""
         return _numbers(hmac.digest(self.key, _CONTENT + content, "sha256"))[0]
-
-    def audit_by_name(self, client_id: str, name: str) -> float:
-        """Return the draw for the audit as releases up to 0.1.0 made it."""
-        return self._by_name(client_id, name)[0]
 
     def reread(self, client_id: str, name: str) -> float:
         """Return the draw for a lead's second reading of an audit."""

@@ -71,8 +71,7 @@ class Derivation:
     """The decision derived again."""
     draw_again: float | None
     """The number that the lottery draws for the document now; None if its content was erased or
-    nothing was drawn. If it differs from the stored draw, the key has changed. Releases up to 0.1.0
-    drew by name; that is tried too.
+    nothing was drawn. If it differs from the stored draw, the key has changed.
     """
 
     @classmethod
@@ -80,9 +79,6 @@ class Derivation:
         """Derive a decision again, by the policy version that made it."""
         content, draw = prediction.content, prediction.selection.draw
         again = None if draw is None or content is None else lottery.audit(content)
-        if draw is not None and again != draw:
-            by_name = lottery.audit_by_name(prediction.client_id, prediction.name)
-            again = draw if draw == by_name else again
         return cls(
             prediction=prediction,
             policy=policy,

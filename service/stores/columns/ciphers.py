@@ -16,13 +16,7 @@ _NONCE_BYTES = 12
 """Drawn at random. NIST SP 800-38D, section 8.3, allows 2**32 nonces per key: rotate before."""
 
 SEALED = "sw1:"
-"""Prefix of sealed text; then follow the key's id, the binding, the nonce and the ciphertext."""
-
-BOUND = "2:"
-"""Marks a sealed text that is bound to its row; release 0.1.0 bound to table and column only."""
-
-
-REENCRYPT = "run setwise db reencrypt --transition"
+"""Prefix of sealed text; then follow the key's id, the nonce and the ciphertext."""
 
 Row = tuple[str, ...]
 """Identifies a row: its primary key, and its owner where it has one."""
@@ -35,25 +29,16 @@ class TextCipher:
     database cannot move it to a place where others would see it.
 
     ``keys``: 32 bytes each. The first one seals; all of them open.
-    ``transition``: Also read plain values, and those of release 0.1.0, until all are encrypted
-    again.
     """
 
-    def __init__(self, keys: Sequence[bytes], *, transition: bool = False) -> None:
+    def __init__(self, keys: Sequence[bytes]) -> None:
         self._ciphers = {key_id(key): AESGCM(key) for key in keys}
         self.key_ids = tuple(self._ciphers)
-        self.transition = transition
 
     @property
     def sealing_id(self) -> str:
         """The id of the key that encrypts."""
         return self.key_ids[0]
-
-    def in_transition(self) -> "TextCipher":
-        """Return this cipher, reading plain values and those of release 0.1.0 too."""
-        other = TextCipher((), transition=True)
-        other._ciphers, other.key_ids = self._ciphers, self.key_ids
-        return other
 
     def seal(self, text: str, place: str, row: Row = ()) -> str:
         """Return ``text`` encrypted, as ASCII text."""
@@ -61,7 +46,7 @@ class TextCipher:
         bound_to = _associated(place, row)
         sealed = self._ciphers[self.sealing_id].encrypt(nonce, text.encode(), bound_to)
         body = base64.urlsafe_b64encode(nonce + sealed).decode()
-        return f"{SEALED}{self.sealing_id}:{BOUND}{body}"
+        return f"{SEALED}{self.sealing_id}:{body}"
 
     def open(self, sealed: str, place: str, row: Row = ()) -> str:
         """Return the decrypted text.
@@ -72,13 +57,9 @@ class TextCipher:
         cipher = self._ciphers.get(name)
         if cipher is None:
             raise missing(name)
-        bound_to = _associated(place, row) if body.startswith(BOUND) else place.encode()
-        if not body.startswith(BOUND) and not self.transition:
-            raise StorageUnavailable(
-                f"A stored text ({place}) is encrypted as release 0.1.0 did; {REENCRYPT}."
-            )
         try:
-            content = base64.urlsafe_b64decode(body.removeprefix(BOUND))
+            content = base64.urlsafe_b64decode(body)
+            bound_to = _associated(place, row)
             opened = cipher.decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], bound_to)
         except (InvalidTag, binascii.Error, ValueError) as error:
             raise StorageUnavailable(

@@ -11,14 +11,7 @@ from sqlalchemy.dialects.postgresql import UUID
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores.columns.ciphers import (
-    REENCRYPT,
-    SEALED,
-    Row,
-    TextCipher,
-    key_of,
-    missing,
-)
+from setwise.service.stores.columns.ciphers import SEALED, Row, TextCipher, key_of, missing
 
 
 def stored_json(value: object) -> str:
@@ -116,11 +109,9 @@ class Stored:
         raw, cipher = self._raw, self._cipher
         name = key_of(raw) if isinstance(raw, str) else None
         if name is None:
-            if cipher is not None and not cipher.transition:
+            if cipher is not None:
                 raise StorageUnavailable(
-                    f"A stored text ({self._place}) is not encrypted, but the service has a key; "
-                    "if it is from before you turned encryption on, "
-                    f"{REENCRYPT}."
+                    f"A stored text ({self._place}) is not encrypted, but the service has a key."
                 )
             return raw.removeprefix(_PLAIN) if isinstance(raw, str) else raw
         if cipher is None:

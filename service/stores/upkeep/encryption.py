@@ -15,7 +15,6 @@ from sqlalchemy import (
     and_,
     cast,
     delete,
-    func,
     literal,
     select,
     tuple_,
@@ -24,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores.columns.ciphers import BOUND, REENCRYPT, SEALED, TextCipher
+from setwise.service.stores.columns.ciphers import SEALED, TextCipher
 from setwise.service.stores.columns.types import (
     InRow,
     Sealed,
@@ -40,20 +39,8 @@ _ROWS_AT_ONCE = 200
 PASSES = 5
 """How often to look for values that servers wrote under another key in the meantime."""
 
-_PLAIN = "plain"
-"""Stands in `encryption_keys` for values that are not encrypted."""
-
 _SHOWN = 3
 """Damaged values that a message names."""
-
-_WHY = (
-    "They were damaged or moved, or their key is not in SETWISE_ENCRYPTION_KEYS: erase those "
-    "documents, or restore a backup."
-)
-_WHY_OR_OLD = (
-    "If they are from release 0.1.0 or from before encryption was turned on, run setwise db "
-    f"reencrypt --transition. Otherwise: {_WHY[0].lower()}{_WHY[1:]}"
-)
 
 Report = Callable[[float, str], None]
 
@@ -84,9 +71,9 @@ class Place:
         return cast(self.column, Text)
 
     def outdated(self, sealing_id: str) -> ColumnElement[bool]:
-        """Return the condition that a value is not sealed under this key, or not bound."""
+        """Return the condition that a value is not sealed under this key."""
         quote = '"' if isinstance(self.type, SealedJson) else ""
-        sealed = self.raw.startswith(f"{quote}{SEALED}{sealing_id}:{BOUND}", autoescape=True)
+        sealed = self.raw.startswith(f"{quote}{SEALED}{sealing_id}:", autoescape=True)
         return and_(self.column.is_not(None), ~sealed)
 
     def stored(self, raw: str, cipher: TextCipher) -> Stored:
@@ -108,8 +95,7 @@ def places() -> list[Place]:
 def missing_keys(engine: Engine) -> str | None:
     """Return a message that names missing keys; None if none is missing."""
     cipher = cipher_of(engine.dialect)
-    known = cipher.key_ids if cipher else ()
-    lacking = sorted({one.removesuffix(_BOUND_ID) for one in _noted(engine)} - {*known, _PLAIN})
+    lacking = sorted(_noted(engine) - set(cipher.key_ids if cipher else ()))
     if not lacking:
         return None
     return (
@@ -118,28 +104,20 @@ def missing_keys(engine: Engine) -> str | None:
     )
 
 
-def unread(engine: Engine) -> str | None:
-    """Return why the service would refuse some stored values, or None."""
-    cipher = cipher_of(engine.dialect)
-    if cipher is None or cipher.transition:
-        return None
-    noted = _noted(engine)
-    if _PLAIN in noted or (not noted and _has_content(engine)):
-        what = "What was stored before encryption was turned on is still plain"
-    elif any(not one.endswith(_BOUND_ID) for one in noted):
-        what = "What release 0.1.0 stored is not bound to its row yet"
-    else:
+def unsealed(engine: Engine) -> str | None:
+    """Return a message if there is a key but the content was stored without one."""
+    if cipher_of(engine.dialect) is None or _noted(engine) or not _has_content(engine):
         return None
     return (
-        f"{what}: {REENCRYPT}. To serve in the meantime, set "
-        "SETWISE_ENCRYPTION_TRANSITION=true until it is done."
+        "This database holds content that was stored without encryption; keys are for a new "
+        "database. Unset SETWISE_ENCRYPTION_KEYS, or start with an empty database."
     )
 
 
 def retired(engine: Engine) -> str | None:
     """Return a message if the encrypting key was retired while this process ran."""
     cipher = cipher_of(engine.dialect)
-    if cipher is None or cipher.sealing_id + _BOUND_ID in _noted(engine):
+    if cipher is None or cipher.sealing_id in _noted(engine):
         return None
     return (
         f"Key {cipher.sealing_id}, under which this server encrypts, was retired by setwise db "
@@ -150,24 +128,14 @@ def retired(engine: Engine) -> str | None:
 def note_key(engine: Engine, now: datetime) -> None:
     """Store the id of the encrypting key; call this before encrypting."""
     cipher = cipher_of(engine.dialect)
-    if cipher is None:
-        return
-    noted = _noted(engine)
-    names = {cipher.sealing_id + _BOUND_ID}
-    if not noted and _has_content(engine):
-        names.add(_PLAIN)
-    if names <= noted:
+    if cipher is None or cipher.sealing_id in _noted(engine):
         return
     dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
     with engine.begin() as connection:
         connection.execute(
             dialect.insert(encryption_keys).on_conflict_do_nothing(),
-            [{"id": name, "first_used_at": now} for name in sorted(names - noted)],
+            {"id": cipher.sealing_id, "first_used_at": now},
         )
-
-
-_BOUND_ID = ":2"
-"""Ends the noted id of a key that sealed bound values; without it, release 0.1.0 used the key."""
 
 
 def _noted(engine: Engine) -> set[str]:
@@ -183,26 +151,11 @@ def _has_content(engine: Engine) -> bool:
         )
 
 
-def plain_values(engine: Engine) -> int:
-    """Count the values that are not encrypted."""
-    with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
-        return sum(
-            connection.execute(
-                select(func.count()).where(
-                    place.column.is_not(None),
-                    ~place.raw.startswith(SEALED, autoescape=True),
-                    ~place.raw.startswith(f'"{SEALED}', autoescape=True),
-                )
-            ).scalar_one()
-            for place in places()
-        )
-
-
 class NotDone(Exception):
     """Some values could not be re-encrypted; the message says which, and what to do."""
 
 
-def reseal(engine: Engine, report: Report, *, transition: bool = False) -> int:
+def reseal(engine: Engine, report: Report) -> int:
     """Encrypt everything under the first key; return how many values changed.
 
     It runs beside the service and resumes after an interruption. When it returns, no value needs
@@ -210,15 +163,10 @@ def reseal(engine: Engine, report: Report, *, transition: bool = False) -> int:
 
     Raises `ValueError` if there is no key; `NotDone` if values are damaged, or servers keep writing
     under another key.
-
-    ``transition``: Accept values that are plain, or sealed by release 0.1.0. Otherwise someone
-    with access to the database could have planted them.
     """
     cipher = cipher_of(engine.dialect)
     if cipher is None:
         raise ValueError("no key to encrypt with; set SETWISE_ENCRYPTION_KEYS")
-    if transition:
-        cipher = cipher.in_transition()
     sealed = 0
     for _ in range(PASSES):
         damaged: list[str] = []
@@ -229,10 +177,12 @@ def reseal(engine: Engine, report: Report, *, transition: bool = False) -> int:
             sealed += _reseal_place(engine, place, cipher, damaged)
         if damaged:
             named = ", ".join(damaged[:_SHOWN])
+            more = ", …" if len(damaged) > _SHOWN else ""
             raise NotDone(
-                f"{len(damaged)} stored values cannot be opened and stay as they are: {named}"
-                f"{', …' if len(damaged) > _SHOWN else ''}; everything else is re-encrypted. "
-                f"{_WHY if transition else _WHY_OR_OLD}"
+                f"{len(damaged)} stored values cannot be opened and stay as they are: "
+                f"{named}{more}; everything else is re-encrypted. They were damaged, moved or "
+                "planted, or their key is not in SETWISE_ENCRYPTION_KEYS: erase those documents, "
+                "or restore a backup."
             )
         if sealed == before:
             report(1.0, "done")
@@ -245,13 +195,12 @@ def retire(engine: Engine) -> None:
     cipher = cipher_of(engine.dialect)
     if cipher is None:
         return
-    kept = cipher.sealing_id + _BOUND_ID
     with engine.begin() as connection:
         for place in places():
             found = select(literal(1)).where(place.outdated(cipher.sealing_id)).limit(1)
             if connection.execute(found).first() is not None:
                 raise NotDone(still_written(cipher))
-        connection.execute(delete(encryption_keys).where(encryption_keys.c.id != kept))
+        connection.execute(delete(encryption_keys).where(encryption_keys.c.id != cipher.sealing_id))
 
 
 def still_written(cipher: TextCipher) -> str:

@@ -1,6 +1,5 @@
 """Sealed values stay in their rows, and move to another key while the service runs."""
 
-import base64
 import multiprocessing
 import os
 import signal
@@ -10,7 +9,6 @@ from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy import Engine, text, update
 
 from setwise.service.domain.errors import StorageUnavailable
@@ -34,9 +32,8 @@ def opened(database_url: str) -> Iterator[Open]:
     """Open the same database under other keys."""
     with ExitStack() as stack:
 
-        def engine(*keys: bytes, transition: bool = False) -> Engine:
-            cipher = TextCipher(keys, transition=transition) if keys else None
-            made = create(database_url, cipher=cipher)
+        def engine(*keys: bytes) -> Engine:
+            made = create(database_url, cipher=TextCipher(keys) if keys else None)
             stack.callback(made.dispose)
             return made
 
@@ -152,57 +149,16 @@ def test_what_was_erased_opens_under_a_key(opened: Open) -> None:
     assert text_of(engine, one) is None
 
 
-def test_encryption_is_turned_on_beside_a_running_service(opened: Open) -> None:
-    plain = opened()
-    before = stored(plain)
-    strict = opened(ONE)
-    fault = encryption.unread(strict)
-    assert fault is not None
-    assert "SETWISE_ENCRYPTION_TRANSITION" in fault
+def test_a_key_is_refused_for_a_database_that_was_filled_without_one(opened: Open) -> None:
+    assert encryption.unsealed(opened(ONE)) is None
+    before = stored(opened())
+    late = opened(ONE)
+    assert encryption.unsealed(opened()) is None
+    assert "without encryption" in (encryption.unsealed(late) or "")
     with pytest.raises(StorageUnavailable, match="not encrypted"):
-        text_of(strict, before)
-    lenient = opened(ONE, transition=True)
-    assert encryption.unread(lenient) is None
-    encryption.note_key(lenient, START)
-    assert encryption.unread(strict) is not None  # still, after the key is known
-    assert text_of(lenient, before) == "fever"
-    assert encryption.plain_values(lenient) == 2
-    encryption.reseal(lenient, silent)
-    encryption.retire(lenient)
-    assert encryption.plain_values(lenient) == 0
-    assert encryption.unread(strict) is None
-    assert text_of(strict, before) == "fever"
-
-
-def as_first_release(engine: Engine, prediction_id: str, words: str) -> None:
-    """Seal a text as release 0.1.0 did: not bound to its row."""
-    sealed = AESGCM(ONE).encrypt(bytes(12), words.encode(), b"predictions.text")
-    body = base64.urlsafe_b64encode(bytes(12) + sealed).decode()
-    stored_form = f"sw1:{TextCipher([ONE]).sealing_id}:{body}"
-    unguarded(engine, f"UPDATE predictions SET text = '{stored_form}' WHERE id = '{prediction_id}'")
-    unguarded(
-        engine,
-        "INSERT INTO encryption_keys VALUES "
-        f"('{TextCipher([ONE]).sealing_id}', '2026-01-01 00:00:00.000000')",
-    )
-
-
-def test_values_of_the_first_release_are_read_by_the_upgrade_only(opened: Open) -> None:
-    engine = opened(ONE)
-    encryption.note_key(engine, START)
-    one = stored(engine)
-    as_first_release(engine, one, "fever")
-    fault = encryption.unread(engine)
-    assert fault is not None
-    assert "setwise db reencrypt --transition" in fault
-    with pytest.raises(StorageUnavailable, match=r"0\.1\.0"):
-        text_of(engine, one)
-    assert encryption.unread(opened(ONE, transition=True)) is None
-    assert text_of(opened(ONE, transition=True), one) == "fever"
-    assert encryption.reseal(engine, silent, transition=True) == 1
-    encryption.retire(engine)
-    assert encryption.unread(engine) is None
-    assert text_of(engine, one) == "fever"
+        text_of(late, before)
+    with pytest.raises(encryption.NotDone):
+        encryption.reseal(late, silent)
 
 
 def test_a_damaged_value_is_named_and_does_not_stop_the_others(opened: Open) -> None:
