@@ -1,224 +1,129 @@
-"""``backup`` and ``restore``: all data of an installation in one file."""
+"""``backup`` and ``restore``: a whole installation in one archive with checksums."""
 
 # ruff: noqa: PLC0415 - SQLAlchemy and Alembic import slowly: only where needed
 
 import json
+import re
 import shutil
 import tempfile
 import zlib
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import version
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import typer
 
 from setwise.service.cli.assembly import opened
-from setwise.service.cli.console import AsJson, CommandError, note, print_json, say, write_private
+from setwise.service.cli.console import CommandError, say, write_private
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
+    from setwise.service.runtime.files import FolderOrObjectFiles
     from setwise.service.settings import Settings
 
 commands = typer.Typer()
 
-FORMAT: Final = 1
-_MANIFEST = "backup.json"
-_ARTIFACTS = "artifacts/"
-_PEPPER = "pepper"
+MANIFEST = "backup.json"
+_DATABASE, _PEPPER = "database", "pepper"
+_MEMBER = re.compile(r"backup\.json|database|pepper|(artifacts|files)/(?!.*\.\.)[^\\:]+")
 
 
 @commands.command()
 def backup(
     file: Annotated[Path, typer.Argument(help="Archive to write; it must not exist.")],
-    artifacts: Annotated[bool, typer.Option(help="Include the models' artifacts.")] = True,
-    pepper: Annotated[
-        bool, typer.Option(help="Include the secret behind API keys; keep the file safe.")
-    ] = False,
-    as_json: AsJson = False,
+    files: Annotated[bool, typer.Option(help="Include models and the files of jobs.")] = True,
 ) -> None:
-    """Back up the database and models to one file while servers run."""
-    with opened() as (settings, engine):
-        if file.exists():
-            raise CommandError(f"{file}: exists already; name a new file")
-        manifest = _write(file, settings, engine, artifacts=artifacts, pepper=pepper)
-    if as_json:
-        print_json(manifest)
-        return
-    say(f"{file}: {sum(manifest['rows'].values())} rows at revision {manifest['revision']}")
-    if not pepper:
-        note("The secret behind API keys is not in it; keep a copy, or use --pepper.")
+    """Back up the database, models, files and pepper to one archive while servers run."""
+    from setwise.service.stores.upkeep import backup as databases
+
+    if file.exists():
+        raise CommandError(f"{file}: exists already; name a new file")
+    with opened() as (settings, engine), tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        dump, draft = Path(folder) / _DATABASE, Path(folder) / file.name
+        manifest = {"setwise": version("setwise"), "database": engine.dialect.name}
+        manifest["revision"] = databases.dump(engine, dump)
+        draft.touch(mode=0o600)  # as private as documents are; only a complete one is moved
+        with ZipFile(draft, "w", ZIP_DEFLATED, compresslevel=3) as archive:
+            archive.writestr(MANIFEST, json.dumps(manifest))
+            archive.write(dump, _DATABASE)
+            # After the dump, so that every model that it refers to is found.
+            for name, content in _contents(settings, files=files):
+                with content, archive.open(name, "w", force_zip64=True) as member:
+                    shutil.copyfileobj(content, member)
+        draft.replace(file)
+    say(f"{file}: {manifest['database']} at revision {manifest['revision']}")
 
 
 @commands.command()
 def restore(
     file: Annotated[Path, typer.Argument(help="Archive that `backup` wrote.")],
-    force: Annotated[
-        bool, typer.Option(help="Replace everything in it; stop servers and workers first.")
-    ] = False,
+    force: Annotated[bool, typer.Option(help="Replace what is there; stop servers first.")] = False,
 ) -> None:
-    """Restore a backup into an empty database."""
-    from setwise.service.stores.upkeep import backup as content
+    """Restore a backup into an empty database, and upgrade it to this release."""
+    from setwise.service.stores.upkeep import backup as databases
     from setwise.service.stores.upkeep import migrate
 
-    with opened() as (settings, engine), _archive(file) as archive:
-        manifest = _manifest(archive, file)
-        _refuse_other(manifest, engine, file)
-        if migrate.current(engine) is not None and not force:
+    with opened() as (settings, engine), _verified(file, engine.dialect.name) as archive:
+        pepper, names = settings.data_dir / _PEPPER, archive.namelist()
+        if not force and migrate.current(engine) is not None:
             raise CommandError("the database is not empty; --force replaces everything in it")
-        _check_pepper(archive, settings, force=force)
-        content.load(
-            engine,
-            archive,
-            manifest["revision"],
-            manifest["rows"],
-            app_user=settings.database_app_user,
-        )
-        _restore_files(archive, settings)
-        behind = not migrate.check(engine).ok
-    say(f"{sum(manifest['rows'].values())} rows at revision {manifest['revision']}")
-    if behind:
-        note("This release is newer than the backup: run setwise db upgrade.")
+        if _PEPPER in names and settings.pepper is None:
+            secret = archive.read(_PEPPER)
+            if not force and pepper.exists() and pepper.read_bytes() != secret:
+                raise CommandError(f"{pepper}: differs from the backup's; --force replaces it")
+            write_private(pepper, secret)
+        for folder, store in _stores(settings).items():
+            for name in filter(re.compile(folder).match, names):
+                with archive.open(name) as member, store.create(name[len(folder) :]) as sink:
+                    shutil.copyfileobj(member, sink)
+        with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+            dump = Path(archive.extract(_DATABASE, folder))
+            databases.load(engine, dump, app_user=settings.database_app_user)
+    say(f"restored, at revision {migrate.head()}")
 
 
-def _write(
-    file: Path, settings: "Settings", engine: "Engine", *, artifacts: bool, pepper: bool
-) -> dict[str, Any]:  # Any: JSON
-    from setwise.service.stores.upkeep import backup as content
+def _stores(settings: "Settings") -> "dict[str, FolderOrObjectFiles]":
+    """Return the stores of models and of files by their folders in an archive."""
+    from setwise.service.runtime.files import FolderOrObjectFiles
+
+    places = {"artifacts/": settings.artifact_url, "files/": settings.files_url}
+    return {folder: FolderOrObjectFiles(url) for folder, url in places.items()}
+
+
+def _contents(settings: "Settings", *, files: bool) -> Iterator[tuple[str, BinaryIO]]:
+    """Yield the members beside the database, open."""
+    pepper = settings.data_dir / _PEPPER
+    if pepper.is_file() and settings.pepper is None:
+        yield _PEPPER, pepper.open("rb")
+    for folder, store in _stores(settings).items() if files else ():
+        for name in store.everything():
+            with suppress(FileNotFoundError):  # deleted in between, as files of jobs are
+                yield folder + name, store.open(name)
+
+
+def _verified(file: Path, kind: str) -> ZipFile:
+    """Open an archive, if it is whole and fits a database of this kind."""
+    try:
+        archive = ZipFile(file)
+        fault = _fault(archive, kind)
+    except (BadZipFile, KeyError, TypeError, ValueError, zlib.error) as error:
+        fault = f"it is damaged or no backup ({error})"
+    if fault is not None:
+        raise CommandError(f"{file}: cannot be restored: {fault}")
+    return archive
+
+
+def _fault(archive: ZipFile, kind: str) -> str | None:
     from setwise.service.stores.upkeep import migrate
 
-    # A temporary file, so that only a complete backup gets the name; private, like documents.
-    try:
-        descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
-    except OSError as error:
-        raise CommandError(f"{file}: cannot be written ({error.strerror})") from error
-    try:
-        with (
-            open(descriptor, "wb") as raw,  # noqa: PTH123 - a descriptor
-            ZipFile(raw, "w", ZIP_DEFLATED, compresslevel=3) as archive,
-        ):
-            rows = content.save(engine, archive)
-            manifest = {
-                "format": FORMAT,
-                "setwise": version("setwise"),
-                "database": engine.dialect.name,
-                "revision": migrate.current(engine),
-                "created_at": datetime.now(UTC).isoformat(),
-                "rows": rows,
-                "artifacts": _add_artifacts(archive, settings) if artifacts else [],
-                "pepper": pepper and _add_pepper(archive, settings),
-            }
-            archive.writestr(_MANIFEST, json.dumps(manifest, indent=2))
-    except BaseException:
-        Path(draft).unlink()
-        raise
-    Path(draft).replace(file)
-    return manifest
-
-
-def _add_artifacts(archive: ZipFile, settings: "Settings") -> list[str]:
-    folder = _artifact_folder(settings)
-    if folder is None:
-        note(f"Artifacts are kept at {settings.artifact_url}; back them up there.")
-        return []
-    names = []
-    for path in sorted(folder.rglob("*")):
-        relative = path.relative_to(folder)
-        if path.is_file() and not relative.parts[0].startswith("."):
-            archive.write(path, f"{_ARTIFACTS}{relative.as_posix()}")
-            names.append(relative.parts[0])
-    return sorted(set(names))
-
-
-def _pepper(settings: "Settings") -> str | None:
-    """Return the secret behind API keys; None if there is none yet."""
-    path = settings.data_dir / _PEPPER
-    if settings.pepper is not None:
-        return settings.pepper.get_secret_value()
-    return path.read_text().strip() if path.is_file() else None
-
-
-def _add_pepper(archive: ZipFile, settings: "Settings") -> bool:
-    secret = _pepper(settings)
-    if secret is None:
-        return False
-    archive.writestr(_PEPPER, secret)
-    return True
-
-
-def _artifact_folder(settings: "Settings") -> Path | None:
-    """Return the local folder of artifacts; None if they are elsewhere."""
-    from fsspec.implementations.local import LocalFileSystem
-
-    from setwise.service.runtime.object_stores import open_store
-
-    files, root = open_store(settings.artifact_url)
-    return Path(root) if isinstance(files, LocalFileSystem) else None
-
-
-def _archive(file: Path) -> ZipFile:
-    try:
-        return ZipFile(file)
-    except BadZipFile as error:
-        raise CommandError(f"{file}: is not a backup ({error})") from error
-
-
-def _manifest(archive: ZipFile, file: Path) -> dict[str, Any]:  # Any: JSON
-    try:
-        manifest: dict[str, Any] = json.loads(archive.read(_MANIFEST))
-        damaged = archive.testzip()
-    except (KeyError, ValueError, BadZipFile) as error:
-        raise CommandError(f"{file}: is not a backup ({error})") from error
-    except zlib.error as error:
-        raise CommandError(f"{file}: is damaged ({error}); use another backup") from error
-    if damaged is not None:
-        raise CommandError(f"{file}: is damaged in {damaged}; use another backup")
-    if manifest.get("format") != FORMAT:
-        raise CommandError(
-            f"{file}: has format {manifest.get('format')}; this release reads {FORMAT}"
-        )
-    return manifest
-
-
-def _refuse_other(manifest: dict[str, Any], engine: "Engine", file: Path) -> None:
-    from setwise.service.stores.upkeep import migrate
-
-    if manifest["database"] != engine.dialect.name:
-        raise CommandError(
-            f"{file}: was made from {manifest['database']}, SETWISE_DATABASE_URL names "
-            f"{engine.dialect.name}; restore into a database of the same kind"
-        )
+    manifest = json.loads(archive.read(MANIFEST))
     if not migrate.knows(manifest["revision"]):
-        raise CommandError(
-            f"{file}: is at revision {manifest['revision']}, which this release does not know; "
-            f"install setwise {manifest['setwise']} or newer"
-        )
-
-
-def _check_pepper(archive: ZipFile, settings: "Settings", *, force: bool) -> None:
-    if _PEPPER not in archive.namelist():
-        return
-    secret, given = archive.read(_PEPPER).decode(), settings.pepper is not None
-    if _pepper(settings) not in {None, secret} and (given or not force):
-        where = "SETWISE_PEPPER" if given else str(settings.data_dir / _PEPPER)
-        raise CommandError(
-            f"{where} differs from the backup's: with it no stored key would work; "
-            + ("unset it" if given else "--force replaces it")
-        )
-
-
-def _restore_files(archive: ZipFile, settings: "Settings") -> None:
-    folder = _artifact_folder(settings)
-    for member in archive.namelist():
-        path = PurePosixPath(member)
-        if member == _PEPPER and settings.pepper is None:
-            write_private(settings.data_dir / _PEPPER, archive.read(member))
-        elif member.startswith(_ARTIFACTS) and folder is not None and ".." not in path.parts:
-            target = folder.joinpath(*path.parts[1:])
-            target.parent.mkdir(parents=True, exist_ok=True)
-            # The folder's name is the digest of its content, so an existing file is the same.
-            if not target.exists():
-                with archive.open(member) as source, target.open("wb") as copy:
-                    shutil.copyfileobj(source, copy)
+        return f"it needs setwise {manifest['setwise']} or newer"
+    if manifest["database"] != kind:
+        return f"it is from {manifest['database']}, but SETWISE_DATABASE_URL names {kind}"
+    if not all(map(_MEMBER.fullmatch, archive.namelist())):
+        return "it holds other files than a backup does"
+    damaged = archive.testzip()
+    return damaged and f"{damaged} is damaged"

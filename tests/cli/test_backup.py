@@ -2,35 +2,40 @@
 
 import json
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, make_url, select
 
-from setwise.service.cli.backup import FORMAT
+from setwise.service.cli.backup import MANIFEST
 from setwise.service.stores import database as engines
 from setwise.service.stores.tables import outbox_messages
-from setwise.service.stores.upkeep import migrate
+from setwise.service.stores.upkeep import backup as databases
 from tests.cli.installation import fill
-from tests.cli.running import Content, content, status
+from tests.cli.running import Content, content, refusal, status
 from tests.database import ON_BOTH
 from tests.trained import Artifacts
 
-pytestmark = [ON_BOTH, pytest.mark.slow]
+pytestmark = pytest.mark.slow
+
+UPLOAD = "jobs/1/upload/documents"
 
 
 class Place:
     """Where one installation lives."""
 
-    def __init__(self, data: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.data, self.url, self._environment = data, url, monkeypatch
+    def __init__(self, data: Path, url: str, environment: pytest.MonkeyPatch) -> None:
+        self.data, self.url, self._environment = data, url, environment
 
-    def run(self, *arguments: str) -> int:
+    def enter(self) -> None:
+        """Let the commands that follow work here."""
         self._environment.setenv("SETWISE_DATA_DIR", str(self.data))
         self._environment.setenv("SETWISE_DATABASE_URL", self.url)
+
+    def run(self, *arguments: str) -> int:
+        self.enter()
         return status(*arguments)
 
     def content(self) -> Content:
@@ -38,156 +43,198 @@ class Place:
         return content(self.url)
 
 
+def installed(data: Path, url: str, artifacts: Artifacts, environment: pytest.MonkeyPatch) -> Place:
+    fill(data, url, artifacts.text)
+    upload = data / "files" / UPLOAD
+    upload.parent.mkdir(parents=True)
+    upload.write_bytes(b"a document")
+    return Place(data, url, environment)
+
+
 @pytest.fixture
 def here(
-    database_url: str, tmp_path: Path, artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch
+    sqlite_url: str, tmp_path: Path, artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch
 ) -> Place:
-    fill(tmp_path / "here", database_url, artifacts.text)
-    return Place(tmp_path / "here", database_url, monkeypatch)
+    return installed(tmp_path / "here", sqlite_url, artifacts, monkeypatch)
 
 
 @pytest.fixture
-def there(
-    request: pytest.FixtureRequest, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Place]:
-    """Give an empty database of the same kind."""
-    with _empty(here.url, tmp_path, request) as url:
-        yield Place(tmp_path / "there", url, monkeypatch)
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return Place(tmp_path / "there", f"sqlite:///{tmp_path / 'there' / 'db'}", monkeypatch)
 
 
-@contextmanager
-def _empty(url: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[str]:
-    if url.startswith("sqlite"):
-        yield f"sqlite:///{folder / 'there' / 'other.db'}"
-        return
-    server = request.getfixturevalue("postgres_server")
-    database = server.make()
-    yield database.render_as_string(hide_password=False)
-    server.drop(database)
-
-
-def test_everything_comes_back_as_it_was(here: Place, there: Place, tmp_path: Path) -> None:
+@ON_BOTH
+def test_everything_comes_back_as_it_was_and_goes_on(
+    database_url: str,
+    empty_database_url: str,
+    tmp_path: Path,
+    artifacts: Artifacts,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = installed(tmp_path / "here", database_url, artifacts, monkeypatch)
+    there = Place(tmp_path / "there", empty_database_url, monkeypatch)
     before = here.content()
     full = {name for name, rows in before.items() if rows}
-    assert {"predictions", "annotations", "audit_events", "outbox_messages", "webhooks"} & full
-    assert here.run("backup", str(tmp_path / "all.zip"), "--pepper") == 0
-    assert stat.S_IMODE((tmp_path / "all.zip").stat().st_mode) == 0o600
-    assert there.run("restore", str(tmp_path / "all.zip")) == 0
+    assert {"predictions", "annotations", "audit_events", "outbox_messages"} <= full
+    archive = tmp_path / "all.zip"
+    assert here.run("backup", str(archive)) == 0
+    assert stat.S_IMODE(archive.stat().st_mode) == 0o600
+    assert there.run("restore", str(archive)) == 0
     assert there.content() == before
-    pepper = there.data / "pepper"
-    assert pepper.read_bytes() == (here.data / "pepper").read_bytes()
-    assert stat.S_IMODE(pepper.stat().st_mode) == 0o600
+    for name in ("pepper", f"files/{UPLOAD}"):
+        copy = there.data / name
+        assert copy.read_bytes() == (here.data / name).read_bytes()
+        assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert there.run("doctor") == 0  # the model loads from the restored artifacts
-
-
-def test_a_restored_database_goes_on(here: Place, there: Place, tmp_path: Path) -> None:
-    assert here.run("backup", str(tmp_path / "all.zip")) == 0
-    assert there.run("restore", str(tmp_path / "all.zip")) == 0
     engine = engines.create(there.url)
-    row = dict.fromkeys(())
     with engine.begin() as connection:
-        row = dict(connection.execute(select(outbox_messages)).mappings().first() or {})
+        message = dict(connection.execute(select(outbox_messages)).mappings().first() or {})
         last = connection.execute(select(func.max(outbox_messages.c.ordinal))).scalar_one()
-        del row["ordinal"]
-        row["id"] = "019b7a0b-0000-7000-8000-00000000ffff"
-        connection.execute(insert(outbox_messages), row)
-        ordinals = connection.execute(select(outbox_messages.c.ordinal)).scalars().all()
-    assert max(ordinals) > last
-    assert migrate.check(engine).ok
+        del message["ordinal"]
+        message["id"] = "019b7a0b-0000-7000-8000-00000000ffff"
+        connection.execute(insert(outbox_messages), message)
+        newest = connection.execute(select(func.max(outbox_messages.c.ordinal))).scalar_one()
     engine.dispose()
+    assert newest > last
 
 
-def test_what_is_there_is_replaced_only_on_request(
-    here: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_models_and_files_come_from_and_go_to_object_stores(
+    here: Place, there: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert here.run("backup", str(tmp_path / "1.zip")) == 0
+    for name, setting in (("artifacts", "ARTIFACT_URL"), ("files", "FILES_URL")):
+        monkeypatch.setenv(f"SETWISE_{setting}", f"memory://backup/{name}")
+    assert there.run("restore", str(tmp_path / "1.zip")) == 0
+    assert there.run("backup", str(tmp_path / "2.zip")) == 0
+    assert there.run("doctor") == 0
+    with ZipFile(tmp_path / "1.zip") as first, ZipFile(tmp_path / "2.zip") as second:
+        names = {name for name in first.namelist() if "/" in name}
+        assert f"files/{UPLOAD}" in names
+        assert names < set(second.namelist())
+        assert all(first.read(name) == second.read(name) for name in names)
+
+
+@ON_BOTH
+def test_what_is_there_is_replaced_only_on_request(
+    database_url: str,
+    tmp_path: Path,
+    artifacts: Artifacts,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    here = installed(tmp_path / "here", database_url, artifacts, monkeypatch)
     archive = str(tmp_path / "all.zip")
     before = here.content()
-    assert here.run("backup", archive) == 0
-    assert here.run("backup", archive) == 2
+    assert here.run("backup", archive, "--no-files") == 0
+    assert "exists already" in refusal(capsys, "backup", archive)
     assert here.run("key", "create", "--role", "client", "--name", "late") == 0
     changed = here.content()
-    assert here.run("restore", archive) == 2
-    assert "--force" in capsys.readouterr().err
+    assert "--force" in refusal(capsys, "restore", archive)
     assert here.content() == changed != before
     assert here.run("restore", archive, "--force") == 0
     assert here.content() == before
 
 
-def test_artifacts_and_pepper_may_be_left_out(
-    here: Place, there: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    capsys.readouterr()
-    assert here.run("backup", str(tmp_path / "rows.zip"), "--no-artifacts", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["artifacts"] == []
-    assert told["pepper"] is False
-    assert told["rows"] == {
-        name: len(rows) for name, rows in here.content().items() if name != "alembic_version"
-    }
-    assert there.run("restore", str(tmp_path / "rows.zip")) == 0
-    assert not (there.data / "artifacts").exists()
-    assert there.run("doctor") == 1  # says that the model cannot be loaded
+def _rewritten(change: Callable[[dict[str, bytes]], None]) -> Callable[[Path, Path], None]:
+    def write(sound: Path, other: Path) -> None:
+        with ZipFile(sound) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        change(members)
+        with ZipFile(other, "w") as archive:
+            for name, member in members.items():
+                archive.writestr(name, member)
+
+    return write
+
+
+def _stating(**facts: str) -> Callable[[Path, Path], None]:
+    def change(members: dict[str, bytes]) -> None:
+        members[MANIFEST] = json.dumps(json.loads(members[MANIFEST]) | facts).encode()
+
+    return _rewritten(change)
+
+
+def _damaged(sound: Path, other: Path) -> None:
+    with ZipFile(sound) as archive:
+        largest = max(archive.infolist(), key=lambda member: member.compress_size)
+    written = bytearray(sound.read_bytes())
+    written[largest.header_offset + largest.compress_size // 2 + 200] ^= 0xFF  # in its content
+    other.write_bytes(written)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("write", "reason"),
     [
-        ({"revision": "9999"}, "does not know"),
-        ({"format": FORMAT + 1}, "format"),
-        ({"database": "oracle"}, "oracle"),
+        (lambda _, other: other.write_text("no archive"), "no backup"),
+        (lambda sound, other: other.write_bytes(sound.read_bytes()[:-100]), "no backup"),
+        (_rewritten(lambda members: members.clear()), "no backup"),
+        (_damaged, "damaged"),
+        (_stating(revision="9999"), "or newer"),
+        (_stating(database="postgresql"), "from postgresql"),
+        (_rewritten(lambda members: members.update({"files/../../x": b""})), "other files"),
+        (_rewritten(lambda members: members.update({"/etc/x": b""})), "other files"),
+        (_rewritten(lambda members: members.update({"other": b""})), "other files"),
     ],
 )
-def test_a_backup_that_does_not_fit_is_refused(
-    here: Place,
-    there: Place,
+def test_what_is_damaged_or_foreign_is_refused_and_changes_nothing(
+    folder: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    change: dict[str, object],
-    said: str,
+    write: Callable[[Path, Path], None],
+    reason: str,
 ) -> None:
-    assert here.run("backup", str(tmp_path / "all.zip")) == 0
-    other = tmp_path / "other.zip"
-    with ZipFile(tmp_path / "all.zip") as sound, ZipFile(other, "w") as changed:
-        for name in sound.namelist():
-            content = sound.read(name)
-            if name == "backup.json":
-                content = json.dumps(json.loads(content) | change).encode()
-            changed.writestr(name, content)
-    capsys.readouterr()
-    assert there.run("restore", str(other)) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
-    assert there.run("db", "current") == 0
-    assert capsys.readouterr().out == "base\n"
+    assert status("key", "create", "--role", "client", "--name", "first") == 0
+    assert status("backup", str(tmp_path / "sound.zip")) == 0
+    write(tmp_path / "sound.zip", tmp_path / "other.zip")
+    pepper = (folder / "pepper").read_bytes()
+    line = refusal(capsys, "restore", str(tmp_path / "other.zip"), "--force")
+    assert "other.zip: cannot be restored: " in line
+    assert reason in line
+    assert (folder / "pepper").read_bytes() == pepper
+    assert not (tmp_path.parent / "x").exists()
+    assert status("key", "list") == 0
+    assert "first" in capsys.readouterr().out
 
 
-def test_what_is_no_backup_or_damaged_is_refused(
-    here: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_missing_or_empty_thing_is_named(
+    there: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "text.zip").write_text("no archive")
-    assert here.run("backup", str(tmp_path / "all.zip")) == 0
-    with ZipFile(tmp_path / "all.zip") as archive:
-        largest = max(archive.infolist(), key=lambda member: member.compress_size)
-    damaged = bytearray((tmp_path / "all.zip").read_bytes())
-    damaged[largest.header_offset + largest.compress_size // 2 + 200] ^= 0xFF  # in its content
-    (tmp_path / "damaged.zip").write_bytes(damaged)
-    before = here.content()
-    capsys.readouterr()
-    for name in ("text.zip", "damaged.zip", "missing.zip"):
-        assert here.run("restore", str(tmp_path / name), "--force") == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert name in line
-    assert here.content() == before
+    there.enter()
+    assert "missing.zip" in refusal(capsys, "restore", str(tmp_path / "missing.zip"))
+    assert "nothing to back up" in refusal(capsys, "backup", str(tmp_path / "new.zip"))
+    assert [path.name for path in tmp_path.iterdir()] == []
 
 
-def test_another_pepper_is_not_overwritten(
+def test_another_pepper_is_overwritten_only_on_request(
     here: Place, there: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert here.run("backup", str(tmp_path / "all.zip"), "--pepper") == 0
-    there.data.mkdir(parents=True, exist_ok=True)
+    archive = str(tmp_path / "all.zip")
+    assert here.run("backup", archive) == 0
+    there.data.mkdir()
     (there.data / "pepper").write_text("f" * 64)
-    capsys.readouterr()
-    assert there.run("restore", str(tmp_path / "all.zip")) == 2
-    assert "differs" in capsys.readouterr().err
-    assert there.run("restore", str(tmp_path / "all.zip"), "--force") == 0
+    there.enter()
+    assert "differs" in refusal(capsys, "restore", archive)
+    assert there.run("restore", archive, "--force") == 0
     assert (there.data / "pepper").read_bytes() == (here.data / "pepper").read_bytes()
+
+
+def test_the_tools_of_postgresql_are_named_if_missing_and_show_no_password(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = make_url(postgres_url).set(password="let:me@in")
+    engine = engines.create(url.render_as_string(hide_password=False))
+    tool = tmp_path / "pg_dump"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match="pg_dump is missing: install postgresql-client"):
+        databases.dump(engine, tmp_path / "dump")
+    tool.write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/arguments; echo "$PGPASSWORD" > {tmp_path}/password\n'
+        'echo "pg_dump: error: aborting because of server version mismatch" >&2; exit 1\n'
+    )
+    tool.chmod(0o755)
+    with pytest.raises(ValueError, match=r"pg_dump failed: .* server version mismatch"):
+        databases.dump(engine, tmp_path / "dump")
+    assert "let" not in (tmp_path / "arguments").read_text()
+    assert str(url.database) in (tmp_path / "arguments").read_text()
+    assert (tmp_path / "password").read_text() == "let:me@in\n"
+    engine.dispose()

@@ -81,7 +81,7 @@ def test_a_restored_database_holds_the_same_and_its_roles_keep_their_rights(
         migrate.downgrade(engine, "base")
     engine.dispose()
     arguments = ("restore", str(archive), *(() if emptied else ("--force",)))
-    assert two.run(two.owner, *arguments, app_user=emptied) == 0
+    assert two.run(two.owner, *arguments, app_user=True) == 0
     assert two.content() == before
     works_and_keeps_history(two.app)
     assert two.run(two.app, "doctor") == 0

@@ -115,6 +115,7 @@ def test_the_image_migrates_examines_and_serves_as_nobody_in_particular(
     made = setwise("key", "create", "--role", "client", "--name", "me", "--json")
     key = json.loads(made)["key"]
     assert "fault" not in setwise("doctor")
+    assert setwise("backup", "/var/lib/setwise/all.zip").endswith("at revision 0001\n")
     with held_port() as port:
         serve = [str(port) if word == "8000" else word for word in image["Cmd"]]
         process = subprocess.Popen(

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.database import find_binaries
 from tests.ports import held_port
 from tests.trained import Artifacts
 
@@ -87,7 +88,7 @@ def test_the_entry_points_of_the_image_work_on_postgresql(
 ) -> None:
     data = tmp_path / "data"
     environment = {
-        "PATH": f"{image / 'bin'}:/usr/bin:/bin",
+        "PATH": f"{image / 'bin'}:{find_binaries()}:/usr/bin:/bin",
         "HOME": "/nonexistent",
         "PYTHONDONTWRITEBYTECODE": "1",
         "NUMBA_CACHE_DIR": str(data / "compiled"),
@@ -135,6 +136,7 @@ def test_the_entry_points_of_the_image_work_on_postgresql(
             code = check[1].split('"-c", "')[1].removesuffix('"]').replace("8000", str(port))
             subprocess.run([image / "bin" / "python", "-c", code], env=environment, check=True)
             assert "fault" not in run("doctor")
+            assert "postgresql at" in run("backup", "all.zip")
             wait_for(lambda: "worker.started" in log.read_text(), "the worker does not start")
         finally:
             for process in processes:

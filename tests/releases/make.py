@@ -2,14 +2,15 @@
 
 Run once, with the release checked out::
 
-    python -m tests.releases.make 0.1.0
+    python -m tests.releases.make 0.2.0
 
 It fills an SQLite and a PostgreSQL database through the services, with a few rows in every table,
-and writes beside this file what ``setwise backup --pepper`` makes of each, and `ANSWERS`. The
+and writes beside this file what ``setwise backup`` makes of each, and `ANSWERS`. The
 documents are made up; the secrets guard nothing.
 """
 
 import base64
+import hashlib
 import json
 import os
 import sys
@@ -35,6 +36,7 @@ from setwise.service.domain.predictions import Document, IdempotencyKey, Predict
 from setwise.service.domain.recalibration import Options
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from setwise.service.domain.webhooks import Answer, EndpointChange
 from setwise.service.settings import Settings
 from setwise.service.stores import tables
@@ -88,8 +90,15 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     services.annotators.place(admin, ann.id, "careful", None)
     services.webhooks.add(admin, EndpointChange("https://billing.example/hook", "billing"))
 
-    def change(mode: ThresholdMode, threshold: float | None, audits: AuditPlan) -> None:
-        wanted = PolicyChange(0.5, 0.6, True, mode, threshold, audits=audits)
+    def change(
+        mode: ThresholdMode, threshold: float | None, audits: AuditPlan, *segments: SegmentRule
+    ) -> None:
+        wanted = PolicyChange(
+            *(0.5, 0.6, True, mode, threshold),
+            audits=audits,
+            segmentation=Segmentation("ward") if segments else None,
+            segments=segments,
+        )
         services.policy.change(admin, wanted, None)
 
     made = 0
@@ -116,9 +125,16 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
 
     # A certificate, then wrong audits that trip the breaker, then sending again.
     change(ThresholdMode.CERTIFIED, None, AuditPlan(certification_rate=0.8, gold_reread_rate=1.0))
-    predict(30)
+    first, *_ = predict(30)
+    services.documents.find(admin)  # who may be given no blind review of them any more
     read(ann)
     read(lead)
+    services.comments.write(lead, first.id, "A borderline case.")
+    services.comments.of(admin, first.id)
+    services.models.describe_labels(admin, "label,name\ncourt,Court reports\n")
+    services.certification.score_audits(models[1], lambda *_: None)
+    request = services.idempotency.open(client.id, "request", hashlib.sha256(b"request"))
+    services.idempotency.finish(request, b"{}")
     certified = services.certification.certify(admin.id)
     sent = predict(8)
     services.outcomes.report(client, sent[0].id, ["court"], "billing")
@@ -138,7 +154,9 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
         )
     services.recalibration.activate(admin, calibration.id)
     application.registry.follow()
-    # A queue with a task in each state.
+    # A segment with a threshold of its own, and a queue with a task in each state.
+    change(ThresholdMode.FIXED, 0.99, AuditPlan(), SegmentRule("3", threshold=0.99))
+    predict(1)
     change(ThresholdMode.FIXED, 0.99, AuditPlan())
     predict(6)
     for settle in ("skip", "decide", "lease"):
@@ -167,7 +185,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
             for name, table in tables.metadata.tables.items()
         }
     assert all(counts.values()), counts
-    assert certified.threshold is not None, certified
+    assert certified[0].threshold is not None, certified
     scored = application.registry.active().score([Document(text=text) for text in TEXTS])
     waiting = services.reviews.page(lead, state=ReviewState.WAITING, limit=200).items
     return {
@@ -218,7 +236,7 @@ def _make(release: str) -> None:
             archive = target / f"{kind}.zip"
             archive.unlink(missing_ok=True)
             with suppress(SystemExit):
-                main(["backup", str(archive), "--pepper"])
+                main(["backup", str(archive)])
             assert archive.is_file()
     (target / ANSWERS).write_text(json.dumps(answers, indent=2) + "\n")
 

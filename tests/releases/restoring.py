@@ -18,8 +18,7 @@ def restore(release: str, database: str, folder: Path, database_url: str) -> Non
         environment.setenv("SETWISE_ENCRYPTION_KEYS", ENCRYPTION_KEY)
         for command in (
             ["restore", str(HERE / release / f"{database}.zip")],
-            ["db", "upgrade"],
-            ["db", "reencrypt", "--transition"],
+            ["db", "reencrypt"],
             ["doctor"],
         ):
             with pytest.raises(SystemExit) as ended:

@@ -53,7 +53,7 @@ def upgraded(
 
 
 def test_the_first_release_is_kept() -> None:
-    assert "0.1.0" in RELEASES
+    assert "0.2.0" in RELEASES
 
 
 def test_every_row_is_there(upgraded: tuple[build.Application, dict[str, Any]]) -> None:

@@ -73,17 +73,3 @@ def lacking(engine: Engine) -> StorageUnavailable:
         f"PostgreSQL denies {user} the rights on the tables: run setwise db upgrade as their "
         f"owner, with SETWISE_DATABASE_APP_USER={user}."
     )
-
-
-def users(connection: Connection) -> set[str]:
-    """Return the roles, other than the owner, that write to the tables."""
-    found = connection.execute(
-        text(
-            "SELECT DISTINCT grantee FROM information_schema.role_table_grants "
-            "WHERE table_schema = 'public' AND table_name = 'audit_events' "
-            "AND privilege_type = 'INSERT' AND grantee <> 'PUBLIC' "
-            "AND grantee <> (SELECT tableowner FROM pg_tables "
-            "WHERE schemaname = 'public' AND tablename = 'audit_events')"
-        )
-    )
-    return set(found.scalars())

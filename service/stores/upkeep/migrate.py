@@ -70,7 +70,7 @@ def upgrade(engine: Engine, revision: str = "head", *, app_user: str = "") -> St
     it needs on the newest tables, and loses all others.
     """
     if engine.dialect.name == "sqlite":
-        _make_file(sqlite_path(engine))
+        make_file(engine)
     with _alone(engine) as connection:
         before = _revision(connection)
         _refuse_unknown(before)
@@ -192,12 +192,15 @@ def _config() -> Config:
     return config
 
 
-def _make_file(path: Path) -> None:
+def make_file(engine: Engine) -> Path:
+    """Create a missing SQLite file, and return its path."""
+    path = sqlite_path(engine)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)  # documents are confidential
     except OSError as error:
         raise StorageUnavailable(f"The database file cannot be created: {error}.") from error
+    return path
 
 
 def _copy(connection: Connection) -> None:
