@@ -77,7 +77,7 @@ from setwise.service.stores.columns.ciphers import TextCipher, read_keys
 from setwise.service.stores.database import Clock, NewId, database_clock, new_id, utc_now
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import encryption, migrate
-from setwise.service.telemetry import Metrics, Stages, start_tracing, watch
+from setwise.service.telemetry import ServiceMetrics, Stages, start_tracing, watch
 from setwise.service.tracing import Tracing
 
 
@@ -183,7 +183,7 @@ def build(
     shadow = ShadowScorer(registry.shadow, record)
     files = job_files(settings)
     lease_clock = clock or database_clock(engine)
-    metrics, spans = Metrics(), start_tracing(settings)
+    metrics, spans = ServiceMetrics(), start_tracing(settings)
     finished = assemble(
         settings,
         begin,
@@ -394,11 +394,11 @@ def edge(
     checks: Mapping[str, Callable[[], str | None]],
     ids: NewId = new_id,
     clock: Clock = utc_now,
-    metrics: Metrics | None = None,
+    metrics: ServiceMetrics | None = None,
     spans: Tracing | None = None,
 ) -> Edge:
     """Return the dependencies of the HTTP interface."""
-    metrics = metrics or Metrics()
+    metrics = metrics or ServiceMetrics()
     watch(metrics, finished)
     return Edge(
         services=finished,

@@ -113,7 +113,7 @@ def _trace_without_words(_logger: object, _method: str, event: "EventDict") -> "
     return event
 
 
-class Metrics:
+class ServiceMetrics:
     """Metrics of one application; `exposition` returns them as Prometheus text."""
 
     def __init__(self) -> None:
@@ -239,7 +239,7 @@ class RequestTelemetry:
     ``new_id``: Returns the id of a request without one.
     """
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, new_id: Callable[[], str]) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: ServiceMetrics, new_id: Callable[[], str]) -> None:
         self._app = app
         self._metrics = metrics
         self._new_id = new_id
@@ -295,7 +295,7 @@ class RequestTelemetry:
 class Stages:
     """Measures stages of predictions for metrics and, if configured, traces."""
 
-    def __init__(self, metrics: Metrics, tracing: Tracing | None) -> None:
+    def __init__(self, metrics: ServiceMetrics, tracing: Tracing | None) -> None:
         self._metrics = metrics
         self._tracing = tracing
 
@@ -322,7 +322,7 @@ def start_tracing(settings: Settings) -> Tracing | None:
         raise BadSetting(f"{PREFIX}OTLP_ENDPOINT: {error}") from error
 
 
-def watch(metrics: Metrics, finished: Services) -> None:
+def watch(metrics: ServiceMetrics, finished: Services) -> None:
     """Add gauges for the backlog, the serving versions and the breaker.
 
     They are read at each scrape.

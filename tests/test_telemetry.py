@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from setwise.service.telemetry import Metrics, configure_logging
+from setwise.service.telemetry import ServiceMetrics, configure_logging
 
 PATIENT = "Ada Lovelace"
 
@@ -86,5 +86,5 @@ def test_the_console_is_quiet_below_its_level(capsys: pytest.CaptureFixture[str]
 
 def test_the_metrics_name_the_release() -> None:
     assert f'setwise_build_info{{python="{platform.python_version()}"' in (
-        Metrics().exposition().decode()
+        ServiceMetrics().exposition().decode()
     )

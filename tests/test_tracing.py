@@ -14,7 +14,7 @@ from setwise.service import telemetry, tracing
 from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.app import create_app
 from setwise.service.settings import BadSetting, Settings
-from setwise.service.telemetry import Metrics
+from setwise.service.telemetry import ServiceMetrics
 from setwise.service.tracing import Tracing
 from tests.edge import Service
 
@@ -30,7 +30,7 @@ def traced(service: Service) -> Iterator[list[ReadableSpan]]:
     object.__setattr__(edge, "spans", made)
     queue = PredictionQueue(service.services.predictions.predict, together=made.together)
     object.__setattr__(edge, "predict", queue)
-    stages = telemetry.Stages(Metrics(), made)
+    stages = telemetry.Stages(ServiceMetrics(), made)
     object.__setattr__(service.services.predictions, "stage", stages)
     service.app = create_app(edge)
     try:

@@ -43,7 +43,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Bucket:
+class ConfidenceBucket:
     """One bucket of confidence."""
 
     # low and high: its bounds.
@@ -67,7 +67,7 @@ class CalibrationReport:
     alignment_error: Estimate
     sharpness: Estimate  # variance of the accuracy over buckets, debiased
     biased_alignment_error: float  # as in the papers, for comparison
-    buckets: tuple[Bucket, ...]  # those that hold rows
+    buckets: tuple[ConfidenceBucket, ...]  # those that hold rows
     reliability: ReliabilityCurve
     level: float  # of all intervals and of the band
 
@@ -227,11 +227,11 @@ class _Bucketed:
         )
         return first, second, third
 
-    def table(self) -> tuple[Bucket, ...]:
+    def table(self) -> tuple[ConfidenceBucket, ...]:
         m, n = self.moments(), np.bincount(self.bucket, minlength=N_BUCKETS)
         width = 1.0 / N_BUCKETS
         return tuple(
-            Bucket(
+            ConfidenceBucket(
                 low=i * width,
                 high=(i + 1) * width,
                 n=int(n[i]),

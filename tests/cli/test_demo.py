@@ -15,7 +15,7 @@ from setwise.models.demo_notes import ANNOTATORS
 from setwise.service.cli import demo as demo_command
 from setwise.service.cli.demo import LEAST_WAITING, TOP_UP
 from setwise.service.cli.demo.accounts import LOGINS, DemoPeople, Keyring, SecretsFile
-from setwise.service.cli.demo.history import History, Plan, TravellingClock, incoming_notes
+from setwise.service.cli.demo.history import History, HistoryPlan, TravellingClock, incoming_notes
 from setwise.service.cli.demo.welcome import Examples, shown, welcome
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
@@ -39,7 +39,7 @@ from tests.fakes import (
 )
 from tests.sqlite import Database
 
-PLAN = Plan(days=6, weekday=26, weekend=8, reviews=12, certified_on=(4,))
+PLAN = HistoryPlan(days=6, weekday=26, weekend=8, reviews=12, certified_on=(4,))
 INCOMING = incoming_notes()[: PLAN.documents(START)]
 LABELS = tuple(sorted({label for note in incoming_notes() for label in note.labels}))
 

@@ -29,7 +29,7 @@ from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
 from setwise.service.sign_in.oidc import OpenIdConnect
 from setwise.service.sign_in.sessions import CSRF_HEADER, SAFE_METHODS, SessionCookies, from_request
-from setwise.service.telemetry import Metrics
+from setwise.service.telemetry import ServiceMetrics
 from setwise.service.tracing import Tracing
 
 MOST_CACHED_KEYS = 10_000
@@ -129,7 +129,7 @@ class Edge:
     """Those that this server was started with."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     """Gives the time that a page is made, in UTC."""
-    metrics: Metrics = field(default_factory=Metrics)
+    metrics: ServiceMetrics = field(default_factory=ServiceMetrics)
     spans: Tracing | None = None
 
 

@@ -24,7 +24,7 @@ from setwise.service.cli.demo.history import (
     PLAN,
     TRAINING_NOTES,
     History,
-    Plan,
+    HistoryPlan,
     TravellingClock,
     incoming_notes,
 )
@@ -253,7 +253,7 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
     secrets: Mapping[str, str],
     report: Report,
     clock: TravellingClock,
-    plan: Plan = PLAN,
+    plan: HistoryPlan = PLAN,
 ) -> None:
     """Create the rest of the history; later runs top up the queue."""
     from setwise.service.domain.policy import FIRST_POLICY_VERSION

@@ -65,7 +65,7 @@ class TravellingClock:
 
 
 @dataclass(frozen=True)
-class Plan:
+class HistoryPlan:
     """The size of the history."""
 
     days: int = 36
@@ -95,7 +95,7 @@ class Plan:
         return sum(n for _, n, _ in self.schedule(today))
 
 
-PLAN = Plan()
+PLAN = HistoryPlan()
 
 
 def incoming_notes() -> "tuple[Note, ...]":
@@ -121,7 +121,7 @@ class History:
     """The user's reviewer. Their first task shows the model's suggestions."""
     annotator: "Callable[[str, bool], Caller]"
     """Returns the caller for a name and whether it is a lead."""
-    plan: Plan = PLAN
+    plan: HistoryPlan = PLAN
 
     def __post_init__(self) -> None:
         self._today = self.clock()
