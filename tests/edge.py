@@ -1,4 +1,4 @@
-"""The HTTP interface over fakes, called in process. A pytest plugin."""
+"""The HTTP interface over stand-ins, called in process. A pytest plugin."""
 
 import asyncio
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ PASSWORD = "correct horse battery"
 
 @dataclass
 class Service:
-    """A whole service on fakes, and the means to call it as somebody."""
+    """A whole service on stand-ins, and the means to call it as somebody."""
 
     app: FastAPI
     services: Services
@@ -90,7 +90,7 @@ class Service:
         return self.send("POST", path, by=by, **content)
 
     def predict(self, text: str = "0.5", **content: Any) -> httpx.Response:
-        """Post a document; the fake model takes a number as its confidence."""
+        """Post a document; the model takes a number as its confidence."""
         body = {"document": {"id": f"note {text}", "text": text}}
         return self.post("/v1/predictions", by="client", json=body, **content)
 
@@ -115,7 +115,7 @@ def service() -> Service:
 def build_service(
     settings: Settings, passwords: Passwords | None = None, begin: Transactions | None = None
 ) -> Service:
-    """Return a service over fakes that has one key of each role."""
+    """Return a service over stand-ins that has one key of each role."""
     clock, ids, database = FakeClock(), FakeIds(), begin or Database()
     predictors = FakePredictors()
     faults: dict[str, str] = {}

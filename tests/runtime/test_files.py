@@ -1,4 +1,4 @@
-"""Files of jobs: the fake, a folder and an object store behave alike."""
+"""Files of jobs: in memory, in a folder and in an object store they behave alike."""
 
 import stat
 from pathlib import Path

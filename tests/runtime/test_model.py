@@ -55,7 +55,7 @@ class Store:
 
 
 class World:
-    """A registry over a fake database, with a clock that is moved by hand."""
+    """A registry over a database, with a clock that is moved by hand."""
 
     def __init__(self, artifacts: Artifacts, poll_s: float = 0.01) -> None:
         self.database, self.ids, self.store = Database(), FakeIds(), Store(artifacts)

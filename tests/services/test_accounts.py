@@ -25,7 +25,7 @@ FROM_HERE = ANONYMOUS.calling_from(HERE)
 
 @dataclass
 class House:
-    """The services on people, on a database in memory."""
+    """The services on people."""
 
     begin: Database = field(default_factory=Database)
     now: FakeClock = field(default_factory=FakeClock)

@@ -1,4 +1,4 @@
-"""The cockpit's numbers, on the fake and on both databases."""
+"""The cockpit's numbers."""
 
 from dataclasses import replace
 from datetime import date, timedelta

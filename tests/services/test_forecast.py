@@ -1,4 +1,4 @@
-"""Forecasts and reports on the fake and on both databases."""
+"""Forecasts and reports."""
 
 from dataclasses import replace
 from datetime import timedelta

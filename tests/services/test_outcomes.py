@@ -1,4 +1,4 @@
-"""Outcomes on the fake and on both databases: stored once, told where something was wrong."""
+"""Outcomes: stored once, told where something was wrong."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -54,7 +54,7 @@ def archive(begin: Transactions, numbered: Callable[[], int]) -> "Archive":
 
 
 class Archive:
-    """Documents of every age, on the fake and on both databases."""
+    """Documents of every age."""
 
     def __init__(self, begin: Transactions, numbered: Callable[[], int]) -> None:
         self.begin, self.number = begin, numbered

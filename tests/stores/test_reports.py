@@ -1,4 +1,4 @@
-"""Aggregates for reports: the fake and both databases count alike."""
+"""Aggregates for reports, and the work that waits."""
 
 import math
 from bisect import bisect_right
@@ -10,15 +10,17 @@ import pytest
 
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
-from setwise.service.domain.reports import STEPS, Cell, ReviewDay, verdict
+from setwise.service.domain.reports import STEPS, Cell, Line, ReviewDay, verdict
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.stores.transaction import Transactions
 from tests.deciding import deciding
-from tests.fakes import START
-from tests.samples import add_predictions, annotation, outcome, prediction, task
+from tests.fakes import START, FakeIds
+from tests.samples import add_predictions, annotation, job, outcome, prediction, sent_message, task
 
 DAY = START.date()
+
+
 LONG_AGO = START - timedelta(days=40)
 
 
@@ -72,6 +74,9 @@ def test_an_empty_database_has_nothing_to_report(begin: Transactions) -> None:
         assert reports.review_days(LONG_AGO) == []
         assert reports.checked(LONG_AGO, 10) == []
         assert reports.certification_audits(Scorer("m", "c")) == 0
+        backlog = transaction.backlog.read()
+    lines = [*backlog.reviews.values(), *backlog.deliveries.values(), *backlog.jobs.values()]
+    assert set(lines) == {NOTHING}
 
 
 def test_what_is_alike_is_counted_together(begin: Transactions) -> None:
@@ -148,6 +153,8 @@ def test_days_end_at_midnight_in_utc(begin: Transactions) -> None:
 
 
 LEAD, AUDIT = ReviewKind.ADJUDICATION, ReviewKind.AUDIT
+
+
 SAID = {
     "nobody": ([], None),
     "a reviewer agrees": ([(ReviewKind.REVIEW, True, True)], True),
@@ -265,3 +272,40 @@ def test_audits_that_certify_are_counted_once_they_are_read(begin: Transactions)
     with begin(read_only=True) as transaction:
         assert transaction.reports.certification_audits(scorer) == 2
         assert transaction.reports.certification_audits(scorer._replace(model_version="x")) == 0
+
+
+NOTHING = Line(0, None)
+
+
+MINUTE = timedelta(minutes=1)
+
+
+def test_what_waits_is_counted_with_the_age_of_its_oldest(begin: Transactions) -> None:
+    waiting = [task(prediction(created_at=START + n * MINUTE)) for n in range(3)]
+    leased = waiting[1].claimed("reviewer", START + 5 * MINUTE, MINUTE)
+    ids = FakeIds(1_000_000)
+    with begin() as transaction:
+        add_predictions(transaction, *(one.prediction for one in waiting))
+        transaction.reviews.add_all(waiting)
+        transaction.reviews.save(leased)
+        transaction.outbox.add(sent_message(waiting[2].prediction, ids()))
+        for minute in (2, 1):
+            transaction.jobs.enqueue(job("fit", due_at=START + minute * MINUTE))
+        running = transaction.jobs.claim(["fit"], START + MINUTE, MINUTE)
+        backlog = transaction.backlog.read()
+    assert running is not None
+    assert backlog.reviews == {
+        "waiting": Line(2, waiting[0].created_at),
+        "leased": Line(1, START + 5 * MINUTE),
+        "skipped": NOTHING,
+    }
+    assert backlog.deliveries == {
+        "unrouted": Line(1, waiting[2].prediction.created_at),
+        "pending": NOTHING,
+        "failing": NOTHING,
+        "dead": NOTHING,
+    }
+    assert backlog.jobs == {
+        "queued": Line(1, START + 2 * MINUTE),
+        "running": Line(1, START + MINUTE),
+    }

@@ -1,4 +1,4 @@
-"""Calibrators learnt from reviews: the fake and both databases behave alike."""
+"""Calibrators, and the reviews that they are learnt from."""
 
 from dataclasses import replace
 
@@ -12,6 +12,8 @@ from tests.fakes import START, FakeIds, scored_set
 from tests.samples import add_predictions, annotation, calibration, model, outcome, prediction, task
 
 OTHER = "sha256:other"
+
+
 IDS = FakeIds(0x7500_0000_0000)
 
 
@@ -45,7 +47,6 @@ def test_a_calibrator_is_read_back_whole(begin: Transactions, known: ModelVersio
     add(begin, made)
     with begin(read_only=True) as transaction:
         assert transaction.calibrations.get(made.id) == made
-        assert transaction.calibrations.get("nobody") is None
         assert transaction.calibrations.get(known.id) is None
 
 
@@ -128,22 +129,3 @@ def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Transacti
     ]
     assert newest == found[:1]
     assert found[0].answered_at() == min(said[both.id].created_at, last.created_at)
-
-
-def test_the_newest_predictions_of_a_model_are_listed(begin: Transactions) -> None:
-    made = [prediction() for _ in range(3)]
-    store(begin, *made, prediction()._replace(scored=scored_set()._replace(model_version=OTHER)))
-    with begin(read_only=True) as transaction:
-        assert transaction.calibrations.recent("sha256:model", limit=2) == made[:0:-1]
-
-
-def test_what_the_model_said_by_itself_is_kept(begin: Transactions) -> None:
-    own = (0.75, 0.1 + 0.2, 1e-12)
-    made = prediction()._replace(scored=scored_set()._replace(replaced=own))
-    store(begin, made, prediction())
-    with begin(read_only=True) as transaction:
-        found = transaction.predictions.get(made.id)
-    assert found is not None
-    assert found.scored.replaced == own
-    assert found.scored.own_confidences == own
-    assert prediction().scored.own_confidences == (0.4, 0.05, 0.0)

@@ -1,4 +1,4 @@
-"""People, sessions and counts of attempts: the fake and both databases behave alike."""
+"""Keys, people, sessions and counts of attempts."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.accounts import Person, Session
-from setwise.service.domain.audit_trail import Event, EventFilter
-from setwise.service.domain.callers import Caller, Role
+from setwise.service.domain.callers import Permission, Role
 from setwise.service.domain.errors import LoginTaken
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START, FakeIds
+from tests.samples import key
 
 _ids = FakeIds(0x2000_0000)
 
@@ -32,36 +32,49 @@ def stored(begin: Transactions, *people: Person) -> None:
             transaction.people.add(one)
 
 
-def test_people_are_found_by_id_login_and_provider(begin: Transactions) -> None:
+def test_a_key_comes_back_as_it_was_until_it_is_revoked_for_good(begin: Transactions) -> None:
+    first = replace(
+        key(Role.LEAD, digest=bytes(range(32))),
+        scopes=frozenset({Permission.REVIEW, Permission.READ_QUEUE}),
+        expires_at=START,
+        per_minute=0,
+    )
+    second = key(Role.ADMIN, digest=bytes(32), name="נפיחות")
+    with begin() as transaction:
+        transaction.keys.add(first)
+        transaction.keys.add(second)
+        assert transaction.keys.get(first.id) == first
+        assert transaction.keys.by_digest(bytes(32)) == second
+        assert transaction.keys.by_digest(b"\xff" * 32) is None
+        assert transaction.keys.all() == transaction.keys.all(for_update=True) == [second, first]
+        transaction.keys.revoke(first.id, START)
+        transaction.keys.revoke(first.id, START.replace(year=2030))
+    with begin(read_only=True) as transaction:
+        assert transaction.keys.get(first.id) == replace(first, revoked_at=START)
+
+
+def test_an_account_is_found_by_id_login_and_provider_and_changed(begin: Transactions) -> None:
     ann = person()
     bob = person("bob", password=None, external_id="https://id.example subject-7")
     stored(begin, bob, ann)
     with begin() as transaction:
         assert transaction.people.get(ann.id) == ann
         assert transaction.people.get(ann.id, for_update=True) == ann
-        assert transaction.people.get("nonsense") is None
         assert transaction.people.by_login("bob") == bob
         assert transaction.people.by_login("ann", for_update=True) == ann
         assert transaction.people.by_login("a\x00") is None
         assert transaction.people.by_external_id("https://id.example subject-7") == bob
         assert transaction.people.by_external_id("other") is None
         assert transaction.people.all() == transaction.people.all(for_update=True) == [ann, bob]
+        changed = replace(ann, name="A", role=Role.AUDITOR, password=None, disabled_at=START)
+        transaction.people.save(changed)
+        assert transaction.people.get(ann.id) == changed
 
 
 def test_a_login_name_belongs_to_one_person(begin: Transactions) -> None:
     stored(begin, person())
     with pytest.raises(LoginTaken), begin() as transaction:
         transaction.people.add(person())
-
-
-def test_a_changed_account_is_stored(begin: Transactions) -> None:
-    ann = person()
-    stored(begin, ann)
-    changed = replace(ann, name="A", role=Role.AUDITOR, password=None, disabled_at=START)
-    with begin() as transaction:
-        transaction.people.save(changed)
-    with begin(read_only=True) as transaction:
-        assert transaction.people.get(ann.id) == changed
 
 
 def test_a_session_is_found_with_its_person(begin: Transactions) -> None:
@@ -125,40 +138,3 @@ def test_attempts_are_counted_and_forgotten(begin: Transactions) -> None:
         assert transaction.attempts.lock(b"one", later).last_at == later
         assert transaction.attempts.lock(b"two", later).last_at == later
         assert transaction.attempts.lock(b"three", later).last_at == START + day
-
-
-def test_events_are_found_by_who_what_and_when(begin: Transactions) -> None:
-    ann, bob = (Caller(n, n, Role.ADMIN) for n in ("ann", "bob"))
-    hour = timedelta(hours=1)
-    made = [
-        Event.by(ann, "key.created", "k", id=_ids(), at=START),
-        Event.by(bob, "key.revoked", "k", id=_ids(), at=START + hour),
-        Event.by(bob, "keyhole%", "x", id=_ids(), at=START + 2 * hour),
-    ]
-    with begin() as transaction:
-        transaction.audit_trail.add_all(made)
-
-    def found(**fields: object) -> list[int]:
-        wanted = EventFilter(**fields)
-        with begin(read_only=True) as transaction:
-            items = transaction.audit_trail.page(wanted, after=None, limit=9).items
-        return [made.index(item) for item in items]
-
-    assert found() == [2, 1, 0]
-    assert found(actor_id="bob") == [2, 1]
-    assert found(action="key.") == [1, 0]
-    assert found(action="key.created") == [0]
-    assert found(action="key") == found(action="key%.") == []
-    assert found(subject="k", actor_id="ann") == [0]
-    assert found(since=START + hour) == [2, 1]
-    assert found(before=START + hour) == [0]
-
-
-def test_an_event_keeps_where_it_came_from(begin: Transactions) -> None:
-    caller = Caller("1", "Ann", Role.REVIEWER, "2001:db8::7")
-    event = Event.by(caller, "session.begun", "x", id=_ids(), at=START)
-    with begin() as transaction:
-        transaction.audit_trail.add(event)
-        (kept,) = transaction.audit_trail.page(after=None, limit=1).items
-    assert kept == event
-    assert kept.address == "2001:db8::7"

@@ -1,4 +1,4 @@
-"""Durable jobs: the fake and both databases behave alike."""
+"""Durable jobs."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -57,11 +57,6 @@ def test_a_job_comes_back_as_it_was_through_its_life(begin: Transactions) -> Non
     done = again.succeeded({"brier": 0.05}, START)
     assert save(begin, done)
     assert read(begin, queued.id) == done
-
-
-def test_what_is_not_there_is_not_found(begin: Transactions) -> None:
-    assert read(begin, "nonsense") is None
-    assert claim(begin) is None
 
 
 def test_jobs_are_claimed_in_the_order_in_which_they_fall_due(begin: Transactions) -> None:
