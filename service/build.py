@@ -282,7 +282,6 @@ def assemble(
         lease_clock=lease_clock,
         loader=loader,
         reading_time=reading_time,
-        run_length=settings.breaker_run_length,
         **office,
     )
     rule = BreakerRule(

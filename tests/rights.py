@@ -101,17 +101,17 @@ RIGHTS = (
         GET /v1/reports/reliability
         GET /v1/reports/automation
         POST /v1/admin/policy/preview
-        POST /v1/admin/certifications/plan
         GET /v1/predictions/{prediction_id}/decision
         GET /v1/exports/annotations
         """,
-        "/cockpit /cockpit/details /cockpit/report /board/certifications/plan",
+        "/cockpit /cockpit/details /cockpit/report",
     ),
     Right(
         "lead admin auditor",
         "report inspect",
         """
         GET /v1/admin/certifications
+        GET /v1/admin/certifications/outlook
         GET /v1/admin/certifications/{certification_id}
         GET /v1/admin/breaker
         GET /v1/admin/policy/segments

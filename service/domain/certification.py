@@ -1,9 +1,10 @@
 """Certificates: the threshold that audits prove, with evidence, or why none."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import Identity, without_copies
@@ -85,6 +86,49 @@ class Certification:
             and self.target_accuracy >= target_accuracy
             and self.risk <= risk
         )
+
+
+class AuditPace(NamedTuple):
+    """How soon audits are drawn at a rate."""
+
+    rate: float
+    """Share of the documents, in [0, 1], that is audited to certify."""
+    audits_a_week: float
+    """Those that prove something: audits from `MOST_PROVING` on do not."""
+    weeks: int | None
+    """Weeks until the next attempt that would probably succeed, begun ones included; None without
+    audits.
+    """
+
+    @classmethod
+    def at(cls, rate: float, documents_a_week: float, audits: int) -> Self:
+        """Return how soon so many audits are drawn.
+
+        >>> AuditPace.at(0.04, 500.0, 37)
+        AuditPace(rate=0.04, audits_a_week=20.0, weeks=2)
+        """
+        a_week = documents_a_week * min(rate, MOST_PROVING)
+        return cls(rate, a_week, math.ceil(audits / a_week) if a_week else None)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """How many more audits would probably prove a threshold, and how long they take."""
+
+    segment: str | None
+    """Key of the unit whose documents it is about; None for all."""
+    certified: bool
+    """Whether a threshold is proved already."""
+    reason: str | None
+    """Why the last attempt proved nothing; None without one, or for a certificate."""
+    further_audits: int | None
+    """None if a threshold is proved, or no number would probably prove one."""
+    next_attempt_in: int | None
+    """Audits until the next automatic attempt; None if none will follow."""
+    documents_a_week: float
+    """Those that may be audited, on average of the last weeks."""
+    paces: tuple[AuditPace, ...]
+    """At the present rate, then at the one asked for; none without `further_audits`."""
 
 
 class Score(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from math import ceil
 
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.service.domain.breaker import (
@@ -86,7 +87,7 @@ class Breaker(Recorded):
 
         ``segment``: The unit whose volume counts, by default as in `get`.
         """
-        from setwise.models.guarantees.planning import weeks_to_find  # noqa: PLC0415 -- simulates
+        from setwise.models.guarantees.delay import audits_to_alarm  # noqa: PLC0415 -- loads slowly
 
         caller.require(Permission.REPORT, Permission.INSPECT)
         now = self.now()
@@ -95,22 +96,18 @@ class Breaker(Recorded):
             unit = _chosen(whole, segment)
             policy = whole.of_unit(unit)
             n, first = transaction.breakers.confident(now - USUAL_TIME, whole.scope(unit))
-        weeks = max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
         rate, target = policy.audits.certification_rate, policy.target_accuracy
-        made = []
+        a_week = n * rate / max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
+        thrice = 3.0 * rate if 0.0 < rate <= 1.0 / 3.0 else None
+        delays = []
         for drop in DROPS:
             if drop >= target:
                 continue
-            found = weeks_to_find(
-                drop,
-                target=target,
-                sent_a_week=n / weeks,
-                audit_rate=rate,
-                run_length=self.rule.run_length,
-            )
-            thrice = 3.0 * rate if 0.0 < rate <= 1.0 / 3.0 else None
-            made.append(Delay(drop, found.audits, found.weeks, thrice))
-        return tuple(made)
+            accuracy = target - drop
+            audits = audits_to_alarm(accuracy, target=target, run_length=self.rule.run_length)
+            weeks = ceil(audits / a_week) if audits is not None and a_week else None
+            delays.append(Delay(drop, audits, weeks, thrice))
+        return tuple(delays)
 
     def watch(self) -> Trip | None:
         """Trip the breaker where audits or their absence require it; return the last trip."""

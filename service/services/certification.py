@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from setwise.service.domain.breaker import RUN_LENGTH
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import (
     AuditedPrediction,
+    AuditPace,
     Certification,
+    Outlook,
     Score,
     Scorer,
     bets_since,
@@ -28,7 +29,6 @@ from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.routing.audits import READING_TIME, Lottery
 from setwise.service.domain.routing.segments import POOL, Scope
 from setwise.service.domain.text import Page, check_page
-from setwise.service.services.analysis.plans import Arrivals, Planned, PlanRequest, plan_audits
 from setwise.service.services.analysis.proofs import (
     SCHEDULE,
     Attempt,
@@ -52,8 +52,8 @@ MOST_CONFIDENCES = 200_000
 LEAST_CONFIDENCES = 100
 """Fewest predictions of a segment whose confidences are its candidate thresholds."""
 
-PLANNED_CONFIDENCES = 5_000
-"""Most predictions, the newest, whose confidences a plan rests on."""
+OUTLOOK_CONFIDENCES = 5_000
+"""Most predictions, the newest, whose confidences say how many audits the first attempt needs."""
 
 MOST_UNAUDITED = 5_000
 """Most unaudited documents that a model scores before it serves: they set the thresholds."""
@@ -80,8 +80,6 @@ class Certifications(Requesting):
     """When to try automatically."""
     reading_time: timedelta = READING_TIME
     """After it, an audit that is not finished counts as wrong."""
-    run_length: float = RUN_LENGTH
-    """Of the breaker; plans say how soon it finds a drop."""
 
     def get(self, caller: Caller, certification_id: str) -> Certification:
         """Return an attempt with its evidence; raises `CertificationNotFound`."""
@@ -101,29 +99,64 @@ class Certifications(Requesting):
         with self.begin(read_only=True) as transaction:
             return transaction.certifications.page(after=after, limit=limit)
 
-    def plan(self, caller: Caller, wanted: PlanRequest) -> Planned:
-        """Return plans of audits for what arrived lately, or for what the request describes.
+    def outlooks(self, caller: Caller, rate: float | None = None) -> list[Outlook]:
+        """Return how many more audits each unit needs, and how long they take.
 
-        Raises `InvalidRequest` if a value is out of range, or nothing says what will arrive.
+        There is none before the first prediction. Raises `InvalidRequest` if the rate is out of
+        range.
+
+        ``rate``: An audit rate, in (0, 1], to compare with the policy's.
         """
-        caller.require(Permission.REPORT)
-        now = self.now()
-        with self.begin(read_only=True) as transaction:
-            policy = transaction.policies.current()
+        caller.require(Permission.REPORT, Permission.INSPECT)
+        if rate is not None and not 0.0 < rate <= 1.0:
+            fault = FieldFault("/query/rate", f"is {rate}; it must be above 0 and at most 1")
+            raise InvalidRequest("There is no outlook at this rate.", [fault])
+        with self.begin(read_only=True, snapshot=True) as transaction:
             scorer = transaction.certifications.serving()
-            documents, held_back, first = transaction.certifications.arrivals(now - _LATELY)
-            found = (
-                []
-                if scorer is None
-                else transaction.certifications.unaudited(scorer, limit=PLANNED_CONFIDENCES)
+            if scorer is None:
+                return []
+            units = _wanted(transaction.policies.current(), None)
+            return [self._outlook(transaction, scorer, unit, rate) for unit in units]
+
+    def _outlook(
+        self, transaction: Transaction, scorer: Scorer, unit: str | None, rate: float | None
+    ) -> Outlook:
+        question = self._question(transaction, scorer, unit)
+        policy, drawn = question.policy, question.gathered.drawn
+        before = self.last_attempt(transaction, question)
+        missing = self.schedule.missing(policy, before, drawn, attempt=question.place)
+        if before is None:
+            # The confidences alone say how many it takes: a look at the audits would be an attempt.
+            predicted = transaction.certifications.unaudited(
+                scorer, limit=OUTLOOK_CONFIDENCES, scope=question.scope
             )
-        weeks = 1.0 if first is None else max((now - first) / timedelta(weeks=1), 1.0)
-        arrivals = Arrivals(
-            found,
-            documents / weeks or None,
-            max(documents - held_back, 1) / documents if documents else 1.0,
+            nothing = gather([], {}, rules=policy.rules, read_by=self.now())
+            further = _count(
+                answer(replace(question, gathered=nothing), predicted)["further_audits"]
+            )
+        else:
+            further = (
+                None if before.further_audits is None else before.n_drawn + before.further_audits
+            )
+        further = None if further is None else max(further - drawn, 0)
+        now = self.now()
+        documents, first = transaction.certifications.arrivals(
+            now - _LATELY, policy.confidence_floor or 0.0, question.scope
         )
-        return plan_audits(wanted, policy, arrivals, self.run_length, self.schedule)
+        a_week = documents / max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
+        rates = [policy.certification_rate(scorer), *([] if rate is None else [rate])]
+        awaited = None if further is None else max(further, missing or 0)
+        return Outlook(
+            segment=policy.unit,
+            certified=before is not None and before.covers(policy.target_accuracy, policy.risk),
+            reason=None if before is None else before.reason,
+            further_audits=further,
+            next_attempt_in=missing if policy.threshold_mode is ThresholdMode.CERTIFIED else None,
+            documents_a_week=a_week,
+            paces=()
+            if awaited is None
+            else tuple(AuditPace.at(each, a_week, awaited) for each in rates),
+        )
 
     def request(
         self, caller: Caller, candidate: Candidate | None = None, segment: str | None = None

@@ -292,15 +292,20 @@ class CertificationStore(Store):
         found = (self._connection.execute(query).scalars() for query in (own, later))
         return [confidence for part in found for confidence in part][:limit]
 
-    def arrivals(self, since: datetime) -> tuple[int, int, datetime | None]:
-        """Return the documents since then, those never sent, and the first's time."""
+    def arrivals(
+        self, since: datetime, floor: float, scope: Scope | None = None
+    ) -> tuple[int, datetime | None]:
+        """Count predictions since then, from a confidence on, whose audits can prove something.
+
+        Also returns the time of the first prediction of any kind.
+        """
         column = predictions.c
-        held_back = column.reason.in_([Reason.OUT_OF_DOMAIN.value, Reason.RULE.value])
-        query = select(
-            func.count(), func.count().filter(held_back), func.min(column.created_at)
-        ).where(column.created_at >= since)
-        documents, unsendable, first = self._connection.execute(query).one()
-        return documents, unsendable, first
+        sendable = and_(_SENDABLE, column.confidence >= floor)
+        query = select(func.count().filter(sendable), func.min(column.created_at))
+        row = self._connection.execute(
+            query.where(column.created_at >= since, in_scope(column.segment, scope))
+        ).one()
+        return int(row[0]), row[1]
 
 
 def audits_of(scorer: Scorer) -> ColumnElement[bool]:

@@ -45,25 +45,18 @@ def test_a_refusal_says_what_lacks(service: Service) -> None:
     assert shown["evidence"]["n_predictions"] == 1
 
 
-def test_audits_are_planned_for_a_described_stream(service: Service) -> None:
-    body = {
-        "target_accuracy": 0.8,
-        "documents_a_week": 1000,
-        "distribution": [{"confidence": 0.95, "share": 2}, {"confidence": 0.6, "share": 1}],
-        "certification_rates": [0.05, 0.15],
-        "ramp_up_rates": [0.3],
-        "gold_reread_rates": [0.5],
-    }
-    planned = service.post("/v1/admin/certifications/plan", by="lead", json=body)
-    assert planned.status_code == 200
-    found = planned.json()
-    assert found["recommended"] == found["items"][0]
-    rates = [plan["rates"]["certification_rate"] for plan in found["items"]]
-    assert rates == [0.05, 0.15]
-    slow, fast = (plan["delay"]["weeks"] for plan in found["items"])
-    assert slow > fast
-
-
-def test_a_plan_without_predictions_says_what_to_send(service: Service) -> None:
-    refused = service.post("/v1/admin/certifications/plan", by="lead", json={})
-    assert_problem(refused, 422, "invalid-request", "/distribution", "/documents_a_week")
+def test_the_outlook_compares_a_rate_with_the_policy_s(service: Service) -> None:
+    path = "/v1/admin/certifications/outlook"
+    assert service.get(path, by="lead").json() == {"items": []}
+    audits = AuditPlan(certification_rate=0.1, gold_reread_rate=1.0)
+    policy = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=audits)
+    service.services.policy.change(ADMIN, replace(policy, target_accuracy=0.8), None)
+    service.predict("0.9")
+    (outlook,) = service.get(f"{path}?rate=0.5", by="lead").json()["items"]
+    assert (outlook["segment"], outlook["certified"]) == (None, False)
+    assert outlook["further_audits"] > 0
+    present, other = outlook["paces"]
+    assert (present["rate"], other["rate"]) == (0.1, 0.5)
+    assert present["weeks"] > other["weeks"]
+    refused = service.get(f"{path}?rate=2", by="lead")
+    assert_problem(refused, 422, "invalid-request", "/query/rate")

@@ -178,16 +178,6 @@ EVERY: dict[str, Callable[[World], Request]] = {
     ),
     "export_job": lambda _: _to("/v1/jobs/export", "client", json={"what": "predictions"}),
     "request_certification": lambda _: _to(f"{ADMIN_}/certifications"),
-    "plan_audits": lambda _: _to(
-        f"{ADMIN_}/certifications/plan",
-        json={
-            "documents_a_week": 1000,
-            "distribution": [{"confidence": 0.98, "share": 1.0}],
-            "certification_rates": [0.1],
-            "ramp_up_rates": [0.1],
-            "gold_reread_rates": [0.5],
-        },
-    ),
     "reset_breaker": _tripped,
     "request_calibration": _with_model("calibrations", json={}),
     "activate_calibration": _with_model("calibrations/{}/activate", 2),

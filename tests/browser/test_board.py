@@ -93,16 +93,12 @@ def test_pages_of_one_thing_have_no_violation(sign_in: SignIn, site: Site, which
     assert_accessible(sign_in("admin", details(site)[which]))
 
 
-def test_a_lead_plans_audits(sign_in: SignIn) -> None:
+def test_a_lead_compares_audit_rates(sign_in: SignIn) -> None:
     page = sign_in("lead", "/board/certifications")
-    page.get_by_role("link", name="Plan audits").click()
-    page.get_by_label("Target %").fill("60")
-    page.get_by_label("Documents a week").fill("800")
-    page.get_by_label("Weeks to find the drop").fill("500")
-    page.get_by_role("button", name="Plan").click()
-    plans = page.get_by_role("region", name="Plans")
-    expect(plans.get_by_role("row").filter(has_text="recommended")).to_have_count(1)
-    expect(page.get_by_label("Documents a week")).to_have_value("800")
+    card = page.get_by_role("region", name="How many more audits?")
+    card.get_by_label("Another audit rate %").fill("60")
+    card.get_by_role("button", name="Compare").click()
+    expect(card.get_by_label("Another audit rate %")).to_have_value("60")
     assert_accessible(page)
 
 

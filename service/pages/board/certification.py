@@ -1,6 +1,7 @@
 """Certifications and the breaker: what audits prove, and when sending stops."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from itertools import islice
 from urllib.parse import urlencode
 
@@ -25,24 +26,13 @@ from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
 from setwise.service.pages.board.jobs import JOBS
+from setwise.service.pages.board.outlook import outlook, why
 from setwise.service.pages.figures.numerals import confidence, exactly, percent, plain, plural
 
 CERTIFICATIONS = "/board/certifications"
 BREAKER = "/board/breaker"
 PAGE = 25
 MOST_STEPS = 200
-
-REASONS = {
-    "no-predictions": "there are no predictions yet",
-    "no-audits": "there are no audits yet",
-    "target-unprovable": "no number of audits shows that all are right",
-    "too-few-audits": "the audits look good enough, but there are too few of them",
-    "below-target": "not even the most confident sets seem to reach the target",
-    "blocked-at-top": "the most confident sets fail, though a lower threshold would do",
-    "miss-rate-unknown": "how many errors auditors overlook is unknown; have some audits that "
-    "agree read again",
-}
-"""Why nothing was proved."""
 
 COUNTS = {
     "n_audits": "Audits that count",
@@ -56,15 +46,6 @@ COUNTS = {
     "reread_rate": "Share of audits read again",
     "test_risk": "Risk left for this attempt",
 }
-
-
-def why(reason: str | None) -> str:
-    """Return why nothing was proved.
-
-    >>> why("no-audits"), why("stars-wrong")
-    ('there are no audits yet', 'stars wrong')
-    """
-    return REASONS.get(reason or "", (reason or "").replace("-", " "))
 
 
 def counts(evidence: Mapping[str, object]) -> list[tuple[str, object]]:
@@ -164,19 +145,18 @@ def _certifications(call: Call) -> ui.View:
         "There are no certifications yet. Set a rate of certification audits in the {}; once "
         "reviewers have read some of them, certify."
     ).format(ui.link("/board/policy", "policy"))
+    form, card = outlook(call, CERTIFICATIONS)
     return ui.View(
         "Certifications",
         (
+            *card,
             ui.Table("Certifications", _COLUMNS, found.items, empty),
             ui.Pager(CERTIFICATIONS, found.next_after, {}, started=call.after is None),
         ),
         buttons=(ui.Press("Certify now", CERTIFICATIONS, ""),),
-        lead=ui.joined(
-            "Attempts to prove from audits which threshold keeps the policy's target. ",
-            ui.link(f"{CERTIFICATIONS}/plan", "Plan audits"),
-            " to see how many it takes.",
-        ),
+        lead="Attempts to prove from audits which threshold keeps the policy's target.",
         terms=("certificate", "audit", "threshold"),
+        status=HTTPStatus.UNPROCESSABLE_ENTITY if form.faults else HTTPStatus.OK,
     )
 
 

@@ -14,7 +14,6 @@ from setwise.service.pages.board import (
     labels,
     models,
     people,
-    plans,
     policy,
     recalibration,
     webhooks,
@@ -52,7 +51,6 @@ _SETTINGS: Sequence[ui.Column[ShownSetting]] = (
 PAGES: Sequence[BoardPage] = (
     *policy.PAGES,
     *certification.PAGES,
-    *plans.PAGES,
     *models.PAGES,
     *labels.PAGES,
     *recalibration.PAGES,

@@ -1,0 +1,98 @@
+"""How many more audits a certificate takes, on the page of certifications."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+from pydantic import BaseModel
+
+from setwise.service.domain.certification import Outlook
+from setwise.service.domain.errors import InvalidRequest
+from setwise.service.domain.routing.segments import value_of
+from setwise.service.pages.board import parts as ui
+from setwise.service.pages.board.engine import Call
+from setwise.service.pages.figures.numerals import exactly, plain, plural
+from setwise.service.pages.forms import Filled, Input, Share, inputs
+
+REASONS = {
+    "no-predictions": "there are no predictions yet",
+    "no-audits": "there are no audits yet",
+    "target-unprovable": "no number of audits shows that all are right",
+    "too-few-audits": "the audits look good enough, but there are too few of them",
+    "below-target": "not even the most confident sets seem to reach the target",
+    "blocked-at-top": "the most confident sets fail, though a lower threshold would do",
+    "miss-rate-unknown": "how many errors auditors overlook is unknown; have some audits that "
+    "agree read again",
+}
+"""Why nothing was proved."""
+
+
+class RateForm(BaseModel):
+    """Which audit rate to compare with the policy's."""
+
+    rate: Annotated[Share | None, Input("Another audit rate %", pointers=("/query/rate",))] = None
+
+
+def why(reason: str | None) -> str:
+    """Return why nothing was proved.
+
+    >>> why("no-audits"), why("stars-wrong")
+    ('there are no audits yet', 'stars wrong')
+    """
+    return REASONS.get(reason or "", (reason or "").replace("-", " "))
+
+
+def outlook(call: Call, address: str) -> tuple[Filled, Sequence[ui.Piece]]:
+    """Return the form, and a card with what each unit needs; no card without predictions."""
+    form = Filled.of(rate=call.query.get("rate", ""))
+    values = form.read(RateForm)
+    rate = None if values is None else values.rate
+    try:
+        outlooks = call.services.certification.outlooks(call.caller, rate)
+    except InvalidRequest as error:
+        form.refused(error, RateForm)
+        outlooks = call.services.certification.outlooks(call.caller)
+    if not outlooks:
+        return form, ()
+    texts = [(value_of(each.segment) or "", " ".join(_sentences(each))) for each in outlooks]
+    (name, first), *_ = texts
+    asked = {each.name: each.input for each in inputs(RateForm)}
+    return form, (
+        ui.Card(
+            "How many more audits?",
+            [
+                ui.Facts(texts) if name else ui.text(first),
+                ui.Filters(address, asked, form, label="Compare"),
+            ],
+        ),
+    )
+
+
+def _sentences(unit: Outlook) -> Iterator[str]:
+    """Yield how many more audits a unit needs, and how long they take."""
+    if unit.certified:
+        yield "A threshold is proved."
+        return
+    if unit.further_audits is None:
+        reason = f": {why(unit.reason)}" if unit.reason else ""
+        yield f"No number of audits would probably prove a threshold{reason}."
+        return
+    if unit.further_audits:
+        more = plural(unit.further_audits, "more audit")
+        yield f"About {more} would probably prove a threshold."
+    else:
+        yield "There are probably enough audits to prove a threshold."
+    if unit.next_attempt_in is not None:
+        yield f"The next attempt comes by itself after {plural(unit.next_attempt_in, 'audit')}."
+    for place, pace in enumerate(unit.paces):
+        rate = f"{'' if place else 'the present rate of '}{exactly(pace.rate)}"
+        takes = "none come" if pace.weeks is None else f"that takes {_weeks(pace.weeks)}"
+        yield f"At {rate}, {plain(pace.audits_a_week)} audits a week, {takes}."
+
+
+def _weeks(weeks: int) -> str:
+    """Write a number of weeks.
+
+    >>> _weeks(0), _weeks(3)
+    ('less than a week', 'about 3 weeks')
+    """
+    return f"about {plural(weeks, 'week')}" if weeks else "less than a week"

@@ -1,0 +1,144 @@
+"""How many more audits would prove a threshold, and how long they take."""
+
+import math
+from random import Random
+
+import pytest
+
+from setwise.service.domain.errors import InvalidRequest
+from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.predictions import Document, Submission
+from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.routing.audits import AuditPlan
+from tests.loop import RIGHT, WRONG, Loop
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
+from tests.sqlite import Database
+
+RATES = AuditPlan(certification_rate=0.1, ramp_up_rate=0.4, gold_reread_rate=1.0)
+A_WEEK = 40
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop(Database())
+
+
+def week(loop: Loop, draw: Random) -> int:
+    """Let a week's documents arrive, right as often as confidences say; return how many audits."""
+    wrong, audits = set(), 0
+    for _ in range(A_WEEK):
+        confidence = draw.choice([0.95, 0.9, 0.6])
+        (prediction,) = loop.predict(str(confidence))
+        if draw.random() >= confidence:
+            wrong.add(prediction.name)
+    for who in (ANN, LEAD):
+        while (task := loop.claim(who)) is not None:
+            labels = WRONG if task.prediction.name in wrong else RIGHT
+            loop.complete(who, task.id, labels, None, task.version)
+            audits += task.kind is ReviewKind.AUDIT
+    loop.now.advance(weeks=1)
+    return audits
+
+
+def weeks_expected_and_needed(seed: int) -> tuple[int, int]:
+    """Return the weeks to a certificate that the outlook names, and how many it takes."""
+    loop, draw = Loop(Database()), Random(seed)
+    loop.plan(RATES, target=0.75)
+    week(loop, draw)
+    (outlook,) = loop.certifications.outlooks(ADMIN)
+    (pace,) = outlook.paces
+    assert outlook.documents_a_week == A_WEEK
+    assert (pace.rate, pace.audits_a_week) == (0.4, 0.4 * A_WEEK)
+    assert pace.weeks is not None
+    weeks = 0
+    while not loop.certifications.outlooks(ADMIN)[0].certified:
+        week(loop, draw)
+        weeks += 1
+        loop.certify_if_due()
+        assert weeks < 20, "no certificate comes"
+    (proved,) = loop.certifications.outlooks(ADMIN)
+    assert (proved.further_audits, proved.next_attempt_in, proved.paces) == (None, None, ())
+    return pace.weeks, weeks
+
+
+def test_a_certificate_comes_in_the_weeks_that_the_outlook_names() -> None:
+    expected, needed = weeks_expected_and_needed(3)
+    assert 1 <= needed <= expected
+
+
+@pytest.mark.verify
+def test_four_certificates_in_five_come_in_the_weeks_that_the_outlook_names() -> None:
+    """The number of audits is meant for a single attempt; an earlier one may succeed, too."""
+    pairs = [weeks_expected_and_needed(seed) for seed in range(20)]
+    assert sum(needed <= expected for expected, needed in pairs) >= 14  # 2.2 standard errors
+    assert sum(needed for _, needed in pairs) > sum(expected for expected, _ in pairs) / 3
+
+
+def test_audits_that_are_drawn_since_the_attempt_are_no_longer_missing(loop: Loop) -> None:
+    draw = Random(0)
+    loop.plan(RATES)
+    week(loop, draw)
+    attempt = loop.certify()
+    assert attempt.further_audits is not None
+    (before,) = loop.certifications.outlooks(ADMIN)
+    assert (before.further_audits, before.reason) == (attempt.further_audits, attempt.reason)
+    audits = week(loop, draw)
+    (after,) = loop.certifications.outlooks(ADMIN)
+    assert 0 < audits < before.further_audits
+    assert after.further_audits == before.further_audits - audits
+
+
+def test_three_times_the_rate_takes_a_third_of_the_weeks(loop: Loop) -> None:
+    loop.plan(AuditPlan(certification_rate=0.01, gold_reread_rate=1.0))
+    loop.predict(*["0.9"] * 40)
+    loop.now.advance(weeks=1)
+    (outlook,) = loop.certifications.outlooks(ADMIN, 0.03)
+    assert outlook.further_audits is not None
+    assert outlook.next_attempt_in is not None
+    audits = max(outlook.further_audits, outlook.next_attempt_in)
+    assert [pace.weeks for pace in outlook.paces] == [
+        math.ceil(audits / (40 * rate)) for rate in (0.01, 0.03)
+    ]
+
+
+def test_what_cannot_be_sent_is_not_counted(loop: Loop) -> None:
+    loop.plan(RATES, confidence_floor=0.5)
+    loop.predict("0.9", "0.4")
+    loop.predictions.predict([Submission(CLIENT, Document(text="unknown"))])  # out of domain
+    loop.now.advance(weeks=1)
+    (outlook,) = loop.certifications.outlooks(ADMIN)
+    assert outlook.documents_a_week == 1.0
+
+
+def test_audits_from_which_nothing_is_proved_do_not_count(loop: Loop) -> None:
+    loop.plan(AuditPlan(certification_rate=1.0, gold_reread_rate=1.0))
+    loop.predict(*["0.9"] * 10)
+    loop.now.advance(weeks=1)
+    (outlook,) = loop.certifications.outlooks(ADMIN)
+    assert outlook.paces[0].audits_a_week == pytest.approx(9.0)
+
+
+def test_confidences_below_the_target_need_no_number_of_audits(loop: Loop) -> None:
+    loop.plan(RATES, target=0.9)
+    loop.predict(*["0.6"] * 20)
+    (outlook,) = loop.certifications.outlooks(ADMIN)
+    assert (outlook.certified, outlook.further_audits, outlook.paces) == (False, None, ())
+
+
+def test_a_fixed_threshold_has_no_next_attempt(loop: Loop) -> None:
+    fixed = change(threshold_mode=ThresholdMode.FIXED, threshold=0.5, audits=RATES)
+    loop.change_policy(ADMIN, fixed, None)
+    loop.predict("0.9")
+    (outlook,) = loop.certifications.outlooks(ADMIN)
+    assert outlook.next_attempt_in is None
+
+
+def test_before_the_first_prediction_there_is_no_outlook(loop: Loop) -> None:
+    assert loop.certifications.outlooks(ADMIN) == []
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.5, -0.1, math.nan])
+def test_a_rate_out_of_range_is_refused(loop: Loop, rate: float) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        loop.certifications.outlooks(ADMIN, rate)
+    assert [fault.pointer for fault in caught.value.faults] == ["/query/rate"]
