@@ -9,7 +9,6 @@ from setwise.service.domain.callers import Caller, Role
 from setwise.service.settings import Settings
 from tests.browsing import Browser
 from tests.edge import Service, assert_problem, build_service
-from tests.samples import CLIENT
 
 FIXED = {
     "mode": "fixed",
@@ -57,6 +56,8 @@ def test_somebody_is_put_into_a_group_from_the_next_answer_on(service: Service) 
     assert (after.json()["group"], after.json()["version"]) == ("coders", 1)
     same = _put(service, f"annotators/{who}", {"group": "coders"}).json()
     assert same == after.json(), "nothing has changed"
+    refused = _put(service, f"annotators/{who}", {"group": "none"})
+    assert_problem(refused, 422, "invalid-request", "/group")
     listed = service.get("/v1/admin/annotators", by="auditor").json()["items"]
     assert {one["name"]: one["group"] for one in listed} == {
         "Ann": "coders",
@@ -159,23 +160,3 @@ def test_a_group_that_cannot_be_is_refused_with_its_faults(
 ) -> None:
     assert_problem(_put(service, path, body), 422, "invalid-request", *pointers)
     assert service.get("/v1/admin/groups", by="lead").json()["limit"] == 1
-
-
-def test_what_is_not_there_is_told_as_such(service: Service) -> None:
-    nobody = f"annotators/{CLIENT.id}"
-    assert_problem(service.get(f"/v1/admin/{nobody}", by="lead"), 404, "annotator-not-found")
-    assert_problem(_put(service, nobody, {"group": "default"}), 404, "annotator-not-found")
-    assert_problem(service.get("/v1/admin/groups/none", by="lead"), 404, "group-not-found")
-    who = service.person("ann", Role.REVIEWER)
-    refused = _put(service, f"annotators/{who}", {"group": "none"})
-    assert_problem(refused, 422, "invalid-request", "/group")
-
-
-@pytest.mark.parametrize("tag", ['"7"', '"x"', 'W/"1"'])
-def test_what_has_changed_since_is_not_overwritten(service: Service, tag: str) -> None:
-    who = service.person("ann", Role.REVIEWER)
-    for response in (
-        _put(service, "groups/default", {"name": "x"}, If_Match=tag),
-        _put(service, f"annotators/{who}", {"group": "default"}, If_Match=tag),
-    ):
-        assert_problem(response, 412, "stale-version")

@@ -1,14 +1,16 @@
 """HEAD, Allow and conditional requests."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from setwise.service.domain.callers import Role
-from tests.edge import Service, assert_problem
+from tests.api.test_idempotency import EVERY, HOOKS, Request, World, counts, world
+from tests.edge import Service, assert_problem, described
 
+__all__ = ["world"]  # a fixture
 POLICY = "/v1/admin/policy"
-HOOKS = "/v1/admin/webhooks"
 FIXED = {"threshold": {"mode": "fixed", "value": 0.8}}
 
 
@@ -78,13 +80,64 @@ def test_what_changes_without_a_version_is_sent_again(service: Service) -> None:
     assert placed.status_code == 200, placed.text
 
 
-def test_a_policy_is_replaced_at_the_version_that_was_read(service: Service) -> None:
-    assert_problem(_put(service, POLICY, FIXED, None), 428, "version-required")
-    tag = service.get(POLICY, by="admin").headers["etag"]
-    changed = _put(service, POLICY, FIXED, f'"other", {tag}')
-    assert changed.status_code == 200
-    assert_problem(_put(service, POLICY, FIXED, f'"other", {tag}'), 412, "stale-version")
-    assert _put(service, POLICY, FIXED, "*").status_code == 200
+def _changed(
+    path: Callable[[World], str], method: str = "PUT", **content: Any
+) -> Callable[[World], Request]:
+    def request(world: World) -> Request:
+        address = path(world)
+        headers = {"If-Match": world.get(address, by="admin").headers["etag"]}
+        return {"method": method, "path": address, "by": "admin", "headers": headers, **content}
+
+    return request
+
+
+def _annotator(world: World) -> str:
+    return f"/v1/admin/annotators/{world.key('ann', Role.REVIEWER)}"
+
+
+VERSIONED: dict[str, Callable[[World], Request]] = {
+    "complete_review": EVERY["complete_review"],
+    "roll_back_model": EVERY["roll_back_model"],
+    "roll_back_calibration": EVERY["roll_back_calibration"],
+    "change_policy": _changed(lambda _: POLICY, json=FIXED),
+    "change_webhook": _changed(World.hook, json={"url": "https://example.com/b"}),
+    "delete_webhook": _changed(World.hook, "DELETE"),
+    "place_annotator": _changed(_annotator, json={"group": "default"}),
+    "change_group": _changed(lambda _: "/v1/admin/groups/default", json={"name": "All"}),
+}
+"""A request that names the present version, for each operation that takes one."""
+
+TAKE_VERSIONS = {
+    operation["operationId"]: parameter["required"]
+    for methods in described()["paths"].values()
+    for operation in methods.values()
+    for parameter in operation.get("parameters", [])
+    if parameter["name"] == "if-match"
+}
+
+
+@pytest.mark.parametrize(("name", "required"), TAKE_VERSIONS.items(), ids=str)
+def test_what_has_changed_since_is_not_overwritten(world: World, name: str, required: bool) -> None:
+    request = {"method": "POST", **VERSIONED[name](world)}
+    headers = request.pop("headers")
+    before = counts(world)
+    for tag in ('"99"', '"x"', '"-2"', '"99999999999"', '"²"', f"W/{headers['If-Match']}"):
+        stale = world.send(**request, headers={"If-Match": tag.encode()})
+        assert_problem(stale, 412, "stale-version")
+    for tag in ("", '""', ","):
+        unnamed = world.send(**request, headers={"If-Match": tag})
+        assert_problem(unnamed, 422, "invalid-request", "/header/If-Match")
+    if required:
+        assert_problem(world.send(**request), 428, "version-required")
+    assert counts(world) == before
+    assert world.send(**request, headers=headers).status_code < 300
+    if name not in {"place_annotator", "complete_review"}:  # which do nothing the second time
+        again = world.send(**request, headers=headers)
+        assert again.status_code in {404, 412}, again.text
+
+
+def test_the_table_has_every_operation_that_takes_a_version() -> None:
+    assert VERSIONED.keys() == TAKE_VERSIONS.keys()
 
 
 def test_any_version_of_what_is_there_can_be_named(service: Service) -> None:

@@ -208,7 +208,7 @@ def world(service: Service) -> World:
     return World(**vars(service))
 
 
-def _counts(world: World) -> dict[str, int]:
+def counts(world: World) -> dict[str, int]:
     with world.database.engine.connect() as connection:
         return {
             name: connection.execute(select(func.count()).select_from(table)).scalar_one()
@@ -251,10 +251,10 @@ def test_a_request_with_a_key_takes_effect_once(world: World, name: str) -> None
     wanted = EVERY[name](world)
     first = _send(world, wanted)
     assert first.status_code < 300, first.text
-    before = _counts(world)
+    before = counts(world)
     again = _send(world, wanted)
     assert again.content == first.content
-    assert _counts(world) == before
+    assert counts(world) == before
     assert again.headers.get("location") == first.headers.get("location")
     response: dict[str, Any] = _documented(name, first.status_code)
     for header in ("ETag", "Location"):

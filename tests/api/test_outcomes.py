@@ -41,6 +41,3 @@ def test_faults_are_pointed_at(service: Service) -> None:
     ):
         refused = service.post(path, by="client", json=body)
         assert_problem(refused, 422, "invalid-request", *pointers)
-    right = {"labels": [], "source": "s"}
-    unknown = service.post("/v1/predictions/x/outcome", by="client", json=right)
-    assert_problem(unknown, 404, "prediction-not-found")

@@ -91,40 +91,6 @@ def test_completing_records_the_labels(
     assert read.headers["etag"] == response.headers["etag"]
 
 
-def test_completing_needs_the_version(service: Service, task: dict[str, Any]) -> None:
-    response = service.post(
-        f"/v1/reviews/{task['id']}/complete", by="reviewer", json={"labels": ["a"]}
-    )
-    assert_problem(response, 428, "version-required")
-
-
-@pytest.mark.parametrize("tag", ['"1"', '"99"', '"abc"', 'W/"2"', '"-2"', '"²"'])
-def test_completing_with_another_version_is_refused(
-    service: Service, task: dict[str, Any], tag: str
-) -> None:
-    response = service.post(
-        f"/v1/reviews/{task['id']}/complete",
-        by="reviewer",
-        headers={"If-Match": tag.encode()},
-        json={"labels": ["a"]},
-    )
-    assert_problem(response, 412, "stale-version")
-    assert service.database.contents.annotations == {}
-
-
-@pytest.mark.parametrize("tag", ["", '""', ","])
-def test_a_tag_that_names_no_version_is_refused(
-    service: Service, task: dict[str, Any], tag: str
-) -> None:
-    response = service.post(
-        f"/v1/reviews/{task['id']}/complete",
-        by="reviewer",
-        headers={"If-Match": tag},
-        json={"labels": ["a"]},
-    )
-    assert_problem(response, 422, "invalid-request", "/header/If-Match")
-
-
 @pytest.mark.parametrize(
     ("body", "pointers"),
     [

@@ -14,10 +14,8 @@ from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.database import ON_BOTH
 from tests.fakes import FakeClock, FakeLoader, FakePredictor, scored_set
-from tests.samples import ADMIN, LEAD, add_predictions, change, model, prediction
+from tests.samples import ADMIN, add_predictions, change, model, prediction
 from tests.services.test_files import Died, Worker
-
-MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 
 
 @dataclass
@@ -238,20 +236,3 @@ def test_documents_that_a_candidate_cannot_read_are_left_out(office: Office) -> 
     office.loader.predictor = Picky()
     result = office.models.compare_recent(started(office, candidate.id), Worker())
     assert (result["documents"], result["scored"]) == (3, 2)
-
-
-def test_what_cannot_be_done_is_refused(office: Office) -> None:
-    (candidate,) = office.add("sha256:2")
-    for verb in (
-        office.models.activate,
-        office.models.verify,
-        office.models.begin_shadow,
-        office.models.comparison,
-    ):
-        with pytest.raises(errors.ModelNotFound):
-            verb(ADMIN, MISSING)
-    with pytest.raises(errors.Forbidden):
-        office.models.add(LEAD, "one")  # at no address, so that no table of rights has it
-    for wrong in (0, 100_001):
-        with pytest.raises(errors.InvalidRequest):
-            office.models.submit_compare(ADMIN, candidate.id, wrong)

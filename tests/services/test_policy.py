@@ -47,13 +47,6 @@ def test_a_changed_policy_is_in_force_and_on_record(office: Office) -> None:
     assert event.detail["threshold"] == 0.8
 
 
-def test_a_change_of_a_policy_that_is_no_longer_in_force_is_refused(office: Office) -> None:
-    changed = office.change_policy(ADMIN, change(), None)
-    with pytest.raises(errors.StaleVersion, match=changed.version):
-        office.change_policy(ADMIN, change(threshold=0.1), FIRST_POLICY_VERSION)
-    assert office.get_policy(ADMIN) == changed
-
-
 def test_a_policy_that_cannot_take_effect_changes_nothing(office: Office) -> None:
     wrong = change(threshold_mode=ThresholdMode.CERTIFIED, audits=AuditPlan(overlap_rate=2.0))
     with pytest.raises(errors.InvalidRequest) as refusal:

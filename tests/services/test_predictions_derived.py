@@ -1,9 +1,6 @@
 """Stored decisions are derived again, on every database."""
 
-import pytest
-
 from setwise.service.domain.callers import Caller, Role
-from setwise.service.domain.errors import PredictionNotFound
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.policy import Policies
@@ -11,7 +8,7 @@ from setwise.service.services.predictions import Predictions
 from setwise.service.stores.transaction import Transactions
 from tests.building import predict_one
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
-from tests.samples import ADMIN, CLIENT, LEAD, change
+from tests.samples import ADMIN, CLIENT, change
 
 AUDITOR = Caller("019b7a0b-0000-7000-9000-000000000041", "Otto", Role.AUDITOR)
 RULES = [{"kind": "metadata", "field": "site", "values": ["north"]}]
@@ -47,9 +44,3 @@ def test_decisions_of_every_policy_follow_from_what_is_stored(begin: Transaction
         assert found.draw_again == one.selection.draw
         assert found.policy.version == one.policy_version
         assert found.prediction == one
-
-
-def test_what_was_never_predicted_has_no_decision(begin: Transactions) -> None:
-    for name in ("nonsense", "019b7a0b-0000-7000-8000-0000000000ff"):
-        with pytest.raises(PredictionNotFound):
-            service(begin).derive(LEAD, name)

@@ -7,7 +7,6 @@ import pytest
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import (
     CalibrationDamaged,
-    CalibrationNotFound,
     CalibrationOfAnotherModel,
     ModelUnavailable,
     NothingToRollBack,
@@ -167,15 +166,6 @@ def test_what_was_proved_for_a_calibrator_is_in_force_again_with_it(desk: Desk) 
     assert (policy.certificate_id, policy.certified_for) == (proof.id, scorer)
     assert desk.recalibration.activate(ADMIN, desk.second.id).threshold is None
     assert desk.recalibration.roll_back(ADMIN, desk.second.version).threshold == 0.85
-
-
-def test_calibrators_are_listed_newest_first(desk: Desk) -> None:
-    get, page = desk.recalibration.get, desk.recalibration.page
-    assert get(LEAD, desk.first.id) == desk.first
-    assert page(LEAD).items == (desk.foreign, desk.second, desk.first)
-    assert page(LEAD, after=desk.second.id, limit=1).items == (desk.first,)
-    with pytest.raises(CalibrationNotFound):
-        get(LEAD, desk.model.id)
 
 
 def test_without_an_active_model_no_calibrator_serves(begin: Transactions) -> None:

@@ -1,6 +1,5 @@
 """The review queue, one verb at a time."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -223,24 +222,6 @@ def test_the_reaper_returns_silent_tasks_and_says_so(desk: Desk) -> None:
     assert desk.actions().count(("system", "review.lease_expired")) == 205
     states = [one.state for one in desk.database.contents.reviews.values()]
     assert (states.count(ReviewState.WAITING), states.count(ReviewState.LEASED)) == (249, 1)
-
-
-VERBS: dict[str, Callable[[Desk, Caller, str], object]] = {
-    "extend": lambda desk, who, it: desk.extend(who, it),
-    "release": lambda desk, who, it: desk.release(who, it),
-    "skip": lambda desk, who, it: desk.skip(who, it, "why"),
-    "complete": lambda desk, who, it: desk.complete(who, it, ["a"], None, 2),
-    "get": lambda desk, who, it: desk.get(who, it),
-}
-
-
-@pytest.mark.parametrize("name", ["extend", "release", "skip", "complete", "get"])
-@pytest.mark.parametrize("task_id", ["nonsense", "019b7a0b-0000-7000-8000-ffffffffffff"])
-def test_a_task_that_is_not_there_is_said_to_be_missing(
-    desk: Desk, name: str, task_id: str
-) -> None:
-    with pytest.raises(errors.ReviewNotFound, match=task_id):
-        VERBS[name](desk, ANN, task_id)
 
 
 def test_audit_rows_hold_neither_reasons_nor_comments_nor_labels(desk: Desk) -> None:

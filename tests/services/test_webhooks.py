@@ -72,21 +72,6 @@ def test_every_change_is_in_the_audit_trail_without_a_secret(parts: Parts) -> No
     assert secret not in str(events)
 
 
-def test_a_refused_change_leaves_no_trace(parts: Parts) -> None:
-    hooks = service(parts)
-    hook, _ = hooks.add(ADMIN, WANTED)
-    with pytest.raises(errors.StaleVersion):
-        hooks.change(ADMIN, hook.id, WANTED, 7)
-    with pytest.raises(errors.StaleVersion):
-        hooks.delete(ADMIN, hook.id, 7)
-    with pytest.raises(errors.InvalidRequest):
-        hooks.change(ADMIN, hook.id, EndpointChange("https://10.0.0.1/"))
-    with pytest.raises(errors.WebhookNotFound):
-        hooks.change(ADMIN, "nonsense", WANTED)
-    assert len(parts[0].contents.events) == 1
-    assert hooks.get(ADMIN, hook.id) == hook
-
-
 def test_private_addresses_are_taken_where_the_settings_allow_them(parts: Parts) -> None:
     hooks = service(parts, allow_private=True)
     hook, _ = hooks.add(ADMIN, EndpointChange("http://10.0.0.1:8080/hooks"))
