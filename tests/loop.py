@@ -41,7 +41,12 @@ def unlike(number: str, place: int) -> str:
     return number + f"{place:b}".replace("0", " ").replace("1", "\t")
 
 
-def settle_all(reviews: Reviews, who: Caller, answer: Callable[[Prediction], Sequence[str]]) -> int:
+def settle_all(
+    reviews: Reviews,
+    who: Caller,
+    answer: Callable[[Prediction], Sequence[str]],
+    most: int | None = None,
+) -> int:
     """Let ``who`` empty the queue, in its order; return how many tasks that were.
 
     All in one transaction: to claim thousands of tasks one by one takes minutes and proves nothing.
@@ -58,7 +63,10 @@ def settle_all(reviews: Reviews, who: Caller, answer: Callable[[Prediction], Seq
             and who.id
             not in {one.reviewer for one in transaction.reviews.annotations_of(task.prediction.id)}
         ]
-        for task in sorted(tasks, key=lambda task: (not task.escalated, task.created_at, task.id)):
+        tasks = sorted(tasks, key=lambda task: (not task.escalated, task.created_at, task.id))[
+            :most
+        ]
+        for task in tasks:
             labels = answer(task.prediction)
             leased = task.claimed(who.id, now, reviews.lease)
             reviews._complete(transaction, leased, who, labels, None)

@@ -167,17 +167,17 @@ def test_without_a_certificate_in_force_the_schedule_decides_on_an_attempt(
 def test_after_an_alarm_audits_from_before_it_prove_nothing_for_a_new_calibrator() -> None:
     office = Office(Database())
     office.certified()
-    office.predict(*["0.9"] * 300)
+    office.predict(*["0.9"] * 100)
     office.read(wrong_below=0.95)
     assert office.policy.trip_id is not None
     office.recalibration.activate(ADMIN, office.learnt(-1.0).id)
-    office.predict(*["0.9"] * 100)
+    office.predict(*["0.9"] * 40)
     office.read()
     found = office.certify(ADMIN.id).evidence
     excluded = found["excluded"]
     assert isinstance(excluded, dict)
     assert excluded["before the alarm"] > 0
-    assert found["n_drawn"] < 80
+    assert found["n_drawn"] < 40
 
 
 def test_a_change_of_policy_before_the_next_prediction_keeps_the_new_certificate(

@@ -98,48 +98,53 @@ def fill(begin: Transactions, n: int) -> None:
         audits = AuditPlan(certification_rate=0.1, gold_reread_rate=rate)
         policy = change(threshold=SENT_AT, risk=RISK, audits=audits)
         versions[rate] = policies.change(ADMIN, policy, None).version
+    everything, tasks, answers, outcomes = [], [], [], []
+    for _ in range(n):
+        confidence = draw.betavariate(4, 1)
+        probability = draw.choice(sorted(ODDS))
+        sure = confidence >= SENT_AT
+        audit = sure and draw.random() < ODDS[probability]
+        reason = Reason.AUDIT if audit else Reason.ABOVE_THRESHOLD
+        at = START - timedelta(days=draw.uniform(0, DAYS + 4))
+        made = prediction(
+            confidence=confidence,
+            document=Document(text="x", metadata={"site": draw.choice("nsw")}),
+            decision=Decision.AUTO if sure and not audit else Decision.REVIEW,
+            reason=reason if sure else Reason.BELOW_THRESHOLD,
+            created_at=at,
+        )
+        role = AuditRole.CERTIFICATION if audit else AuditRole.NONE
+        rate = draw.choice(REREAD)
+        made = made._replace(
+            selection=Selection(role, 0.5, probability if sure else 1.0),
+            policy_version=versions[rate],
+        )
+        everything.append(made)
+        right = draw.random() < confidence
+        if (not sure or audit) and draw.random() < 0.8:
+            kind = ReviewKind.AUDIT if audit else ReviewKind.REVIEW
+            work = replace(task(made), kind=kind, created_at=at)
+            tasks.append(work)
+            said = annotation(work, *(("a", "b") if right else ("c",)), minutes=0)
+            again = audit and said.agreed and draw.random() < rate
+            settles = said.settles and not again
+            answers.append(replace(said, kind=kind, created_at=at, settles=settles))
+            if again and draw.random() < 0.9:
+                lead = replace(task(made), kind=ReviewKind.ADJUDICATION, created_at=at)
+                tasks.append(lead)
+                labels = ("a", "b") if draw.random() < 0.8 else ("c",)
+                word = annotation(lead, *labels, minutes=0)
+                answers.append(replace(word, kind=lead.kind, created_at=at))
+        if draw.random() < 0.2:
+            told = outcome(made, *(("a", "b") if draw.random() < 0.7 else ("c",)))
+            outcomes.append(replace(told, created_at=at))
     with begin() as transaction:
-        for _ in range(n):
-            confidence = draw.betavariate(4, 1)
-            probability = draw.choice(sorted(ODDS))
-            sure = confidence >= SENT_AT
-            audit = sure and draw.random() < ODDS[probability]
-            reason = Reason.AUDIT if audit else Reason.ABOVE_THRESHOLD
-            at = START - timedelta(days=draw.uniform(0, DAYS + 4))
-            made = prediction(
-                confidence=confidence,
-                document=Document(text="x", metadata={"site": draw.choice("nsw")}),
-                decision=Decision.AUTO if sure and not audit else Decision.REVIEW,
-                reason=reason if sure else Reason.BELOW_THRESHOLD,
-                created_at=at,
-            )
-            role = AuditRole.CERTIFICATION if audit else AuditRole.NONE
-            rate = draw.choice(REREAD)
-            made = made._replace(
-                selection=Selection(role, 0.5, probability if sure else 1.0),
-                policy_version=versions[rate],
-            )
-            add_predictions(transaction, made)
-            right = draw.random() < confidence
-            if (not sure or audit) and draw.random() < 0.8:
-                kind = ReviewKind.AUDIT if audit else ReviewKind.REVIEW
-                work = replace(task(made), kind=kind, created_at=at)
-                transaction.reviews.add(work)
-                said = annotation(work, *(("a", "b") if right else ("c",)), minutes=0)
-                again = audit and said.agreed and draw.random() < rate
-                settles = said.settles and not again
-                transaction.reviews.annotate(
-                    replace(said, kind=kind, created_at=at, settles=settles)
-                )
-                if again and draw.random() < 0.9:
-                    lead = replace(task(made), kind=ReviewKind.ADJUDICATION, created_at=at)
-                    transaction.reviews.add(lead)
-                    labels = ("a", "b") if draw.random() < 0.8 else ("c",)
-                    word = annotation(lead, *labels, minutes=0)
-                    transaction.reviews.annotate(replace(word, kind=lead.kind, created_at=at))
-            if draw.random() < 0.2:
-                told = outcome(made, *(("a", "b") if draw.random() < 0.7 else ("c",)))
-                transaction.outcomes.add(replace(told, created_at=at))
+        add_predictions(transaction, *everything)
+        transaction.reviews.add_all(tasks)
+        for one in answers:
+            transaction.reviews.annotate(one)
+        for one in outcomes:
+            transaction.outcomes.add(one)
 
 
 def stored(begin: Transactions, since: date) -> list[Known]:

@@ -188,5 +188,10 @@ class QueueMachine(RuleBasedStateMachine):
         raise AssertionError("somebody changed a task that was not theirs")
 
 
-TestQueue = pytest.mark.slow(QueueMachine.TestCase)
-TestQueue.settings = settings(max_examples=60, stateful_step_count=40)
+class TestQueue(QueueMachine.TestCase):
+    settings = settings(max_examples=8, stateful_step_count=25)
+
+
+@pytest.mark.verify
+class TestQueueAtLength(QueueMachine.TestCase):
+    settings = settings(max_examples=300, stateful_step_count=40)
