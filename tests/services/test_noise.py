@@ -1,6 +1,6 @@
 """Noise rates of groups, as the answers of simulated people tell them."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,17 +8,17 @@ import pytest
 from scipy.stats import binom
 
 from setwise.models.guarantees.noise import NoiseFault, NoiseRates
-from setwise.service.domain.annotators import Annotator, Group, Rates
+from setwise.service.domain.annotators import DEFAULT_GROUP, Annotator, Group, Rates
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
+from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import NO_RATES, NO_RATES_WITH_SUGGESTION, Noise
-from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.analysis.noise import GroupReport, NoiseReport, report_noise
 from setwise.service.services.analysis.rates import group_rates
 from setwise.service.services.annotators import Annotators
 from setwise.service.stores.database import new_id
-from setwise.service.stores.transaction import Transaction
 from tests.fakes import START, FakeClock
 from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, annotation, change, prediction, task
 from tests.sqlite import Database
@@ -33,24 +33,21 @@ class Readers:
     def __init__(self) -> None:
         self.database = Database()
         self.rng = np.random.default_rng(7)
+        self.groups: dict[str, str] = {}
         self.policy = change(
             audits=AuditPlan(certification_rate=0.5, gold_reread_rate=REREAD)
         ).as_policy(prediction().id, START, "x")
-        self._change(lambda store: store.policies.add(self.policy, replacing=FIRST_POLICY_VERSION))
-
-    def _change(self, what: Callable[[Transaction], None]) -> None:
         with self.database() as transaction:
-            what(transaction)
+            transaction.policies.add(self.policy, replacing=FIRST_POLICY_VERSION)
 
     def group(
         self, name: str, *people: Caller, fixed: Rates | None = None, seen: Rates | None = None
     ) -> None:
-        def store(transaction: Transaction) -> None:
+        with self.database() as transaction:
             transaction.annotators.save_group(Group(name, name, fixed, 1, START, "x", seen))
             for who in people:
                 transaction.annotators.place(Annotator(who.id, name, 1))
-
-        self._change(store)
+                self.groups[who.id] = name
 
     def audit(
         self,
@@ -69,79 +66,69 @@ class Readers:
         read = (~agreed | (self.rng.random(n) < REREAD)) & (
             agreed | (self.rng.random(n) >= undecided)
         )
-
-        def store(transaction: Transaction) -> None:
-            for place in range(n):
-                about = self._predicted(transaction, accuracy)
-                self._say(transaction, about, who, ReviewKind.AUDIT, agrees=bool(agreed[place]))
-                if read[place]:
-                    self._say(
-                        transaction,
-                        about,
-                        LEAD,
-                        ReviewKind.ADJUDICATION,
-                        agrees=bool(right[place]),
-                    )
-
-        self._change(store)
+        answers = []
+        for place in range(n):
+            about = self._predicted(accuracy)
+            answers.append(self._said(about, who, ReviewKind.AUDIT, agrees=agreed[place]))
+            if read[place]:
+                lead = self._said(about, LEAD, ReviewKind.ADJUDICATION, agrees=right[place])
+                answers.append(lead)
+        self._store(answers)
 
     def read_twice(self, first: Caller, second: Caller, n: int, *, alpha: float) -> None:
         """Let two people review documents whose predictions are right, or wrong for both."""
-
-        def store(transaction: Transaction) -> None:
-            for _ in range(n):
-                confidence = float(self.rng.random())
-                about = self._predicted(transaction, confidence)
-                right = self.rng.random() < confidence
-                for who, kind in ((first, ReviewKind.REVIEW), (second, ReviewKind.OVERLAP)):
-                    agrees = bool(right and self.rng.random() >= alpha)
-                    self._say(transaction, about, who, kind, agrees=agrees)
-
-        self._change(store)
+        answers = []
+        for _ in range(n):
+            confidence = float(self.rng.random())
+            about = self._predicted(confidence)
+            right = self.rng.random() < confidence
+            for who, kind in ((first, ReviewKind.REVIEW), (second, ReviewKind.OVERLAP)):
+                agrees = right and self.rng.random() >= alpha
+                answers.append(self._said(about, who, kind, agrees=agrees))
+        self._store(answers)
 
     def read_in_view_and_blind(
         self, first: Caller, second: Caller, n: int, shown: Rates, blind: Rates
     ) -> None:
         """Let one person see the suggestion, another not, and a lead decide where they differ."""
-        right = self.rng.random(n) < 0.6
+        answers = []
+        for truth in (self.rng.random(n) < 0.6).tolist():
+            about = self._predicted(float(self.rng.random()))
+            said = []
+            for who, kind, rates in (
+                (first, ReviewKind.REVIEW, shown),
+                (second, ReviewKind.OVERLAP, blind),
+            ):
+                errs = self.rng.random() < (rates.alpha if truth else rates.beta)
+                said.append(self._said(about, who, kind, agrees=truth != errs))
+            if said[0][1].agreed != said[1][1].agreed:
+                said.append(self._said(about, LEAD, ReviewKind.ADJUDICATION, agrees=truth))
+            answers += said
+        self._store(answers)
 
-        def store(transaction: Transaction) -> None:
-            for truth in right.tolist():
-                about = self._predicted(transaction, float(self.rng.random()))
-                said = []
-                for who, kind, rates in (
-                    (first, ReviewKind.REVIEW, shown),
-                    (second, ReviewKind.OVERLAP, blind),
-                ):
-                    errs = self.rng.random() < (rates.alpha if truth else rates.beta)
-                    said.append(truth != errs)
-                    self._say(transaction, about, who, kind, agrees=truth != errs)
-                if said[0] != said[1]:
-                    self._say(transaction, about, LEAD, ReviewKind.ADJUDICATION, agrees=truth)
+    def _predicted(self, confidence: float) -> Prediction:
+        return prediction(confidence=confidence)._replace(policy_version=self.policy.version)
 
-        self._change(store)
-
-    def _predicted(self, transaction: Transaction, confidence: float) -> ReviewTask:
-        made = prediction(confidence=confidence)._replace(policy_version=self.policy.version)
-        add_predictions(transaction, made)
-        return task(made)
-
-    def _say(
-        self,
-        transaction: Transaction,
-        about: ReviewTask,
-        who: Caller,
-        kind: ReviewKind,
-        *,
-        agrees: bool,
-    ) -> None:
-        one = replace(task(about.prediction), kind=kind)
-        transaction.reviews.add(one)
-        said = annotation(one, *(RIGHT if agrees else WRONG))
-        group = transaction.annotators.group_of(who.id)
-        transaction.reviews.annotate(
-            replace(said, reviewer=who.id, kind=kind, group=group, suggestion_shown=not kind.blind)
+    def _said(
+        self, about: Prediction, who: Caller, kind: ReviewKind, *, agrees: bool
+    ) -> tuple[ReviewTask, Annotation]:
+        one = replace(task(about), kind=kind)
+        said = replace(
+            annotation(one, *(RIGHT if agrees else WRONG)),
+            reviewer=who.id,
+            kind=kind,
+            group=self.groups.get(who.id, DEFAULT_GROUP),
+            suggestion_shown=not kind.blind,
         )
+        return one, said
+
+    def _store(self, answers: Sequence[tuple[ReviewTask, Annotation]]) -> None:
+        read = {one.prediction.id: one.prediction for one, _ in answers}
+        with self.database() as transaction:
+            add_predictions(transaction, *read.values())
+            transaction.reviews.add_all([one for one, _ in answers])
+            for _, said in answers:
+                transaction.reviews.annotate(said)
 
     @property
     def report(self) -> NoiseReport:
