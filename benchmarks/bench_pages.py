@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -38,6 +39,7 @@ from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.settings import Settings
 from setwise.service.stores.columns.types import InRow
 from setwise.service.stores.database import new_id
+from setwise.service.stores.search_index import SearchIndex
 from setwise.service.stores.tables import annotations, outcomes, predictions, review_tasks
 from setwise.service.stores.upkeep import migrate
 from setwise.service.telemetry import configure_logging
@@ -75,8 +77,6 @@ THRESHOLD, DRAWN = 0.9, 0.06
 WARM = 2
 """Calls of each page that are not counted: they fill caches that a server has filled."""
 
-UNSEARCHED = "0011"
-"""The last revision of the database without an index of words and labels."""
 
 DAYS = 70
 UNREAD = 500
@@ -146,20 +146,25 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, THRESHOLD, audits=audits)
     policy = services.policy.change(SYSTEM, change, None)
     made = _Documents(key.id, policy.version, reviewers, seed)
-    # What documents are searched by is made faster of rows that are there.
-    migrate.downgrade(application.engine, UNSEARCHED)
     for start in range(0, documents, 5000):
         rows = made.rows(range(start, min(start + 5000, documents)), of=documents)
         with application.engine.begin() as connection:
             for table, of_table in rows.items():
                 if of_table:
                     connection.execute(insert(table), of_table)
-    migrate.upgrade(application.engine)
+            _index(SearchIndex(connection), rows)
     if application.engine.dialect.name == "postgresql":
         engine = application.engine.execution_options(isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.execute(text("VACUUM ANALYZE"))  # as autovacuum does by then
     _check(application.engine, documents)
+
+
+def _index(index: SearchIndex, rows: dict[Table, list[dict[str, Any]]]) -> None:
+    predicted = {row["id"]: row["candidates"][0]["labels"] for row in rows[predictions]}
+    index.add(predicted, [row["id"] for row in rows[predictions] if row["decision"] == "auto"])
+    for table in (annotations, outcomes):
+        index.replace_final({row["prediction_id"]: row["labels"] for row in rows[table]})
 
 
 def _check(engine: Engine, documents: int) -> None:
@@ -264,7 +269,7 @@ class _Documents:
             "candidates": candidates, "marginals": marginals, "confidence": confidence,
             "out_of_domain": False, "threshold": THRESHOLD, "model_version": "sha256:bench",
             "calibrator_version": "sha256:bench", "policy_version": self._policy,
-            "created_at": at, "rule": None, "purged_at": None,
+            "created_at": at, "rule": None, "purged_at": None, "uncalibrated": False,
             "actor_name": "bench", "request_id": None, "address": "127.0.0.1",
         }  # fmt: skip
 
@@ -282,7 +287,7 @@ class _Documents:
         task = {
             "id": new_id(), "prediction_id": row["id"], "kind": kind,
             "state": "completed" if read else "waiting", "version": 3 if read else 1,
-            "escalated": False, "created_at": at,
+            "escalated": False, "created_at": at, "queued_at": at, "round": 0,
         }  # fmt: skip
         found[review_tasks].append(task)
         if read and isinstance(at, datetime):
@@ -293,6 +298,7 @@ class _Documents:
                     "comment": None, "agreed": agreed, "chosen_rank": 0 if agreed else None,
                     "suggestion_shown": kind == "review", "seconds": self._draw.uniform(8, 60),
                     "created_at": at + timedelta(hours=2), "kind": kind, "settles": True,
+                    "round": 0, "group": "default", "version": 3,
                 }
             )  # fmt: skip
 

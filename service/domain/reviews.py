@@ -367,11 +367,11 @@ class Annotation:
     """
     group: str = DEFAULT_GROUP
     """Id of the reviewer's group at that time."""
-    version: int | None = None
-    """The task's version when it was completed; None in rows older than this column."""
+    version: int = 1
+    """The task's version when it was completed."""
     reread_rate: float | None = None
     """Probability, whatever the answer, that a lead reads the document after an audit. None in
-    other reviews, and in rows older than this column, where it is that of the policy.
+    other reviews, and where it is that of the policy.
     """
     reread_draw: float | None = None
     """What was drawn for it: a lead reads the document if it is below the rate."""

@@ -89,7 +89,6 @@ def read_events(
     # Skip predictions beyond the last of these events: the limit would cut them off.
     last = found[-1].id if len(found) == limit else None
     query = select(_MADE.id, _MADE.client_id, _MADE.created_at, *_ORIGIN, *_DETAIL).where(
-        _MADE.actor_name.is_not(None),
         *_about(wanted, _MADE.client_id, _MADE.id, _MADE.created_at),
         *_past(_MADE.id, after, newest_first),
         *_past(_MADE.id, last, not newest_first),

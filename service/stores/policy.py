@@ -106,7 +106,7 @@ def _to_policy(row: RowMapping, segments: tuple[SegmentRule, ...]) -> RoutingPol
         routing_policies,
         row,
         audits=of_row(AuditPlan, routing_policies, row, mode=row["audit_mode"]),
-        rules=read_rules(row["rules"] or [])[0],
+        rules=read_rules(row["rules"])[0],
         certified_for=_certified_for(row),
         segmentation=_to_segmentation(row["segmentation"]),
         segments=segments,

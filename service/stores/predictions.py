@@ -13,7 +13,6 @@ from sqlalchemy import (
     insert,
     or_,
     select,
-    text,
     tuple_,
     update,
 )
@@ -35,6 +34,7 @@ from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.domain.text import Page, first_id_at
 from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.columns.types import InRow, opened
+from setwise.service.stores.search_index import SearchIndex
 from setwise.service.stores.tables import (
     annotations,
     comments,
@@ -70,6 +70,10 @@ class PredictionStore(Store):
             return
         rows = [_row(prediction, submission) for prediction, submission in new]
         self._connection.execute(insert(predictions), rows)
+        SearchIndex(self._connection).add(
+            {prediction.id: prediction.scored.labels for prediction, _ in new},
+            sent=[prediction.id for prediction, _ in new if prediction.decision is Decision.AUTO],
+        )
         keys = [
             {
                 "client_id": prediction.client_id,
@@ -165,7 +169,7 @@ def _row(made: Prediction, answering: Submission) -> dict[str, object]:
         "own_confidences": None if scored.replaced is None else list(scored.replaced),
         "confidence": scored.confidence,
         "out_of_domain": scored.out_of_domain,
-        "uncalibrated": scored.uncalibrated or None,
+        "uncalibrated": scored.uncalibrated,
         "decision": made.decision.value,
         "reason": made.reason.value,
         "threshold": made.threshold,
@@ -307,6 +311,7 @@ class TextStore(Store):
         ).all()
         if not rows:
             return 0
+        SearchIndex(self._connection).forget_words([row.id for row in rows])
         # Row by row, because the empty metadata is bound to its row too.
         return self._connection.execute(
             update(predictions)
@@ -347,11 +352,8 @@ class TextStore(Store):
             )
 
     def forget_words(self) -> None:
-        """Rewrite SQLite's index of words, which keeps purged words until then."""
-        if self._connection.dialect.name == "sqlite":
-            self._connection.execute(
-                text("INSERT INTO searched_words (searched_words) VALUES ('optimize')")
-            )
+        """Remove the traces of purged words from the index of words."""
+        SearchIndex(self._connection).compact()
 
     def lines_of(self, prediction_ids: Sequence[str]) -> dict[str, list[int]]:
         """Return the lines of uploaded files that gave these predictions, by job."""

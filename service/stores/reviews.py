@@ -40,6 +40,7 @@ from setwise.service.domain.text import Page, is_id
 from setwise.service.stores.columns.rows import Store, in_scope, of_row, page_of, row_of
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
+from setwise.service.stores.search_index import SearchIndex
 from setwise.service.stores.tables import (
     ASSIGNED,
     DECIDED,
@@ -320,6 +321,10 @@ class ReviewStore(Store):
         comment = InRow(annotation.comment, (annotation.id, annotation.prediction_id))
         row = {**row_of(annotation, annotations), **_kind(annotation), "comment": comment}
         self._connection.execute(insert(annotations), row)
+        if annotation.settles:
+            SearchIndex(self._connection).replace_final(
+                {annotation.prediction_id: annotation.labels}
+            )
         about = review_tasks.c.prediction_id == annotation.prediction_id
         self.unassign(annotation.reviewer, about)
 

@@ -1,9 +1,7 @@
-"""Tables, constraints and indexes, which `migrations/` creates together with triggers.
+"""Tables, constraints and indexes, as `migrations/` creates them.
 
-The triggers keep rows of predictions, other scores, annotations, outcomes, certifications, breaker
-trips and resets, audit events, policies and activations from being changed or deleted, and
-completed review tasks from being changed. In predictions and annotations, only text that people
-wrote may be purged or encrypted.
+`keep_history` has the database refuse to change or delete rows, whoever asks. Apart from that it
+does nothing by itself: what is derived from rows, the stores write.
 """
 
 from enum import StrEnum
@@ -29,10 +27,8 @@ from sqlalchemy import (
     or_,
     table,
     text,
-    true,
 )
 
-from setwise.service.domain.annotators import DEFAULT_GROUP
 from setwise.service.domain.breaker import TripCause
 from setwise.service.domain.callers import Role
 from setwise.service.domain.documents import CommentKind
@@ -43,6 +39,13 @@ from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.routing.audits import AuditMode, AuditRole
 from setwise.service.domain.webhooks import DeliveryState, MessageType
+from setwise.service.stores.columns.guards import (
+    allow_history,
+    create_with,
+    keep_history,
+    keep_rows,
+    refuse,
+)
 from setwise.service.stores.columns.types import Choice, Id, Instant, Json, Sealed, SealedJson
 
 metadata = MetaData(
@@ -91,14 +94,10 @@ def _check(name: str, condition: str) -> CheckConstraint:
     return CheckConstraint(condition, name=name)
 
 
-def _share(name: str, *, given: bool = False) -> Column[float]:
-    """Return a column of numbers from 0 to 1, added to a table with rows.
-
-    If ``given``, it is 0 in existing rows; otherwise it is NULL there.
-    """
+def _share(name: str, *, nullable: bool = False) -> Column[float]:
+    """Return a column of numbers from 0 to 1."""
     share = _check(f"{name}_is_share", f"{name} >= 0 AND {name} <= 1")
-    default = "0" if given else None
-    return Column(name, Double, share, nullable=not given, server_default=default)
+    return Column(name, Double, share, nullable=nullable)
 
 
 def _choice(name: str, values: type[StrEnum]) -> Column[StrEnum]:
@@ -106,15 +105,14 @@ def _choice(name: str, values: type[StrEnum]) -> Column[StrEnum]:
     return Column(name, Choice(values), _one_of(name, values), nullable=False)
 
 
-def _word(name: str, values: type[StrEnum]) -> Column[StrEnum]:
-    """Return a column for one of ``values``, by default the first."""
-    first = next(iter(values)).value
-    return Column(name, Choice(values), _one_of(name, values), nullable=False, server_default=first)
-
-
 def _partial(name: str, *columns: str, where: object, unique: bool = False) -> Index:
     return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
 
+
+allow_history(metadata)
+
+ERASED_OR_SEALED = "NEW.{0} IS NULL OR CAST(NEW.{0} AS TEXT) LIKE '{1}sw1:%'"
+"""What erasure and a change of keys do to a text, or with a quote to JSON."""
 
 api_keys = Table(
     "api_keys",
@@ -202,18 +200,18 @@ routing_policies = Table(
     Column("threshold", Double),
     Column("created_at", Instant, nullable=False),
     Column("created_by", Text, nullable=False),
-    _share("confidence_floor"),
-    _share("certification_rate", given=True),
-    _share("training_rate", given=True),
-    _word("audit_mode", AuditMode),
-    _share("overlap_rate", given=True),
-    _share("gold_reread_rate", given=True),
-    Column("rules", Json),  # NULL in versions from before rules existed
+    _share("confidence_floor", nullable=True),
+    _share("certification_rate"),
+    _share("training_rate"),
+    _choice("audit_mode", AuditMode),
+    _share("overlap_rate"),
+    _share("gold_reread_rate"),
+    Column("rules", Json, nullable=False),
     Column("certificate_id", Id),
     Column("certified_model", Text),
     Column("certified_calibrator", Text),
     Column("trip_id", Id),
-    _share("ramp_up_rate"),
+    _share("ramp_up_rate", nullable=True),
     # Field, bounds, fallback and most segments; NULL without segments.
     Column("segmentation", Json),
     _check("target_is_share", "target_accuracy > 0 AND target_accuracy < 1"),
@@ -222,6 +220,7 @@ routing_policies = Table(
     _check("fixed_has_threshold", "threshold_mode <> 'fixed' OR threshold IS NOT NULL"),
     UniqueConstraint("ordinal"),
 )
+keep_history(routing_policies)
 
 # Thresholds, certificates and trips of segments and of their pool, in the order of appearance.
 policy_segments = Table(
@@ -240,6 +239,7 @@ policy_segments = Table(
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     UniqueConstraint("policy_version", "value"),
 )
+keep_history(policy_segments)
 
 models = Table(
     "models",
@@ -263,6 +263,7 @@ model_activations = Table(
     UniqueConstraint("id"),
     Index(None, "model_id"),
 )
+keep_history(model_activations)
 
 # What people read of labels; replaced as a whole.
 label_notes = Table(
@@ -310,18 +311,17 @@ predictions = Table(
     Column("calibrator_version", Text, nullable=False),
     Column("policy_version", Id, ForeignKey("routing_policies.version"), nullable=False),
     Column("created_at", Instant, nullable=False),
-    _word("audit_role", AuditRole),
-    _share("draw"),
-    _share("inclusion_probability"),
+    _choice("audit_role", AuditRole),
+    _share("draw", nullable=True),
+    _share("inclusion_probability", nullable=True),
     Column("rule", Text),
     # When text, features, answer and metadata were purged; the numbers stay.
     Column("purged_at", Instant),
     # The model's own confidences, if a calibrator learnt from reviews replaced them.
     Column("own_confidences", Json),
-    Column("uncalibrated", Boolean),
-    # The rest of the prediction's audit event, besides the client's id. The name is NULL in rows
-    # whose event is stored in `audit_events`.
-    Column("actor_name", Text),
+    Column("uncalibrated", Boolean, nullable=False),
+    # The rest of the prediction's audit event, besides the client's id.
+    Column("actor_name", Text, nullable=False),
     Column("request_id", Text),
     Column("address", Text),
     Column("segment", Text),
@@ -361,8 +361,17 @@ predictions = Table(
     ),
     Index(None, "confidence", "id"),
 )
+keep_history(
+    predictions,
+    document_id="NEW.document_id IS NULL",
+    text=ERASED_OR_SEALED.format("text", ""),
+    features=ERASED_OR_SEALED.format("features", '"'),
+    answer=ERASED_OR_SEALED.format("answer", '"'),
+    metadata="CAST(NEW.metadata AS TEXT) = '{}' OR CAST(NEW.metadata AS TEXT) LIKE '\"sw1:%'",
+    purged_at="OLD.purged_at IS NULL AND NEW.purged_at IS NOT NULL",
+)
 
-# What documents are searched by. Triggers fill these from predictions.
+# What documents are searched by; see `SearchIndex`.
 prediction_labels = Table(
     "prediction_labels",
     metadata,
@@ -370,7 +379,7 @@ prediction_labels = Table(
     Column("prediction_id", Id, primary_key=True),
 )
 
-# The labels that were sent last, in the same way from predictions, annotations and outcomes.
+# The labels that were sent last.
 final_labels = Table(
     "final_labels",
     metadata,
@@ -379,12 +388,32 @@ final_labels = Table(
     Index(None, "prediction_id"),
 )
 
-# The index of words is in migrations alone, because Alembic does not compare virtual tables: on
-# SQLite a table and the places of its rows, on PostgreSQL a table of the words of each text.
+# The words of plain texts: on SQLite a virtual table and the places of its rows, on PostgreSQL a
+# table of the words of each text.
 WORDS = "searched_"
-searched_words = table("searched_words", column("rowid"))
-searched_places = table("searched_places", column("place"), column("prediction_id"))
-searched_texts = table("searched_texts", column("prediction_id"), column("words"))
+searched_words = table("searched_words", *map(column, ("searched_words", "rowid", "text")))
+searched_places = table("searched_places", column("place"), column("prediction_id", Id))
+searched_texts = table("searched_texts", column("prediction_id", Id), column("words"))
+create_with(
+    metadata,
+    "sqlite",
+    "CREATE TABLE searched_places (place INTEGER NOT NULL PRIMARY KEY, "
+    "prediction_id VARCHAR(36) NOT NULL UNIQUE)",
+)
+create_with(
+    metadata, "sqlite", "CREATE VIRTUAL TABLE searched_words USING fts5 (text, content = '')"
+)
+create_with(
+    metadata,
+    "postgresql",
+    "CREATE TABLE searched_texts (prediction_id UUID NOT NULL "
+    "CONSTRAINT pk_searched_texts PRIMARY KEY, words TSVECTOR NOT NULL)",
+)
+create_with(
+    metadata,
+    "postgresql",
+    "CREATE INDEX ix_searched_texts_words ON searched_texts USING gin (words)",
+)
 
 model_comparisons = Table(
     "model_comparisons",
@@ -444,9 +473,8 @@ review_tasks = Table(
     Column("lease_claimed_at", Instant),
     Column("lease_expires_at", Instant),
     Column("created_at", Instant, nullable=False),
-    # The queue's order; servers before this column leave it out.
     Column("assigned_to", Text),  # a person, who alone is given it
-    Column("queued_at", Instant, nullable=False, server_default=text("'1970-01-01 00:00:00'")),
+    Column("queued_at", Instant, nullable=False),  # the queue's order
     # The holder's decision, which can still be withdrawn; NULL once it is an annotation.
     Column("decided_labels", Json),
     Column("decided_comment", Sealed("review_tasks.decided_comment", "id", "prediction_id")),
@@ -454,7 +482,7 @@ review_tasks = Table(
     Column("decided_at", Instant),
     Column("settles_at", Instant),
     # Counts the times that the document was reopened; the kind of a reopened one is REVIEW.
-    Column("round", Integer, nullable=False, server_default=text("0")),
+    Column("round", Integer, nullable=False),
     _one_of("kind", KINDS),
     _check("round_counts", "round >= 0"),
     _check("version_counts", "version >= 1"),
@@ -480,6 +508,8 @@ review_tasks = Table(
     _partial("ix_review_tasks_expiry", "lease_expires_at", where=LEASED),
     _partial("ix_review_tasks_settles", "settles_at", where=DECIDED),
 )
+keep_rows(review_tasks)
+refuse(review_tasks, "completed", "UPDATE", "OLD.state = 'completed'")
 
 review_skips = Table(
     "review_skips",
@@ -515,13 +545,13 @@ annotations = Table(
     Column("suggestion_shown", Boolean, nullable=False),
     Column("seconds", Double, nullable=False),
     Column("created_at", Instant, nullable=False),
-    Column("kind", Choice(ReviewKind), nullable=False, server_default=KINDS[0]),
-    Column("round", Integer, nullable=False, server_default=text("0")),  # of its task
-    Column("settles", Boolean, nullable=False, server_default=true()),
-    Column("group", Text, nullable=False, server_default=DEFAULT_GROUP),
-    Column("version", Integer),  # NULL in older rows
-    _share("reread_rate"),  # as is the next one, and in what is no audit
-    _share("reread_draw"),
+    Column("kind", Choice(ReviewKind), nullable=False),
+    Column("round", Integer, nullable=False),  # of its task
+    Column("settles", Boolean, nullable=False),
+    Column("group", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    _share("reread_rate", nullable=True),  # NULL, as the next one, in what is no audit
+    _share("reread_draw", nullable=True),
     _one_of("kind", KINDS),
     _check("round_counts", "round >= 0"),
     _check("rank_counts", "chosen_rank >= 0"),
@@ -543,6 +573,7 @@ annotations = Table(
     _partial("ix_annotations_contradicted", "prediction_id", "agreed", where=CONTRADICTED),
     Index(None, "reviewer", "id"),
 )
+keep_history(annotations, comment=ERASED_OR_SEALED.format("comment", ""))
 
 comments = Table(
     "comments",
@@ -614,6 +645,7 @@ outcomes = Table(
     Index("ix_outcomes_reports", "created_at", "prediction_id", "number", "agreed"),
     _partial("ix_outcomes_contradicted", "prediction_id", "agreed", where=CONTRADICTED),
 )
+keep_history(outcomes)
 
 certifications = Table(
     "certifications",
@@ -636,8 +668,9 @@ certifications = Table(
     _check("proved_or_refused", "(threshold IS NULL) <> (reason IS NULL)"),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     # Concurrent attempts must conflict: they would spend the same share of the risk.
-    UniqueConstraint("model_version", "calibrator_version", "attempt"),
+    UniqueConstraint("model_version", "attempt"),
 )
+keep_history(certifications)
 
 # A scorer's answers to documents that another one answered: audits are about documents, so they
 # also prove a later calibrator or model.
@@ -653,6 +686,7 @@ other_scores = Table(
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
     Index(None, "model_version", "calibrator_version", "prediction_id"),
 )
+keep_history(other_scores)
 
 breaker_trips = Table(
     "breaker_trips",
@@ -670,6 +704,7 @@ breaker_trips = Table(
     # A policy trips once; after a reset, a new policy replaces it.
     UniqueConstraint("policy_version"),
 )
+keep_history(breaker_trips)
 
 breaker_resets = Table(
     "breaker_resets",
@@ -681,6 +716,7 @@ breaker_resets = Table(
     Column("created_at", Instant, nullable=False),
     UniqueConstraint("trip_id"),
 )
+keep_history(breaker_resets)
 
 calibrations = Table(
     "calibrations",
@@ -698,6 +734,7 @@ calibrations = Table(
     _one_of("noise", Noise),
     Index(None, "model_id", "version"),
 )
+keep_history(calibrations)
 
 calibration_activations = Table(
     "calibration_activations",
@@ -712,6 +749,7 @@ calibration_activations = Table(
     Index(None, "model_id", "ordinal"),
     Index(None, "calibration_id"),
 )
+keep_history(calibration_activations)
 
 audit_events = Table(
     "audit_events",
@@ -729,6 +767,7 @@ audit_events = Table(
     Index(None, "actor_id", "id"),
     Index(None, "action", "id"),
 )
+keep_history(audit_events)
 
 jobs = Table(
     "jobs",

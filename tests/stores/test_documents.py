@@ -18,7 +18,6 @@ from setwise.service.domain.predictions import Decision, Document, Prediction, R
 from setwise.service.domain.routing.segments import Scope
 from setwise.service.domain.webhooks import DeliveryState, auto_sent
 from setwise.service.stores.transaction import Transactions
-from setwise.service.stores.upkeep import migrate
 from tests.fakes import START
 from tests.samples import (
     add_predictions,
@@ -87,8 +86,7 @@ def test_filters(begin: Transactions, wanted: dict[str, object], expected: objec
     assert found(begin, **wanted) == list(expected)
 
 
-def test_the_labels_that_were_sent_last_are_found(begin: Transactions, engine: Engine) -> None:
-    """Triggers keep the index, and a migration makes the same one of existing rows."""
+def test_the_labels_that_were_sent_last_are_found(begin: Transactions) -> None:
     reviewed, mended, early = task(), task(), prediction()
     sent, corrected = (COUGH._replace(id=prediction().id) for _ in range(2))
     with begin() as transaction:
@@ -103,16 +101,10 @@ def test_the_labels_that_were_sent_last_are_found(begin: Transactions, engine: E
         transaction.reviews.annotate(annotation(reviewed, "c", "d"))
         transaction.outcomes.add(outcome(reviewed.prediction, "d"))
 
-    def check() -> None:
-        assert found(begin, final_labels=["z"]) == [corrected]
-        assert found(begin, final_labels=["d"], without_final_labels=["c"]) == [reviewed.prediction]
-        assert found(begin, final_labels=sent.scored.labels) == [sent]
-        assert found(begin, without_final_labels=["z"]) == [reviewed.prediction, sent]
-
-    check()
-    migrate.downgrade(engine, "0015")
-    migrate.upgrade(engine)
-    check()
+    assert found(begin, final_labels=["z"]) == [corrected]
+    assert found(begin, final_labels=["d"], without_final_labels=["c"]) == [reviewed.prediction]
+    assert found(begin, final_labels=sent.scored.labels) == [sent]
+    assert found(begin, without_final_labels=["z"]) == [reviewed.prediction, sent]
 
 
 @pytest.mark.parametrize("order", Order)

@@ -166,6 +166,8 @@ ROWS: dict[str, dict[str, object]] = {
     "routing_policies": {
         "version": MISSING, "ordinal": 2, "target_accuracy": 0.9, "risk": 0.1, "auto_send": True,
         "threshold_mode": "fixed", "threshold": 0.5, "created_at": START, "created_by": "x",
+        "certification_rate": 0.0, "training_rate": 0.0, "audit_mode": "hold", "overlap_rate": 0.0,
+        "gold_reread_rate": 0.0, "rules": [],
     },
     "policy_segments": {
         "policy_version": FIRST_POLICY_VERSION, "place": 0, "value": "north", "threshold": 0.5,
@@ -177,7 +179,7 @@ ROWS: dict[str, dict[str, object]] = {
         "marginals": [], "confidence": 0.5, "out_of_domain": False, "decision": "auto",
         "reason": "above_threshold", "threshold": 0.4, "model_version": "m",
         "calibrator_version": "c", "policy_version": FIRST_POLICY_VERSION,
-        "created_at": START,
+        "created_at": START, "audit_role": "none", "uncalibrated": False, "actor_name": "x",
     },
     "other_scores": {
         "prediction_id": None, "model_version": "m", "calibrator_version": "c", "labels": [],
@@ -186,12 +188,13 @@ ROWS: dict[str, dict[str, object]] = {
     "review_tasks": {
         "id": MISSING, "prediction_id": None, "kind": "review", "state": "leased", "version": 1,
         "escalated": False, "lease_holder": "x", "lease_claimed_at": START,
-        "lease_expires_at": START, "created_at": START,
+        "lease_expires_at": START, "created_at": START, "queued_at": START, "round": 0,
     },
     "annotations": {
         "id": MISSING, "task_id": None, "prediction_id": None, "reviewer": "x", "labels": [],
         "agreed": True, "chosen_rank": 0, "suggestion_shown": True, "seconds": 0.0,
-        "created_at": START,
+        "created_at": START, "kind": "review", "round": 0, "settles": True, "group": "default",
+        "version": 1,
     },
     "outcomes": {
         "id": MISSING, "prediction_id": None, "number": 1, "labels": [], "source": "s",

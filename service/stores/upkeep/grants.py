@@ -8,24 +8,16 @@ over the service therefore cannot rewrite the audit trail.
 from sqlalchemy import Connection, Engine, text
 
 from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.stores.columns.guards import CHANGEABLE
 from setwise.service.stores.tables import metadata, searched_texts
 
-HISTORY = {
-    # Tables and their mutable columns, which the triggers allow to change too.
-    "predictions": ("text", "features", "answer", "metadata", "document_id", "purged_at"),
-    "annotations": ("comment",),
-    "other_scores": (),
-    "policy_segments": (),
-    "outcomes": (),
-    "certifications": (),
-    "breaker_trips": (),
-    "breaker_resets": (),
-    "audit_events": (),
-    "routing_policies": (),
-    "model_activations": (),
-    "calibrations": (),
-    "calibration_activations": (),
+HISTORY: dict[str, tuple[str, ...]] = {
+    table.name: table.info[CHANGEABLE]
+    for table in metadata.sorted_tables
+    if CHANGEABLE in table.info
 }
+"""Tables whose rows are history, with the columns that may change nevertheless."""
+
 NEVER_DELETED = ("review_tasks",)
 
 

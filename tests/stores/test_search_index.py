@@ -1,0 +1,104 @@
+"""What documents are searched by equals what follows from the stored facts."""
+
+import random
+from collections import defaultdict
+from dataclasses import replace
+
+from sqlalchemy import Engine, Table, select
+
+from setwise.service.domain.documents import DocumentFilter, Order
+from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
+from setwise.service.domain.reviews import ReviewKind
+from setwise.service.stores import tables
+from setwise.service.stores.columns.ciphers import TextCipher
+from setwise.service.stores.database import create
+from setwise.service.stores.transaction import Transaction, Transactions
+from tests.fakes import START
+from tests.samples import add_predictions, annotation, outcome, prediction, task
+
+LABELS = "abcdef"
+KINDS = (ReviewKind.REVIEW, ReviewKind.AUDIT, ReviewKind.OVERLAP, ReviewKind.ADJUDICATION)
+
+
+def final_labels(transaction: Transaction, made: Prediction) -> set[str] | None:
+    """Return the labels that were sent last, as the facts say."""
+    answers = transaction.reviews.annotations_of(made.id)
+    settled = [answer for answer in answers if answer.settles]
+    sent = [(answer.created_at, answer.labels) for answer in settled]
+    if made.decision is Decision.AUTO:
+        sent.append((made.created_at, made.scored.labels))
+    first = min(sent, default=None)
+    if first is None:
+        return None
+    for reported in transaction.outcomes.of(made.id):
+        if reported.created_at > first[0]:
+            sent.append((reported.created_at, reported.labels))
+    return set(max(sent)[1])
+
+
+def act(transaction: Transaction, made: Prediction, draw: random.Random) -> bool:
+    """Store random facts about a prediction; return whether its text is purged."""
+    kinds, number = iter(draw.sample(KINDS, len(KINDS))), 0
+    for minute in range(1, draw.randint(1, 7)):
+        labels = draw.sample(LABELS, draw.randint(0, 3))
+        if draw.random() < 0.5:
+            number += 1
+            transaction.outcomes.add(outcome(made, *labels, number=number, minutes=minute))
+        elif (kind := next(kinds, None)) is not None:
+            review = replace(task(made), kind=kind)
+            transaction.reviews.add(review)
+            answer = replace(annotation(review, *labels, minutes=minute), kind=kind)
+            transaction.reviews.annotate(replace(answer, settles=draw.random() < 0.6))
+    if draw.random() < 0.3:
+        transaction.texts.purge([made.id], START)
+        return True
+    return False
+
+
+def indexed(transaction: Transaction, table: Table) -> dict[str, set[str]]:
+    labels = defaultdict(set)
+    for label, prediction_id in transaction._connection.execute(select(table)):
+        labels[prediction_id].add(label)
+    return dict(labels)
+
+
+def with_word(transaction: Transaction, word: str) -> list[str]:
+    wanted = DocumentFilter(text=word)
+    page = transaction.documents.page(wanted, Order.OLDEST, after=None, limit=100)
+    return [listed.prediction.id for listed in page.items]
+
+
+def test_random_histories_are_found_by_what_follows_from_them(begin: Transactions) -> None:
+    draw = random.Random(7)
+    documents = []
+    for number in range(30):
+        made = prediction(document=Document(id=None, text=f"common word{number}"))
+        if draw.random() < 0.5:
+            made = made._replace(decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)
+        documents.append(made)
+    with begin() as transaction:
+        add_predictions(transaction, *documents)
+        purged = {made.id for made in documents if act(transaction, made, draw)}
+    with begin(read_only=True) as transaction:
+        derived = {made.id: final_labels(transaction, made) for made in documents}
+        sent = {made_id: labels for made_id, labels in derived.items() if labels}
+        assert indexed(transaction, tables.final_labels) == sent
+        predicted = {made.id: set(made.scored.labels) for made in documents}
+        assert indexed(transaction, tables.prediction_labels) == predicted
+        kept = [made.id for made in documents if made.id not in purged]
+        assert with_word(transaction, "common") == kept
+        for number, made in enumerate(documents):
+            found = [] if made.id in purged else [made.id]
+            assert with_word(transaction, f"word{number}") == found
+    assert purged
+    assert any(labels is None for labels in derived.values())
+
+
+def test_nothing_is_indexed_of_encrypted_texts(engine: Engine, database_url: str) -> None:
+    sealed = create(database_url, cipher=TextCipher([bytes(32)]))
+    with Transactions(sealed)() as transaction:
+        add_predictions(transaction, prediction())
+    sealed.dispose()
+    kept = tables.searched_places if engine.dialect.name == "sqlite" else tables.searched_texts
+    with engine.connect() as connection:
+        assert connection.execute(select(kept.c.prediction_id)).all() == []
