@@ -50,7 +50,6 @@ PAGES: dict[str, str] = {
     "/cockpit": "lead",
     "/cockpit?days=91&pace=week": "lead",
     "/cockpit/details?threshold=0.8": "lead",
-    "/cockpit/report": "lead",
     "/documents": "lead",
     "/documents?text=A00.0": "lead",  # in nearly every text
     "/documents?text=A00.1+A00.9": "lead",

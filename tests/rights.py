@@ -104,7 +104,7 @@ RIGHTS = (
         GET /v1/predictions/{prediction_id}/decision
         GET /v1/exports/annotations
         """,
-        "/cockpit /cockpit/details /cockpit/report",
+        "/cockpit /cockpit/details",
     ),
     Right(
         "lead admin auditor",

@@ -134,7 +134,9 @@ class Outlook(Mirror):
 
     segment: str | None = Field(description="Whose documents it is about; null: all.")
     certified: bool = Field(description="Whether a threshold is proved already.")
-    reason: str | None = Field(description="Why the last attempt proved nothing.")
+    reason: str | None = Field(
+        description="Why the last attempt proved nothing or, without one, why none would."
+    )
     further_audits: int | None = Field(
         description="Null if a threshold is proved, or where no number would prove one."
     )

@@ -61,7 +61,7 @@ def restore(
     file: Annotated[Path, typer.Argument(help="Archive that `backup` wrote.")],
     force: Annotated[bool, typer.Option(help="Replace what is there; stop servers first.")] = False,
 ) -> None:
-    """Restore a backup into an empty database, and upgrade it to this release."""
+    """Restore a backup into an empty database, and upgrade it."""
     from setwise.service.stores.upkeep import backup as databases
     from setwise.service.stores.upkeep import migrate
 

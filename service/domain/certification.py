@@ -120,7 +120,7 @@ class Outlook:
     certified: bool
     """Whether a threshold is proved already."""
     reason: str | None
-    """Why the last attempt proved nothing; None without one, or for a certificate."""
+    """Why the last attempt proved nothing or, without one, why none would; None otherwise."""
     further_audits: int | None
     """None if a threshold is proved, or no number would probably prove one."""
     next_attempt_in: int | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, timedelta
+from datetime import date, timedelta
 from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
@@ -16,7 +16,7 @@ from setwise.service.domain.errors import NotFound
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision
 from setwise.service.domain.routing.segments import OTHER, value_of
-from setwise.service.pages import documents, weekly
+from setwise.service.pages import documents
 from setwise.service.pages.figures import errors, what_if, work
 from setwise.service.pages.figures.numerals import confidence, percent, plural, span, working_time
 from setwise.service.pages.figures.table import Figure, Value
@@ -28,7 +28,7 @@ from setwise.service.services.analysis.cockpit import Cockpit, Glance, WhatIf
 from setwise.service.services.analysis.over_time import Pace, Period
 from setwise.service.sign_in.sessions import Visit
 
-HERE, DETAILS, REPORT = "/cockpit", "/cockpit/details", "/cockpit/report"
+HERE, DETAILS = "/cockpit", "/cockpit/details"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def _periods(today: date) -> Sequence[tuple[str, Period]]:
     return (
         ("Today", Period(1)),
         ("This week", Period(first=monday)),
-        ("Last week", Period(first=monday - weekly.WEEK, last=monday - timedelta(days=1))),
+        ("Last week", Period(first=monday - timedelta(days=7), last=monday - timedelta(days=1))),
         ("5 weeks", Period()),
         ("3 months", Period(91, Pace.WEEK)),
         ("1 year", Period(364, Pace.WEEK)),
@@ -88,16 +88,6 @@ def details(services: ServicesOf, visit: Leads, asked: Wanted) -> Response:
         "may_change": visit.caller.may(Permission.ADMINISTER),
     }
     return page("cockpit_details.html", values | _frame(seen, asked), visit=visit)
-
-
-@router.get(REPORT)
-def report(
-    services: ServicesOf, visit: Leads, week: date | None = None, segment: str | None = None
-) -> Response:
-    """Show the report on the week of a day, to print or to send."""
-    today = services.reports.now().astimezone(UTC).date()
-    values = weekly.report(services, visit.caller, week, today, segment)
-    return page("cockpit_report.html", values, visit=visit)
 
 
 @router.get(f"{HERE}/{{name}}.{{form}}")

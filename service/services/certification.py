@@ -126,19 +126,11 @@ class Certifications(Requesting):
         before = self.last_attempt(transaction, question)
         missing = self.schedule.missing(policy, before, drawn, attempt=question.place)
         if before is None:
-            # The confidences alone say how many it takes: a look at the audits would be an attempt.
-            predicted = transaction.certifications.unaudited(
-                scorer, limit=OUTLOOK_CONFIDENCES, scope=question.scope
-            )
-            nothing = gather([], {}, rules=policy.rules, read_by=self.now())
-            further = _count(
-                answer(replace(question, gathered=nothing), predicted)["further_audits"]
-            )
+            needed, reason = self._expected(transaction, question)
         else:
-            further = (
-                None if before.further_audits is None else before.n_drawn + before.further_audits
-            )
-        further = None if further is None else max(further - drawn, 0)
+            lacking, reason = before.further_audits, before.reason
+            needed = None if lacking is None else before.n_drawn + lacking
+        further = None if needed is None else max(needed - drawn, 0)
         now = self.now()
         documents, first = transaction.certifications.arrivals(
             now - _LATELY, policy.confidence_floor or 0.0, question.scope
@@ -149,7 +141,7 @@ class Certifications(Requesting):
         return Outlook(
             segment=policy.unit,
             certified=before is not None and before.covers(policy.target_accuracy, policy.risk),
-            reason=None if before is None else before.reason,
+            reason=reason,
             further_audits=further,
             next_attempt_in=missing if policy.threshold_mode is ThresholdMode.CERTIFIED else None,
             documents_a_week=a_week,
@@ -157,6 +149,23 @@ class Certifications(Requesting):
             if awaited is None
             else tuple(AuditPace.at(each, a_week, awaited) for each in rates),
         )
+
+    def _expected(
+        self, transaction: Transaction, question: Question
+    ) -> tuple[int | None, str | None]:
+        """Return how many audits the first attempt needs, by the confidences, or why none would do.
+
+        A look at the audits would be an attempt.
+        """
+        predicted = transaction.certifications.unaudited(
+            question.scorer, limit=OUTLOOK_CONFIDENCES, scope=question.scope
+        )
+        nothing = gather([], {}, rules=question.policy.rules, read_by=self.now())
+        needed = _count(answer(replace(question, gathered=nothing), predicted)["further_audits"])
+        if needed is not None:
+            return needed, None
+        reread = question.policy.audits.gold_reread_rate
+        return None, "below-target" if reread else "miss-rate-unknown"
 
     def request(
         self, caller: Caller, candidate: Candidate | None = None, segment: str | None = None

@@ -1,10 +1,9 @@
 """Reports for leads: counts, backlog, cockpit, reliability and automation."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
-from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.errors import FieldFault, InvalidRequest
@@ -53,20 +52,6 @@ from setwise.service.services.analysis.reliability import (
 from setwise.service.services.certification import last_attempt
 from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction, Transactions
-
-ROUTING = (
-    "policy.changed",
-    "policy.certified",
-    "policy.not_certified",
-    "policy.tripped",
-    "breaker.reset",
-    "calibration.activated",
-    "model.activated",
-)
-"""Actions that change how documents are routed, or that show whether they may be."""
-
-MOST_CHANGES = 50
-"""Of each of these actions, the newest in a report."""
 
 AUTOMATION_STEPS = 50
 """Steps between thresholds 0 and 1 in the automation report."""
@@ -168,20 +153,6 @@ class Reports:
             reports = transaction.reports.within(_scope(whole, segment))
             cells = reports.tally(since, before=period.before()).by_day
             return self._glance(transaction, whole, segment, period, cells)
-
-    def changes(self, caller: Caller, since: datetime, before: datetime) -> list[Event]:
-        """Return what changed how documents are routed, oldest first, without who did it."""
-        caller.require(Permission.REPORT)
-        wanted = [EventFilter(action=one, since=since, before=before) for one in ROUTING]
-        with self.begin(read_only=True, snapshot=True) as transaction:
-            trail = transaction.audit_trail
-            found = [
-                event
-                for one in wanted
-                for event in trail.page(one, after=None, limit=MOST_CHANGES).items
-            ]
-        unnamed = [replace(one, actor_id="", actor_name="", address=None) for one in found]
-        return sorted(unnamed, key=lambda event: event.id)
 
     def cockpit(
         self,

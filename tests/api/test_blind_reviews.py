@@ -196,7 +196,6 @@ def test_no_page_shows_a_holder_the_suggestion(service: Service) -> None:
         "/desk",
         "/cockpit",
         "/cockpit/details",
-        "/cockpit/report",
         "/documents",
         of_document,
     )

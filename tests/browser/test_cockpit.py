@@ -4,7 +4,6 @@ import itertools
 import json
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -163,12 +162,19 @@ def test_the_axes_upwards_stay_in_sight_and_where_they_belong(sign_in: SignIn) -
         assert max(map(abs, apart)) < 3, "a number stands beside its line"
 
 
-def test_charts_keep_their_axes_on_paper(sign_in: SignIn) -> None:
-    page = sign_in("lead", f"/cockpit/report?week={datetime.now(UTC).date()}")
+def test_paper_shows_whole_charts_and_open_tables_and_nothing_to_press(sign_in: SignIn) -> None:
+    page = sign_in("lead", "/cockpit/details?threshold=0.5")
+    page.locator("#what-if").get_by_text("Numbers of What if").click()
     Look("print", PAPER).at(page)
     axes = page.evaluate(AXES)
-    assert "volume" in {one["name"] for one in axes}
-    assert all(abs(one["sizes"]) < 1 for one in axes), axes
+    assert {axis["name"] for axis in axes} >= {"queue", "what-if", "confidence"}
+    assert all(axis["words"] and abs(axis["sizes"]) < 1 for axis in axes), axes
+    for box in page.locator("main .scroll:visible").all():
+        cut = "it => [it.scrollWidth - it.clientWidth, it.scrollHeight - it.clientHeight]"
+        assert max(box.evaluate(cut)) <= 1, box.get_attribute("aria-label")
+    expect(page.get_by_role("region", name="Numbers of What if")).to_be_visible()
+    controls = "main :is(button, input, select, .button), nav a:not([aria-current])"
+    expect(page.locator(controls).locator("visible=true")).to_have_count(0)
 
 
 LABELS = """() => [...document.querySelectorAll("#what-if svg[role=img] .label")].map((it) => {

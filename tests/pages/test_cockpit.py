@@ -89,21 +89,6 @@ def test_it_shows_one_segment_with_its_documents(service: Service, browser: Brow
     assert browser.get("/cockpit?segment=unlisted").status_code == 422
 
 
-def test_the_weekly_report_speaks_of_one_segment(service: Service, browser: Browser) -> None:
-    service.fix_threshold(0.8, segmentation=Segmentation("site"), segments=(SegmentRule("north"),))
-    for site in ("north", "north", "south"):
-        body = {"document": {"text": "0.9"}, "metadata": {"site": site}}
-        service.post("/v1/predictions", by="client", json=body)
-    assert 'href="/cockpit/report?segment=north"' in browser.get("/cockpit?segment=north").text
-    today = service.clock().date()
-    page = browser.get(f"/cockpit/report?week={today}&segment=north").text
-    rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td>', page))
-    assert rows["Documents received"] == "2"
-    assert re.search(r'href="/cockpit/report\?week=[\d-]+&amp;segment=other">other', page)
-    assert re.search(r'href="/cockpit\?first=[\d-]+&amp;last=[\d-]+&amp;segment=north"', page)
-    assert browser.get("/cockpit/report?segment=unlisted").status_code == 422
-
-
 def test_without_documents_every_figure_says_what_to_do(browser: Browser) -> None:
     first, further = browser.get("/cockpit"), browser.get("/cockpit/details")
     for page in (first, further):
@@ -131,8 +116,7 @@ def test_the_first_page_answers_three_questions_with_two_charts(busy: Browser) -
         "What waits?",
     ]
     assert re.findall(r'<section class="card figure" id="(.*?)"', page) == ["accuracy", "volume"]
-    for link in ("/cockpit/details?days=35&amp;pace=day", "/cockpit/report"):
-        assert f'href="{link}"' in page
+    assert 'href="/cockpit/details?days=35&amp;pace=day"' in page
 
 
 def test_an_estimate_from_few_checks_says_so_and_is_not_coloured(busy: Browser) -> None:
@@ -318,25 +302,3 @@ def test_markup_in_labels_and_sources_is_shown_as_it_is(service: Service, browse
 def test_the_page_is_small(busy: Browser) -> None:
     page = busy.get("/cockpit/details?days=400&threshold=0.6")
     assert len(gzip.compress(page.content)) < 150_000
-
-
-def test_the_weekly_report_has_numbers_with_bounds_and_what_changed(busy: Browser) -> None:
-    today = START.date()
-    page = busy.get(f"/cockpit/report?week={today}").text
-    assert f"<h1>Week {today.isocalendar().week} of {today.year}</h1>" in page
-    assert "The week is not over yet." in page
-    rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td>', page))
-    assert (rows["Documents received"], rows["Reviews submitted"]) == ("90", "60")
-    assert re.fullmatch(
-        r"[\d.]+ % \([\d.]+ % to [\d.]+ %, only 5 checks\)", rows["Accuracy of what was sent"]
-    )
-    assert re.search(r"<li><time.*?</time>: The policy was changed.</li>", page)
-    assert page.count('<svg class="chart" ') == 2
-    last_week = busy.get("/cockpit/report").text
-    assert "The policy, the model and the calibrator stayed the same" in last_week
-    assert f'href="/cockpit/report?week={today - timedelta(days=today.weekday())}"' in last_week
-
-
-@pytest.mark.parametrize("week", ["2999-01-01", "1970-01-01", "0001-01-01", "9999-12-31", "soon"])
-def test_a_week_that_has_no_report_is_refused(browser: Browser, week: str) -> None:
-    assert browser.get(f"/cockpit/report?week={week}").status_code == 422

@@ -123,6 +123,14 @@ def test_confidences_below_the_target_need_no_number_of_audits(loop: Loop) -> No
     loop.predict(*["0.6"] * 20)
     (outlook,) = loop.certifications.outlooks(ADMIN)
     assert (outlook.certified, outlook.further_audits, outlook.paces) == (False, None, ())
+    assert outlook.reason == "below-target"
+
+
+def test_without_second_readings_no_number_of_audits_proves_anything(loop: Loop) -> None:
+    loop.plan(AuditPlan(certification_rate=0.1))
+    loop.predict(*["0.95"] * 20)
+    (outlook,) = loop.certifications.outlooks(ADMIN)
+    assert (outlook.further_audits, outlook.reason) == (None, "miss-rate-unknown")
 
 
 def test_a_fixed_threshold_has_no_next_attempt(loop: Loop) -> None:

@@ -73,8 +73,7 @@ def _sentences(unit: Outlook) -> Iterator[str]:
         yield "A threshold is proved."
         return
     if unit.further_audits is None:
-        reason = f": {why(unit.reason)}" if unit.reason else ""
-        yield f"No number of audits would probably prove a threshold{reason}."
+        yield f"No number of audits would probably prove a threshold: {why(unit.reason)}."
         return
     if unit.further_audits:
         more = plural(unit.further_audits, "more audit")
