@@ -35,7 +35,7 @@ def backup(
     file: Annotated[Path, typer.Argument(help="Archive to write; it must not exist.")],
     files: Annotated[bool, typer.Option(help="Include models and the files of jobs.")] = True,
 ) -> None:
-    """Back up the database, models, files and pepper to one archive while servers run."""
+    """Back up the database, models, files and pepper."""
     from setwise.service.stores.upkeep import backup as databases
 
     if file.exists():
