@@ -2,6 +2,7 @@
 
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.edge import Service, assert_problem
+from tests.loop import settle_all
 from tests.samples import ADMIN, ANN, LEAD, change
 
 ALL = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
@@ -13,8 +14,7 @@ def _trip(service: Service) -> None:
     for place in range(40):
         service.predict(f"0.9{place:02}")
     for who in (ANN, LEAD):
-        while (task := service.services.reviews.claim(who)) is not None:
-            service.services.reviews.complete(who, task.id, ["c"], None, task.version)
+        settle_all(service.services.reviews, who, lambda _: ["c"])
 
 
 def test_the_breaker_is_read_by_leads(service: Service) -> None:

@@ -13,6 +13,7 @@ from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.stores import tables
 from tests.edge import Service, assert_problem, described
+from tests.loop import settle_all
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, calibration, change, job, model
 
 ADMIN_ = "/v1/admin"
@@ -69,8 +70,7 @@ class World(Service):
         for place in range(40):
             self.predict(f"0.9{place:02}")
         for who in (ANN, LEAD):
-            while (task := self.services.reviews.claim(who)) is not None:
-                self.services.reviews.complete(who, task.id, ["c"], None, task.version)
+            settle_all(self.services.reviews, who, lambda _: ["c"])
 
 
 def _review(world: World, verb: str, **body: Any) -> Request:

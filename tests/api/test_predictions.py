@@ -160,21 +160,6 @@ def test_what_a_body_means_has_one_digest_whatever_the_release(service: Service)
     assert digest == hashlib.sha256(meant).hexdigest()
 
 
-def test_a_list_is_paged_newest_first(service: Service) -> None:
-    made = [service.predict(f"0.{n}").json()["id"] for n in range(1, 6)]
-    seen: list[str] = []
-    query = "limit=2"
-    while True:
-        page = service.get(f"/v1/predictions?{query}", by="client").json()
-        assert page["limit"] == 2
-        assert len(page["items"]) <= 2
-        seen += [item["id"] for item in page["items"]]
-        if page["next_cursor"] is None:
-            break
-        query = f"limit=2&cursor={page['next_cursor']}"
-    assert seen == made[::-1]
-
-
 def test_a_list_is_filtered(service: Service) -> None:
     service.fix_threshold(0.5)
     for text in ("0.4", "0.6", "0.7"):

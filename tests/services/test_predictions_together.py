@@ -51,22 +51,6 @@ def stored_texts(begin: Transactions) -> list[str | None]:
     return [one.document.text for one in found if one is not None]
 
 
-def test_each_gets_what_it_would_have_got_alone(begin: Transactions) -> None:
-    outcomes = verb(begin).predict(
-        [wish("0.9"), wish("0.8", ANN), wish(" "), wish("0.7"), wish("0.6")]
-    )
-    assert [type(outcome) for outcome in outcomes] == [
-        Prediction,
-        errors.Forbidden,
-        errors.InvalidRequest,
-        Prediction,
-        Prediction,
-    ]
-    made = [one for one in outcomes if isinstance(one, Prediction)]
-    assert [one.document.text for one in made] == ["0.9", "0.7", "0.6"]
-    assert stored_texts(begin) == ["0.9", "0.7", "0.6"]
-
-
 plans = st.builds(
     AuditPlan,
     st.floats(0, 0.5),
