@@ -9,13 +9,13 @@ Beta(2.2, .75). The target is .90 at the risk .10 for all segments together; att
 service's schedule. *At the edge*, each set of each segment is right with the target's probability,
 less a thousandth, so that every certificate is wrong.
 
-A *violation* is a run in which any attempt of any segment, or of the pool, certifies a threshold
-above which the segment, or the pool's segments together, miss the target. The script exits with
-an error where they exceed the risk by more than three standard errors.
+A *violation* is a run in which any attempt of any segment certifies a threshold above which the
+segment misses the target. The script exits with an error where they exceed the risk by more than
+three standard errors.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from math import ceil, log, pi, sqrt
 from typing import NamedTuple
@@ -129,24 +129,17 @@ def stream(n_segments: int, world: World, rng: np.random.Generator) -> Run:
     )
 
 
-class Sharing(NamedTuple):
-    """How a risk is shared: a segment's part by its place of appearance from 0, the pool's."""
-
-    segment: Callable[[int, int], float]
-    pool: float = 0.0
-
+Sharing = Callable[[int, int], float]
+"""A segment's part of the risk, by its place of appearance from 0 and the number of segments."""
 
 SHARINGS: Mapping[str, Sharing] = {
-    "equal among at most 20": Sharing(lambda *_: RISK / MOST),
-    "equal, limit set to their number": Sharing(lambda _, n: RISK / n),
-    "6 / (π² k²) for the k-th": Sharing(lambda place, _: RISK * 6 / (pi * (place + 1)) ** 2),
-    "1 / (k (k + 1)) for the k-th": Sharing(lambda place, _: risk_of_attempt(RISK, place + 1)),
-    "1 / k, of at most 20": Sharing(
-        lambda place, _: RISK / (place + 1) / sum(1 / k for k in range(1, MOST + 1))
+    "equal among at most 20": lambda *_: RISK / MOST,
+    "equal, limit set to their number": lambda _, n: RISK / n,
+    "6 / (π² k²) for the k-th": lambda place, _: RISK * 6 / (pi * (place + 1)) ** 2,
+    "1 / (k (k + 1)) for the k-th": lambda place, _: risk_of_attempt(RISK, place + 1),
+    "1 / k, of at most 20": lambda place, _: (
+        RISK / (place + 1) / sum(1 / k for k in range(1, MOST + 1))
     ),
-    "equal among at most 20, and a pool": Sharing(lambda *_: RISK / (MOST + 1), RISK / (MOST + 1)),
-    "equal, limit set to their number, and a pool": Sharing(lambda _, n: RISK / (n + 1), -1.0),
-    "half to the pool, the rest equal": Sharing(lambda *_: RISK / 2 / MOST, RISK / 2),
 }
 
 
@@ -156,26 +149,24 @@ class Outcome(NamedTuple):
     violated: bool
     sent: float
     bad_sent: float
-    misled: bool = False  # what is sent under the pool's proof misses the target
 
 
 def _fewest(risk: float, attempt: int) -> int:
     return ceil(ROOM * ceil(log(risk_of_attempt(risk, attempt)) / log(TARGET)))
 
 
-def _misses(run: Run, members: list[int], step: int) -> bool:
-    above = sum(run.size[one] * run.laws[one].above[step] for one in members)
-    right = sum(run.size[one] * run.laws[one].right[step] for one in members)
+def _misses(run: Run, segments: Iterable[int], step: int) -> bool:
+    above = sum(run.size[segment] * run.laws[segment].above[step] for segment in segments)
+    right = sum(run.size[segment] * run.laws[segment].right[step] for segment in segments)
     return bool(right < TARGET * above)
 
 
-class Unit:
-    """Attempts of one segment or of the pool."""
+class Gate:
+    """Attempts of one segment, or of all documents."""
 
     def __init__(self, risk: float) -> None:
         self.risk, self.attempts, self.tried = risk, 0, 0
         self.proved: int | None = None
-        self.members: frozenset[int] = frozenset()
 
     def due(self, n: int) -> bool:
         """Return whether the schedule asks for an attempt with so many audits."""
@@ -191,77 +182,49 @@ class Unit:
         self.proved = lowest_proved(run.confidence[chosen], run.right[chosen], risk)
 
 
-def by_segment(run: Run, sharing: Sharing, *, failed_stay: bool = False) -> Outcome:
-    """Let every segment, and the pool if there is one, try by the schedule."""
-    n_segments = len(run.size)
-    order = list(dict.fromkeys(run.segment.tolist()))
-    order += [one for one in range(n_segments) if one not in order]
-    units = {one: Unit(sharing.segment(place, n_segments)) for place, one in enumerate(order)}
-    part = RISK / (n_segments + 1) if sharing.pool < 0.0 else sharing.pool
-    pool, violated, misled = Unit(part), False, False
+def by_segment(run: Run, sharing: Sharing) -> Outcome:
+    """Let every segment try by the schedule."""
+    n_segments, violated = len(run.size), False
+    order = list(dict.fromkeys([*run.segment.tolist(), *range(n_segments)]))
+    gates = {segment: Gate(sharing(place, n_segments)) for place, segment in enumerate(order)}
     for week in range(1, WEEKS + 1):
         so_far = np.arange(len(run.segment)) < week * A_WEEK
         numbers = np.bincount(run.segment[so_far], minlength=n_segments)
-        for one, unit in units.items():
-            violated |= _tried(run, unit, frozenset([one]), so_far, numbers)
-        members = frozenset(one for one, unit in units.items() if _pooled(unit, failed_stay))
-        if not part or not members:
-            continue
-        if not pool.members <= members and not failed_stay:
-            pool.proved, pool.tried = None, 0
-        violated |= _tried(run, pool, members, so_far, numbers)
-        if pool.proved is not None and pool.members & members:
-            misled |= _misses(run, sorted(pool.members & members), pool.proved)
-    in_force = {one: unit.proved for one, unit in units.items()}
-    for one, unit in units.items():
-        if part and pool.proved is not None and one in pool.members and _pooled(unit, failed_stay):
-            in_force[one] = pool.proved
-    return Outcome(violated, *_sent(run, in_force), misled)
-
-
-def _tried(
-    run: Run, unit: Unit, members: frozenset[int], so_far: Bools, numbers: NDArray[np.int64]
-) -> bool:
-    """Make an attempt if it is due; return whether it certifies a threshold that is wrong."""
-    if not unit.due(sum(numbers[one] for one in members)):
-        return False
-    unit.members = members
-    unit.attempt(run, so_far & np.isin(run.segment, sorted(members)))
-    return unit.proved is not None and _misses(run, sorted(members), unit.proved)
-
-
-def _pooled(unit: Unit, failed_stay: bool) -> bool:
-    return unit.proved is None if failed_stay else unit.attempts == 0
+        for segment, gate in gates.items():
+            if gate.due(numbers[segment]):
+                gate.attempt(run, so_far & (run.segment == segment))
+                violated |= gate.proved is not None and _misses(run, [segment], gate.proved)
+    return Outcome(violated, *_sent(run, {segment: gate.proved for segment, gate in gates.items()}))
 
 
 def together(run: Run) -> Outcome:
     """Try with one certificate for all documents."""
-    unit, everyone = Unit(RISK), list(range(len(run.size)))
+    gate, segments = Gate(RISK), range(len(run.size))
     for week in range(1, WEEKS + 1):
-        if unit.due(week * A_WEEK):
-            unit.attempt(run, np.arange(len(run.segment)) < week * A_WEEK)
-    wrong = unit.proved is not None and _misses(run, everyone, unit.proved)
-    return Outcome(wrong, *_sent(run, dict.fromkeys(everyone, unit.proved)))
+        if gate.due(week * A_WEEK):
+            gate.attempt(run, np.arange(len(run.segment)) < week * A_WEEK)
+    wrong = gate.proved is not None and _misses(run, segments, gate.proved)
+    return Outcome(wrong, *_sent(run, dict.fromkeys(segments, gate.proved)))
 
 
 def _sent(run: Run, in_force: Mapping[int, int | None]) -> tuple[float, float]:
     sent = bad = 0.0
-    for one, step in in_force.items():
+    for segment, step in in_force.items():
         if step is not None:
-            sent += run.size[one] * run.laws[one].above[step]
-            bad += run.size[one] * run.laws[one].above[step] * (one == run.bad)
+            above = run.size[segment] * run.laws[segment].above[step]
+            sent += above
+            bad += above * (segment == run.bad)
     return sent, bad
 
 
-def measure(runs: list[Run], method: Callable[[Run], Outcome], *, valid: bool = True) -> str:
-    found = [method(run) for run in runs]
-    rate = float(np.mean([one.violated for one in found]))
-    if valid and rate > RISK + 3 * sqrt(RISK * (1 - RISK) / len(runs)):
+def measure(runs: list[Run], method: Callable[[Run], Outcome]) -> str:
+    outcomes = [method(run) for run in runs]
+    rate = float(np.mean([outcome.violated for outcome in outcomes]))
+    if rate > RISK + 3 * sqrt(RISK * (1 - RISK) / len(runs)):
         sys.exit(f"violations {rate:.3f} exceed the risk {RISK}")
-    sent = np.mean([one.sent for one in found])
-    bad = np.mean([one.bad_sent / run.size[run.bad] for one, run in zip(found, runs, strict=True)])
-    misled = float(np.mean([one.misled for one in found]))
-    return f"{rate:.3f} / {sent:.3f} / {bad:.3f}" + (f" ({misled:.3f})" if misled else "")
+    sent = np.mean([outcome.sent for outcome in outcomes])
+    bad = np.mean([of.bad_sent / run.size[run.bad] for of, run in zip(outcomes, runs, strict=True)])
+    return f"{rate:.3f} / {sent:.3f} / {bad:.3f}"
 
 
 def main(n_runs: int = 1_000, seed: int = 0) -> None:
@@ -274,23 +237,18 @@ def main(n_runs: int = 1_000, seed: int = 0) -> None:
         for n in counts
     }
 
-    def row(name: str, method: Callable[[Run], Outcome], *, valid: bool = True) -> None:
-        cells = [measure(worlds[n], method, valid=valid) for n in counts]
+    def row(name: str, method: Callable[[Run], Outcome]) -> None:
+        cells = [measure(worlds[n], method) for n in counts]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
     row("one certificate for all", together)
     for name, sharing in SHARINGS.items():
         row(name, lambda run, sharing=sharing: by_segment(run, sharing))  # type: ignore[misc]
-    pooled = SHARINGS["equal among at most 20, and a pool"]
-    row("the same, failed stay in the pool", lambda run: by_segment(run, pooled, failed_stay=True))
     for n in counts:
         worlds[n] = [stream(n, EDGE, np.random.default_rng([seed, n, i])) for i in range(n_runs)]
     print("At the edge:")
-    for name in (
-        "equal, limit set to their number",
-        "equal, limit set to their number, and a pool",
-    ):
-        row(name, lambda run, name=name: by_segment(run, SHARINGS[name]))  # type: ignore[misc]
+    equal = "equal, limit set to their number"
+    row(equal, lambda run: by_segment(run, SHARINGS[equal]))
 
 
 if __name__ == "__main__":

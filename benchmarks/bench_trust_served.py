@@ -44,7 +44,7 @@ from setwise.service.domain.policy import first_policy
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import plausible_threshold, reread_rate
 from setwise.service.domain.routing.rules import LabelRule, Rule
-from setwise.service.services.analysis.proofs import Question, answer
+from setwise.service.services.analysis.proofs import ProofQuestion, answer
 
 N, REREAD, MISSED, FALSE_ALARMS = 1000, 0.5, 0.02, 0.1
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -147,7 +147,7 @@ def served(
         )
         found += [one._replace(name=f"{place}/{copy}") for copy in range(case.times)]
     gathered = gather(found, {"old": rules, "new": []}, rules=[], read_by=NOW - READING)
-    question = Question(POLICY, Scorer("", ""), 1, 1, gathered, 0)
+    question = ProofQuestion(POLICY, Scorer("", ""), 1, 1, gathered, 0)
     proved = answer(question, predicted.tolist())
     threshold = proved["threshold"] if proved["certified"] else None
     return threshold if isinstance(threshold, float) else None

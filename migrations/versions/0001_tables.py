@@ -229,7 +229,6 @@ def _models_and_policies() -> None:
         sa.Column("certified_calibrator", sa.Text()),
         sa.Column("trip_id", ID),
         sa.Column("audits", JSON),
-        sa.Column("members", JSON, nullable=False),
         sa.CheckConstraint(
             "threshold >= 0 AND threshold <= 1",
             name=op.f("ck_policy_segments_threshold_is_probability"),

@@ -220,7 +220,7 @@ class Breaker(AnswerBody):
         longest = freshness.longest
         return cls(
             state=seen.position,
-            segment=value_of(seen.policy.unit),
+            segment=value_of(seen.policy.key),
             segments=[*state.segments],
             policy_version=seen.policy.version,
             model_version=seen.scorer.model_version if seen.scorer else None,
@@ -269,7 +269,7 @@ def get_breaker(
         str | None,
         Query(
             max_length=LONGEST_VALUE,
-            description="Value of a segment, or `(pool)`; by default one that has tripped.",
+            description="Value of a segment; by default one that has tripped.",
         ),
     ] = None,
 ) -> Response:

@@ -71,10 +71,7 @@ class Certification(AnswerBody):
     )
     requested_by: str
     created_at: datetime
-    segment: str | None = Field(
-        description="Whose documents it is about; null: all. The `members` of `(pool)` are in the "
-        "evidence."
-    )
+    segment: str | None = Field(description="Whose documents it is about; null: all.")
 
     @classmethod
     def of(cls, made: certification.Certification) -> Self:
@@ -104,8 +101,8 @@ class CertifyBody(RequestBody):
     segment: str | None = Field(
         None,
         max_length=LONGEST_VALUE,
-        description="Only this segment of what serves, or `(pool)`, however few its audits are; it "
-        "leaves the pool. By default all segments that have enough.",
+        description="Only this segment of what serves, however few its audits are. By default all "
+        "segments that have enough.",
     )
 
     def as_candidate(self) -> Candidate | None:

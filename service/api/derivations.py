@@ -101,10 +101,8 @@ class Derivation(AnswerBody):
                 "rules": [],
                 "segment_by": None,
                 "segment_bounds": [],
-                "segment_fallback": "none",
                 "most_segments": 10,
                 "segments": [],
-                "pool": None,
             },
         },
     )

@@ -1,6 +1,6 @@
 """Routes for the routing policy."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from fastapi import APIRouter, Header, Response
 from pydantic import Field
@@ -29,12 +29,11 @@ def get_policy(caller: CallerOf, services: ServicesOf) -> Response:
 
 
 class SegmentState(AnswerBody):
-    """A segment, `other` or `(pool)`: what is in force, how it fares, what it lacks."""
+    """A segment: what is in force, how it fares, what it lacks."""
 
     examples = (
         {
             "value": "north",
-            "basis": "pool",
             "threshold": 0.91,
             "certificate_id": _ID,
             "tripped": False,
@@ -44,12 +43,10 @@ class SegmentState(AnswerBody):
             "audits": 61,
             "next_attempt_in": 143,
             "further_audits": None,
-            "most_wrong": 0.4,
         },
     )
 
     value: str
-    basis: Literal["own", "pool", "none"]
     threshold: Probability | None
     certificate_id: str | None
     tripped: bool
@@ -58,38 +55,32 @@ class SegmentState(AnswerBody):
     accuracy: Share = Field(description="Of these, as far as they were checked.")
     audits: int = Field(ge=0, description="Drawn to prove a threshold.")
     next_attempt_in: int | None = Field(
-        description="Audits until its next own attempt; null if none will follow."
+        description="Audits until its next attempt; null if none will follow."
     )
     further_audits: int | None = Field(
-        description="How many more audits its last own attempt asked for."
-    )
-    most_wrong: Probability | None = Field(
-        description="Share of what the pool sends of this segment that may be wrong although the "
-        "pool's segments together reach the target; null unless the pool sends it."
+        description="How many more audits its last attempt asked for."
     )
 
     @classmethod
     def of(cls, state: segments.SegmentState) -> Self:
         """Return the body for a segment."""
-        part, newest = state.part, state.newest
+        gate, newest = state.gate, state.newest
         return cls(
             value=state.value,
-            basis=state.basis,
-            threshold=part.least_confidence,
-            certificate_id=part.certificate_id,
-            tripped=part.trip_id is not None,
+            threshold=gate.least_confidence,
+            certificate_id=gate.certificate_id,
+            tripped=gate.trip_id is not None,
             documents=state.forecast.documents,
             sent=state.forecast.sent,
             accuracy=Share.of(state.forecast.accuracy),
             audits=state.audits,
             next_attempt_in=state.missing,
             further_audits=None if newest is None else newest.further_audits,
-            most_wrong=state.most_wrong,
         )
 
 
 class SegmentStates(AnswerBody):
-    """All segments, and values that are not listed."""
+    """All segments, and values that are not segments."""
 
     items: list[SegmentState]
     unlisted: dict[str, int] = Field(
@@ -101,7 +92,7 @@ class SegmentStates(AnswerBody):
 def list_segments(caller: CallerOf, services: ServicesOf) -> Response:
     """List the segments of the policy: what is in force, how they fare, what they lack."""
     states, unlisted = services.segments.states(caller)
-    items = [SegmentState.of(one) for one in states]
+    items = [SegmentState.of(state) for state in states]
     return answer(SegmentStates(items=items, unlisted=unlisted))
 
 

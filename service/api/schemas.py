@@ -24,8 +24,6 @@ from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.routing.segments import (
     LONGEST_VALUE,
     MOST_SEGMENTS,
-    POOL,
-    Fallback,
     Segmentation,
     SegmentRule,
 )
@@ -695,7 +693,6 @@ _POLICY: Example = {
     "rules": [_RULE],
     "segment_by": None,
     "segment_bounds": [],
-    "segment_fallback": "none",
     "most_segments": 10,
     "segments": [],
 }
@@ -706,13 +703,15 @@ class SegmentRequest(RequestBody):
 
     examples = ({"value": "north", "audit": {"certification_rate": 0.1, "training_rate": 0.02}},)
 
-    value: str = Field(description="Of the field, as text; of `text_length`, a band like `0-499`.")
+    value: str = Field(
+        description="Of the field, as text; of `text_length`, a band like `0-499`. `other` are the "
+        "documents without a value, or with one that is not listed."
+    )
     threshold: Threshold | None = Field(
         None, description="Of mode `fixed`, its own value; null for the policy's."
     )
     audit: Audit | None = Field(None, description="Its own rates; null for the policy's.")
-    basis: str | None = Field(None, description="Ignored, as is `tripped`.")
-    tripped: bool | None = None
+    tripped: bool | None = Field(None, description="Ignored.")
 
     def as_rule(self) -> SegmentRule:
         """Return the rule for the service."""
@@ -733,7 +732,6 @@ class Segment(AnswerBody):
             "value": "north",
             "threshold": {"mode": "certified", "value": 0.91, "certificate_id": _OTHER_ID},
             "audit": None,
-            "basis": "own",
             "tripped": False,
         },
     )
@@ -741,37 +739,19 @@ class Segment(AnswerBody):
     value: str
     threshold: Threshold | None = Field(description="null for the policy's, if that is `fixed`.")
     audit: Audit | None = Field(description="null for the policy's.")
-    basis: Literal["own", "pool", "none"] = Field(
-        description="`pool`: proved for the mix of the pool's segments, not for each of them; "
-        "`none`: nothing of it is sent."
-    )
     tripped: bool
 
     @classmethod
     def of(cls, policy: routing.RoutingPolicy, rule: SegmentRule) -> Self:
         """Return the body for a segment of a policy."""
-        part = policy.within_value(rule.value)
-        own = part.unit == policy.key_of(rule.value)
+        gate = policy.gate_named(rule.value)
         certified = policy.threshold_mode is ThresholdMode.CERTIFIED
-        shown = certified or rule.threshold is not None
         return cls(
             value=rule.value,
-            threshold=_threshold(part) if shown else None,
+            threshold=_threshold(gate) if certified or rule.threshold is not None else None,
             audit=None if rule.audits is None else Audit.of(rule.audits),
-            basis="none" if part.threshold is None else "own" if own else "pool",
-            tripped=part.trip_id is not None,
+            tripped=gate.trip_id is not None,
         )
-
-
-class Pool(AnswerBody):
-    """The segments that have had no own attempt, together."""
-
-    threshold: Threshold
-    members: list[str] = Field(
-        description="Segments that the proof covers: it holds for their mix, not for each. `other` "
-        "are values that are not listed."
-    )
-    tripped: bool
 
 
 class PolicyRequest(RequestBody):
@@ -823,22 +803,16 @@ class PolicyRequest(RequestBody):
         max_length=MOST_SEGMENTS,
         description="Of `text_length`: characters at which the bands after the first one begin.",
     )
-    segment_fallback: Literal["none", "pool"] = Field(
-        "none",
-        description="`pool`: segments that have had no own attempt are sent under a joint proof if "
-        "there is one. `none`: nothing of them is sent.",
-    )
     most_segments: int = Field(
         10,
-        description="Values that become segments, in the order of appearance; others are `other`. "
-        "The risk is shared equally among so many, and the pool.",
+        description="Number of segments, with `other`, that share the risk equally. Values become "
+        "segments in the order of appearance; those without room are `other`.",
     )
     segments: list[SegmentRequest] = Field(
         default_factory=list,
         max_length=MOST_SEGMENTS,
         description="If empty, those that are known stay; otherwise these and what appears later.",
     )
-    pool: dict[str, JsonValue] | None = Field(None, description="Ignored.")
     reason: str | None = Field(
         None,
         max_length=1000,
@@ -866,7 +840,6 @@ class PolicyRequest(RequestBody):
             else Segmentation(
                 self.segment_by,
                 tuple(self.segment_bounds),
-                Fallback(self.segment_fallback),
                 self.most_segments,
             ),
             segments=tuple(segment.as_rule() for segment in self.segments),
@@ -884,7 +857,7 @@ def _threshold(policy: routing.RoutingPolicy) -> Threshold:
 class Policy(AnswerBody):
     """The routing policy in force."""
 
-    examples = ({"version": _OTHER_ID, "tripped": False, **_POLICY, "pool": None},)
+    examples = ({"version": _OTHER_ID, "tripped": False, **_POLICY},)
 
     version: str
     tripped: bool = Field(
@@ -902,18 +875,16 @@ class Policy(AnswerBody):
     rules: list[Rule]
     segment_by: str | None
     segment_bounds: list[int]
-    segment_fallback: Literal["none", "pool"]
     most_segments: int
-    segments: list[Segment] = Field(description="In the order of appearance.")
-    pool: Pool | None = Field(description="null without `segment_fallback` `pool`.")
+    segments: list[Segment] = Field(description="In the order of appearance, `other` last.")
 
     @classmethod
     def of(cls, policy: routing.RoutingPolicy) -> Self:
         """Return the body for a policy."""
-        division = policy.segmentation
+        segmentation = policy.segmentation
         return cls(
             version=policy.version,
-            tripped=any(part.trip_id is not None for part in policy.units),
+            tripped=any(gate.trip_id is not None for gate in policy.gates),
             target_accuracy=policy.target_accuracy,
             risk=policy.risk,
             auto_send=policy.auto_send,
@@ -923,18 +894,10 @@ class Policy(AnswerBody):
             gold_reread_rate=policy.audits.gold_reread_rate,
             confidence_floor=policy.confidence_floor,
             rules=[Rule.model_validate(rule.declared()) for rule in policy.rules],
-            segment_by=division and division.by,
-            segment_bounds=[*division.bounds] if division else [],
-            segment_fallback=division.fallback.value if division else "none",
-            most_segments=division.most if division else Segmentation.most,
-            segments=[Segment.of(policy, one) for one in policy.segments if one.value != POOL],
-            pool=None
-            if (pool := policy.pool) is None
-            else Pool(
-                threshold=_threshold(pool),
-                members=[*policy.pooled],
-                tripped=pool.trip_id is not None,
-            ),
+            segment_by=segmentation and segmentation.by,
+            segment_bounds=[*segmentation.bounds] if segmentation else [],
+            most_segments=segmentation.most if segmentation else Segmentation.most,
+            segments=[Segment.of(policy, rule) for rule in policy.every_segment],
         )
 
 

@@ -282,7 +282,8 @@ def _encryption(engine: "Engine") -> Finding:
 
 def _breaker(begin: "Transactions") -> Finding:
     with begin(read_only=True) as transaction:
-        tripped = [one.trip_id for one in transaction.policies.current().units if one.trip_id]
+        gates = transaction.policies.current().gates
+        tripped = [gate.trip_id for gate in gates if gate.trip_id]
         trips = [transaction.breakers.trip(trip_id) for trip_id in tripped]
     trip = next((one for one in trips if one is not None), None)
     if trip is not None:

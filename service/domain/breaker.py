@@ -151,7 +151,7 @@ class Trip:
     """Everything needed to derive the trip again."""
     created_at: datetime
     segment: str | None = None
-    """Key of the unit that stops; None for all documents."""
+    """Key of the segment that stops; None for all documents."""
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ class BreakerState:
     further_audits: int | None
     """How many audits the last certification since the trip lacked."""
     segments: tuple[str, ...] = ()
-    """Values of all units of the policy; empty if documents are not divided."""
+    """Values of the policy's segments; empty if documents are not divided."""
 
     @property
     def false_alarm_bound(self) -> float:

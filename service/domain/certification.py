@@ -52,13 +52,7 @@ class Certification:
     requested_by: str
     created_at: datetime
     segment: str | None = None
-    """Key of the unit whose documents it is about; None for all."""
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """Values of the segments of a pool's attempt; empty for others."""
-        found = self.evidence.get("members")
-        return tuple(str(one) for one in found) if isinstance(found, list) else ()
+    """Key of the segment whose documents it is about; None for all."""
 
     def at_least(self, floor: float | None) -> float | None:
         """Return the lowest proved threshold at or above ``floor``, if any.
@@ -116,7 +110,7 @@ class Outlook:
     """How many more audits would probably prove a threshold, and how long they take."""
 
     segment: str | None
-    """Key of the unit whose documents it is about; None for all."""
+    """Key of the segment whose documents it is about; None for all."""
     certified: bool
     """Whether a threshold is proved already."""
     reason: str | None

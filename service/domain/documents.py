@@ -11,7 +11,7 @@ from setwise.service.domain.outcomes import Outcome, sent_labels
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole
-from setwise.service.domain.routing.segments import Scope
+from setwise.service.domain.routing.segments import Segment
 from setwise.service.domain.text import is_id, text_faults
 from setwise.service.domain.webhooks import Delivery, DeliveryState, Message
 
@@ -100,7 +100,7 @@ class DocumentFilter:
     reason: Reason | None = None
     segment: str | None = None
     """Its value, as in ``north``."""
-    scope: Scope | None = None
+    of_segment: Segment | None = None
     """The documents of the segment; services set it."""
     confidence_from: float | None = None
     """Included."""

@@ -27,9 +27,6 @@ from setwise.service.domain.routing.rules import (
 )
 from setwise.service.domain.routing.segments import (
     OTHER,
-    POOL,
-    Fallback,
-    Scope,
     Segment,
     Segmentation,
     SegmentRule,
@@ -99,185 +96,135 @@ class RoutingPolicy:
     trip_id: str | None = None
     """The trip of the breaker that stops automatic sending; None if the breaker has not tripped."""
     segmentation: Segmentation | None = None
-    """How documents are divided; None if all of them are one unit."""
+    """How documents are divided; None if they are not."""
     segments: tuple[SegmentRule, ...] = ()
-    """The listed segments, in the order of appearance, and the pool. Their thresholds, certificates
-    and trips take the place of the policy's own.
+    """Segments that the policy lists, in the order of appearance; `OTHER` need not be among them.
+    Their thresholds, certificates and trips take the place of the policy's own.
     """
-    unit: str | None = None
-    """Key of the unit that this is the part of; None for the whole policy."""
+    segment: Segment | None = None
+    """The one that this is the gate of; None for all documents."""
 
     @property
     def sends(self) -> bool:
         """Whether anything can be sent automatically."""
         if self.segmentation is not None:
-            return any(unit.sends for unit in self.units)
+            return any(gate.sends for gate in self.gates)
         return self.auto_send and self.threshold is not None and self.trip_id is None
 
-    @cached_property
-    def units(self) -> tuple["RoutingPolicy", ...]:
-        """The policies of all segments and the pool, or the whole one."""
-        if self.segmentation is None:
-            return (self,)
-        return tuple(self.of_unit(self.segmentation.key(value)) for value in self._rules)
+    @property
+    def key(self) -> str | None:
+        """The key of the gate's segment."""
+        return None if self.segment is None else self.segment.key
 
-    @cached_property
-    def _rules(self) -> dict[str, SegmentRule]:
-        """The segments by value, and the pool last if there is one."""
-        rules = {rule.value: rule for rule in self.segments}
-        pool = rules.pop(POOL, SegmentRule(POOL))
-        pooled = self.segmentation is not None and self.segmentation.fallback is Fallback.POOL
-        return rules | ({POOL: pool} if pooled else {})
+    @property
+    def gates(self) -> tuple["RoutingPolicy", ...]:
+        """The policy of each segment, `OTHER` last; without a segmentation, the policy itself."""
+        return tuple(self._gates.values()) or (self,)
 
-    @cached_property
-    def _seen(self) -> dict[str | None, "RoutingPolicy"]:
-        return {}
-
-    def of_unit(self, key: str | None) -> "RoutingPolicy":
-        """Return the policy of one unit; without a segmentation, the whole one."""
-        if self.segmentation is None or key is None:
-            return self
-        value = Segment.of_key(key).value
-        rule = self._rules.get(value) or SegmentRule(value)
-        plan = rule.audits and replace(
-            rule.audits,
-            overlap_rate=self.audits.overlap_rate,
-            gold_reread_rate=self.audits.gold_reread_rate,
-        )
-        return replace(
-            self,
-            risk=self.risk * self.segmentation.share,
-            threshold=self.threshold
-            if not self._certified and rule.threshold is None and value != OTHER
-            else rule.threshold,
-            certificate_id=rule.certificate_id,
-            certified_for=rule.certified_for,
-            trip_id=rule.trip_id,
-            audits=plan or self.audits,
-            segmentation=None,
-            segments=(),
-            unit=key,
-        )
-
-    def within(self, key: str | None) -> "RoutingPolicy":
+    def gate(self, key: str | None) -> "RoutingPolicy":
         """Return the policy of the documents of a segment.
 
-        Without a segmentation it is the whole policy. A segment without a certificate has the
-        threshold of the pool if the pool's certificate covers it. What is not listed is `OTHER`.
+        What is not listed is `OTHER`.
         """
         if self.segmentation is None:
             return self
         value = OTHER if key is None else Segment.of_key(key).value
-        value = value if value in self._rules and value != POOL else OTHER
-        if value not in self._seen:
-            self._seen[value] = self.of_unit(self.unit_of(value))
-            own = self._rules.get(value)
-            if own is not None and own.audits is not None:
-                audits = self.of_unit(self.segmentation.key(value)).audits
-                self._seen[value] = replace(self._seen[value], audits=audits)
-        return self._seen[value]
+        return self._gates.get(value) or self._gates[OTHER]
 
-    def unit_of(self, value: str) -> str | None:
-        """Return the key of the unit whose threshold a segment has."""
-        if self.segmentation is None:
-            return None
-        own = self._rules.get(value)
-        alone = own is not None and (own.certificate_id is not None or own.trip_id is not None)
-        pooled = not alone and value in self.pooled
-        return self.segmentation.key(POOL if pooled else value)
-
-    def scope(self, unit: str | None, members: Sequence[str] | None = None) -> Scope | None:
-        """Return the documents that a unit speaks of; None for all.
-
-        ``members``: Values of the pool's segments; by default those that its certificate covers.
-        """
-        if self.segmentation is None or unit is None:
-            return None
-        value = Segment.of_key(unit).value
-        if value != POOL:
-            return Scope((unit,), self._listed if value == OTHER else None)
-        chosen = self.pooled if members is None else members
-        keys = tuple(self.segmentation.key(one) for one in chosen)
-        return Scope(keys, self._listed if OTHER in chosen else None)
-
-    def among(self, value: str) -> Scope:
-        """Return the documents of the segment with this value; none without a segmentation."""
-        return self.scope(self.key_of(value)) or Scope(())
-
-    @property
-    def pool(self) -> "RoutingPolicy | None":
-        """The policy of the pool; None if there is none."""
-        if self.segmentation is None or POOL not in self._rules:
-            return None
-        return self.of_unit(self.segmentation.key(POOL))
-
-    def known(self, segment: str | None, metadata: Metadata | None) -> str | None:
-        """Return the listed value of a stored document, or `OTHER`.
-
-        None if that is unknown, or documents are not divided.
-        """
-        key = None
-        if self.segmentation is not None:
-            key = self.segmentation.known(segment, metadata)
-        if key is None:
-            return None
-        return Segment.of_key(key).value if key in self._listed else OTHER
-
-    def key_of(self, value: str) -> str | None:
-        """Return the key of the segment with this value; None without a segmentation."""
-        return None if self.segmentation is None else self.segmentation.key(value)
-
-    def unit_named(self, value: str) -> str:
-        """Return the key of the unit with this value; raises `InvalidRequest`."""
-        key = self.key_of(value)
-        if key is None or key not in {part.unit for part in self.units}:
+    def gate_named(self, value: str) -> "RoutingPolicy":
+        """Return the policy of the segment with this value; raises `InvalidRequest`."""
+        if value not in self._gates:
             fault = FieldFault("/segment", "is no segment that the policy lists")
             raise InvalidRequest(f"There is no segment {value!r}.", [fault])
-        return key
+        return self._gates[value]
 
-    def within_value(self, value: str) -> "RoutingPolicy":
-        """Return the policy of the documents of the segment with this value."""
-        return self.within(self.key_of(value))
+    def with_gate(self, gate: "RoutingPolicy") -> "RoutingPolicy":
+        """Return the policy with what was decided about a segment."""
+        if gate.segment is None:
+            return gate
+        rules = self._rules
+        rule = rules[gate.segment.value]
+        changed = replace(
+            rule,
+            threshold=gate.threshold if self._certified else rule.threshold,
+            certificate_id=gate.certificate_id,
+            certified_for=gate.certified_for,
+            trip_id=gate.trip_id,
+        )
+        return replace(self, segments=tuple((rules | {rule.value: changed}).values()))
 
     @property
-    def pooled(self) -> tuple[str, ...]:
-        """Values of the segments that have the threshold of the pool."""
-        if POOL not in self._rules:
-            return ()
-        return self._rules[POOL].members if self._certified else (OTHER,)
+    def every_segment(self) -> tuple[SegmentRule, ...]:
+        """All segments, in the order of appearance, `OTHER` last; none without a segmentation."""
+        return tuple(self._rules.values())
 
     @property
     def values(self) -> tuple[str, ...]:
-        """Values of the listed segments, in the order of appearance."""
-        return tuple(rule.value for rule in self.segments if rule.value != POOL)
+        """Values of all segments."""
+        return tuple(self._rules)
 
-    @property
-    def _listed(self) -> tuple[str, ...]:
-        """Keys of the listed segments."""
-        if self.segmentation is None:
-            return ()
-        return tuple(self.segmentation.key(one) for one in self._rules if one != POOL)
+    def value_of(self, key: str | None, metadata: Metadata | None) -> str | None:
+        """Return the value of a stored document's segment; None if that is unknown.
 
-    def untried(self, tried: Collection[str]) -> tuple[str, ...]:
-        """Return the values of the pool's segments, given the keys of units with attempts.
-
-        `OTHER` is always one of them, because it has no attempts.
+        See `Segmentation.of_stored`.
         """
-        if POOL not in self._rules:
-            return ()
-        listed = (one for one in self._listed if one not in tried)
-        return (*(Segment.of_key(one).value for one in listed), OTHER)
+        segment = None
+        if self.segmentation is not None:
+            segment = self.segmentation.of_stored(key, metadata)
+        if segment is None:
+            return None
+        return segment.value if segment.value in self._rules else OTHER
+
+    def segment_of(self, value: str) -> Segment:
+        """Return the segment with this value; without a segmentation, it has no documents."""
+        by = "" if self.segmentation is None else self.segmentation.by
+        listed = frozenset(self._rules) - {OTHER} if value == OTHER else frozenset()
+        return Segment(by, value, listed)
+
+    @cached_property
+    def _rules(self) -> dict[str, SegmentRule]:
+        """The segments by value; empty without a segmentation."""
+        if self.segmentation is None:
+            return {}
+        rules = {rule.value: rule for rule in self.segments}
+        other = rules.pop(OTHER, SegmentRule(OTHER))
+        return rules | {OTHER: other}
+
+    @cached_property
+    def _gates(self) -> dict[str, "RoutingPolicy"]:
+        if self.segmentation is None:
+            return {}
+        risk = self.risk / self.segmentation.most
+        return {value: self._gate(rule, risk) for value, rule in self._rules.items()}
+
+    def _gate(self, rule: SegmentRule, risk: float) -> "RoutingPolicy":
+        audits = rule.audits and replace(
+            rule.audits,
+            overlap_rate=self.audits.overlap_rate,
+            gold_reread_rate=self.audits.gold_reread_rate,
+        )
+        by_hand = not self._certified and rule.threshold is None
+        return replace(
+            self,
+            risk=risk,
+            threshold=self.threshold if by_hand else rule.threshold,
+            certificate_id=rule.certificate_id,
+            certified_for=rule.certified_for,
+            trip_id=rule.trip_id,
+            audits=audits or self.audits,
+            segmentation=None,
+            segments=(),
+            segment=self.segment_of(rule.value),
+        )
 
     def listing(self, values: Iterable[str]) -> tuple["RoutingPolicy", list[str]]:
         """Return the policy with these segments too, and those that had room."""
         if self.segmentation is None:
             return self, []
-        room = self.segmentation.most - len(self._listed)
-        new = [one for one in values if one not in self._rules and one != OTHER][: max(room, 0)]
-        rules = tuple(SegmentRule(value) for value in new)
-        listed = [one for one in self.segments if one.value != POOL]
-        pool = [one for one in self.segments if one.value == POOL]
-        return (replace(self, segments=(*listed, *rules, *pool)) if new else self), new
+        room = max(self.segmentation.most - len(self._rules), 0)
+        new = [value for value in values if value not in self._rules][:room]
+        rules = (*self.segments, *map(SegmentRule, new))
+        return (replace(self, segments=rules) if new else self), new
 
     def keeping(
         self, old: "RoutingPolicy", tried: Collection[str] = frozenset()
@@ -287,46 +234,18 @@ class RoutingPolicy:
         If it lists no segments, it has those of the other one. Those that have tripped stay
         listed, as do those with attempts.
 
-        ``tried``: Keys of units with attempts.
+        ``tried``: Keys of segments with attempts.
         """
         rules = {rule.value: rule for rule in self.segments}
+        fixed = ThresholdMode.FIXED is self.threshold_mode is old.threshold_mode
         for before in old.segments:
-            value = before.value
+            value, trip_id = before.value, before.trip_id
+            stays = value == OTHER or trip_id is not None or old.segment_of(value).key in tried
             if value in rules:
-                rules[value] = replace(rules[value], trip_id=before.trip_id)
-            elif (
-                not self.segments
-                or before.trip_id is not None
-                or value == POOL
-                or old.key_of(value) in tried
-            ):
-                fixed = ThresholdMode.FIXED is self.threshold_mode is old.threshold_mode
-                rules[value] = SegmentRule(
-                    value,
-                    before.threshold if fixed else None,
-                    trip_id=before.trip_id,
-                    audits=before.audits,
-                )
-        return replace(self, segments=tuple(rules.values()))
-
-    def put(self, part: "RoutingPolicy", members: Sequence[str] | None = None) -> "RoutingPolicy":
-        """Return the policy with what was decided about a unit.
-
-        ``members``: Of the pool, if a certificate covers it.
-        """
-        if self.segmentation is None or part.unit is None:
-            return part
-        value = Segment.of_key(part.unit).value
-        rules = dict(self._rules)
-        rule = rules.get(value) or SegmentRule(value)
-        rules[value] = replace(
-            rule,
-            threshold=part.threshold if self._certified else rule.threshold,
-            certificate_id=part.certificate_id,
-            certified_for=part.certified_for,
-            trip_id=part.trip_id,
-            members=rule.members if members is None else tuple(members),
-        )
+                rules[value] = replace(rules[value], trip_id=trip_id)
+            elif not self.segments or stays:
+                threshold = before.threshold if fixed else None
+                rules[value] = SegmentRule(value, threshold, trip_id=trip_id, audits=before.audits)
         return replace(self, segments=tuple(rules.values()))
 
     @property
@@ -344,8 +263,8 @@ class RoutingPolicy:
     def least_of(self, scorer: Scorer) -> float | None:
         """Return the least confidence that is sent for a scorer, of any segment, or None."""
         if self.segmentation is not None:
-            least = (part.least_of(scorer) for part in self.units)
-            return min((one for one in least if one is not None), default=None)
+            thresholds = (gate.least_of(scorer) for gate in self.gates)
+            return min((each for each in thresholds if each is not None), default=None)
         refused = self._certified and self.certified_for != scorer
         return None if refused else self.least_confidence
 
@@ -358,11 +277,14 @@ class RoutingPolicy:
 
         The rules and the audits decide which documents are sent. With other rules the proof speaks
         of other documents: those that a rule let through no longer tell of what is sent, even if
-        there are fewer. With fewer audits more is sent unread.
+        there are fewer. So does a proof for `OTHER` once a value of its documents is listed. With
+        fewer audits more is sent unread.
         """
-        return held_back_alike(self.rules) == held_back_alike(
-            proved.rules
-        ) and self.audits.checks_as_much_as(proved.audits)
+        return (
+            self.segment == proved.segment
+            and held_back_alike(self.rules) == held_back_alike(proved.rules)
+            and self.audits.checks_as_much_as(proved.audits)
+        )
 
     def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NO_METADATA) -> Route:
         """Route one scored document.
@@ -520,19 +442,16 @@ def why_certificate_ends(before: RoutingPolicy, after: RoutingPolicy) -> str | N
 
     ``after``: With the certificate that it would get, if there is one.
     """
-    lost = [
-        part.unit
-        for part in before.units
-        if part.certificate_id is not None
-        and part.trip_id is None
-        and after.of_unit(part.unit).certificate_id is None
-    ]
-    if not lost:
+    proved = {gate.key for gate in after.gates if gate.certificate_id is not None}
+    if not any(
+        gate.certificate_id is not None and gate.trip_id is None and gate.key not in proved
+        for gate in before.gates
+    ):
         return None
     if after.threshold_mode is ThresholdMode.FIXED:
         return "The certificate ends: a threshold that is set by hand is not proved."
-    divided, divides = before.segmentation, after.segmentation
-    alike = divided is divides if not (divided and divides) else divides.divides_like(divided)
+    then, now = before.segmentation, after.segmentation
+    alike = then is now if not (then and now) else now.divides_like(then)
     if not alike:
         why = "it was proved for other segments of the documents"
     elif held_back_alike(before.rules) != held_back_alike(after.rules):

@@ -357,14 +357,14 @@ def _chance(made: Prediction, policy: RoutingPolicy) -> float:
     Audits drawn to certify are excluded at random. Sets that were sent become rows through audits
     or outcomes only; why an outcome is reported is unknown, so each stands for itself.
     """
-    part = policy.within(made.segment)
+    gate = policy.gate(made.segment)
     if made.selection.role is AuditRole.TRAINING:
-        return part.audits.training_rate
+        return gate.audits.training_rate
     if made.decision is Decision.AUTO:
         return 1.0
     scored = made.scored
     scorer = Scorer(scored.model_version, scored.calibrator_version)
-    return 1.0 - part.certification_rate(scorer)
+    return 1.0 - gate.certification_rate(scorer)
 
 
 def sending_notice(policy: RoutingPolicy, scorer: Scorer) -> str:

@@ -15,7 +15,7 @@ from setwise.service.domain.documents import Audited, State
 from setwise.service.domain.errors import NotFound
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision
-from setwise.service.domain.routing.segments import OTHER, value_of
+from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages import documents
 from setwise.service.pages.figures import errors, what_if, work
 from setwise.service.pages.figures.numerals import confidence, percent, plural, span, working_time
@@ -118,8 +118,7 @@ FURTHER: Sequence[Callable[[Cockpit], Figure]] = (
 
 
 def _breaker(services: Services, caller: Caller, seen: Glance) -> Figure:
-    unit = None if seen.segment is None else value_of(seen.policy.unit)
-    return errors.breaker(services.breaker.get(caller, None if unit == OTHER else unit))
+    return errors.breaker(services.breaker.get(caller, value_of(seen.segment)))
 
 
 WATCHED: Sequence[Callable[[Services, Caller, Glance], Figure]] = (
@@ -263,10 +262,10 @@ def _certificate(seen: Glance) -> str:
     """Say what the certificate proves, or what it lacks."""
     state = seen.certificate
     if seen.policy.segmentation is not None:
-        parts = seen.policy.units
-        sending = sum(part.sends for part in parts)
+        gates = seen.policy.gates
+        sending = sum(gate.sends for gate in gates)
         return (
-            f"{sending} of {plural(len(parts), 'segment')} {'sends' if sending == 1 else 'send'}."
+            f"{sending} of {plural(len(gates), 'segment')} {'sends' if sending == 1 else 'send'}."
         )
     if state.certified and state.since is not None and state.threshold is not None:
         proof = f"Certified since {state.since:%-d %B} from {confidence(state.threshold)}"

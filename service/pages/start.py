@@ -145,10 +145,10 @@ def _rule(policy: RoutingPolicy) -> str:
     if not policy.auto_send:
         return "Automatic sending is switched off: every document is reviewed."
     if policy.segmentation is not None:
-        sending = sum(part.sends for part in policy.units)
+        sending = sum(gate.sends for gate in policy.gates)
         return (
             "A label set is sent when its confidence reaches the threshold of its segment "
-            f"({sending} of {len(policy.units)} have one)."
+            f"({sending} of {len(policy.gates)} have one)."
         )
     if policy.threshold is None:
         return "No threshold is set yet: every document is reviewed."

@@ -35,7 +35,7 @@ from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.audits import AuditRole
-from setwise.service.domain.routing.segments import Scope, value_of
+from setwise.service.domain.routing.segments import Segment
 from setwise.service.domain.webhooks import policy_tripped
 from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.audit_trail import Recorded
@@ -61,42 +61,39 @@ class Breaker(Recorded):
     def get(self, caller: Caller, segment: str | None = None) -> BreakerState:
         """Return the breaker's state with its newest trips.
 
-        ``segment``: The unit; by default a tripped one, else the first.
+        ``segment``: Its value; by default a tripped one, else the first.
         """
         caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
-            whole = transaction.policies.current()
-            unit = _chosen(whole, segment)
-            seen = _look(transaction, self.rule, self.now(), unit)
+            policy = transaction.policies.current()
+            watch = _look(transaction, self.rule, self.now(), _chosen(policy, segment))
             trips = transaction.breakers.history(MOST_TRIPS)
-            trip_id = seen.policy.trip_id
+            trip_id = watch.policy.trip_id
             trip = None if trip_id is None else transaction.breakers.trip(trip_id)
             tried = None if trip is None else _tried_since(transaction, trip)
         return BreakerState(
-            watch=seen,
-            accuracy=share([one.evidence for one in seen.audits], seen.policy.risk),
+            watch=watch,
+            accuracy=share([audit.evidence for audit in watch.audits], watch.policy.risk),
             rule=self.rule,
             trip=trip,
             trips=tuple(trips),
             further_audits=None if tried is None else tried.further_audits,
-            segments=tuple(value for part in whole.units if (value := value_of(part.unit))),
+            segments=policy.values,
         )
 
     def delays(self, caller: Caller, segment: str | None = None) -> tuple[Delay, ...]:
         """Return how long it takes to find drops of the accuracy.
 
-        ``segment``: The unit whose volume counts, by default as in `get`.
+        ``segment``: The one whose volume counts, by default as in `get`.
         """
         from setwise.models.guarantees.delay import audits_to_alarm  # noqa: PLC0415 -- loads slowly
 
         caller.require(Permission.REPORT, Permission.INSPECT)
         now = self.now()
         with self.begin(read_only=True, snapshot=True) as transaction:
-            whole = transaction.policies.current()
-            unit = _chosen(whole, segment)
-            policy = whole.of_unit(unit)
-            n, first = transaction.breakers.confident(now - USUAL_TIME, whole.scope(unit))
-        rate, target = policy.audits.certification_rate, policy.target_accuracy
+            gate = _chosen(transaction.policies.current(), segment)
+            n, first = transaction.breakers.confident(now - USUAL_TIME, gate.segment)
+        rate, target = gate.audits.certification_rate, gate.target_accuracy
         a_week = n * rate / max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
         thrice = 3.0 * rate if 0.0 < rate <= 1.0 / 3.0 else None
         delays = []
@@ -113,8 +110,8 @@ class Breaker(Recorded):
         """Trip the breaker where audits or their absence require it; return the last trip."""
         with self.begin() as transaction:
             transaction.policies.lock()
-            units = [part.unit for part in transaction.policies.current().units]
-            trips = [self._judge(transaction, unit) for unit in units]
+            keys = [gate.key for gate in transaction.policies.current().gates]
+            trips = [self._judge(transaction, key) for key in keys]
         return next((trip for trip in reversed(trips) if trip is not None), None)
 
     def annotated(
@@ -132,8 +129,7 @@ class Breaker(Recorded):
         ):
             return
         transaction.policies.lock()
-        part = transaction.policies.current().within(prediction.segment)
-        self._judge(transaction, part.unit)
+        self._judge(transaction, prediction.segment)
 
     def reset(
         self, caller: Caller, *, uncertified: bool = False, segment: str | None = None
@@ -146,13 +142,12 @@ class Breaker(Recorded):
 
         ``uncertified``: Required if the threshold was set by hand, because only the caller vouches
         for it.
-        ``segment``: The unit to reset; by default a tripped one.
+        ``segment``: Value of the one to reset; by default a tripped one.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
             transaction.policies.lock()
-            whole = transaction.policies.current()
-            policy = whole.of_unit(_chosen(whole, segment))
+            policy = _chosen(transaction.policies.current(), segment)
             trip = None if policy.trip_id is None else transaction.breakers.trip(policy.trip_id)
             if trip is None:
                 raise BreakerNotTripped("The breaker has not tripped; there is nothing to reset.")
@@ -163,9 +158,10 @@ class Breaker(Recorded):
                 return reset
             raise CertificateNeeded(_what_is_missing(_tried_since(transaction, trip)))
 
-    def _judge(self, transaction: Transaction, unit: str | None) -> Trip | None:
+    def _judge(self, transaction: Transaction, key: str | None) -> Trip | None:
         now = self.now()
-        seen = _look(transaction, self.rule, now, unit)
+        # Another segment's trip has made a new version.
+        seen = _look(transaction, self.rule, now, transaction.policies.current().gate(key))
         if seen.position is not Position.WATCHING or seen.scorer is None:
             return None
         place = seen.alarm
@@ -189,7 +185,7 @@ class Breaker(Recorded):
             target_accuracy=seen.policy.target_accuracy,
             evidence=evidence,
             created_at=now,
-            segment=seen.policy.unit,
+            segment=seen.policy.key,
         )
         self._stop(transaction, seen.policy, trip)
         return trip
@@ -208,7 +204,7 @@ class Breaker(Recorded):
             replaced=policy.version,
             **trip.scorer._asdict(),
             evidence=dict(trip.evidence),
-            **({} if policy.unit is None else {"segment": policy.unit}),
+            **({} if policy.key is None else {"segment": policy.key}),
         )
 
     def _close(
@@ -225,7 +221,7 @@ class Breaker(Recorded):
             replaced=policy.version,
             certificate_id=reset.certificate_id,
             threshold=policy.threshold,
-            **({} if policy.unit is None else {"segment": policy.unit}),
+            **({} if policy.key is None else {"segment": policy.key}),
         )
 
     def _replaced(
@@ -236,23 +232,18 @@ class Breaker(Recorded):
         now: datetime,
         caller: Caller,
     ) -> RoutingPolicy:
-        """Return the stored next version, in which only the trip of a unit differs."""
-        whole = transaction.policies.current()
-        part = replace(policy, trip_id=trip_id)
-        changed = replace(
-            whole.put(part), version=self.new_id(), created_at=now, created_by=caller.id
-        )
+        """Return the stored next version, in which only the trip of a segment differs."""
+        stopped = transaction.policies.current().with_gate(replace(policy, trip_id=trip_id))
+        changed = replace(stopped, version=self.new_id(), created_at=now, created_by=caller.id)
         transaction.policies.add(changed, replacing=policy.version)
         return changed
 
 
-def _chosen(policy: RoutingPolicy, segment: str | None) -> str | None:
-    """Return the key of the named unit, else a tripped one, else the first."""
-    if policy.segmentation is None or (segment is None and not policy.units):
-        return None
-    if segment is None:
-        return min(policy.units, key=lambda part: part.trip_id is None).unit
-    return policy.unit_named(segment)
+def _chosen(policy: RoutingPolicy, segment: str | None) -> RoutingPolicy:
+    """Return the gate of the named segment, else a tripped one, else the first."""
+    if segment is not None:
+        return policy.gate_named(segment)
+    return min(policy.gates, key=lambda gate: gate.trip_id is None)
 
 
 def _what_is_missing(tried: Certification | None) -> str:
@@ -289,27 +280,30 @@ def _tried_since(transaction: Transaction, trip: Trip) -> Certification | None:
     return tried if tried is not None and tried.id > trip.id else None
 
 
-def _look(transaction: Transaction, rule: BreakerRule, now: datetime, unit: str | None) -> Watch:
-    """Return what the breaker sees of a unit now.
+def _look(
+    transaction: Transaction, rule: BreakerRule, now: datetime, policy: RoutingPolicy
+) -> Watch:
+    """Return what the breaker sees of a gate's documents now.
 
     It depends only on stored data and the time, so no audit is lost or counted twice.
     """
-    whole, read_by = transaction.policies.current(), now - rule.reading_time
-    policy, scope = whole.of_unit(unit), whole.scope(unit)
+    read_by, segment = now - rule.reading_time, policy.segment
     scorer = transaction.certifications.serving()
-    reset = transaction.breakers.newest_reset(unit)
+    reset = transaction.breakers.newest_reset(policy.key)
     if scorer is None:
         return Watch(policy, None, rule.run_length, read_by)
     starts = [] if reset is None else [(reset.id, reset.created_at)]
-    proof = transaction.certifications.get(policy.certificate_id or "") if unit else None
+    proof = transaction.certifications.get(policy.certificate_id or "") if segment else None
     if proof is not None:
-        # Before its certificate a segment was sent with the pool, which promises it nothing.
+        # Before its certificate a segment was sent among others, which promises it nothing.
         starts.append((proof.id, proof.created_at))
     after, since = max(starts, default=(None, None))
-    found = transaction.breakers.audits(scorer, after=after, limit=MOST_AUDITS, scope=scope)
+    found = transaction.breakers.audits(scorer, after=after, limit=MOST_AUDITS, segment=segment)
     ends = [audit.finished_at for audit in found if audit.finished_at is not None]
     finished = max([*ends, *([] if since is None else [since])], default=None)
-    overdue = transaction.breakers.overdue_since(scorer, after=after, read_by=read_by, scope=scope)
+    overdue = transaction.breakers.overdue_since(
+        scorer, after=after, read_by=read_by, segment=segment
+    )
     same_target = [one for one in found if one.target_accuracy == policy.target_accuracy]
     audits = one_for_each_document(same_target)
     return Watch(
@@ -323,7 +317,7 @@ def _look(transaction: Transaction, rule: BreakerRule, now: datetime, unit: str 
         last_finished_at=finished,
         overdue_since=overdue,
         unvouched=_unvouched(
-            transaction, rule, scorer, finished if overdue is None else overdue, scope
+            transaction, rule, scorer, finished if overdue is None else overdue, segment
         )
         if policy.rests_on_audits
         else NOTHING_SENT,
@@ -351,14 +345,14 @@ def _unvouched(
     rule: BreakerRule,
     scorer: Scorer,
     since: datetime | None,
-    scope: Scope | None,
+    segment: Segment | None,
 ) -> Unvouched:
     in_force = transaction.breakers.in_force_since()
     return transaction.breakers.unvouched(
         scorer,
         since=max((one for one in (since, in_force) if one is not None), default=None),
         most=rule.freshness.most_documents + 1 if rule.freshness.most_documents else 1,
-        scope=scope,
+        segment=segment,
     )
 
 

@@ -27,19 +27,19 @@ from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import Candidate, ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.routing.audits import READING_TIME, Lottery
-from setwise.service.domain.routing.segments import POOL, Scope
+from setwise.service.domain.routing.segments import OTHER
 from setwise.service.domain.text import Page, check_page
 from setwise.service.services.analysis.proofs import (
     SCHEDULE,
-    Attempt,
-    Question,
+    ProofAttempt,
+    ProofQuestion,
     Schedule,
     answer,
     retested,
 )
 from setwise.service.services.jobs import Requesting
 from setwise.service.services.models import known_model, scored_again
-from setwise.service.services.policy import adopt, certified, pooled, take_up
+from setwise.service.services.policy import adopt, certified, take_up
 from setwise.service.services.ports import ModelLoader, Progress
 from setwise.service.stores.transaction import Transaction
 
@@ -100,7 +100,7 @@ class Certifications(Requesting):
             return transaction.certifications.page(after=after, limit=limit)
 
     def outlooks(self, caller: Caller, rate: float | None = None) -> list[Outlook]:
-        """Return how many more audits each unit needs, and how long they take.
+        """Return how many more audits each segment needs, and how long they take.
 
         There is none before the first prediction. Raises `InvalidRequest` if the rate is out of
         range.
@@ -115,16 +115,16 @@ class Certifications(Requesting):
             scorer = transaction.certifications.serving()
             if scorer is None:
                 return []
-            units = _wanted(transaction.policies.current(), None)
-            return [self._outlook(transaction, scorer, unit, rate) for unit in units]
+            keys = _keys(transaction.policies.current())
+            return [self._outlook(transaction, scorer, key, rate) for key in keys]
 
     def _outlook(
-        self, transaction: Transaction, scorer: Scorer, unit: str | None, rate: float | None
+        self, transaction: Transaction, scorer: Scorer, key: str | None, rate: float | None
     ) -> Outlook:
-        question = self._question(transaction, scorer, unit)
-        policy, drawn = question.policy, question.gathered.drawn
-        before = self.last_attempt(transaction, question)
-        missing = self.schedule.missing(policy, before, drawn, attempt=question.place)
+        question = self._question(transaction, scorer, key)
+        gate, drawn = question.gate, question.gathered.drawn
+        before = last_attempt(transaction, gate, scorer)
+        missing = self.schedule.missing(gate, before, drawn, attempt=question.place)
         if before is None:
             needed, reason = self._expected(transaction, question)
         else:
@@ -133,17 +133,17 @@ class Certifications(Requesting):
         further = None if needed is None else max(needed - drawn, 0)
         now = self.now()
         documents, first = transaction.certifications.arrivals(
-            now - _LATELY, policy.confidence_floor or 0.0, question.scope
+            now - _LATELY, gate.confidence_floor or 0.0, gate.segment
         )
         a_week = documents / max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
-        rates = [policy.certification_rate(scorer), *([] if rate is None else [rate])]
+        rates = [gate.certification_rate(scorer), *([] if rate is None else [rate])]
         awaited = None if further is None else max(further, missing or 0)
         return Outlook(
-            segment=policy.unit,
-            certified=before is not None and before.covers(policy.target_accuracy, policy.risk),
+            segment=gate.key,
+            certified=before is not None and before.covers(gate.target_accuracy, gate.risk),
             reason=reason,
             further_audits=further,
-            next_attempt_in=missing if policy.threshold_mode is ThresholdMode.CERTIFIED else None,
+            next_attempt_in=missing if gate.threshold_mode is ThresholdMode.CERTIFIED else None,
             documents_a_week=a_week,
             paces=()
             if awaited is None
@@ -151,20 +151,20 @@ class Certifications(Requesting):
         )
 
     def _expected(
-        self, transaction: Transaction, question: Question
+        self, transaction: Transaction, question: ProofQuestion
     ) -> tuple[int | None, str | None]:
         """Return how many audits the first attempt needs, by the confidences, or why none would do.
 
         A look at the audits would be an attempt.
         """
         predicted = transaction.certifications.unaudited(
-            question.scorer, limit=OUTLOOK_CONFIDENCES, scope=question.scope
+            question.scorer, limit=OUTLOOK_CONFIDENCES, segment=question.gate.segment
         )
-        nothing = gather([], {}, rules=question.policy.rules, read_by=self.now())
+        nothing = gather([], {}, rules=question.gate.rules, read_by=self.now())
         needed = _count(answer(replace(question, gathered=nothing), predicted)["further_audits"])
         if needed is not None:
             return needed, None
-        reread = question.policy.audits.gold_reread_rate
+        reread = question.gate.audits.gold_reread_rate
         return None, "below-target" if reread else "miss-rate-unknown"
 
     def request(
@@ -189,7 +189,7 @@ class Certifications(Requesting):
         with self.begin() as transaction:
             if candidate is not None:
                 candidate.since(known_model(transaction, candidate.model_id))
-            _wanted(transaction.policies.current(), segment)
+            _keys(transaction.policies.current(), segment)
             return self._request(transaction, caller, CERTIFICATION, key, **stated)
 
     def certify(
@@ -207,7 +207,7 @@ class Certifications(Requesting):
         with self.begin(read_only=True) as transaction:
             policy, scorer = transaction.policies.current(), _serving(transaction)
         always = segment is not None or policy.segmentation is None
-        made = self._try(scorer, _wanted(policy, segment), requested_by, always=always)
+        made = self._try(scorer, _keys(policy, segment), requested_by, always=always)
         if not made:
             raise InvalidRequest(
                 "No segment has enough audits for an attempt; name one to try nevertheless."
@@ -239,9 +239,7 @@ class Certifications(Requesting):
         if since is not None and not stated:
             premises = {"documents_since": since.isoformat()}
         always = policy.segmentation is None
-        made = self._try(
-            scorer, _wanted(policy, None), requested_by, always=always, premises=premises
-        )
+        made = self._try(scorer, _keys(policy), requested_by, always=always, premises=premises)
         if not made:
             raise InvalidRequest("No segment has enough audits for an attempt.")
         return made
@@ -288,27 +286,27 @@ class Certifications(Requesting):
             scorer = transaction.certifications.serving()
         if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
             return []
-        return self._try(scorer, _wanted(policy, None), SYSTEM.id, always=False)
+        return self._try(scorer, _keys(policy), SYSTEM.id, always=False)
 
     def _try(
         self,
         scorer: Scorer,
-        units: Sequence[str | None],
+        keys: Sequence[str | None],
         requested_by: str,
         *,
         always: bool,
         premises: Mapping[str, object] = MappingProxyType({}),
     ) -> list[Certification]:
-        """Make attempts for these units, always or where they are due."""
+        """Make attempts for these segments, always or where they are due."""
         made = []
-        for unit in units:
+        for key in keys:
             with self.begin(read_only=True) as transaction:
-                question = self._question(transaction, scorer, unit)
+                question = self._question(transaction, scorer, key)
                 if not always and not self._due(transaction, question):
                     continue
                 predicted = _predicted(transaction, question)
             evidence = {**answer(question, predicted), **premises}
-            made.append(self._store(Attempt(self.new_id(), question, evidence), requested_by))
+            made.append(self._store(ProofAttempt(self.new_id(), question, evidence), requested_by))
         return made
 
     def list_segments(self) -> list[str]:
@@ -319,13 +317,13 @@ class Certifications(Requesting):
         with self.begin() as transaction:
             transaction.policies.lock()
             policy = transaction.policies.current()
-            found, new = take_up(transaction, policy)
+            listed, new = take_up(transaction, policy)
             if not new:
                 return []
-            # The pool's proof covers them if it covered what was not listed.
-            found = certified(transaction, found, transaction.certifications.serving())
+            # Their documents leave `OTHER`, whose proof ends.
+            listed = certified(transaction, listed, transaction.certifications.serving())
             changed = replace(
-                found, version=self.new_id(), created_at=self.now(), created_by=SYSTEM.id
+                listed, version=self.new_id(), created_at=self.now(), created_by=SYSTEM.id
             )
             transaction.policies.add(changed, replacing=policy.version)
             self._note(transaction, SYSTEM, "policy.segments_listed", changed.version, values=new)
@@ -339,35 +337,35 @@ class Certifications(Requesting):
         new policy, or None if nothing changes.
         """
         with self.begin(read_only=True) as transaction:
-            units = [part.unit for part in transaction.policies.current().units]
-        made = [self._retest(unit) for unit in units]
-        return next((one for one in reversed(made) if one is not None), None)
+            keys = _keys(transaction.policies.current())
+        policies = [self._retest(key) for key in keys]
+        return next((policy for policy in reversed(policies) if policy is not None), None)
 
-    def _retest(self, unit: str | None) -> RoutingPolicy | None:
+    def _retest(self, key: str | None) -> RoutingPolicy | None:
         with self.begin(read_only=True) as transaction:
-            whole = transaction.policies.current()
-            policy = whole.of_unit(unit)
-            proof = transaction.certifications.get(policy.certificate_id or "")
-            if proof is None or policy.trip_id is not None:
+            policy = transaction.policies.current()
+            gate = policy.gate(key)
+            proof = transaction.certifications.get(gate.certificate_id or "")
+            if proof is None or gate.trip_id is not None:
                 return None
-            found = transaction.certifications.audited(proof.scorer)
-            audits = self._reread(transaction, _within(whole, whole.scope(unit), found))
-        proved = proof.proved(policy.confidence_floor)
+            audited = transaction.certifications.audited(proof.scorer)
+            audits = self._reread(transaction, _of_gate(policy, gate, audited))
+        proved = proof.proved(gate.confidence_floor)
         bets = bets_since(audits, proof.id, self.now() - self.reading_time)
-        threshold = retested(proved, bets, policy.target_accuracy)
-        if threshold is None or threshold == policy.threshold:
+        threshold = retested(proved, bets, gate.target_accuracy)
+        if threshold is None or threshold == gate.threshold:
             return None
         changed = replace(
-            whole.put(replace(policy, threshold=threshold)),
+            policy.with_gate(replace(gate, threshold=threshold)),
             version=self.new_id(),
             created_at=self.now(),
             created_by=SYSTEM.id,
         )
         with self.begin() as transaction:
             transaction.policies.lock()
-            if transaction.policies.current().version != whole.version:
+            if transaction.policies.current().version != policy.version:
                 return None
-            transaction.policies.add(changed, replacing=whole.version)
+            transaction.policies.add(changed, replacing=policy.version)
             self._note(
                 transaction,
                 SYSTEM,
@@ -375,40 +373,40 @@ class Certifications(Requesting):
                 changed.version,
                 certificate_id=proof.id,
                 threshold=threshold,
-                replaced=policy.threshold,
+                replaced=gate.threshold,
                 audits=len(bets),
-                **_named(unit),
+                **_named(gate),
             )
         return changed
 
-    def before_activation(self, scorer: Scorer) -> list[Attempt]:
+    def before_activation(self, scorer: Scorer) -> list[ProofAttempt]:
         """Return attempts for what is about to serve.
 
         One is made at once if a certificate is in force, so that sending goes on if the audits of
         the same documents prove a threshold of the new scorer, too; otherwise by the schedule.
         """
-        made: list[Attempt] = []
+        made: list[ProofAttempt] = []
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
             if policy.threshold_mode is not ThresholdMode.CERTIFIED:
                 return made
-            for unit in _wanted(policy, None):
-                question = self._question(transaction, scorer, unit, earlier=len(made))
-                part = question.policy
-                new = self.last_attempt(transaction, question) is None
-                sends = part.sends and part.certified_for != scorer
+            for key in _keys(policy):
+                question = self._question(transaction, scorer, key, earlier=len(made))
+                gate = question.gate
+                new = last_attempt(transaction, gate, scorer) is None
+                sends = gate.sends and gate.certified_for != scorer
                 if not (new and sends) and not self._due(transaction, question):
                     continue
                 if question.gathered.audits:
                     evidence = answer(question, _predicted(transaction, question))
-                    made.append(Attempt(self.new_id(), question, evidence))
+                    made.append(ProofAttempt(self.new_id(), question, evidence))
         return made
 
     def activated(
         self,
         transaction: Transaction,
         scorer: Scorer,
-        attempts: Sequence[Attempt],
+        attempts: Sequence[ProofAttempt],
         requested_by: str,
     ) -> RoutingPolicy:
         """Store attempts for what serves from now on; put their certificates into force.
@@ -420,52 +418,42 @@ class Certifications(Requesting):
             self._add(transaction, attempt, requested_by)
         return adopt(transaction, scorer, version=self.new_id(), now=self.now())
 
-    def _due(self, transaction: Transaction, question: Question) -> bool:
-        before = self.last_attempt(transaction, question)
+    def _due(self, transaction: Transaction, question: ProofQuestion) -> bool:
+        before = last_attempt(transaction, question.gate, question.scorer)
         # A number that depends on results would choose the moment by them.
         missing = self.schedule.missing(
-            question.policy, before, question.gathered.drawn, attempt=question.place
+            question.gate, before, question.gathered.drawn, attempt=question.place
         )
         return missing == 0
 
-    def last_attempt(self, transaction: Transaction, question: Question) -> Certification | None:
-        """Return the last attempt that speaks of the same documents, if any."""
-        found = last_attempt(transaction, question.policy, question.scorer)
-        same = found is not None and set(found.members) == set(question.members)
-        return found if same else None
-
     def _question(
-        self, transaction: Transaction, scorer: Scorer, unit: str | None, *, earlier: int = 0
-    ) -> Question:
-        """Return what to prove for a unit.
+        self, transaction: Transaction, scorer: Scorer, key: str | None, *, earlier: int = 0
+    ) -> ProofQuestion:
+        """Return what to prove for a segment.
 
         ``earlier``: Attempts that are made but not stored.
         """
-        whole, store = transaction.policies.current(), transaction.certifications
-        policy = whole.of_unit(unit)
-        pool = None if whole.segmentation is None else whole.segmentation.key(POOL)
-        members = pooled(transaction, whole, scorer) if unit and unit == pool else ()
-        scope = whole.scope(unit, members)
-        every = sorted([*store.audited(scorer), *store.held_back(scorer)], key=lambda one: one.id)
-        every = _within(whole, scope, every)
-        alarm = transaction.breakers.newest_trip(None, unit, pool, sets_evidence_aside=True)
-        since = None if alarm is None else alarm.id
-        found = self._reread(transaction, [one for one in every if since is None or one.id > since])
-        policies = transaction.policies.of(one.policy_version for one in found)
-        return Question(
-            policy=policy,
-            scope=scope,
-            members=members,
+        policy, store = transaction.policies.current(), transaction.certifications
+        gate = policy.gate(key)
+        drawn = sorted([*store.audited(scorer), *store.held_back(scorer)], key=lambda one: one.id)
+        every = _of_gate(policy, gate, drawn)
+        alarm = _alarm(transaction, policy, gate)
+        audits = self._reread(
+            transaction, [audit for audit in every if alarm is None or audit.id > alarm]
+        )
+        policies = transaction.policies.of(audit.policy_version for audit in audits)
+        return ProofQuestion(
+            gate=gate,
             scorer=scorer,
             attempt=store.attempts(scorer.model_version) + earlier + 1,
-            place=store.place(scorer.model_version, unit, after=since),
+            place=store.place(scorer.model_version, gate.key, after=alarm),
             gathered=gather(
-                found,
-                {version: one.rules for version, one in policies.items()},
-                rules=policy.rules,
+                audits,
+                {version: then.rules for version, then in policies.items()},
+                rules=gate.rules,
                 read_by=self.now() - self.reading_time,
             ),
-            set_aside=len(every) - len(found),
+            set_aside=len(every) - len(audits),
         )
 
     def _reread(
@@ -484,20 +472,21 @@ class Certifications(Requesting):
             made.append(one._replace(reread_rate=rate, reread_draw=draw))
         return made
 
-    def _store(self, attempt: Attempt, requested_by: str) -> Certification:
+    def _store(self, attempt: ProofAttempt, requested_by: str) -> Certification:
         with self.begin() as transaction:
             transaction.policies.lock()
             made = self._add(transaction, attempt, requested_by)
             serves = transaction.certifications.serving() == made.scorer
-            # A segment leaves the pool at its first attempt, whatever it finds.
-            if (made.threshold is not None or made.segment is not None) and serves:
+            if made.threshold is not None and serves:
                 adopt(transaction, made.scorer, version=self.new_id(), now=made.created_at)
         return made
 
-    def _add(self, transaction: Transaction, attempt: Attempt, requested_by: str) -> Certification:
+    def _add(
+        self, transaction: Transaction, attempt: ProofAttempt, requested_by: str
+    ) -> Certification:
         """Store an attempt while the policy is locked."""
         question, evidence = attempt.question, attempt.evidence
-        policy, proved = question.policy, evidence["certified"] is True
+        policy, proved = question.gate, evidence["certified"] is True
         if transaction.policies.current().version != policy.version:
             raise StaleVersion(
                 "The policy changed while its threshold was being certified; certify again."
@@ -511,7 +500,7 @@ class Certifications(Requesting):
             policy_version=policy.version,
             target_accuracy=policy.target_accuracy,
             risk=policy.risk,
-            segment=policy.unit,
+            segment=policy.key,
             attempt=question.attempt,
             threshold=_number(evidence["threshold"]) if proved else None,
             reason=None if proved else str(evidence["reason"]),
@@ -533,31 +522,42 @@ class Certifications(Requesting):
             attempt=made.attempt,
             model_version=scorer.model_version,
             calibrator_version=scorer.calibrator_version,
-            **_named(policy.unit),
+            **_named(policy),
         )
         return made
 
 
-def _wanted(policy: RoutingPolicy, segment: str | None) -> list[str | None]:
-    """Return the units to try: the segment that is named, or all."""
-    if segment is not None:
-        return [policy.unit_named(segment)]
-    return [part.unit for part in policy.units]
+def _keys(policy: RoutingPolicy, segment: str | None = None) -> list[str | None]:
+    """Return the keys of the segments to try: of the one with this value, or of all."""
+    gates = policy.gates if segment is None else [policy.gate_named(segment)]
+    return [gate.key for gate in gates]
 
 
-def _within(
-    policy: RoutingPolicy, scope: Scope | None, found: Sequence[AuditedPrediction]
+def _of_gate(
+    policy: RoutingPolicy, gate: RoutingPolicy, audits: Sequence[AuditedPrediction]
 ) -> list[AuditedPrediction]:
-    """Return the audits of the documents that a scope means."""
-    division = policy.segmentation
-    if scope is None or division is None:
-        return list(found)
-    return [one for one in found if scope.has(division.known(one.segment, one.metadata))]
+    """Return the audits of the documents that a gate decides on."""
+    if gate.segment is None:
+        return list(audits)
+    value = gate.segment.value
+    return [audit for audit in audits if policy.value_of(audit.segment, audit.metadata) == value]
 
 
-def _named(unit: str | None) -> dict[str, object]:
-    """Return the entry that names a unit in the audit trail."""
-    return {} if unit is None else {"segment": unit}
+def _alarm(transaction: Transaction, policy: RoutingPolicy, gate: RoutingPolicy) -> str | None:
+    """Return the id of the last alarm after which all evidence of a gate is new."""
+    newest = transaction.breakers.newest_trip
+    alarms = [newest(key, sets_evidence_aside=True) for key in {None, gate.key}]
+    if gate.segment is not None:
+        of_other = newest(policy.segment_of(OTHER).key, sets_evidence_aside=True)
+        then = of_other and transaction.policies.get(of_other.policy_version)
+        # A segment that was not listed then was among those that it was about.
+        alarms += [of_other] if then and gate.segment.value not in then.values else []
+    return max((alarm.id for alarm in alarms if alarm is not None), default=None)
+
+
+def _named(gate: RoutingPolicy) -> dict[str, object]:
+    """Return the entry that names a gate's segment in the audit trail."""
+    return {} if gate.key is None else {"segment": gate.key}
 
 
 def _serving(transaction: Transaction) -> Scorer:
@@ -568,15 +568,15 @@ def _serving(transaction: Transaction) -> Scorer:
 
 
 def last_attempt(
-    transaction: Transaction, policy: RoutingPolicy, scorer: Scorer
+    transaction: Transaction, gate: RoutingPolicy, scorer: Scorer
 ) -> Certification | None:
-    """Return the last attempt that speaks of what a unit's policy sends, if any."""
-    newest = transaction.certifications.newest(scorer, policy.unit)
-    trip = transaction.breakers.newest_trip(policy.unit)
+    """Return the last attempt that speaks of what a gate sends, if any."""
+    newest = transaction.certifications.newest(scorer, gate.key)
+    trip = transaction.breakers.newest_trip(gate.key)
     if newest is None or (trip is not None and newest.id < trip.id):
         return None
-    then = transaction.policies.get(newest.policy_version).of_unit(policy.unit)
-    return newest if policy.is_covered_by(then) else None
+    then = transaction.policies.get(newest.policy_version).gate(gate.key)
+    return newest if gate.is_covered_by(then) else None
 
 
 def _to_score(transaction: Transaction, scorer: Scorer, since: datetime | None) -> list[str]:
@@ -589,21 +589,21 @@ def _to_score(transaction: Transaction, scorer: Scorer, since: datetime | None) 
         one
         for one in proving
         if not one.held_back
-        or one.draw
-        < policies[one.policy_version].within(one.segment).certification_rate(one.scorer)
+        or one.draw < policies[one.policy_version].gate(one.segment).certification_rate(one.scorer)
     ]
     return [one.id for one in (*wanted, *others)]
 
 
-def _predicted(transaction: Transaction, question: Question) -> list[float]:
+def _predicted(transaction: Transaction, question: ProofQuestion) -> list[float]:
     """Return confidences of unaudited predictions; there are many, so read them last.
 
     While a segment has few, those of all documents set its thresholds: the proof allows any.
     """
     unaudited = transaction.certifications.unaudited
-    found = unaudited(question.scorer, limit=MOST_CONFIDENCES, scope=question.scope)
-    if question.scope is None or len(found) >= LEAST_CONFIDENCES:
-        return found
+    segment = question.gate.segment
+    confidences = unaudited(question.scorer, limit=MOST_CONFIDENCES, segment=segment)
+    if segment is None or len(confidences) >= LEAST_CONFIDENCES:
+        return confidences
     return unaudited(question.scorer, limit=MOST_CONFIDENCES)
 
 

@@ -15,14 +15,13 @@ from setwise.service.domain.policy import (
 )
 from setwise.service.domain.reports import Evidence
 from setwise.service.domain.routing.rules import Rule, read_rules
-from setwise.service.domain.routing.segments import OTHER
 from setwise.service.services.analysis.advice import Advice, advise, misses, warning
 from setwise.service.services.analysis.forecast import (
     PREVIEWED,
     Forecast,
+    gate_of,
     of_segment,
     over,
-    part_of,
     under,
 )
 from setwise.service.services.audit_trail import Recorded
@@ -165,7 +164,7 @@ class Policies(Recorded):
         with self.begin(read_only=True) as transaction:
             whole = transaction.policies.current()
             needed = threshold is not None or target_accuracy is not None
-            policy = part_of(whole, segment, needed=needed)
+            policy = gate_of(whole, segment, needed=needed)
             then_rules = policy.rules if rules is None else read
             changed = replace(
                 policy,
@@ -234,83 +233,58 @@ class Policies(Recorded):
 def certified(
     transaction: Transaction, policy: RoutingPolicy, scorer: Scorer | None
 ) -> RoutingPolicy:
-    """Return the policy with each unit's newest certificate that proves its target.
+    """Return the policy with each gate's newest certificate that proves its target.
 
     A certificate holds for the documents that it was proved for: see `RoutingPolicy.is_covered_by`.
-    That of the pool ends when one of its segments has had an attempt. A unit without such a
-    certificate is returned unchanged.
+    A gate without such a certificate keeps what it has, unless its documents are others now.
 
     ``scorer``: The model and calibrator that serve now; None before the first prediction.
     """
     if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
         return policy
-    for part in policy.units:
-        proof = _proof(transaction, policy, part, scorer)
+    for gate in policy.gates:
+        proof = _proof(transaction, policy, gate, scorer)
         if proof is not None:
-            found = replace(
-                part,
+            proved = replace(
+                gate,
                 threshold=proof.at_least(policy.confidence_floor),
                 certificate_id=proof.id,
                 certified_for=scorer,
             )
-            policy = policy.put(found, _covered(transaction, policy, proof))
-        elif part.unit is not None and not _stands(transaction, policy, part, scorer):
-            lost = replace(part, threshold=None, certificate_id=None, certified_for=None)
-            policy = policy.put(lost, ())
+            policy = policy.with_gate(proved)
+        elif _is_about_others(transaction, gate):
+            lost = replace(gate, threshold=None, certificate_id=None, certified_for=None)
+            policy = policy.with_gate(lost)
     return policy
 
 
 def _proof(
-    transaction: Transaction, policy: RoutingPolicy, part: RoutingPolicy, scorer: Scorer
+    transaction: Transaction, policy: RoutingPolicy, gate: RoutingPolicy, scorer: Scorer
 ) -> Certification | None:
-    trip = transaction.breakers.newest_trip(part.unit)
-    for proof in transaction.certifications.proved(scorer, part.unit):
+    trip = transaction.breakers.newest_trip(gate.key)
+    for proof in transaction.certifications.proved(scorer, gate.key):
         if trip is not None and proof.id < trip.id:
             break  # a trip of the breaker invalidates older certificates
-        then = transaction.policies.get(proof.policy_version).of_unit(part.unit)
+        then = transaction.policies.get(proof.policy_version).gate(gate.key)
         if (
             proof.at_least(policy.confidence_floor) is not None
-            and proof.covers(part.target_accuracy, part.risk)
-            and part.is_covered_by(then)
-            and pool_stands(transaction, policy, proof)
+            and proof.covers(gate.target_accuracy, gate.risk)
+            and gate.is_covered_by(then)
         ):
             return proof
     return None
 
 
-def _stands(
-    transaction: Transaction, policy: RoutingPolicy, part: RoutingPolicy, scorer: Scorer
-) -> bool:
-    """Return whether a unit keeps what it has; another scorer's certificate sends nothing."""
-    if part.certificate_id is None or part.certified_for == scorer:
-        return False
-    proof = transaction.certifications.get(part.certificate_id)
-    return proof is not None and pool_stands(transaction, policy, proof)
+def _is_about_others(transaction: Transaction, gate: RoutingPolicy) -> bool:
+    """Return whether a gate's certificate was proved for other documents.
 
-
-def pool_stands(transaction: Transaction, policy: RoutingPolicy, proof: Certification) -> bool:
-    """Return whether all segments of a pool's proof are still in the pool."""
-    covered = _covered(transaction, policy, proof)
-    return set(covered) <= {*pooled(transaction, policy, proof.scorer)}
-
-
-def _covered(
-    transaction: Transaction, policy: RoutingPolicy, proof: Certification
-) -> tuple[str, ...]:
-    """Return the segments of a pool's proof, including those listed since."""
-    if OTHER not in proof.members:
-        return proof.members
-    then = transaction.policies.get(proof.policy_version).values
-    return (*proof.members, *(value for value in policy.values if value not in then))
-
-
-def pooled(transaction: Transaction, policy: RoutingPolicy, scorer: Scorer) -> tuple[str, ...]:
-    """Return the values of the segments that have had no attempt.
-
-    What their attempts found must not matter: see `setwise.models.guarantees.segments`.
+    `OTHER` has other documents once one of their values is listed.
     """
-    tried = transaction.certifications.units_tried(scorer.model_version)
-    return policy.untried(tried)
+    proof = transaction.certifications.get(gate.certificate_id or "")
+    if proof is None:
+        return False
+    then = transaction.policies.get(proof.policy_version).gate(gate.key)
+    return then.segment != gate.segment
 
 
 def adopt(
@@ -321,17 +295,17 @@ def adopt(
     ``version``: Id of the policy's new version, if there is one.
     """
     policy = transaction.policies.current()
-    found = certified(transaction, policy, scorer)
-    if _certificates(found) == _certificates(policy):
+    adopted = certified(transaction, policy, scorer)
+    if _certificates(adopted) == _certificates(policy):
         return policy
-    found = _still_retested(found, policy)
-    new = replace(found, version=version, created_at=now, created_by=SYSTEM.id)
+    adopted = _still_retested(adopted, policy)
+    new = replace(adopted, version=version, created_at=now, created_by=SYSTEM.id)
     transaction.policies.add(new, replacing=policy.version)
     return new
 
 
 def _certificates(policy: RoutingPolicy) -> list[str | None]:
-    return [part.certificate_id for part in policy.units]
+    return [gate.certificate_id for gate in policy.gates]
 
 
 def _still_retested(new: RoutingPolicy, old: RoutingPolicy) -> RoutingPolicy:
@@ -339,40 +313,41 @@ def _still_retested(new: RoutingPolicy, old: RoutingPolicy) -> RoutingPolicy:
 
     If a floor had raised one, the next retest brings it down.
     """
-    for part in new.units:
-        before = old.of_unit(part.unit)
-        same = part.certificate_id is not None and part.certificate_id == before.certificate_id
-        if same and before.threshold is not None and part.threshold is not None:
-            new = new.put(replace(part, threshold=max(part.threshold, before.threshold)))
+    for gate in new.gates:
+        before = old.gate(gate.key)
+        same = gate.certificate_id is not None and gate.certificate_id == before.certificate_id
+        if same and before.threshold is not None and gate.threshold is not None:
+            new = new.with_gate(replace(gate, threshold=max(gate.threshold, before.threshold)))
     return new
 
 
 def _with_segments(
-    transaction: Transaction, wanted: RoutingPolicy, old: RoutingPolicy
+    transaction: Transaction, policy: RoutingPolicy, old: RoutingPolicy
 ) -> RoutingPolicy:
-    """Return the policy with the known segments and the trips in force.
+    """Return the policy with the segments so far and the trips in force.
 
     Changing the policy does not reset the breaker.
     """
-    divided, divides = old.segmentation, wanted.segmentation
-    if divides is None and divided is None:
-        return replace(wanted, trip_id=old.trip_id)
-    if divided is None or divides is None or not divides.divides_like(divided):
-        if any(part.trip_id is not None for part in old.units):
+    then, now = old.segmentation, policy.segmentation
+    if then is None and now is None:
+        return replace(policy, trip_id=old.trip_id)
+    if then is None or now is None or not now.divides_like(then):
+        if any(gate.trip_id is not None for gate in old.gates):
             fault = FieldFault("/segment_by", "cannot change while the breaker has tripped")
             raise InvalidRequest("Reset the breaker before you change the segments.", [fault])
-        return take_up(transaction, wanted)[0]
-    # A segment that failed alone must not come back as one that is not listed, with the pool.
+        return take_up(transaction, policy)[0]
+    # A segment that has been tried has spent its share of the risk, and if it failed, it must not
+    # be sent as one of the others.
     scorer = transaction.certifications.serving()
-    tried = transaction.certifications.units_tried(scorer.model_version) if scorer else set()
-    kept = wanted.keeping(old, tried)
-    if len(kept.values) > divides.most:
-        detail = f"is {divides.most}; {len(kept.values)} segments are listed"
+    tried = transaction.certifications.tried(scorer.model_version) if scorer else set()
+    policy = policy.keeping(old, tried)
+    if len(policy.values) > now.most:
+        detail = f"is {now.most}; there are {len(policy.values)} segments with other"
         raise InvalidRequest(
             "Segments that have been tried stay listed, and the risk is shared among all.",
             [FieldFault("/most_segments", detail)],
         )
-    return take_up(transaction, kept)[0]
+    return take_up(transaction, policy)[0]
 
 
 def take_up(transaction: Transaction, policy: RoutingPolicy) -> tuple[RoutingPolicy, list[str]]:
@@ -382,12 +357,11 @@ def take_up(transaction: Transaction, policy: RoutingPolicy) -> tuple[RoutingPol
     """
     if policy.segmentation is None:
         return policy, []
-    bands = policy.segmentation.bands()
-    seen = bands or [
-        policy.segmentation.of_metadata(one.metadata).value
-        for one in reversed(transaction.history.evidence(PREVIEWED, with_labels=True))
+    values = policy.segmentation.bands() or [
+        policy.segmentation.of_metadata(document.metadata).value
+        for document in reversed(transaction.history.evidence(PREVIEWED, with_labels=True))
     ]
-    return policy.listing(dict.fromkeys(seen))
+    return policy.listing(dict.fromkeys(values))
 
 
 def _segments_in_trail(policy: RoutingPolicy) -> dict[str, object]:

@@ -311,10 +311,9 @@ class Predictions:
         document = scored.submission.document
         name, content = document.id or prediction_id, document.content or prediction_id.encode()
         draws = self.lottery(caller.id, name, content)
-        division = policy.segmentation
-        segment = None if division is None else division.of(document).key
-        part = policy.within(segment)
-        route = part.route(scored.scored, draws, document.metadata)
+        segmentation = policy.segmentation
+        segment = None if segmentation is None else segmentation.of(document).key
+        route = policy.gate(segment).route(scored.scored, draws, document.metadata)
         prediction = Prediction(
             id=prediction_id,
             client_id=caller.id,

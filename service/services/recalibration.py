@@ -39,7 +39,7 @@ from setwise.service.domain.recalibration import (
 )
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import Page, check_page
-from setwise.service.services.analysis.proofs import Attempt
+from setwise.service.services.analysis.proofs import ProofAttempt
 from setwise.service.services.analysis.rates import group_rates
 from setwise.service.services.certification import Certifications
 from setwise.service.services.jobs import Requesting
@@ -124,7 +124,7 @@ class Recalibration(Requesting):
             requested_by=requested_by,
             created_at=self.now(),
         )
-        attempts: Sequence[Attempt] = ()
+        attempts: Sequence[ProofAttempt] = ()
         if options.activate is Activate.IF_BETTER and learnt.better and learnt.blind_spot is None:
             attempts = self._attempt(question.model, made, model.labels)
         made, why = self._store(made, options, attempts, learnt)
@@ -221,7 +221,7 @@ class Recalibration(Requesting):
 
     def _attempt(
         self, model: ModelVersion, calibration: Calibration | None, labels: Sequence[str]
-    ) -> list[Attempt]:
+    ) -> list[ProofAttempt]:
         """Try to prove a threshold on what the model's other calibrators answered.
 
         A calibrator changes confidences, never label sets, and learns nothing from certification
@@ -243,7 +243,11 @@ class Recalibration(Requesting):
         return self.certifications.before_activation(scorer)
 
     def _store(
-        self, made: Calibration, options: Options, attempts: Sequence[Attempt], learnt: "Learnt"
+        self,
+        made: Calibration,
+        options: Options,
+        attempts: Sequence[ProofAttempt],
+        learnt: "Learnt",
     ) -> tuple[Calibration, str]:
         with self.begin() as transaction:
             transaction.policies.lock()

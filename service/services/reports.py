@@ -12,7 +12,6 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.recalibration import verdict
 from setwise.service.domain.reports import Backlog, Cell, confident, standing
 from setwise.service.domain.reviews import ReviewState
-from setwise.service.domain.routing.segments import OTHER, Scope, value_of
 from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.analysis.advice import warning
 from setwise.service.services.analysis.cockpit import (
@@ -27,10 +26,10 @@ from setwise.service.services.analysis.forecast import (
     MOST_DOCUMENTS,
     PREVIEWED,
     Forecast,
+    gate_of,
     in_force,
     of_segment,
     over,
-    part_of,
     under,
 )
 from setwise.service.services.analysis.mistakes import mistakes
@@ -119,8 +118,8 @@ class Reports:
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
             found = transaction.history.evidence(documents, with_labels=segment is not None)
-        part = part_of(policy, segment)
-        return measure(of_segment(found, policy, segment), part.risk)
+        gate = gate_of(policy, segment)
+        return measure(of_segment(found, policy, segment), gate.risk)
 
     def automation(
         self, caller: Caller, documents: int, segment: str | None = None
@@ -133,8 +132,8 @@ class Reports:
             with_labels = bool(policy.rules) or policy.segmentation is not None
             found = transaction.history.evidence(documents, with_labels=with_labels)
         steps = [step / AUTOMATION_STEPS for step in range(AUTOMATION_STEPS + 1)]
-        part, found = part_of(policy, segment), of_segment(found, policy, segment)
-        return under(found, part), over(found, steps, part)
+        gate, found = gate_of(policy, segment), of_segment(found, policy, segment)
+        return under(found, gate), over(found, steps, gate)
 
     def glance(
         self, caller: Caller, period: Period | None = None, *, segment: str | None = None
@@ -149,8 +148,7 @@ class Reports:
         since = self._since(period)
         with self.begin(read_only=True, snapshot=True) as transaction:
             whole = transaction.policies.current()
-            part_of(whole, segment)
-            reports = transaction.reports.within(_scope(whole, segment))
+            reports = transaction.reports.within(gate_of(whole, segment).segment)
             cells = reports.tally(since, before=period.before()).by_day
             return self._glance(transaction, whole, segment, period, cells)
 
@@ -172,8 +170,8 @@ class Reports:
         since, before = self._since(period, what_if), period.before()
         with self.begin(read_only=True, snapshot=True) as transaction:
             whole = transaction.policies.current()
-            policy = part_of(whole, segment)
-            reports = transaction.reports.within(_scope(whole, segment))
+            policy = gate_of(whole, segment)
+            reports = transaction.reports.within(policy.segment)
             looked_at = [one for one in (in_force(policy), what_if.threshold) if one is not None]
             tally = reports.tally(since, looked_at, before=before)
             seen = self._glance(transaction, whole, segment, period, tally.by_day)
@@ -219,8 +217,8 @@ class Reports:
         period: Period,
         cells: Sequence[Cell],
     ) -> Glance:
-        policy, scope = part_of(whole, segment), _scope(whole, segment)
-        reports = transaction.reports.within(scope)
+        policy = gate_of(whole, segment)
+        reports = transaction.reports.within(policy.segment)
         now = self.now()
         today = now.astimezone(UTC).date()
         first, last = period.since(today), period.until(today)
@@ -230,7 +228,7 @@ class Reports:
         # from which the pace does.
         pacing = datetime.combine(today - timedelta(days=LAST_DAYS), time(), UTC)
         reviews = reports.review_days(min(since, pacing))
-        lines = transaction.backlog.read(scope).reviews
+        lines = transaction.backlog.read(policy.segment).reviews
         waiting = sum(line.count for line in lines.values())
         within = [one for one in reviews if first <= one.day <= last]
         completed = sum(one.completed for one in within)
@@ -257,8 +255,8 @@ class Reports:
             until=last,
             pace=period.pace,
             policy=policy,
-            segments=(*whole.values, OTHER) if whole.segmentation is not None else (),
-            segment=None if segment is None else whole.key_of(segment),
+            segments=whole.values,
+            segment=policy.key,
             documents=sum(cell.documents for cell in cells),
             sent=sum(cell.documents for cell in sent),
             rows=rows,
@@ -269,7 +267,7 @@ class Reports:
             # Outcomes only, without reviews.
             reported=share([cell._replace(reviewer_agreed=None) for cell in sent], policy.risk),
             seconds=sum(one.seconds for one in within) / completed if completed else None,
-            certificate=_certificate(transaction, policy, whole.scope(policy.unit)),
+            certificate=_certificate(transaction, policy),
             queue=queue(
                 reviews,
                 today=today,
@@ -286,16 +284,10 @@ def _check_documents(documents: int) -> None:
         raise InvalidRequest("The report cannot cover that many documents.", [fault])
 
 
-def _scope(whole: RoutingPolicy, segment: str | None) -> Scope | None:
-    return None if segment is None else whole.among(segment)
-
-
-def _certificate(
-    transaction: Transaction, policy: RoutingPolicy, scope: Scope | None
-) -> CertificateState:
-    serving = transaction.certifications.serving()
-    newest = transaction.certifications.newest(serving, policy.unit) if serving else None
-    audits = transaction.reports.within(scope).certification_audits(serving) if serving else 0
+def _certificate(transaction: Transaction, policy: RoutingPolicy) -> CertificateState:
+    serving, reports = transaction.certifications.serving(), transaction.reports
+    newest = transaction.certifications.newest(serving, policy.key) if serving else None
+    audits = reports.within(policy.segment).certification_audits(serving) if serving else 0
     if policy.segmentation is not None:
         # The page of the policy has the state of each segment.
         return CertificateState(audits)
@@ -313,7 +305,7 @@ def _certificate(
         audits=audits,
         # With a fixed threshold, nothing is certified automatically.
         next_attempt_in=None
-        if policy.threshold_mode is ThresholdMode.FIXED or value_of(policy.unit) == OTHER
+        if policy.threshold_mode is ThresholdMode.FIXED
         else SCHEDULE.missing(
             policy, last_attempt(transaction, policy, serving) if serving else None, audits
         ),

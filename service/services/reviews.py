@@ -163,9 +163,10 @@ class Reviews(Recorded):
         """Return the segments of which documents are in the queue, for a choice."""
         caller.require(Permission.REVIEW)
         with self.begin(read_only=True) as transaction:
-            whole = transaction.policies.current()
-            segments = transaction.reviews.segments(most=MOST_SEGMENTS)
-        return sorted({value for key in segments if (value := whole.known(key, None)) is not None})
+            policy = transaction.policies.current()
+            keys = transaction.reviews.segments(most=MOST_SEGMENTS)
+        values = (policy.value_of(key, None) for key in keys)
+        return sorted({value for value in values if value is not None})
 
     def claim(
         self, caller: Caller, filters: QueueFilter = EVERYTHING, *, only: str | None = None
@@ -189,14 +190,14 @@ class Reviews(Recorded):
                     f"You hold {held} tasks, the most that one person may; "
                     "complete, skip or release one first."
                 )
-            whole = transaction.policies.current()
+            policy = transaction.policies.current()
             task = transaction.reviews.next_for(
                 caller.id,
                 now,
                 escalated=caller.may(Permission.REPORT),
                 only=only,
                 wanted=filters,
-                scope=None if filters.segment is None else whole.among(filters.segment),
+                segment=None if filters.segment is None else policy.segment_of(filters.segment),
             )
             if task is None:
                 return None
@@ -557,9 +558,9 @@ class Reviews(Recorded):
         scored = prediction.scored
         scorer = Scorer(scored.model_version, scored.calibrator_version)
         usual = transaction.certifications.unaudited(scorer, limit=MOST_USUAL)
-        policy = transaction.policies.current().within(prediction.segment)
+        policy = transaction.policies.current().gate(prediction.segment)
         thresholds = (policy.least_of(scorer), plausible_threshold(usual, policy.target_accuracy))
-        threshold = min(filter(None, thresholds), default=None)
+        threshold = min((each for each in thresholds if each is not None), default=None)
         return reread_rate(share, scored.confidence, threshold, usual), draw
 
     def _send(

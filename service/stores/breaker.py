@@ -28,8 +28,8 @@ from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import CONFIDENT
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditRole, Identity
-from setwise.service.domain.routing.segments import Scope
-from setwise.service.stores.columns.rows import Store, by_scorer, in_scope, of_row, row_of
+from setwise.service.domain.routing.segments import Segment
+from setwise.service.stores.columns.rows import Store, by_scorer, in_segment, of_row, row_of
 from setwise.service.stores.tables import (
     AUDITED,
     OPEN,
@@ -60,12 +60,12 @@ class BreakerStore(Store):
     """Audits that the breaker watches, its trips and its resets."""
 
     def audits(
-        self, scorer: Scorer, *, after: str | None, limit: int, scope: Scope | None = None
+        self, scorer: Scorer, *, after: str | None, limit: int, segment: Segment | None = None
     ) -> list[WatchedAudit]:
         """Return the newest audits of sent or sendable predictions, ordered by prediction.
 
         ``after``: Return only predictions with greater ids.
-        ``scope``: Return only predictions of these segments.
+        ``segment``: Return only predictions of it.
         """
         column, audit, decided = predictions.c, _AUDIT.c, _DECIDED.c
         newest = (
@@ -88,13 +88,15 @@ class BreakerStore(Store):
             .join(routing_policies, _BY_POLICY)
             .outerjoin(_AUDIT, _about(_AUDIT, ReviewKind.AUDIT))
             .outerjoin(_DECIDED, _about(_DECIDED, ReviewKind.ADJUDICATION))
-            .where(_watched(scorer, after), in_scope(predictions.c.segment, scope))
+            .where(_watched(scorer, after), in_segment(predictions.c.segment, segment))
             .order_by(column.id.desc())
             .limit(limit)
         )
         return self._every(newest, _to_watched)[::-1]
 
-    def confident(self, since: datetime, scope: Scope | None = None) -> tuple[int, datetime | None]:
+    def confident(
+        self, since: datetime, segment: Segment | None = None
+    ) -> tuple[int, datetime | None]:
         """Count predictions since then that were sent but for an audit.
 
         Also returns the time of the first prediction of any kind.
@@ -103,7 +105,7 @@ class BreakerStore(Store):
         sure = case((column.reason.in_([reason.value for reason in CONFIDENT]), 1))
         query = select(func.count(sure), func.min(column.created_at))
         row = self._connection.execute(
-            query.where(column.created_at >= since, in_scope(column.segment, scope))
+            query.where(column.created_at >= since, in_segment(column.segment, segment))
         ).one()
         return int(row[0]), row[1]
 
@@ -113,7 +115,7 @@ class BreakerStore(Store):
         *,
         after: str | None,
         read_by: datetime,
-        scope: Scope | None = None,
+        segment: Segment | None = None,
     ) -> datetime | None:
         """Return when the oldest overdue audit's set was predicted; None without any.
 
@@ -128,7 +130,7 @@ class BreakerStore(Store):
                 OPEN,
                 review_tasks.c.kind.in_([ReviewKind.AUDIT.value, ReviewKind.ADJUDICATION.value]),
                 _watched(scorer, after),
-                in_scope(predictions.c.segment, scope),
+                in_segment(predictions.c.segment, segment),
                 predictions.c.created_at <= read_by,
             )
         )
@@ -150,7 +152,7 @@ class BreakerStore(Store):
         *,
         since: datetime | None,
         most: int,
-        scope: Scope | None = None,
+        segment: Segment | None = None,
     ) -> Unvouched:
         """Count predictions sent after ``since`` by audited policies, up to ``most``."""
         column = predictions.c
@@ -166,7 +168,7 @@ class BreakerStore(Store):
                 decision == Decision.AUTO.value,
                 by_scorer(predictions, scorer),
                 _RESTS_ON_AUDITS,
-                in_scope(column.segment, scope),
+                in_segment(column.segment, segment),
                 true() if since is None else column.created_at > since,
             )
             .order_by(column.created_at)
@@ -196,24 +198,25 @@ class BreakerStore(Store):
         """Return a trip, or None."""
         return self._named(select(breaker_trips), breaker_trips.c.id, trip_id, _to_trip)
 
-    def newest_trip(self, *units: str | None, sets_evidence_aside: bool = False) -> Trip | None:
-        """Return the newest trip of any of these units; None is all documents.
+    def newest_trip(
+        self, segment: str | None = None, *, sets_evidence_aside: bool = False
+    ) -> Trip | None:
+        """Return the newest trip of a segment, by its key; None is all documents.
 
         ``sets_evidence_aside``: Only one that did.
         """
-        column = breaker_trips.c.segment
-        about = or_(*(column.is_not_distinct_from(unit) for unit in units or (None,)))
+        about = breaker_trips.c.segment.is_not_distinct_from(segment)
         query = select(breaker_trips).where(about).order_by(breaker_trips.c.id.desc()).limit(1)
         if sets_evidence_aside:
             query = query.where(breaker_trips.c.cause == TripCause.DRIFT.value)
         return self._first(query, _to_trip)
 
-    def newest_reset(self, unit: str | None = None) -> Reset | None:
-        """Return the newest reset of a unit; None is all documents."""
+    def newest_reset(self, segment: str | None = None) -> Reset | None:
+        """Return the newest reset of a segment, by its key; None is all documents."""
         query = (
             select(breaker_resets)
             .join(breaker_trips, breaker_trips.c.id == breaker_resets.c.trip_id)
-            .where(breaker_trips.c.segment.is_not_distinct_from(unit))
+            .where(breaker_trips.c.segment.is_not_distinct_from(segment))
             .order_by(breaker_resets.c.id.desc())
             .limit(1)
         )

@@ -17,9 +17,9 @@ from setwise.service.domain.certification import (
 from setwise.service.domain.predictions import Prediction, Reason
 from setwise.service.domain.recalibration import calibrator_version
 from setwise.service.domain.routing.audits import AuditRole
-from setwise.service.domain.routing.segments import Scope
+from setwise.service.domain.routing.segments import Segment
 from setwise.service.domain.text import Page
-from setwise.service.stores.columns.rows import Store, by_scorer, in_scope, of_row, row_of
+from setwise.service.stores.columns.rows import Store, by_scorer, in_segment, of_row, row_of
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.models import ModelStore
 from setwise.service.stores.predictions import to_prediction
@@ -60,9 +60,9 @@ class CertificationStore(Store):
         query, column = select(certifications), certifications.c.id
         return self._page(query, column, _to_certification, after=after, limit=limit)
 
-    def newest(self, scorer: Scorer, unit: str | None = None) -> Certification | None:
-        """Return the last attempt for a unit; None is all documents."""
-        query = select(certifications).where(by_scorer(certifications, scorer), _about(unit))
+    def newest(self, scorer: Scorer, segment: str | None = None) -> Certification | None:
+        """Return the last attempt for a segment, by its key; None is all documents."""
+        query = select(certifications).where(by_scorer(certifications, scorer), _about(segment))
         return self._first(
             query.order_by(certifications.c.attempt.desc()).limit(1), _to_certification
         )
@@ -74,10 +74,12 @@ class CertificationStore(Store):
         evidence = self._connection.execute(query).scalar_one_or_none()
         return evidence is not None and evidence.get("trained_on_audits") is False
 
-    def proved(self, scorer: Scorer, unit: str | None = None) -> list[Certification]:
-        """Return the attempts that proved a threshold for a unit, newest first."""
+    def proved(self, scorer: Scorer, segment: str | None = None) -> list[Certification]:
+        """Return the attempts that proved a threshold for a segment, newest first."""
         query = select(certifications).where(
-            by_scorer(certifications, scorer), _about(unit), certifications.c.threshold.is_not(None)
+            by_scorer(certifications, scorer),
+            _about(segment),
+            certifications.c.threshold.is_not(None),
         )
         return self._every(query.order_by(certifications.c.attempt.desc()), _to_certification)
 
@@ -86,17 +88,17 @@ class CertificationStore(Store):
         query = select(func.count()).where(certifications.c.model_version == model_version)
         return int(self._connection.execute(query).scalar_one())
 
-    def place(self, model_version: str, unit: str | None, *, after: str | None) -> int:
-        """Return the place of the next attempt among those that share a unit's risk."""
+    def place(self, model_version: str, segment: str | None, *, after: str | None) -> int:
+        """Return the place of the next attempt among those that share a segment's risk."""
         query = select(func.count()).where(
             certifications.c.model_version == model_version,
-            _about(unit),
+            _about(segment),
             true() if after is None else certifications.c.id > after,
         )
         return int(self._connection.execute(query).scalar_one()) + 1
 
-    def units_tried(self, model_version: str) -> set[str]:
-        """Return the keys of the units that have had an attempt for a model."""
+    def tried(self, model_version: str) -> set[str]:
+        """Return the keys of the segments that have had an attempt for a model."""
         column = certifications.c
         query = select(column.segment).distinct()
         query = query.where(column.model_version == model_version, column.segment.is_not(None))
@@ -269,13 +271,15 @@ class CertificationStore(Store):
             for row in rows
         ]
 
-    def unaudited(self, scorer: Scorer, *, limit: int, scope: Scope | None = None) -> list[float]:
+    def unaudited(
+        self, scorer: Scorer, *, limit: int, segment: Segment | None = None
+    ) -> list[float]:
         """Return a scorer's confidences in the newest sendable sets that prove nothing.
 
         They were not drawn to certify or, at rates near 1, are left out of the proof. The scorer
         answered them itself, or scored them later.
         """
-        meant = in_scope(predictions.c.segment, scope)
+        meant = in_segment(predictions.c.segment, segment)
         own = (
             select(predictions.c.confidence)
             .where(made_by(self._connection, scorer), _SETS_THRESHOLDS, meant)
@@ -293,7 +297,7 @@ class CertificationStore(Store):
         return [confidence for part in found for confidence in part][:limit]
 
     def arrivals(
-        self, since: datetime, floor: float, scope: Scope | None = None
+        self, since: datetime, floor: float, segment: Segment | None = None
     ) -> tuple[int, datetime | None]:
         """Count predictions since then, from a confidence on, whose audits can prove something.
 
@@ -303,7 +307,7 @@ class CertificationStore(Store):
         sendable = and_(_SENDABLE, column.confidence >= floor)
         query = select(func.count().filter(sendable), func.min(column.created_at))
         row = self._connection.execute(
-            query.where(column.created_at >= since, in_scope(column.segment, scope))
+            query.where(column.created_at >= since, in_segment(column.segment, segment))
         ).one()
         return int(row[0]), row[1]
 
@@ -315,8 +319,8 @@ def audits_of(scorer: Scorer) -> ColumnElement[bool]:
     return and_(AUDITED, _PROVES, answered)
 
 
-def _about(unit: str | None) -> ColumnElement[bool]:
-    return certifications.c.segment.is_not_distinct_from(unit)
+def _about(segment: str | None) -> ColumnElement[bool]:
+    return certifications.c.segment.is_not_distinct_from(segment)
 
 
 def _to_certification(row: RowMapping) -> Certification:

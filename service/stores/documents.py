@@ -41,7 +41,7 @@ from setwise.service.domain.documents import (
 from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.domain.text import Page, is_id
-from setwise.service.stores.columns.rows import Store, in_scope, of_row, row_of
+from setwise.service.stores.columns.rows import Store, in_segment, of_row, row_of
 from setwise.service.stores.columns.types import InRow, cipher_of, opened
 from setwise.service.stores.outcomes import to_outcome
 from setwise.service.stores.predictions import to_prediction
@@ -381,7 +381,7 @@ _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {  # Any: what
     "reason": lambda value: _column.reason == value,
     "model_version": lambda value: _column.model_version == value,
     "calibrator_version": lambda value: _column.calibrator_version == value,
-    "scope": lambda value: in_scope(_column.segment, value),
+    "of_segment": lambda value: in_segment(_column.segment, value),
     "confidence_from": lambda value: _column.confidence >= value,
     "confidence_to": lambda value: _column.confidence < value,
     "created_from": lambda value: _column.created_at >= value,

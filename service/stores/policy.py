@@ -13,7 +13,7 @@ from setwise.service.domain.errors import StaleVersion, StorageUnavailable
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.routing.rules import read_rules
-from setwise.service.domain.routing.segments import Fallback, Segmentation, SegmentRule
+from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from setwise.service.stores.columns.rows import Store, of_row, row_of
 from setwise.service.stores.tables import policy_segments, routing_policies
 
@@ -127,9 +127,7 @@ def _certified_for(row: RowMapping) -> Scorer | None:
 def _to_segmentation(stored: dict[str, Any] | None) -> Segmentation | None:  # Any: JSON
     if stored is None:
         return None
-    return Segmentation(
-        **{**stored, "bounds": tuple(stored["bounds"]), "fallback": Fallback(stored["fallback"])}
-    )
+    return Segmentation(**{**stored, "bounds": tuple(stored["bounds"])})
 
 
 def _to_rule(row: RowMapping) -> SegmentRule:
@@ -140,7 +138,6 @@ def _to_rule(row: RowMapping) -> SegmentRule:
         row,
         certified_for=_certified_for(row),
         audits=audits and AuditPlan(**{**audits, "mode": AuditMode(audits["mode"])}),
-        members=tuple(row["members"]),
     )
 
 
@@ -151,7 +148,6 @@ def _of_rule(version: str, place: int, rule: SegmentRule) -> dict[str, object]:
         "place": place,
         **_scorer_row(rule.certified_for),
         "audits": rule.audits and asdict(rule.audits),
-        "members": list(rule.members),
     }
 
 

@@ -35,9 +35,9 @@ from setwise.service.domain.reviews import (
     Skip,
     rival_answers,
 )
-from setwise.service.domain.routing.segments import Scope
+from setwise.service.domain.routing.segments import Segment
 from setwise.service.domain.text import Page, is_id
-from setwise.service.stores.columns.rows import Store, in_scope, of_row, page_of, row_of
+from setwise.service.stores.columns.rows import Store, in_segment, of_row, page_of, row_of
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.search_index import SearchIndex
@@ -141,7 +141,7 @@ class ReviewStore(Store):
         escalated: bool,
         only: str | None = None,
         wanted: QueueFilter = EVERYTHING,
-        scope: Scope | None = None,
+        segment: Segment | None = None,
     ) -> ReviewTask | None:
         """Lock and return the first task in the queue that ``reviewer`` may claim now.
 
@@ -157,7 +157,7 @@ class ReviewStore(Store):
         task = review_tasks.c
         for whose in (and_(ASSIGNED, task.assigned_to == reviewer), task.assigned_to.is_(None)):
             for among_escalated in (True, False) if escalated else (False,):
-                among = (whose, task.escalated.is_(among_escalated), *_conditions(wanted, scope))
+                among = (whose, task.escalated.is_(among_escalated), *_conditions(wanted, segment))
                 found = self._next(reviewer, now, among, only=only)
                 if found is not None:
                     return found
@@ -447,11 +447,11 @@ class ReviewStore(Store):
         return skips
 
 
-def _conditions(wanted: QueueFilter, scope: Scope | None) -> Iterator[ColumnElement[bool]]:
+def _conditions(wanted: QueueFilter, segment: Segment | None) -> Iterator[ColumnElement[bool]]:
     task, named = review_tasks.c, prediction_labels.c
-    if scope is not None:
+    if segment is not None:
         same = predictions.c.id == task.prediction_id
-        yield exists().where(same, in_scope(predictions.c.segment, scope))
+        yield exists().where(same, in_segment(predictions.c.segment, segment))
     if wanted.label is not None:
         same = named.prediction_id == task.prediction_id
         labelled = exists().where(same, named.label == wanted.label)

@@ -222,7 +222,7 @@ routing_policies = Table(
 )
 keep_history(routing_policies)
 
-# Thresholds, certificates and trips of segments and of their pool, in the order of appearance.
+# Thresholds, certificates and trips of segments, in the order of appearance.
 policy_segments = Table(
     "policy_segments",
     metadata,
@@ -235,7 +235,6 @@ policy_segments = Table(
     Column("certified_calibrator", Text),
     Column("trip_id", Id),
     Column("audits", Json),  # NULL for the policy's
-    Column("members", Json, nullable=False),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     UniqueConstraint("policy_version", "value"),
 )

@@ -24,10 +24,8 @@ POLICY: dict[str, Any] = {
     "rules": [],
     "segment_by": None,
     "segment_bounds": [],
-    "segment_fallback": "none",
     "most_segments": 10,
     "segments": [],
-    "pool": None,
 }
 
 
@@ -145,7 +143,7 @@ def test_rules_hold_back_what_is_confident_and_are_named(service: Service) -> No
 def test_segments_are_listed_with_what_is_in_force_for_each(service: Service) -> None:
     own = {"certification_rate": 0.5, "ramp_up_rate": None, "training_rate": 0.0, "mode": "hold"}
     north = {"value": "north", "threshold": {"mode": "fixed", "value": 0.6}, "audit": own}
-    divided = {"segment_by": "site", "segment_fallback": "pool", "most_segments": 3}
+    divided = {"segment_by": "site", "most_segments": 3}
     response = _put(service, POLICY | divided | {"segments": [north, {"value": "south"}]})
     body = response.json()
     assert response.status_code == 200, body
@@ -155,12 +153,11 @@ def test_segments_are_listed_with_what_is_in_force_for_each(service: Service) ->
             "value": "north",
             "threshold": fixed | {"value": 0.6},
             "audit": own,
-            "basis": "own",
             "tripped": False,
         },
-        {"value": "south", "threshold": None, "audit": None, "basis": "own", "tripped": False},
+        {"value": "south", "threshold": None, "audit": None, "tripped": False},
+        {"value": "other", "threshold": None, "audit": None, "tripped": False},
     ]
-    assert body["pool"] == {"threshold": fixed, "members": ["other"], "tripped": False}
     again = _put(service, body, If_Match=response.headers["etag"])
     assert again.json() | {"version": ""} == body | {"version": ""}
 

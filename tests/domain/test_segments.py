@@ -1,4 +1,6 @@
-"""Which segment a document has, what a policy may list, and how its parts hang together."""
+"""Which segment a document has, what a policy may list, and what is in force for each."""
+
+from dataclasses import replace
 
 import pytest
 
@@ -8,9 +10,7 @@ from setwise.service.domain.predictions import Document
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.segments import (
     OTHER,
-    POOL,
-    Fallback,
-    Scope,
+    Segment,
     Segmentation,
     SegmentRule,
 )
@@ -18,7 +18,7 @@ from tests.fakes import START
 from tests.samples import change
 
 SCORER = Scorer("m", "c")
-BY_SITE = Segmentation("site", fallback=Fallback.POOL, most=3)
+BY_SITE = Segmentation("site", most=4)
 
 
 def policy(*segments: SegmentRule, **rest: object) -> RoutingPolicy:
@@ -32,8 +32,8 @@ def policy(*segments: SegmentRule, **rest: object) -> RoutingPolicy:
     return wanted.as_policy("v", START, "ada")
 
 
-def proved(value: str, threshold: float, *members: str, **rest: object) -> SegmentRule:
-    return SegmentRule(value, threshold, f"proof of {value}", SCORER, members=members, **rest)  # type: ignore[arg-type]
+def proved(value: str, threshold: float, **rest: object) -> SegmentRule:
+    return SegmentRule(value, threshold, f"proof of {value}", SCORER, **rest)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,6 @@ def proved(value: str, threshold: float, *members: str, **rest: object) -> Segme
         ({"site": ""}, OTHER),
         ({"site": "a\nb"}, OTHER),
         ({"site": "x" * 101}, OTHER),
-        ({"site": POOL}, OTHER),
     ],
 )
 def test_a_value_is_a_segment_if_it_is_a_short_plain_word(
@@ -67,65 +66,68 @@ def test_the_length_of_a_text_lies_in_one_band(length: int, band: str) -> None:
     assert bands.of(Document(features={"a": 1.0})).value == OTHER
 
 
-def test_the_share_of_a_segment_is_that_of_the_theorem() -> None:
-    assert pytest.approx(1 / 4) == BY_SITE.share
-    assert pytest.approx(1 / 4) == Segmentation("site", most=4).share
+def test_the_risk_is_shared_equally_among_as_many_segments_as_there_may_be() -> None:
+    listed = policy(SegmentRule("north"))
+    assert [gate.risk for gate in listed.gates] == [listed.risk / 4] * 2
 
 
-def test_a_segment_has_its_own_threshold_else_the_pool_s_else_none() -> None:
-    made = policy(
-        proved("north", 0.8), SegmentRule("south"), SegmentRule("west"), proved(POOL, 0.9, "south")
-    )
-    least = {
-        value: made.within(f"site={value}").least_of(SCORER)
-        for value in ("north", "south", "west", "new", OTHER, POOL)
-    }
-    assert least == {
-        "north": 0.8,
-        "south": 0.9,
-        "west": None,
-        "new": None,
-        OTHER: None,
-        POOL: None,
-    }
-    assert made.within("site=south").unit == f"site={POOL}"
-    assert made.sends
+def test_a_segment_has_its_own_threshold_and_nothing_else_is_sent() -> None:
+    listed = policy(proved("north", 0.8), SegmentRule("south"))
+    values = ("north", "south", "new", OTHER)
+    least = [listed.gate(f"site={value}").least_of(SCORER) for value in values]
+    assert least == [0.8, None, None, None]
+    assert listed.sends
+    assert listed.least_of(SCORER) == 0.8
+    assert not policy(SegmentRule("north")).sends
 
 
-def test_the_pool_means_what_is_not_listed_only_if_its_proof_does() -> None:
-    listed = SegmentRule("north"), SegmentRule("south")
-    alone = policy(*listed, proved(POOL, 0.9, "south"))
-    assert alone.scope(f"site={POOL}") == Scope(("site=south",))
-    made = policy(*listed, proved(POOL, 0.9, "south", OTHER))
-    scope = made.scope(f"site={POOL}")
-    assert scope is not None
-    assert [scope.has(f"site={one}") for one in ("north", "south", "new")] == [False, True, True]
-    assert made.within("site=new").least_of(SCORER) == made.within(None).least_of(SCORER) == 0.9
+def test_other_is_a_segment_like_the_rest() -> None:
+    rates = AuditPlan(certification_rate=0.3)
+    listed = policy(proved(OTHER, 0.9, audits=rates), SegmentRule("north"))
+    assert listed.values == ("north", OTHER), "it comes last"
+    other = listed.gate("site=new")
+    assert other == listed.gate(None) == listed.gate_named(OTHER)
+    assert (other.least_of(SCORER), other.audits) == (0.9, rates)
+    assert other.segment == listed.segment_of(OTHER) == Segment("site", OTHER, frozenset({"north"}))
+    stopped = listed.with_gate(replace(other, trip_id="trip"))
+    assert [gate.trip_id for gate in stopped.gates] == [None, "trip"]
 
 
-def test_a_fixed_threshold_sends_listed_segments_only_unless_there_is_a_pool() -> None:
+def test_a_proof_of_other_does_not_cover_it_once_a_value_is_listed() -> None:
+    before, after = policy(SegmentRule("north")), policy(SegmentRule("north"), SegmentRule("new"))
+    assert before.gate("site=north").is_covered_by(after.gate("site=north"))
+    assert not after.gate(None).is_covered_by(before.gate(None))
+
+
+def test_a_fixed_threshold_holds_for_each_segment_without_its_own() -> None:
     fixed = {"threshold_mode": ThresholdMode.FIXED, "threshold": 0.7}
     north = SegmentRule("north", threshold=0.6)
-    made = change(**fixed, segmentation=Segmentation("site"), segments=(north, SegmentRule("b")))
-    parts = made.as_policy("v", START, "ada")
-    assert [parts.within(f"site={one}").threshold for one in ("north", "b", "new")] == [
-        0.6,
-        0.7,
-        None,
-    ]
-    pooled = change(**fixed, segmentation=BY_SITE).as_policy("v", START, "ada")
-    assert (pooled.within("site=new").threshold, pooled.within("site=new").unit) == (
-        0.7,
-        f"site={POOL}",
-    )
+    asked = change(**fixed, segmentation=BY_SITE, segments=(north, SegmentRule("b")))
+    by_hand = asked.as_policy("v", START, "ada")
+    thresholds = [by_hand.gate(f"site={value}").threshold for value in ("north", "b", "new")]
+    assert thresholds == [0.6, 0.7, 0.7]
+
+
+def test_the_documents_of_a_segment_are_found_by_what_is_stored_with_them() -> None:
+    listed = policy(SegmentRule("north"))
+    for stored, metadata, value in (
+        ("site=north", None, "north"),
+        ("site=new", None, OTHER),
+        ("site=other", {"site": "north"}, OTHER),
+        ("ward=north", {"site": "north"}, "north"),
+        (None, {"site": "new"}, OTHER),
+        (None, {}, OTHER),
+        ("ward=north", None, None),
+    ):
+        assert listed.value_of(stored, metadata) == value
 
 
 def test_what_is_listed_keeps_its_place_and_its_trip() -> None:
     old = policy(proved("north", 0.8, trip_id="trip"), SegmentRule("south"))
-    assert old.within("site=north").trip_id == "trip"
+    assert old.gate("site=north").trip_id == "trip"
     assert not old.sends
     again, new = policy(SegmentRule("south")).keeping(old).listing(["west", "east", OTHER, "south"])
-    assert new == ["west"], "there is room for three"
+    assert new == ["west"], "there is room for three and other"
     assert [(rule.value, rule.trip_id) for rule in again.segments] == [
         ("south", None),
         ("north", "trip"),
@@ -138,13 +140,17 @@ def test_what_is_listed_keeps_its_place_and_its_trip() -> None:
     [
         ({"segmentation": Segmentation("")}, "/segment_by"),
         ({"segmentation": Segmentation("a=b")}, "/segment_by"),
-        ({"segmentation": Segmentation("site", most=0)}, "/most_segments"),
+        ({"segmentation": Segmentation("site", most=1)}, "/most_segments"),
         ({"segmentation": Segmentation("site", (3,))}, "/segment_bounds"),
         ({"segmentation": Segmentation("text_length")}, "/segment_bounds"),
         ({"segmentation": Segmentation("text_length", (5, 5))}, "/segment_bounds"),
-        ({"segmentation": Segmentation("text_length", (5, 6), most=2)}, "/segment_bounds"),
+        ({"segmentation": Segmentation("text_length", (5, 6), most=3)}, "/segment_bounds"),
         ({"segments": (SegmentRule("north"),)}, "/segments"),
-        ({"segmentation": BY_SITE, "segments": (SegmentRule(OTHER),)}, "/segments/0/value"),
+        ({"segmentation": BY_SITE, "segments": (SegmentRule("a\nb"),)}, "/segments/0/value"),
+        (
+            {"segmentation": BY_SITE, "segments": tuple(map(SegmentRule, "abcd"))},
+            "/segments",
+        ),
         ({"segmentation": BY_SITE, "segments": (SegmentRule("a"),) * 2}, "/segments/1/value"),
         (
             {"segmentation": BY_SITE, "segments": (SegmentRule("a", threshold=2.0),)},

@@ -71,8 +71,8 @@ def test_downloads_are_for_those_who_read_reports(
 
 def test_it_shows_one_segment_with_its_documents(service: Service, browser: Browser) -> None:
     service.fix_threshold(0.8, segmentation=Segmentation("site"), segments=(SegmentRule("north"),))
-    for site in ("north", "north", "south"):
-        body = {"document": {"text": "0.9"}, "metadata": {"site": site}}
+    for site, text in (("north", "0.9"), ("north", "0.9"), ("south", "0.5")):
+        body = {"document": {"text": text}, "metadata": {"site": site}}
         assert service.post("/v1/predictions", by="client", json=body).json()["segment"] == site
     shown = browser.get("/cockpit?days=7&segment=north").text
     assert "2 of 2" in shown
@@ -84,7 +84,7 @@ def test_it_shows_one_segment_with_its_documents(service: Service, browser: Brow
     other = browser.get("/cockpit/volume.json?days=1&segment=other").json()
     assert (other[-1]["segment"], other[-1]["reviewed"]) == ("other", 1)
     whole = browser.get("/cockpit/breaker.json?days=1&segment=north").json()
-    assert all("segment" not in row for row in whole), "it is of the unit that is watched"
+    assert all("segment" not in row for row in whole), "it is of the segment that is watched"
     assert "/documents?segment=other&amp;" in browser.get("/cockpit?days=7&segment=other").text
     assert browser.get("/cockpit?segment=unlisted").status_code == 422
 

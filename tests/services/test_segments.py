@@ -1,4 +1,4 @@
-"""Thresholds, certificates and the breaker by segment, and what the pool may send."""
+"""Thresholds, certificates and the breaker by segment; `other` is a segment like the rest."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from setwise.service.domain.predictions import Decision, Document, Prediction, R
 from setwise.service.domain.reports import Span
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.derivations import Derivation
-from setwise.service.domain.routing.segments import POOL, Fallback, Segmentation, SegmentRule
+from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from setwise.service.runtime.schedule import outcome_of
 from setwise.service.services.analysis.cockpit import WhatIf
 from setwise.service.services.analysis.proofs import Schedule
@@ -28,8 +28,7 @@ from tests.loop import RIGHT, WRONG, Loop, unlike, wanted
 from tests.samples import ADMIN, ANN, CLIENT, LEAD
 from tests.sqlite import Database
 
-BY_SITE = Segmentation("site", most=2)
-POOLED = replace(BY_SITE, fallback=Fallback.POOL)
+BY_SITE = Segmentation("site", most=3)
 MODEL = "sha256:model"
 MOST = AuditPlan(certification_rate=0.3, ramp_up_rate=0.85, gold_reread_rate=1.0)
 
@@ -46,7 +45,7 @@ class Sites(Loop):
 
     def send(self, *sites: str, text: str = "0.9") -> list[Prediction]:
         """Predict one document of each site."""
-        made = self.predictions.predict(
+        predictions = self.predictions.predict(
             [
                 Submission(
                     CLIENT,
@@ -60,7 +59,7 @@ class Sites(Loop):
             ]
         )
         self.documents += len(sites)
-        return [one for one in made if isinstance(one, Prediction)]
+        return [each for each in predictions if isinstance(each, Prediction)]
 
     def check(self, *bad: str) -> None:
         """Let an auditor and a lead read all that waits."""
@@ -72,10 +71,10 @@ class Sites(Loop):
             wrong = task.prediction.document.metadata.get("site") in bad
             self.complete(who, task.id, WRONG if wrong else RIGHT, None, task.version)
 
-    def divide(self, division: Segmentation | None = BY_SITE, **rest: object) -> RoutingPolicy:
-        """Put a policy with segments into force."""
-        asked = wanted(MOST, segmentation=division, reason="to see it", **rest)
-        return self.change_policy(ADMIN, asked, None)
+    def divide(self, by: Segmentation | None = BY_SITE, **rest: object) -> RoutingPolicy:
+        """Put a policy with segments into force, at a risk of .1 for each of three."""
+        change = wanted(MOST, segmentation=by, reason="to see it", **rest)
+        return self.change_policy(ADMIN, replace(change, risk=0.3), None)
 
     def attempts(self) -> list[Certification]:
         """Return all attempts, oldest first."""
@@ -84,8 +83,8 @@ class Sites(Loop):
     def actions(self, name: str) -> list[dict[str, object]]:
         """Return the details of the audit trail's entries of one action."""
         with self.begin(read_only=True) as transaction:
-            found = transaction.audit_trail.page(EventFilter(action=name), after=None, limit=99)
-        return [dict(one.detail) for one in found.items][::-1]
+            events = transaction.audit_trail.page(EventFilter(action=name), after=None, limit=99)
+        return [dict(event.detail) for event in events.items][::-1]
 
 
 @pytest.fixture
@@ -98,8 +97,8 @@ def quick() -> Sites:
     return Sites(Database())
 
 
-def reasons(made: Sequence[Prediction]) -> set[Reason]:
-    return {one.reason for one in made if one.reason is not Reason.AUDIT}
+def reasons(predictions: Sequence[Prediction]) -> set[Reason]:
+    return {each.reason for each in predictions} - {Reason.AUDIT}
 
 
 def test_each_segment_proves_a_threshold_of_its_own_and_a_bad_one_hides_behind_none(
@@ -111,7 +110,7 @@ def test_each_segment_proves_a_threshold_of_its_own_and_a_bad_one_hides_behind_n
     loop.check("south")
     loop.certify_if_due()
     north, south = loop.attempts()
-    assert (north.segment, north.threshold, north.risk) == ("site=north", 0.9, 0.1)
+    assert (north.segment, north.threshold, north.risk) == ("site=north", 0.9, pytest.approx(0.1))
     assert (south.segment, south.threshold, south.reason) == ("site=south", None, "below-target")
     assert reasons(loop.send(*["north"] * 8)) == {Reason.ABOVE_THRESHOLD}
     assert reasons(loop.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
@@ -155,7 +154,7 @@ def test_one_certificate_for_all_would_send_the_bad_segment(quick: Sites) -> Non
     assert reasons(quick.send(*["south"] * 8)) == {Reason.ABOVE_THRESHOLD}
     ended = quick.divide()
     assert quick.actions("policy.changed")[-1]["certificate_ends"] is not None
-    assert [rule.value for rule in ended.segments] == ["north", "south"]
+    assert ended.values == ("north", "south", "other")
     quick.certify_if_due()
     assert reasons(quick.send(*["north"] * 8)) == {Reason.ABOVE_THRESHOLD}, "audits still count"
     assert reasons(quick.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
@@ -163,100 +162,104 @@ def test_one_certificate_for_all_would_send_the_bad_segment(quick: Sites) -> Non
 
 def test_new_values_are_listed_and_named_as_long_as_there_is_room(quick: Sites) -> None:
     quick.divide()
-    quick.send("north", "south", "west", "", "other", "x" * 200, "(pool)")
+    quick.send("north", "south", "west", "", "other", "x" * 200)
     assert quick.certifications.list_segments() == ["north", "south"]
     assert quick.actions("policy.segments_listed") == [{"values": ["north", "south"]}]
     assert quick.certifications.list_segments() == []
-    quick.send(*["west"] * 25)
-    quick.check()
-    quick.certify_if_due()
-    assert {one.segment for one in quick.attempts()} == set()
-    assert reasons(quick.send("west")) == {Reason.NO_THRESHOLD}
     with pytest.raises(InvalidRequest, match="no segment 'west'"):
         quick.certify(segment="west")
 
 
-def test_small_segments_are_sent_under_a_proof_of_their_mix_until_their_own_attempt(
-    loop: Sites,
-) -> None:
-    loop.divide(POOLED)
-    loop.send(*["north"] * 10, *["south"] * 5, *["unlisted", ""] * 8)
-    loop.check()
+def test_other_has_a_certificate_and_a_breaker_of_its_own() -> None:
+    loop = Sites(Database(), rule=BreakerRule(run_length=200.0))
+    loop.divide(segments=(SegmentRule("north"), SegmentRule("south")))
+    loop.send(*["north"] * 25, *["west", "east"] * 13)
+    loop.check("north")
     loop.certify_if_due()
-    (pool,) = loop.attempts()
-    assert (pool.segment, pool.threshold) == ("site=(pool)", 0.9)
-    assert pool.members == ("north", "south", "other")
-    assert pool.risk == pytest.approx(0.2 / 3)
-    for site in ("north", "south", "unlisted", ""):
+    found = {attempt.segment: (attempt.threshold, attempt.risk) for attempt in loop.attempts()}
+    assert found == {
+        "site=north": (None, pytest.approx(0.1)),
+        "site=other": (0.9, pytest.approx(0.1)),
+    }
+    for site in ("west", "", "unheard of"):
         assert reasons(loop.send(*[site] * 8)) == {Reason.ABOVE_THRESHOLD}
-    # The attempt finds nothing wrong and proves too little: all the same north leaves the pool.
-    loop.check()
-    assert loop.certify(segment="south").threshold is None
-    assert reasons(loop.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
-    assert reasons(loop.send(*["north"] * 8)) == {Reason.NO_THRESHOLD}, "the proof had south in it"
-    loop.check()
-    loop.certify_if_due()
-    again = loop.attempts()[-1]
-    assert (again.segment, again.members) == ("site=(pool)", ("north", "other"))
+    for site in ("north", "south"):
+        assert reasons(loop.send(*[site] * 8)) == {Reason.NO_THRESHOLD}
+    loop.send(*["west", "east"] * 13)
+    loop.check("west", "east")
+    assert reasons(loop.send(*["", "west"] * 4)) == {Reason.BREAKER}
+    assert loop.breaker(ADMIN, "other").trip is not None
+    assert loop.breaker(ADMIN, "north").trip is None
 
 
-def test_a_segment_that_failed_alone_is_not_sent_with_the_pool(quick: Sites) -> None:
-    quick.divide(POOLED)
-    quick.send(*["north"] * 28, *["south"] * 28, *["", "x"] * 14)
-    quick.check("south")
+def test_the_certificate_of_other_ends_when_one_of_its_values_becomes_a_segment(
+    quick: Sites,
+) -> None:
+    quick.divide(segments=(SegmentRule("north"), SegmentRule("south")))
+    quick.send(*["west", ""] * 25)
+    quick.check()
     quick.certify_if_due()
-    found = {one.segment: one for one in quick.attempts()}
-    assert found["site=north"].threshold == 0.9
-    assert found["site=south"].threshold is None
-    assert found["site=(pool)"].members == ("other",)
-    assert reasons(quick.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
-    assert reasons(quick.send(*["x"] * 8)) == {Reason.ABOVE_THRESHOLD}
+    assert reasons(quick.send(*["west", ""] * 4)) == {Reason.ABOVE_THRESHOLD}
+    more = quick.divide(replace(BY_SITE, most=4))
+    assert more.values == ("north", "south", "west", "other")
+    assert quick.actions("policy.changed")[-1]["certificate_ends"] is not None
+    assert reasons(quick.send(*["west", ""] * 4)) == {Reason.NO_THRESHOLD}
+    quick.check()
+    quick.certify_if_due()
+    again = {attempt.segment: attempt.threshold for attempt in quick.attempts()[1:]}
+    assert again == {"site=west": 0.9, "site=other": 0.9}, "the audits still count"
+
+
+def test_a_value_that_is_listed_by_itself_ends_the_certificate_of_other_too(quick: Sites) -> None:
+    quick.divide()
+    quick.send(*[""] * 28)
+    quick.check()
+    quick.certify_if_due()
+    assert reasons(quick.send(*["east", ""] * 4)) == {Reason.ABOVE_THRESHOLD}
+    assert quick.certifications.list_segments() == ["east"]
+    assert reasons(quick.send(*["east", ""] * 4)) == {Reason.NO_THRESHOLD}
+
+
+def test_an_alarm_in_other_sets_aside_what_a_later_segment_had_before() -> None:
+    loop = Sites(Database(), rule=BreakerRule(run_length=200.0))
+    loop.divide(segments=(SegmentRule("north"), SegmentRule("south")))
+    for bad in ((), ("west",)):
+        loop.send(*["west", "north"] * 25)
+        loop.check(*bad)
+        loop.certify_if_due()
+    assert len(loop.actions("policy.tripped")) == 1
+    loop.divide(replace(BY_SITE, most=4))
+    assert loop.certify(segment="west").n_drawn == 0
+    assert loop.certify(segment="north").n_drawn > 25
 
 
 def test_a_segment_that_was_tried_stays_listed_and_counts(quick: Sites) -> None:
-    quick.divide(POOLED)
+    quick.divide()
     quick.send(*["north"] * 28, *["south"] * 28)
     quick.check("south")
     quick.certify_if_due()
     with pytest.raises(InvalidRequest, match="stay listed"):
-        quick.divide(POOLED, segments=(SegmentRule("west"),))
+        quick.divide(segments=(SegmentRule("west"),))
     with pytest.raises(InvalidRequest, match="shared among all"):
-        quick.divide(replace(POOLED, most=1))
-    more = quick.divide(replace(POOLED, most=3), segments=(SegmentRule("west"),))
-    assert more.values == ("west", "north", "south")
+        quick.divide(replace(BY_SITE, most=2))
+    more = quick.divide(replace(BY_SITE, most=4), segments=(SegmentRule("west"),))
+    assert more.values == ("west", "north", "south", "other")
     assert reasons(quick.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
-
-
-def test_a_value_stays_in_the_pool_when_it_is_listed_until_its_own_attempt(quick: Sites) -> None:
-    quick.divide(POOLED)
-    quick.send(*[""] * 28)
-    quick.check()
-    quick.certify_if_due()
-    assert reasons(quick.send(*["east"] * 8)) == {Reason.ABOVE_THRESHOLD}, "as other"
-    assert quick.certifications.list_segments() == ["east"]
-    assert quick.policy.pooled == ("other", "east")
-    assert reasons(quick.send(*["east"] * 8)) == {Reason.ABOVE_THRESHOLD}
-    quick.check()
-    quick.certify(segment="east")
-    assert quick.policy.pooled == ()
-    assert reasons(quick.send(*[""] * 8)) == {Reason.NO_THRESHOLD}, "the mix is another one"
 
 
 def test_other_bands_are_other_segments(quick: Sites) -> None:
     quick.divide(Segmentation("text_length", (8,), most=3))
-    assert quick.divide(Segmentation("text_length", (4, 9), most=3)).values == ("0-3", "4-8", "9-")
+    other = quick.divide(Segmentation("text_length", (4, 9), most=4))
+    assert other.values == ("0-3", "4-8", "9-", "other")
 
 
 def test_the_risk_is_shared_whatever_order_segments_come_in(quick: Sites) -> None:
-    quick.divide(replace(POOLED, most=9))
+    quick.divide(replace(BY_SITE, most=10))
     quick.send("north", "south")
     quick.certifications.list_segments()
-    assert [part.unit for part in quick.policy.units] == [
-        "site=north",
-        "site=south",
-        f"site={POOL}",
-    ]
-    assert [part.risk for part in quick.policy.units] == [pytest.approx(0.2 / 10)] * 3
+    gates = quick.policy.gates
+    assert [gate.key for gate in gates] == ["site=north", "site=south", "site=other"]
+    assert [gate.risk for gate in gates] == [pytest.approx(0.3 / 10)] * 3
 
 
 def certified_sites(loop: Sites) -> None:
@@ -276,14 +279,14 @@ def test_the_breaker_stops_the_segment_that_went_bad() -> None:
     assert reasons(loop.send(*["north"] * 8)) == {Reason.ABOVE_THRESHOLD}
     assert len(loop.actions("policy.tripped")) == 1
     state = loop.breaker(ADMIN)
-    assert (state.watch.policy.unit, state.trip and state.trip.segment) == (("site=south",) * 2)
+    assert (state.watch.policy.key, state.trip and state.trip.segment) == (("site=south",) * 2)
     assert loop.breaker(ADMIN, "north").trip is None
     with pytest.raises(InvalidRequest, match="Reset the breaker"):
         loop.divide(Segmentation("ward"))
     loop.divide(segments=(SegmentRule("north"),))
     assert reasons(loop.send(*["south"] * 8)) == {Reason.NO_THRESHOLD}
     with loop.begin(read_only=True) as transaction:
-        assert transaction.policies.current().of_unit("site=south").trip_id is not None
+        assert transaction.policies.current().gate("site=south").trip_id is not None
     # New evidence of the segment proves its threshold again.
     loop.now.advance(days=30)
     loop.send(*["south"] * 25)
@@ -316,7 +319,7 @@ def test_audits_since_the_certificate_raise_the_threshold_of_their_segment_only(
     quick.check("south")
     changed = quick.certifications.retest()
     assert changed is not None
-    assert [part.threshold for part in changed.units] == [0.7, 0.9]
+    assert [gate.threshold for gate in changed.gates] == [0.7, 0.9, None]
 
 
 def test_another_calibrator_is_certified_for_each_segment_before_it_serves(quick: Sites) -> None:
@@ -328,35 +331,33 @@ def test_another_calibrator_is_certified_for_each_segment_before_it_serves(quick
             [Score(one.id, scorer, tuple(RIGHT), 0.8, quick.now()) for one in every]
         )
     made = quick.certifications.before_activation(scorer)
-    assert [one.question.policy.unit for one in made] == ["site=north", "site=south"]
+    assert [attempt.question.gate.key for attempt in made] == ["site=north", "site=south"]
     with quick.begin() as transaction:
         policy = quick.certifications.activated(transaction, scorer, made, ADMIN.id)
-    assert [(part.threshold, part.certified_for) for part in policy.units] == [(0.8, scorer)] * 2
+    found = [(gate.threshold, gate.certified_for) for gate in policy.gates]
+    assert found == [(0.8, scorer)] * 2 + [(None, None)]
 
 
 def test_each_segment_shows_what_it_sends_and_how_many_audits_it_lacks(quick: Sites) -> None:
-    quick.divide(replace(POOLED, most=3))
-    quick.send(*["north"] * 30, *["south"] * 4, *[""] * 30, *["west"] * 8)
+    quick.divide(replace(BY_SITE, most=4))
+    quick.send(*["north"] * 30, *["south"] * 4, *["west"] * 8)
     quick.check()
     quick.certify_if_due()
     quick.send("east", "east")
     states, unlisted = Segments(quick.begin, quick.now, quick.new_id).states(LEAD)
     assert unlisted == {"east": 2}
-    found = {one.value: one for one in states}
-    assert [*found] == ["north", "south", "west", "other", POOL]
-    bases = {value: one.basis for value, one in found.items()}
-    assert bases == {"north": "own", **dict.fromkeys(("south", "west", "other", POOL), "pool")}
-    north, south = found["north"], found["south"]
-    assert (north.missing, north.most_wrong) == (None, None)
+    assert [state.value for state in states] == ["north", "south", "west", "other"]
+    north, south, _, other = states
+    assert (north.gate.threshold, north.missing) == (0.9, None)
     assert north.forecast.sent == north.forecast.documents == 30
+    assert (south.gate.threshold, south.forecast.sent) == (None, 0)
     assert south.missing is not None
     assert south.missing > 100 > south.audits
-    assert south.most_wrong == 1.0, "it is a tenth of the pool"
-    assert found[POOL].audits == sum(found[one].audits for one in ("south", "west", "other"))
+    assert other.forecast.documents == 2
 
 
 def test_what_if_speaks_of_one_segment(quick: Sites) -> None:
-    quick.divide(replace(BY_SITE, most=3))
+    quick.divide()
     quick.send(*["north"] * 3, *["south"] * 2)
     quick.certifications.list_segments()
     made = quick.policies.preview(LEAD, threshold=0.5, segment="south")
@@ -367,14 +368,14 @@ def test_what_if_speaks_of_one_segment(quick: Sites) -> None:
 
 
 def test_reports_speak_of_one_segment(quick: Sites) -> None:
-    quick.divide(replace(BY_SITE, most=3))
+    quick.divide()
     quick.send(*["north"] * 3, *["south"] * 2, "")
     quick.certifications.list_segments()
     reports = building.reports(quick.begin, quick.now)
     for segment, n in (("north", 3), ("south", 2), ("other", 1), (None, 6)):
         now, curve = reports.automation(LEAD, 100, segment)
         assert (now.documents, curve[0].sent) == (n, n)
-    with pytest.raises(InvalidRequest, match="without a segment"):
+    with pytest.raises(InvalidRequest, match="no segment 'west'"):
         reports.reliability(LEAD, 100, "west")
 
 
@@ -388,13 +389,13 @@ def test_responses_and_exports_name_the_segment(quick: Sites) -> None:
     assert {annotation_row(*one)["segment"] for one in read} >= {"south"}
 
 
-def test_the_cockpit_and_its_what_if_speak_of_one_segment(loop: Sites) -> None:
-    loop.divide()
-    loop.send(*["north"] * 25, *["south"] * 25)
-    loop.check("south")
-    loop.certify_if_due()
-    loop.send(*["north"] * 4, "south", "east", "")
-    reports = building.reports(loop.begin, loop.now)
+def test_the_cockpit_and_its_what_if_speak_of_one_segment(quick: Sites) -> None:
+    quick.divide()
+    quick.send(*["north"] * 25, *["south"] * 25)
+    quick.check("south")
+    quick.certify_if_due()
+    quick.send(*["north"] * 4, "south", "east", "")
+    reports = building.reports(quick.begin, quick.now)
     north, south, other, every = (
         reports.cockpit(LEAD, what_if=WhatIf(threshold=0.5), segment=segment)
         for segment in ("north", "south", "other", None)
@@ -413,7 +414,7 @@ def test_the_cockpit_and_its_what_if_speak_of_one_segment(loop: Sites) -> None:
     ):
         assert sum(map(total, (north, south, other))) == total(every)
     assert every.segments == ("north", "south", "other")
-    with pytest.raises(InvalidRequest, match="without a segment"):
+    with pytest.raises(InvalidRequest, match="no segment 'east'"):
         reports.cockpit(LEAD, segment="east")
 
 
@@ -436,7 +437,7 @@ def test_a_segment_has_its_own_audit_rates(quick: Sites) -> None:
 
 
 def test_lengths_of_texts_divide_documents_into_bands(quick: Sites) -> None:
-    quick.divide(Segmentation("text_length", (8,), most=2))
+    quick.divide(Segmentation("text_length", (8,), most=3))
     made = quick.send("", text="0.9") + quick.send("", text="0.900000000")
     assert [one.segment for one in made] == ["text_length=0-7", "text_length=8-"]
     assert [rule.value for rule in quick.policy.segments] == ["0-7", "8-"]

@@ -15,7 +15,7 @@ from setwise.service.domain.documents import (
 )
 from setwise.service.domain.models import Comparison
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
-from setwise.service.domain.routing.segments import Scope
+from setwise.service.domain.routing.segments import Segment
 from setwise.service.domain.webhooks import DeliveryState, auto_sent
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
@@ -77,7 +77,7 @@ def found(begin: Transactions, order: Order = Order.OLDEST, **wanted: object) ->
         ({"created_from": START + timedelta(days=1)}, (COUGH,)),
         ({"created_before": START + timedelta(days=1)}, (FEVER, NUMBERS)),
         ({"model_version": "another"}, ()),
-        ({"scope": Scope(("site=north",))}, (NUMBERS,)),
+        ({"of_segment": Segment("site", "north")}, (NUMBERS,)),
     ],
 )
 def test_filters(begin: Transactions, wanted: dict[str, object], expected: object) -> None:

@@ -12,7 +12,7 @@ from setwise.service.domain.documents import DocumentFilter, State
 from setwise.service.domain.jobs import JobFilter
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Decision, Document, PredictionFilter
-from setwise.service.domain.routing.segments import Scope
+from setwise.service.domain.routing.segments import OTHER, Segment
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
 from tests.samples import ANN, CLIENT, add_predictions, calibration, job, model, prediction, task
@@ -54,8 +54,8 @@ QUERIES: dict[str, Callable[[Transaction], object]] = {
 }
 
 
-NORTH = Scope(("site=north",))
-OTHERS = Scope(("site=other",), listed=("site=north",))
+NORTH = Segment("site", "north")
+OTHERS = Segment("site", OTHER, listed=frozenset({"north"}))
 REPORTS: dict[str, Callable[[Transaction], object]] = {
     "counts": lambda it: it.predictions.counts(),
     "tally": lambda it: it.reports.tally(START),

@@ -18,7 +18,7 @@ from setwise.service.domain.reviews import (
     ReviewTask,
     rival_answers,
 )
-from setwise.service.domain.routing.segments import Scope
+from setwise.service.domain.routing.segments import Segment
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, prediction, task
@@ -52,11 +52,11 @@ def next_for(
     escalated: bool = False,
     only: str | None = None,
     wanted: QueueFilter = EVERYTHING,
-    scope: Scope | None = None,
+    segment: Segment | None = None,
 ) -> ReviewTask | None:
     with begin() as transaction:
         return transaction.reviews.next_for(
-            reviewer.id, now, escalated=escalated, only=only, wanted=wanted, scope=scope
+            reviewer.id, now, escalated=escalated, only=only, wanted=wanted, segment=segment
         )
 
 
@@ -437,15 +437,15 @@ def test_a_queue_is_chosen_by_segment_and_label_unless_that_tells_of_blind_tasks
         return replace(task(plain._replace(scored=scored)), kind=kind)
 
     plain, other, blind = (
-        made("a", "north"),
-        made("b", "south"),
-        made("b", "south", ReviewKind.AUDIT),
+        made("a", "site=north"),
+        made("b", "site=south"),
+        made("b", "site=south", ReviewKind.AUDIT),
     )
     store(begin, plain, other, blind)
     with begin(read_only=True) as transaction:
-        assert transaction.reviews.segments(most=9) == ["north", "south"]
-    north, south = (Scope((segment,)) for segment in ("north", "south"))
-    for wanted, scope, found in (
+        assert transaction.reviews.segments(most=9) == ["site=north", "site=south"]
+    north, south = Segment("site", "north"), Segment("site", "south")
+    for wanted, segment, found in (
         (QueueFilter(), north, plain),
         (QueueFilter(), south, other),
         (QueueFilter(label="a"), None, plain),
@@ -455,4 +455,4 @@ def test_a_queue_is_chosen_by_segment_and_label_unless_that_tells_of_blind_tasks
         (QueueFilter(label="a"), south, blind),
         (QueueFilter(prioritized=True), None, None),
     ):
-        assert next_for(begin, ANN, wanted=wanted, scope=scope) == found
+        assert next_for(begin, ANN, wanted=wanted, segment=segment) == found

@@ -171,7 +171,6 @@ ROWS: dict[str, dict[str, object]] = {
     },
     "policy_segments": {
         "policy_version": FIRST_POLICY_VERSION, "place": 0, "value": "north", "threshold": 0.5,
-        "members": [],
     },
     "predictions": {
         "id": MISSING, "client_id": "c", "text": InRow("x", ()), "metadata": InRow({}, ()),

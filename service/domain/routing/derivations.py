@@ -83,7 +83,7 @@ class Derivation:
             prediction=prediction,
             policy=policy,
             derived=Result.derived(
-                policy.within(prediction.segment), prediction.scored, draw, prediction.document
+                policy.gate(prediction.segment), prediction.scored, draw, prediction.document
             ),
             draw_again=again,
         )

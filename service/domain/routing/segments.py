@@ -1,14 +1,12 @@
-"""Segments: parts of the documents, each with its threshold, proof and breaker.
+"""Segments of the documents, each with its audits, threshold, certificate and breaker.
 
-A segmentation reads one field of the metadata, or the length of the text in bands. Values that the
-policy does not list are `OTHER`. A *unit* has its own audits and attempts: a segment, or `POOL` for
-the segments without an attempt so far. See `setwise.models.guarantees.segments`.
+A segmentation reads one field of the metadata, or the length of the text in bands. Documents with a
+value that the policy does not list, or without one, are the segment `OTHER`.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -24,32 +22,24 @@ TEXT_LENGTH = "text_length"
 OTHER = "other"
 """The segment of documents without a value, or with one that the policy does not list."""
 
-POOL = "(pool)"
-"""The unit of the segments without an attempt so far."""
-
-MOST_SEGMENTS = 50
+LEAST_SEGMENTS, MOST_SEGMENTS = 2, 50
 LONGEST_VALUE = 100
 LONGEST_FIELD = 100
 
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f]+")
 
 
-class Fallback(StrEnum):
-    """What a segment without a proof does."""
-
-    NONE = "none"
-    POOL = "pool"
-
-
 class Segment(NamedTuple):
-    """One segment: a field of the documents and its value.
+    """The documents with a value of a field.
 
-    >>> Segment("site", "north").key, Segment.of_key("site=a=b")
-    ('site=north', Segment(field='site', value='a=b'))
+    >>> Segment("site", "north").key, Segment.of_key("site=a=b").value
+    ('site=north', 'a=b')
     """
 
     field: str
     value: str
+    listed: frozenset[str] = frozenset()
+    """Values that the policy lists; documents with others belong to `OTHER`. Empty for the rest."""
 
     @property
     def key(self) -> str:
@@ -59,7 +49,21 @@ class Segment(NamedTuple):
     @classmethod
     def of_key(cls, key: str) -> "Segment":
         """Return the segment that is stored so."""
-        return cls(*key.split("=", 1))
+        field, value = key.split("=", 1)
+        return cls(field, value)
+
+    def has(self, key: str | None) -> bool:
+        """Return whether a document belongs to it, by the key that is stored with the document.
+
+        >>> segment = Segment("site", OTHER, listed=frozenset({"a", "b"}))
+        >>> [segment.has(key) for key in ("site=new", "site=a", "ward=new")]
+        [True, False, False]
+        """
+        if key is None:
+            return False
+        field, value, _ = Segment.of_key(key)
+        unlisted = self.value == OTHER and value not in self.listed
+        return field == self.field and (value == self.value or unlisted)
 
 
 def value_of(key: str | None) -> str | None:
@@ -75,14 +79,8 @@ class Segmentation:
     """A field of the metadata, without "=", or `TEXT_LENGTH`."""
     bounds: tuple[int, ...] = ()
     """Rising lengths at which the bands after the first one begin; only for `TEXT_LENGTH`."""
-    fallback: Fallback = Fallback.NONE
     most: int = 10
-    """Most segments with a proof; the risk is shared among this many."""
-
-    @property
-    def share(self) -> float:
-        """Share of the risk for each unit, including the pool."""
-        return 1.0 / (self.most + (self.fallback is Fallback.POOL))
+    """Most segments, with `OTHER`; the risk is shared among this many."""
 
     def of(self, document: Document) -> Segment:
         """Return the segment of a document, whether or not the policy lists it."""
@@ -99,24 +97,26 @@ class Segmentation:
         >>> Segmentation("site").of_metadata({"site": 7}).value
         '7'
         """
-        found = metadata.get(self.by)
-        value = str(found).lower() if isinstance(found, bool) else str(found)
-        usable = isinstance(found, str | int | float) and _usable(value)
+        content = metadata.get(self.by)
+        value = str(content).lower() if isinstance(content, bool) else str(content)
+        usable = isinstance(content, str | int | float) and _usable(value)
         return Segment(self.by, value if usable else OTHER)
 
-    def known(self, stored: str | None, metadata: Mapping[str, object] | None) -> str | None:
-        """Return the key of a stored document's segment; None if it is unknown."""
-        if stored is not None:
-            by, value = Segment.of_key(stored)
-            if by == self.by and value in (
-                *self.bands(),
-                OTHER,
-                *(() if self.bands() else [value]),
-            ):
-                return stored
+    def of_stored(self, key: str | None, metadata: Mapping[str, object] | None) -> Segment | None:
+        """Return the segment of a stored document, whatever divided documents at the time.
+
+        None if it is unknown.
+
+        ``key``: Of its segment then; None if documents had none.
+        ``metadata``: None if it is erased or was not read.
+        """
+        if key is not None:
+            segment, bands = Segment.of_key(key), self.bands()
+            if segment.field == self.by and (not bands or segment.value in (*bands, OTHER)):
+                return segment
         if metadata is None or self.by == TEXT_LENGTH:
             return None
-        return self.of_metadata(metadata).key
+        return self.of_metadata(metadata)
 
     def divides_like(self, other: "Segmentation") -> bool:
         """Return whether documents have the same segments under both."""
@@ -133,25 +133,21 @@ class Segmentation:
         inner = [f"{low}-{high - 1}" for low, high in pairwise((0, *self.bounds))]
         return (*inner, f"{(0, *self.bounds)[-1]}-")
 
-    def key(self, value: str) -> str:
-        """Return the key of the segment with this value."""
-        return Segment(self.by, value).key
-
     def faults(self) -> Iterator[FieldFault]:
         """Yield the faults, with pointers into the policy."""
         yield from text_faults(self.by, "/segment_by", longest=LONGEST_FIELD)
         if "=" in self.by:
             yield FieldFault("/segment_by", 'must not contain "="')
-        if not 1 <= self.most <= MOST_SEGMENTS:
-            detail = f"is {self.most}; it must lie between 1 and {MOST_SEGMENTS}"
+        if not LEAST_SEGMENTS <= self.most <= MOST_SEGMENTS:
+            detail = f"is {self.most}; it must lie between {LEAST_SEGMENTS} and {MOST_SEGMENTS}"
             yield FieldFault("/most_segments", detail)
         if self.by == TEXT_LENGTH:
             rising = all(low < high for low, high in pairwise((0, *self.bounds)))
             if not self.bounds or not rising:
                 detail = f"must be rising lengths above 0 where segment_by is {TEXT_LENGTH!r}"
                 yield FieldFault("/segment_bounds", detail)
-            elif len(self.bounds) >= self.most:
-                detail = f"makes {len(self.bounds) + 1} bands; most_segments is {self.most}"
+            elif len(self.bands()) >= self.most:
+                detail = f"makes {len(self.bands())} bands and other; most_segments is {self.most}"
                 yield FieldFault("/segment_bounds", detail)
         elif self.bounds:
             detail = f"goes with a segment_by of {TEXT_LENGTH!r} only"
@@ -159,48 +155,20 @@ class Segmentation:
 
 
 def _usable(value: str) -> bool:
-    return len(value) <= LONGEST_VALUE and value != POOL and _PLAIN.fullmatch(value) is not None
+    return len(value) <= LONGEST_VALUE and _PLAIN.fullmatch(value) is not None
 
 
 @dataclass(frozen=True)
 class SegmentRule:
-    """The part of a policy for one segment, or for the pool; see `RoutingPolicy`."""
+    """What a policy says of one segment; see `RoutingPolicy`."""
 
     value: str
-    """The segment's, `OTHER` or `POOL`."""
     threshold: float | None = None
     certificate_id: str | None = None
     certified_for: Scorer | None = None
     trip_id: str | None = None
     audits: AuditPlan | None = None
     """Its own rates; None for those of the policy."""
-    members: tuple[str, ...] = ()
-    """Values that the pool's certificate covers."""
-
-
-class Scope(NamedTuple):
-    """The documents of a unit, by the keys of their segments."""
-
-    keys: tuple[str, ...]
-    listed: tuple[str, ...] | None = None
-    """Keys that the policy lists; documents with other keys belong to the unit, too."""
-
-    def has(self, key: str | None) -> bool:
-        """Return whether the unit has a document of this segment.
-
-        >>> scope = Scope(("site=a",), listed=("site=a", "site=b"))
-        >>> scope.has("site=new"), scope.has("ward=new")
-        (True, False)
-        """
-        if key is None or key in self.keys:
-            return key is not None
-        others = self.listed is not None and key not in self.listed
-        return others and Segment.of_key(key).field == self.field
-
-    @property
-    def field(self) -> str:
-        """Field of the metadata that divides the documents."""
-        return Segment.of_key(self.keys[0]).field
 
 
 def rule_faults(
@@ -211,18 +179,18 @@ def rule_faults(
         if rules:
             yield FieldFault("/segments", "goes with segment_by")
         return
-    if len(rules) > segmentation.most:
-        detail = f"lists {len(rules)}; most_segments is {segmentation.most}"
+    n_segments = len({OTHER, *(rule.value for rule in rules)})
+    if n_segments > segmentation.most:
+        detail = f"makes {n_segments} with other; most_segments is {segmentation.most}"
         yield FieldFault("/segments", detail)
-    seen: set[str] = set()
+    bands, before = segmentation.bands(), set[str]()
     for place, rule in enumerate(rules):
         pointer = f"/segments/{place}"
-        bands = segmentation.bands()
-        if not _usable(rule.value) or rule.value == OTHER or (bands and rule.value not in bands):
+        if not _usable(rule.value) or (bands and rule.value not in (*bands, OTHER)):
             yield FieldFault(f"{pointer}/value", "cannot be the value of a segment")
-        if rule.value in seen:
+        if rule.value in before:
             yield FieldFault(f"{pointer}/value", "stands in the list already")
-        seen.add(rule.value)
+        before.add(rule.value)
         if rule.threshold is not None and not fixed:
             detail = "must be null in mode 'certified', where evidence sets it"
             yield FieldFault(f"{pointer}/threshold/value", detail)

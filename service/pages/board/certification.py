@@ -89,9 +89,9 @@ def _request(call: Call, _: Nothing) -> str:
 CERTIFY = Action(CERTIFICATIONS, _request)
 
 
-def _named(text: str, unit: str | None) -> str:
+def _named(text: str, segment: str | None) -> str:
     """Return a text with the segment that it is about."""
-    return text if unit is None else f"{text}, {value_of(unit)}"
+    return text if segment is None else f"{text}, {value_of(segment)}"
 
 
 def _outcome(made: Certification) -> Markup:
@@ -111,7 +111,7 @@ def _audits(made: Certification) -> object:
         int(str(made.evidence.get("n_audits") or 0)),
         audited=Audited.DRAWN,
         model_version=made.scorer.model_version,
-        segment=None if made.members else value_of(made.segment),
+        segment=value_of(made.segment),
         created_before=f"{made.created_at:%Y-%m-%dT%H:%M:%S}",
     )
 
@@ -204,7 +204,7 @@ def _certification(call: Call) -> ui.View:
         ("Calibrator", ui.code(made.scorer.calibrator_version)),
         ("Its audits", ui.joined(_audits(made))),
         ("Policy", ui.code(made.policy_version)),
-        *([] if made.segment is None else [("Segment", _segment(made))]),
+        *([] if made.segment is None else [("Segment", value_of(made.segment))]),
         *_stated(made),
     )
     return ui.View(
@@ -215,13 +215,6 @@ def _certification(call: Call) -> ui.View:
         lead=lead,
         terms=("certificate", "confidence"),
     )
-
-
-def _segment(made: Certification) -> str:
-    """Say whose documents an attempt is about."""
-    if not made.members:
-        return value_of(made.segment) or ""
-    return f"the mix of {', '.join(made.members)}; it proves nothing about each of them"
 
 
 def _certifications_state(call: Call) -> State:
@@ -353,7 +346,7 @@ def _delay(one: Delay) -> str:
 def _audited(watch: Watch, found: Mapping[str, int]) -> Iterator[object]:
     """Yield how many audits were right, wrong or are incomplete, with links to them."""
     since = f"{watch.audits[0].predicted_at:%Y-%m-%dT%H:%M}" if watch.audits else None
-    behind = {"segment": value_of(watch.policy.unit), "created_from": since}
+    behind = {"segment": value_of(watch.policy.key), "created_from": since}
     yield documents.counted(found["right"], audited=Audited.AGREED, **behind)
     yield " right, "
     yield documents.counted(found["wrong"], audited=Audited.CONTRADICTED, **behind)
@@ -368,7 +361,7 @@ def _breaker(call: Call) -> ui.View:
     most = state.rule.freshness.most_documents
     sent = f"{watch.unvouched.documents:,}" + (f" of at most {most:,}" if most else "")
     facts = (
-        *_units(state),
+        *_segments(state),
         (
             "Audits since the last reset",
             ui.joined(
@@ -408,11 +401,11 @@ def _breaker(call: Call) -> ui.View:
     )
 
 
-def _units(state: BreakerState) -> Sequence[tuple[str, object]]:
+def _segments(state: BreakerState) -> Sequence[tuple[str, object]]:
     """Return the segment that the page is about, and links to the others."""
     if not state.segments:
         return ()
-    mine = value_of(state.watch.policy.unit)
+    mine = value_of(state.watch.policy.key)
     links = [
         ui.link(f"{BREAKER}?{urlencode({'segment': one})}", one)
         for one in state.segments

@@ -22,9 +22,9 @@ from setwise.service.domain.routing.rules import (
     read_rules,
 )
 from setwise.service.domain.routing.segments import (
+    LEAST_SEGMENTS,
     MOST_SEGMENTS,
     TEXT_LENGTH,
-    Fallback,
     Segmentation,
 )
 from setwise.service.pages import documents
@@ -68,8 +68,7 @@ class PolicyForm(BaseModel):
     audit_mode: Annotated[AuditMode, Input()]
     segment_by: Annotated[str, Input()] = ""
     segment_bounds: Annotated[str, Input()] = ""
-    segment_fallback: Annotated[Fallback, Input()] = Fallback.NONE
-    most_segments: Annotated[int, whole(1, MOST_SEGMENTS), Input()] = Segmentation.most
+    most_segments: Annotated[int, whole(LEAST_SEGMENTS, MOST_SEGMENTS), Input()] = Segmentation.most
     reason: Annotated[str, Field(max_length=1000), Input()] = ""
 
     @field_validator("segment_bounds")
@@ -114,7 +113,7 @@ class PolicyForm(BaseModel):
 
     def _segmentation(self) -> Segmentation:
         bounds = _bounds(self.segment_bounds) if self.segment_by == TEXT_LENGTH else ()
-        return Segmentation(self.segment_by, bounds, self.segment_fallback, self.most_segments)
+        return Segmentation(self.segment_by, bounds, self.most_segments)
 
 
 def _bounds(typed: str) -> tuple[int, ...]:
@@ -205,7 +204,7 @@ def _state(call: Call) -> State:
         return State("Sending is switched off.")
     return State(
         f"Threshold: {threshold_in_words(policy)}.",
-        wrong=not any(part.threshold for part in policy.units),
+        wrong=not any(gate.threshold for gate in policy.gates),
     )
 
 
@@ -248,7 +247,7 @@ def typed(policy: RoutingPolicy, before: Filled | None = None) -> Filled:
     """
     fixed = policy.threshold_mode is ThresholdMode.FIXED
     unused = before.text("threshold") if before else ""
-    audits, division = policy.audits, policy.segmentation
+    audits, segmentation = policy.audits, policy.segmentation
     return Filled.of(
         version=policy.version,
         target=percent(policy.target_accuracy),
@@ -262,16 +261,12 @@ def typed(policy: RoutingPolicy, before: Filled | None = None) -> Filled:
         audit_mode=audits.mode.value,
         overlap_rate=percent(audits.overlap_rate),
         gold_reread_rate=percent(audits.gold_reread_rate),
-        segment_by=division.by if division else "",
-        segment_bounds=", ".join(map(str, division.bounds)) if division else "",
-        segment_fallback=(division or _UNDIVIDED).fallback.value,
-        most_segments=str((division or _UNDIVIDED).most),
+        segment_by=segmentation.by if segmentation else "",
+        segment_bounds=", ".join(map(str, segmentation.bounds)) if segmentation else "",
+        most_segments=str(segmentation.most if segmentation else Segmentation.most),
         rule=[json.dumps(rule.declared(), ensure_ascii=False) for rule in policy.rules],
         **({"auto_send": "yes"} if policy.auto_send else {}),
     )
-
-
-_UNDIVIDED = Segmentation("")
 
 
 def percent(share: float) -> str:
@@ -442,17 +437,16 @@ def _described(policy: RoutingPolicy) -> dict[str, str]:
     }
 
 
-def segments_in_words(division: Segmentation | None) -> str:
+def segments_in_words(segmentation: Segmentation | None) -> str:
     """Say how documents are divided.
 
     >>> segments_in_words(Segmentation("site", most=4))
-    'by site, at most 4, others not sent'
+    'by site, at most 4'
     """
-    if division is None:
+    if segmentation is None:
         return "none"
-    bands = f" ({', '.join(division.bands())})" if division.bounds else ""
-    others = "others in the pool" if division.fallback is Fallback.POOL else "others not sent"
-    return f"by {division.by}{bands}, at most {division.most}, {others}"
+    bands = f" ({', '.join(segmentation.bands())})" if segmentation.bounds else ""
+    return f"by {segmentation.by}{bands}, at most {segmentation.most}"
 
 
 def retested(services: Services, policy: RoutingPolicy, caller: Caller) -> str | None:
@@ -470,8 +464,8 @@ def retested(services: Services, policy: RoutingPolicy, caller: Caller) -> str |
 def threshold_in_words(policy: RoutingPolicy) -> str:
     """Say what the threshold is and where it comes from."""
     if policy.segmentation is not None:
-        proved = sum(part.threshold is not None for part in policy.units)
-        return f"by segment, {proved} of {len(policy.units)} in force"
+        proved = sum(gate.threshold is not None for gate in policy.gates)
+        return f"by segment, {proved} of {len(policy.gates)} in force"
     if policy.threshold_mode is ThresholdMode.FIXED:
         return f"{_number(policy.threshold)}, fixed by hand, not certified"
     if policy.threshold is None:

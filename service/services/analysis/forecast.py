@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.reports import Cell, Evidence, Share, standing
-from setwise.service.domain.routing.segments import OTHER
 from setwise.service.services.analysis.accuracy import Largest, Sums, columns, estimated
 
 MOST_DOCUMENTS = 50_000
@@ -122,16 +121,16 @@ def under(found: Sequence[Evidence], policy: RoutingPolicy, *, tripped: bool = F
     ``tripped``: Ignore a tripped breaker.
     """
 
-    def least(part: RoutingPolicy) -> float | None:
-        return part.least_confidence if part.auto_send and (tripped or part.sends) else None
+    def least(gate: RoutingPolicy) -> float | None:
+        return gate.least_confidence if gate.auto_send and (tripped or gate.sends) else None
 
     if policy.segmentation is None:
         return over(found, [least(policy)], policy)[0]
     limits = [
         None
-        if (value := policy.known(one.segment, one.metadata)) is None
+        if (value := policy.value_of(one.segment, one.metadata)) is None
         # A document without a known segment is not sent.
-        else least(policy.within_value(value))
+        else least(policy.gate_named(value))
         for one in found
     ]
     sendable = [
@@ -142,29 +141,24 @@ def under(found: Sequence[Evidence], policy: RoutingPolicy, *, tripped: bool = F
     return replace(made, threshold=None)
 
 
-def part_of(policy: RoutingPolicy, segment: str | None, *, needed: bool = False) -> RoutingPolicy:
-    """Return the policy of a segment's documents; the whole one without a segment.
+def gate_of(policy: RoutingPolicy, segment: str | None, *, needed: bool = False) -> RoutingPolicy:
+    """Return the policy of a segment; the whole one without a segment.
 
     Raises `InvalidRequest` if the policy does not list it, or one is ``needed``.
     """
-    if segment is None and not (needed and policy.segmentation):
-        return policy
-    if segment is None or segment not in {
-        *policy.values,
-        *([OTHER] if policy.segmentation else []),
-    }:
-        detail = "is no segment that the policy lists" if segment else "is missing; name a segment"
-        raise InvalidRequest(
-            "This cannot be reported without a segment.", [FieldFault("/segment", detail)]
-        )
-    return policy.within_value(segment)
+    if segment is not None:
+        return policy.gate_named(segment)
+    if needed and policy.segmentation is not None:
+        fault = FieldFault("/segment", "is missing; name a segment")
+        raise InvalidRequest("This cannot be reported without a segment.", [fault])
+    return policy
 
 
 def of_segment(found: list[Evidence], policy: RoutingPolicy, segment: str | None) -> list[Evidence]:
     """Return the evidence on a segment's documents; all without a segment."""
     if segment is None:
         return found
-    return [one for one in found if policy.known(one.segment, one.metadata) == segment]
+    return [one for one in found if policy.value_of(one.segment, one.metadata) == segment]
 
 
 def _days(found: Sequence[Evidence]) -> float:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from setwise.models.guarantees.certificates import Certificate, risk_of_attempt
 from setwise.service.domain.certification import Bet, Certification, Gathered, Scorer
 from setwise.service.domain.policy import RoutingPolicy
-from setwise.service.domain.routing.segments import Scope
 
 
 @dataclass(frozen=True)
@@ -56,40 +55,36 @@ SCHEDULE = Schedule()
 
 
 @dataclass(frozen=True)
-class Question:
+class ProofQuestion:
     """The target to prove, and the audits to prove it from.
 
-    ``policy``: The unit's part of it, with the unit's share of the risk.
-    ``scope``: Documents that it is about; None for all.
-    ``members``: Values of the pool's segments; empty for any other unit.
-    ``place``: Among the unit's attempts since the last drift alarm, which share its risk. All
+    ``gate``: The policy of the segment that it is about, with the segment's share of the risk.
+    ``place``: Among the segment's attempts since the last drift alarm, which share its risk. All
     evidence since then is new.
     """
 
-    policy: RoutingPolicy
+    gate: RoutingPolicy
     scorer: Scorer
     attempt: int
     place: int
     gathered: Gathered
     set_aside: int
-    scope: Scope | None = None
-    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Attempt:
+class ProofAttempt:
     """An attempt that is not stored yet."""
 
     id: str
-    question: Question
+    question: ProofQuestion
     evidence: Mapping[str, object]
 
 
-def answer(question: Question, predicted: Sequence[float]) -> Mapping[str, object]:
+def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, object]:
     """Return the evidence of `guarantees.certificates` and its inputs."""
     from setwise.models.guarantees.thresholds import certify_adjudicated  # noqa: PLC0415 -- loads slowly
 
-    policy, gathered = question.policy, question.gathered
+    policy, gathered = question.gate, question.gathered
     risk = risk_of_attempt(policy.risk, question.place)
     # The proof covers only sets above the policy's floor.
     floor = policy.confidence_floor or 0.0
@@ -123,7 +118,6 @@ def answer(question: Question, predicted: Sequence[float]) -> Mapping[str, objec
         "held_back": gathered.held_back,
         "errors_missed": gathered.missed,
         "errors_known": gathered.known_wrong,
-        **({"members": list(question.members)} if question.members else {}),
     }
 
 

@@ -138,7 +138,7 @@ class Documents:
 
 
 def checked(transaction: Transaction, filters: DocumentFilter, caller: Caller) -> DocumentFilter:
-    """Return a filter with the caller's id for `ME` and with its scope.
+    """Return a filter with the caller's id for `ME` and with its segment's documents.
 
     Raises `InvalidRequest` if nothing can match.
     """
@@ -147,10 +147,10 @@ def checked(transaction: Transaction, filters: DocumentFilter, caller: Caller) -
         faults = [FieldFault("/text", "cannot be searched: texts are encrypted")]
     if faults:
         raise InvalidRequest("No document can match.", faults)
-    whole = transaction.policies.current()
+    policy = transaction.policies.current()
     return replace(
         filters,
-        scope=None if filters.segment is None else whole.among(filters.segment),
+        of_segment=None if filters.segment is None else policy.segment_of(filters.segment),
         reviewer=caller.id if filters.reviewer == ME else filters.reviewer,
         assigned_to=caller.id if filters.assigned_to == ME else filters.assigned_to,
     )

@@ -13,15 +13,13 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
-    false,
     func,
-    or_,
     true,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.routing.segments import Scope
+from setwise.service.domain.routing.segments import OTHER, Segment
 from setwise.service.domain.text import Page, is_id
 
 Value = TypeVar("Value")
@@ -82,15 +80,20 @@ class Store:
         return sqlite.insert(table).on_conflict_do_nothing()
 
 
-def in_scope(segment: ColumnElement[str], scope: Scope | None) -> ColumnElement[bool]:
-    """Return the condition that a row's segment is meant; None means all rows."""
-    if scope is None:
+def in_segment(column: ColumnElement[str], segment: Segment | None) -> ColumnElement[bool]:
+    """Return the condition that a row's key is of a segment; None means all rows."""
+    if segment is None:
         return true()
-    others: ColumnElement[bool] = false()
-    if scope.listed is not None:
-        alike = func.substr(segment, 1, len(scope.field) + 1) == f"{scope.field}="
-        others = and_(alike, segment.not_in(scope.listed))
-    return and_(segment.is_not(None), or_(segment.in_(scope.keys), others))
+    if segment.value != OTHER:
+        return column == segment.key
+    prefix = f"{segment.field}="
+    listed = [f"{prefix}{value}" for value in sorted(segment.listed)]
+    # That it is not null lets the databases use the index of segments.
+    return and_(
+        column.is_not(None),
+        func.substr(column, 1, len(prefix)) == prefix,
+        column.not_in(listed),
+    )
 
 
 def by_scorer(table: Table, scorer: Scorer) -> ColumnElement[bool]:

@@ -36,16 +36,16 @@ from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import CONFIDENT, STEPS, Cell, CheckedSet, Counted, ReviewDay
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.domain.routing.segments import Scope
+from setwise.service.domain.routing.segments import Segment
 from setwise.service.stores.certification import audits_of
-from setwise.service.stores.columns.rows import in_scope
+from setwise.service.stores.columns.rows import in_segment
 from setwise.service.stores.columns.types import opened
 from setwise.service.stores.reports.verdicts import (
     ADJUDICATED,
     COUNTS,
     REREAD,
     SLACK,
-    about_scope,
+    about_segment,
     outcome_agreed_of,
     outcome_agreed_since,
     reread_flag,
@@ -74,21 +74,21 @@ class _Answer(NamedTuple):
 
 
 class ReportStore:
-    """Aggregates of predictions and reviews by day in UTC, of all segments or of some."""
+    """Aggregates of predictions and reviews by day in UTC, of all documents or of a segment."""
 
-    def __init__(self, connection: Connection, scope: Scope | None = None) -> None:
+    def __init__(self, connection: Connection, segment: Segment | None = None) -> None:
         self._connection = connection
-        self._scope = scope
-        segment: ColumnElement[str] = predictions.c.segment
+        self._segment = segment
+        column: ColumnElement[str] = predictions.c.segment
         if connection.dialect.name == "sqlite":
             # Without statistics SQLite would read every row of a segment by its index. An
             # expression cannot use that index.
-            segment = segment.concat("")
-        self._meant = in_scope(segment, scope)
+            column = column.concat("")
+        self._meant = in_segment(column, segment)
 
-    def within(self, scope: Scope | None) -> "ReportStore":
-        """Return the same aggregates of the documents of some segments; None means all."""
-        return ReportStore(self._connection, scope)
+    def within(self, segment: Segment | None) -> "ReportStore":
+        """Return the same aggregates of the documents of a segment; None means all."""
+        return ReportStore(self._connection, segment)
 
     def tally(
         self, since: datetime, splits: Sequence[float] = (), *, before: datetime | None = None
@@ -209,7 +209,7 @@ class ReportStore:
         """Return arrived and completed reviews, one row per day, oldest first."""
         at, seconds = annotations.c.created_at, annotations.c.seconds
         work = case((seconds > LONGEST_READING_S, LONGEST_READING_S), else_=seconds)
-        about = about_scope(annotations.c.prediction_id, self._scope)
+        about = about_segment(annotations.c.prediction_id, self._segment)
         recent = select(self._day(at).label("day"), work.label("work")).where(at >= since, about)
         done = recent.subquery()
         completed = {
@@ -219,7 +219,7 @@ class ReportStore:
             )
         }
         at = review_tasks.c.created_at
-        about = about_scope(review_tasks.c.prediction_id, self._scope)
+        about = about_segment(review_tasks.c.prediction_id, self._segment)
         came = select(self._day(at).label("day")).where(at >= since, about).subquery()
         counts = select(came.c.day, func.count()).group_by(came.c.day)
         arrived = {row[0]: int(row[1]) for row in self._connection.execute(counts)}
@@ -332,7 +332,7 @@ class ReportStore:
     def _last(
         self, table: Table, since: datetime, before: datetime | None, limit: int
     ) -> Select[tuple[str]]:
-        about = about_scope(table.c.prediction_id, self._scope)
+        about = about_segment(table.c.prediction_id, self._segment)
         of = select(predictions.c.id).where(predictions.c.id == table.c.prediction_id)
         made = [of.where(*_until(before)).exists()] if before else []
         newest = (

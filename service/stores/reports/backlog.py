@@ -6,9 +6,9 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, func, select
 
 from setwise.service.domain.reports import Backlog, Line
-from setwise.service.domain.routing.segments import Scope
+from setwise.service.domain.routing.segments import Segment
 from setwise.service.stores.columns.rows import Store
-from setwise.service.stores.reports.verdicts import about_scope
+from setwise.service.stores.reports.verdicts import about_segment
 from setwise.service.stores.tables import (
     DEAD,
     FAILED_ONCE,
@@ -28,10 +28,10 @@ from setwise.service.stores.tables import (
 class BacklogStore(Store):
     """The backlog, from small indexes, because every metrics scrape reads it."""
 
-    def read(self, scope: Scope | None = None) -> Backlog:
-        """Return the backlog; ``scope``: reviews only of documents of these segments."""
+    def read(self, segment: Segment | None = None) -> Backlog:
+        """Return the backlog; ``segment``: reviews only of its documents."""
         task = review_tasks.c
-        about = about_scope(task.prediction_id, scope)
+        about = about_segment(task.prediction_id, segment)
         return Backlog(
             reviews={
                 "waiting": self._line(

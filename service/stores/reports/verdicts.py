@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import CTE, Column, ColumnElement, and_, case, func, or_, select, true
 
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.domain.routing.segments import Scope
-from setwise.service.stores.columns.rows import in_scope
+from setwise.service.domain.routing.segments import Segment
+from setwise.service.stores.columns.rows import in_segment
 from setwise.service.stores.tables import annotations, outcomes, predictions, routing_policies
 
 SLACK = timedelta(days=1)
@@ -29,12 +29,14 @@ COUNTS = and_(
 _LAST_WORD = func.coalesce(func.min(case((ADJUDICATED == 1, _AGREED))), func.min(_AGREED))
 
 
-def about_scope(prediction_id: Column[str], scope: Scope | None) -> ColumnElement[bool]:
+def about_segment(prediction_id: Column[str], segment: Segment | None) -> ColumnElement[bool]:
     """Return the condition that a prediction is meant; None means all."""
-    if scope is None:
+    if segment is None:
         return true()
     of = predictions.alias("meant")
-    return select(of.c.id).where(of.c.id == prediction_id, in_scope(of.c.segment, scope)).exists()
+    return (
+        select(of.c.id).where(of.c.id == prediction_id, in_segment(of.c.segment, segment)).exists()
+    )
 
 
 def reviewer_agreed_of(prediction_id: Column[str]) -> ColumnElement[int | None]:

@@ -10,7 +10,7 @@ import pytest
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode, first_policy
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
-from setwise.service.domain.routing.segments import Fallback, Segmentation
+from setwise.service.domain.routing.segments import Segmentation
 from setwise.service.pages.board.policy import HERE, retested, typed, wanted
 from tests.browsing import Browser
 from tests.edge import Service
@@ -73,23 +73,21 @@ def test_segments_are_typed_and_shown(service: Service, admin: Browser) -> None:
     service.post("/v1/predictions", by="client", json=body)
     sent = fields(admin.get(HERE).text) | {
         "segment_by": ["site"],
-        "segment_fallback": ["pool"],
         "most_segments": ["3"],
     }
     shown = admin.submit(f"{HERE}/preview", sent).text
-    assert "by site, at most 3, others in the pool" in shown
+    assert "by site, at most 3" in shown
     assert admin.submit(HERE, fields(shown, 0)).status_code == 303
-    division = service.services.policy.get(SYSTEM).segmentation
-    assert division == Segmentation("site", fallback=Fallback.POOL, most=3)
+    assert service.services.policy.get(SYSTEM).segmentation == Segmentation("site", most=3)
     page = admin.get(HERE).text
     assert "Segments by site" in page
     assert '<a href="/documents?segment=north">north</a>' in page
     assert fields(page)["segment_by"] == ["site"]
-    breaker = admin.get("/board/breaker?segment=(pool)").text
+    breaker = admin.get("/board/breaker?segment=other").text
     assert "/board/breaker?segment=north" in breaker
-    assert service.get("/v1/admin/breaker", by="lead").json()["segments"] == ["north", "(pool)"]
+    assert service.get("/v1/admin/breaker", by="lead").json()["segments"] == ["north", "other"]
     items = service.get("/v1/admin/policy/segments", by="lead").json()["items"]
-    assert [one["value"] for one in items] == ["north", "other", "(pool)"]
+    assert [one["value"] for one in items] == ["north", "other"]
 
 
 def test_a_change_is_previewed_and_then_put_into_force(service: Service, admin: Browser) -> None:
