@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from setwise.service.domain.breaker import BreakerRule
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
@@ -18,6 +19,7 @@ from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
+from tests.sqlite import Database
 
 RIGHT, WRONG = ["a", "b"], ["c"]
 EARLY = Schedule(room=3.0)
@@ -102,6 +104,12 @@ class Loop:
         )
         self.claim, self.complete = self.reviews.claim, self.reviews.complete
 
+    def resume(self, other: "Loop") -> None:
+        """Go on where another one, on SQLite too, has come to."""
+        self.begin.become(other.begin)
+        self.now.instant, self.new_id._next = other.now.instant, other.new_id._next
+        self.documents = other.documents
+
     def certify(self, by: str = SYSTEM.id, segment: str | None = None) -> Certification:
         """Return the last of the attempts."""
         return self.certifications.certify(by, segment)[-1]
@@ -146,3 +154,36 @@ class Loop:
     def policy(self) -> RoutingPolicy:
         with self.begin(read_only=True) as transaction:
             return transaction.policies.current()
+
+
+def remembered(history: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Let the first loop of a kind live through a history; others on SQLite copy its database."""
+    lived: dict[object, Loop] = {}
+
+    def live(loop: Loop) -> None:
+        if not isinstance(loop.begin, Database):
+            history(loop)
+            return
+        kind = type(loop), loop.rule
+        if kind not in lived:
+            first = type(loop)(Database(), rule=loop.rule)
+            history(first)
+            lived[kind] = first
+        loop.resume(lived[kind])
+
+    return live
+
+
+@remembered
+def audited(loop: Loop) -> None:
+    """Have forty documents of one confidence audited and found right."""
+    loop.plan()
+    loop.predict(*["0.9"] * 40)
+    loop.read()
+
+
+@remembered
+def certified(loop: Loop) -> None:
+    """Bring a certified threshold of 0.9 into force."""
+    audited(loop)
+    assert loop.certify(ADMIN.id).threshold == 0.9

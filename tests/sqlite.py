@@ -50,9 +50,15 @@ class Database(Transactions):
         engine = create(f"sqlite:///{path}")
         event.listen(engine, "connect", hurry)
         super().__init__(engine)
-        self.engine = engine
+        self.engine, self._path = engine, path
         self.contents = Contents(self)
         weakref.finalize(self, _remove, engine, path)
+
+    def become(self, other: "Database") -> None:
+        """Hold what another one holds now."""
+        for database in (self, other):
+            database.engine.dispose()  # which folds the write-ahead log into the file
+        shutil.copyfile(other._path, self._path)
 
 
 class Contents:

@@ -21,7 +21,7 @@ from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.stores.transaction import Transactions
 from tests.database import ON_BOTH
-from tests.loop import HALF, Loop, unlike
+from tests.loop import HALF, Loop, certified, unlike
 from tests.samples import (
     ADMIN,
     ANN,
@@ -41,14 +41,6 @@ SENT_ALL = AuditPlan(certification_rate=1.0, mode=AuditMode.SEND)
 @pytest.fixture
 def loop(begin: Transactions) -> Loop:
     return Loop(begin, rule=QUICK)
-
-
-def certified(loop: Loop) -> None:
-    """Bring a certified threshold of 0.9 into force."""
-    loop.plan()
-    loop.predict(*["0.9"] * 40)
-    loop.read()
-    assert loop.certify(ADMIN.id).threshold == 0.9
 
 
 def fixed(loop: Loop, audits: AuditPlan = ALL) -> None:

@@ -21,7 +21,7 @@ from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.database import ON_BOTH
 from tests.fakes import START, FakeCalibrators, FakePredictor, scored_set
-from tests.loop import Loop
+from tests.loop import Loop, remembered
 from tests.samples import ADMIN, add_predictions, annotation, calibration, model, prediction, task
 from tests.sqlite import Database
 
@@ -70,6 +70,7 @@ class Office(Loop):
 
         self.predictors.predictor = Shifted()
 
+    @remembered
     def certified(self) -> None:
         """Prove a threshold of 0.9 for the model's own calibrator."""
         self.plan()

@@ -18,7 +18,7 @@ from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.database import ON_BOTH
 from tests.fakes import LOTTERY, FakePredictor, scored_set
-from tests.loop import HALF, Loop, wanted
+from tests.loop import HALF, Loop, audited, remembered, wanted
 from tests.samples import ADMIN, ANN, LEAD, change
 from tests.sqlite import Database
 
@@ -171,9 +171,7 @@ def test_if_every_document_is_audited_some_audits_set_the_thresholds(loop: Loop)
 
 
 def test_what_nobody_has_read_in_time_counts_as_wrong(loop: Loop) -> None:
-    loop.plan()
-    loop.predict(*["0.9"] * 40)
-    loop.read()
+    audited(loop)
     loop.predict(*["0.9"] * 40)
     assert loop.certify(ADMIN.id).reason == "no-audits", "all are recent, and some are unread"
     loop.now.advance(days=8)
@@ -247,9 +245,7 @@ def test_each_attempt_spends_its_share_of_the_risk(loop: Loop) -> None:
 
 
 def test_a_policy_that_changes_meanwhile_is_not_overwritten(loop: Loop) -> None:
-    loop.plan()
-    loop.predict(*["0.9"] * 40)
-    loop.read()
+    audited(loop)
     meddled = []
 
     def meddling_id() -> str:
@@ -267,9 +263,7 @@ def test_a_policy_that_changes_meanwhile_is_not_overwritten(loop: Loop) -> None:
 def test_a_stricter_policy_falls_back_to_nothing_and_a_laxer_one_keeps_the_proof(
     loop: Loop,
 ) -> None:
-    loop.plan()
-    loop.predict(*["0.9"] * 40)
-    loop.read()
+    audited(loop)
     proof = loop.certify(ADMIN.id)
     for target, threshold in ((0.9, None), (0.8, 0.9), (0.7, 0.9)):
         loop.plan(target=target)
@@ -333,9 +327,7 @@ def test_the_preview_of_rules_says_that_the_certificate_would_end() -> None:
 def test_documents_that_a_rule_held_back_are_proved_by_audits_of_their_own() -> None:
     loop = Loop(Database())
     everything = {"kind": "label", "label": "a"}
-    loop.plan()
-    loop.predict(*["0.9"] * 40)
-    loop.read()
+    audited(loop)
     loop.plan(rules=[everything])
     held = loop.certify(ADMIN.id)
     assert held.reason == "no-audits"
@@ -366,9 +358,7 @@ def test_after_a_change_of_rules_the_schedule_tries_again() -> None:
 
 
 def test_a_new_calibrator_sends_nothing_on_an_old_proof(loop: Loop) -> None:
-    loop.plan()
-    loop.predict(*["0.9"] * 40)
-    loop.read()
+    audited(loop)
     assert loop.certify(ADMIN.id).threshold == 0.9
     loop.predictors.predictor = Recalibrated()
     (made,) = loop.predict("0.95")
@@ -403,14 +393,19 @@ def test_the_schedule_waits_for_more_evidence_after_a_refusal(loop: Loop) -> Non
     assert loop.certify_if_due() is None, "all that is asked for is proved"
 
 
-def proved_twice() -> Loop:
-    """Return a loop with 0.99 and 0.85 proved, whose breaker never trips."""
-    loop = Loop(Database(), rule=BreakerRule(run_length=1e300))
+@remembered
+def _proved_twice(loop: Loop) -> None:
     loop.plan()
     loop.predict(*["0.85"] * 60, *["0.99"] * 60)
     loop.read()
     assert loop.certify(ADMIN.id).proved(None) == [0.99, 0.85]
     assert loop.certifications.retest() is None
+
+
+def proved_twice() -> Loop:
+    """Return a loop with 0.99 and 0.85 proved, whose breaker never trips."""
+    loop = Loop(Database(), rule=BreakerRule(run_length=1e300))
+    _proved_twice(loop)
     return loop
 
 
