@@ -85,10 +85,10 @@ class Certifications(Requesting):
         """Return an attempt with its evidence; raises `CertificationNotFound`."""
         caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
-            found = transaction.certifications.get(certification_id)
-        if found is None:
+            attempt = transaction.certifications.get(certification_id)
+        if attempt is None:
             raise CertificationNotFound(f"No certification has the id {certification_id!r}.")
-        return found
+        return attempt
 
     def page(
         self, caller: Caller, *, after: str | None = None, limit: int = 50
@@ -207,12 +207,12 @@ class Certifications(Requesting):
         with self.begin(read_only=True) as transaction:
             policy, scorer = transaction.policies.current(), _serving(transaction)
         always = segment is not None or policy.segmentation is None
-        made = self._try(scorer, _keys(policy, segment), requested_by, always=always)
-        if not made:
+        attempts = self._try(scorer, _keys(policy, segment), requested_by, always=always)
+        if not attempts:
             raise InvalidRequest(
                 "No segment has enough audits for an attempt; name one to try nevertheless."
             )
-        return made
+        return attempts
 
     def certify_model(
         self, candidate: Candidate, report: Progress, requested_by: str = SYSTEM.id
@@ -239,10 +239,10 @@ class Certifications(Requesting):
         if since is not None and not stated:
             premises = {"documents_since": since.isoformat()}
         always = policy.segmentation is None
-        made = self._try(scorer, _keys(policy), requested_by, always=always, premises=premises)
-        if not made:
+        attempts = self._try(scorer, _keys(policy), requested_by, always=always, premises=premises)
+        if not attempts:
             raise InvalidRequest("No segment has enough audits for an attempt.")
-        return made
+        return attempts
 
     def score_audits(
         self,
@@ -266,8 +266,8 @@ class Certifications(Requesting):
             with self.begin(read_only=True) as transaction:
                 stored = transaction.certifications.documents(waiting[start : start + BLOCK])
             scores = [
-                Score(one.id, scorer, scored.labels, scored.confidence, self.now())
-                for one, scored in scored_again(loaded, stored)
+                Score(document.id, scorer, scored.labels, scored.confidence, self.now())
+                for document, scored in scored_again(loaded, stored)
                 if not scored.out_of_domain  # it would never send these
             ]
             with self.begin() as transaction:
@@ -298,7 +298,7 @@ class Certifications(Requesting):
         premises: Mapping[str, object] = MappingProxyType({}),
     ) -> list[Certification]:
         """Make attempts for these segments, always or where they are due."""
-        made = []
+        attempts = []
         for key in keys:
             with self.begin(read_only=True) as transaction:
                 question = self._question(transaction, scorer, key)
@@ -306,8 +306,10 @@ class Certifications(Requesting):
                     continue
                 predicted = _predicted(transaction, question)
             evidence = {**answer(question, predicted), **premises}
-            made.append(self._store(ProofAttempt(self.new_id(), question, evidence), requested_by))
-        return made
+            attempts.append(
+                self._store(ProofAttempt(self.new_id(), question, evidence), requested_by)
+            )
+        return attempts
 
     def list_segments(self) -> list[str]:
         """List new values of recent documents in the policy, while there is room."""
@@ -385,13 +387,13 @@ class Certifications(Requesting):
         One is made at once if a certificate is in force, so that sending goes on if the audits of
         the same documents prove a threshold of the new scorer, too; otherwise by the schedule.
         """
-        made: list[ProofAttempt] = []
+        attempts: list[ProofAttempt] = []
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
             if policy.threshold_mode is not ThresholdMode.CERTIFIED:
-                return made
+                return attempts
             for key in _keys(policy):
-                question = self._question(transaction, scorer, key, earlier=len(made))
+                question = self._question(transaction, scorer, key, earlier=len(attempts))
                 gate = question.gate
                 new = last_attempt(transaction, gate, scorer) is None
                 sends = gate.sends and gate.certified_for != scorer
@@ -399,8 +401,8 @@ class Certifications(Requesting):
                     continue
                 if question.gathered.audits:
                     evidence = answer(question, _predicted(transaction, question))
-                    made.append(ProofAttempt(self.new_id(), question, evidence))
-        return made
+                    attempts.append(ProofAttempt(self.new_id(), question, evidence))
+        return attempts
 
     def activated(
         self,
@@ -431,11 +433,13 @@ class Certifications(Requesting):
     ) -> ProofQuestion:
         """Return what to prove for a segment.
 
-        ``earlier``: Attempts that are made but not stored.
+        ``earlier``: Attempts that are not stored yet.
         """
         policy, store = transaction.policies.current(), transaction.certifications
         gate = policy.gate(key)
-        drawn = sorted([*store.audited(scorer), *store.held_back(scorer)], key=lambda one: one.id)
+        drawn = sorted(
+            [*store.audited(scorer), *store.held_back(scorer)], key=lambda audit: audit.id
+        )
         every = _of_gate(policy, gate, drawn)
         alarm = _alarm(transaction, policy, gate)
         audits = self._reread(
@@ -457,29 +461,34 @@ class Certifications(Requesting):
         )
 
     def _reread(
-        self, transaction: Transaction, found: Sequence[AuditedPrediction]
+        self, transaction: Transaction, drawn: Sequence[AuditedPrediction]
     ) -> list[AuditedPrediction]:
         """Return audits with the chance of a second reading and what was drawn."""
-        policies = transaction.policies.of(one.policy_version for one in found)
-        made = []
-        for one in found:
-            audit = one.audit
+        policies = transaction.policies.of(each.policy_version for each in drawn)
+        audits = []
+        for each in drawn:
+            audit = each.audit
             rate = None if audit is None else audit.reread_rate
             draw = None if audit is None else audit.reread_draw
             if rate is None or draw is None:
-                rate = policies[one.policy_version].audits.gold_reread_rate
-                draw = self.lottery.reread(one.client_id, one.name)
-            made.append(one._replace(reread_rate=rate, reread_draw=draw))
-        return made
+                rate = policies[each.policy_version].audits.gold_reread_rate
+                draw = self.lottery.reread(each.client_id, each.name)
+            audits.append(each._replace(reread_rate=rate, reread_draw=draw))
+        return audits
 
     def _store(self, attempt: ProofAttempt, requested_by: str) -> Certification:
         with self.begin() as transaction:
             transaction.policies.lock()
-            made = self._add(transaction, attempt, requested_by)
-            serves = transaction.certifications.serving() == made.scorer
-            if made.threshold is not None and serves:
-                adopt(transaction, made.scorer, version=self.new_id(), now=made.created_at)
-        return made
+            certification = self._add(transaction, attempt, requested_by)
+            serves = transaction.certifications.serving() == certification.scorer
+            if certification.threshold is not None and serves:
+                adopt(
+                    transaction,
+                    certification.scorer,
+                    version=self.new_id(),
+                    now=certification.created_at,
+                )
+        return certification
 
     def _add(
         self, transaction: Transaction, attempt: ProofAttempt, requested_by: str
@@ -494,7 +503,7 @@ class Certifications(Requesting):
         scorer = question.scorer
         if transaction.certifications.attempts(scorer.model_version) >= question.attempt:
             raise StaleVersion("Another attempt has just spent this share of the risk; try again.")
-        made = Certification(
+        certification = Certification(
             id=attempt.id,
             scorer=scorer,
             policy_version=policy.version,
@@ -509,22 +518,22 @@ class Certifications(Requesting):
             requested_by=requested_by,
             created_at=self.now(),
         )
-        transaction.certifications.add(made)
+        transaction.certifications.add(certification)
         self._note(
             transaction,
             SYSTEM,
             "policy.certified" if proved else "policy.not_certified",
-            made.id,
+            certification.id,
             requested_by=requested_by,
-            threshold=made.threshold,
-            reason=made.reason,
-            further_audits=made.further_audits,
-            attempt=made.attempt,
+            threshold=certification.threshold,
+            reason=certification.reason,
+            further_audits=certification.further_audits,
+            attempt=certification.attempt,
             model_version=scorer.model_version,
             calibrator_version=scorer.calibrator_version,
             **_named(policy),
         )
-        return made
+        return certification
 
 
 def _keys(policy: RoutingPolicy, segment: str | None = None) -> list[str | None]:
@@ -584,14 +593,17 @@ def _to_score(transaction: Transaction, scorer: Scorer, since: datetime | None) 
     proving, others = transaction.certifications.of_others(
         scorer, since=since, limit=MOST_UNAUDITED
     )
-    policies = transaction.policies.of(one.policy_version for one in proving)
-    wanted = [
-        one
-        for one in proving
-        if not one.held_back
-        or one.draw < policies[one.policy_version].gate(one.segment).certification_rate(one.scorer)
+    policies = transaction.policies.of(document.policy_version for document in proving)
+    provable = [
+        document
+        for document in proving
+        if not document.held_back
+        or document.draw
+        < policies[document.policy_version]
+        .gate(document.segment)
+        .certification_rate(document.scorer)
     ]
-    return [one.id for one in (*wanted, *others)]
+    return [document.id for document in (*provable, *others)]
 
 
 def _predicted(transaction: Transaction, question: ProofQuestion) -> list[float]:

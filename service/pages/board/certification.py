@@ -62,23 +62,23 @@ def _number(value: object) -> object:
 
 
 def _excluded(evidence: Mapping[str, object]) -> list[tuple[str, object]]:
-    found = evidence.get("excluded")
-    left_out = found.items() if isinstance(found, Mapping) else ()
+    excluded = evidence.get("excluded")
+    left_out = excluded.items() if isinstance(excluded, Mapping) else ()
     return [("Excluded", f"{n}: {reason}") for reason, n in left_out if n]
 
 
-def _stated(made: Certification) -> list[tuple[str, object]]:
+def _stated(attempt: Certification) -> list[tuple[str, object]]:
     """Return which documents counted of those that other models answered."""
-    if made.evidence.get("trained_on_audits") is False:
+    if attempt.evidence.get("trained_on_audits") is False:
         return [("Trained on audits", "no, as an administrator states")]
-    since = made.evidence.get("documents_since")
+    since = attempt.evidence.get("documents_since")
     return [("Documents of other models", f"from {since} on")] if since else []
 
 
 def _steps(evidence: Mapping[str, object]) -> list[Mapping[str, object]]:
     """Return the thresholds that were tested, in the order of the tests."""
-    found = evidence.get("steps")
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    steps = evidence.get("steps")
+    return [step for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
 
 
 def _request(call: Call, _: Nothing) -> str:
@@ -94,53 +94,53 @@ def _named(text: str, segment: str | None) -> str:
     return text if segment is None else f"{text}, {value_of(segment)}"
 
 
-def _outcome(made: Certification) -> Markup:
-    if made.threshold is not None:
-        return ui.joined(ui.badge("proved", "good"), f" from {confidence(made.threshold)}")
-    more = made.further_audits
+def _outcome(attempt: Certification) -> Markup:
+    if attempt.threshold is not None:
+        return ui.joined(ui.badge("proved", "good"), f" from {confidence(attempt.threshold)}")
+    more = attempt.further_audits
     return ui.joined(
         ui.badge("not proved", "warn"),
-        f" {why(made.reason)}",
+        f" {why(attempt.reason)}",
         ui.sub(f"about {more:,} more audits would probably suffice") if more else "",
     )
 
 
-def _audits(made: Certification) -> object:
+def _audits(attempt: Certification) -> object:
     """Return the number of audits that count, with a link to the model's audits until then."""
     return documents.counted(
-        int(str(made.evidence.get("n_audits") or 0)),
+        int(str(attempt.evidence.get("n_audits") or 0)),
         audited=Audited.DRAWN,
-        model_version=made.scorer.model_version,
-        segment=value_of(made.segment),
-        created_before=f"{made.created_at:%Y-%m-%dT%H:%M:%S}",
+        model_version=attempt.scorer.model_version,
+        segment=value_of(attempt.segment),
+        created_before=f"{attempt.created_at:%Y-%m-%dT%H:%M:%S}",
     )
 
 
 _COLUMNS: Sequence[ui.Column[Certification]] = (
     ui.Column(
         "When",
-        lambda made: ui.joined(
-            ui.link(f"{CERTIFICATIONS}/{made.id}", ui.instant(made.created_at)),
-            ui.sub(_named(f"attempt {made.attempt}", made.segment)),
+        lambda attempt: ui.joined(
+            ui.link(f"{CERTIFICATIONS}/{attempt.id}", ui.instant(attempt.created_at)),
+            ui.sub(_named(f"attempt {attempt.attempt}", attempt.segment)),
         ),
         "head",
     ),
     ui.Column("Outcome", _outcome),
-    ui.Column("Target", lambda made: exactly(made.target_accuracy), "count"),
-    ui.Column("Risk", lambda made: exactly(made.risk), "count"),
+    ui.Column("Target", lambda attempt: exactly(attempt.target_accuracy), "count"),
+    ui.Column("Risk", lambda attempt: exactly(attempt.risk), "count"),
     ui.Column("Audits", _audits, "count"),
     ui.Column(
         "Model",
-        lambda made: ui.link(
-            documents.address(model_version=made.scorer.model_version),
-            ui.code(made.scorer.model_version.removeprefix("sha256:")[:12]),
+        lambda attempt: ui.link(
+            documents.address(model_version=attempt.scorer.model_version),
+            ui.code(attempt.scorer.model_version.removeprefix("sha256:")[:12]),
         ),
     ),
 )
 
 
 def _certifications(call: Call) -> ui.View:
-    found = call.services.certification.page(call.caller, after=call.after, limit=PAGE)
+    attempts = call.services.certification.page(call.caller, after=call.after, limit=PAGE)
     empty = Markup(
         "There are no certifications yet. Set a rate of certification audits in the {}; once "
         "reviewers have read some of them, certify."
@@ -150,8 +150,8 @@ def _certifications(call: Call) -> ui.View:
         "Certifications",
         (
             *card,
-            ui.Table("Certifications", _COLUMNS, found.items, empty),
-            ui.Pager(CERTIFICATIONS, found.next_after, {}, started=call.after is None),
+            ui.Table("Certifications", _COLUMNS, attempts.items, empty),
+            ui.Pager(CERTIFICATIONS, attempts.next_after, {}, started=call.after is None),
         ),
         buttons=(ui.Press("Certify now", CERTIFICATIONS, ""),),
         lead="Attempts to prove from audits which threshold keeps the policy's target.",
@@ -161,25 +161,25 @@ def _certifications(call: Call) -> ui.View:
 
 
 def _certification(call: Call) -> ui.View:
-    made = call.services.certification.get(call.caller, call.id)
-    proved = made.threshold is not None
-    if made.threshold is not None:
-        heading = f"Proved from {confidence(made.threshold)}"
+    attempt = call.services.certification.get(call.caller, call.id)
+    proved = attempt.threshold is not None
+    if attempt.threshold is not None:
+        heading = f"Proved from {confidence(attempt.threshold)}"
         lead = (
-            f"Of the sets with at least this confidence, {exactly(made.target_accuracy)} or more "
-            f"are right. This proof is wrong with a probability of at most {exactly(made.risk)}, "
-            "shared by all attempts."
+            f"Of the sets with at least this confidence, {exactly(attempt.target_accuracy)} or "
+            "more are right. This proof is wrong with a probability of at most "
+            f"{exactly(attempt.risk)}, shared by all attempts."
         )
     else:
         heading = "Nothing proved"
         lead = (
-            f"No threshold is proved to keep {exactly(made.target_accuracy)} right: "
-            f"{why(made.reason)}."
+            f"No threshold is proved to keep {exactly(attempt.target_accuracy)} right: "
+            f"{why(attempt.reason)}."
         )
-        if made.further_audits:
-            lead += f" About {made.further_audits:,} more audits would probably prove one."
-    steps = _steps(made.evidence)
-    evidence: list[ui.Piece] = [ui.Facts([*counts(made.evidence), *_excluded(made.evidence)])]
+        if attempt.further_audits:
+            lead += f" About {attempt.further_audits:,} more audits would probably prove one."
+    steps = _steps(attempt.evidence)
+    evidence: list[ui.Piece] = [ui.Facts([*counts(attempt.evidence), *_excluded(attempt.evidence)])]
     if steps:
         names = list(steps[0])
         columns = [
@@ -196,16 +196,16 @@ def _certification(call: Call) -> ui.View:
         (
             "When",
             ui.joined(
-                ui.instant(made.created_at, zone=True),
-                f", attempt {made.attempt} for this model",
+                ui.instant(attempt.created_at, zone=True),
+                f", attempt {attempt.attempt} for this model",
             ),
         ),
-        ("Model", ui.code(made.scorer.model_version)),
-        ("Calibrator", ui.code(made.scorer.calibrator_version)),
-        ("Its audits", ui.joined(_audits(made))),
-        ("Policy", ui.code(made.policy_version)),
-        *([] if made.segment is None else [("Segment", value_of(made.segment))]),
-        *_stated(made),
+        ("Model", ui.code(attempt.scorer.model_version)),
+        ("Calibrator", ui.code(attempt.scorer.calibrator_version)),
+        ("Its audits", ui.joined(_audits(attempt))),
+        ("Policy", ui.code(attempt.policy_version)),
+        *([] if attempt.segment is None else [("Segment", value_of(attempt.segment))]),
+        *_stated(attempt),
     )
     return ui.View(
         heading,
@@ -326,38 +326,38 @@ def _delays(call: Call, target: float) -> list[tuple[str, object]]:
     """Return how long drops of the accuracy take to be found."""
     segment = call.query.get("segment")
     return [
-        (f"Until a drop to {exactly(target - one.drop)} is found", _delay(one))
-        for one in call.services.breaker.delays(call.caller, segment)
+        (f"Until a drop to {exactly(target - delay.drop)} is found", _delay(delay))
+        for delay in call.services.breaker.delays(call.caller, segment)
     ]
 
 
-def _delay(one: Delay) -> str:
-    if one.weeks is None or one.audits is None:
+def _delay(delay: Delay) -> str:
+    if delay.weeks is None or delay.audits is None:
         return "unknown: no audits are drawn, or too few"
-    found = (
-        f"{plural(one.weeks, 'week')} in half of the cases, at the present audit rate and volume "
-        f"({plural(one.audits, 'audit')} of what is sent)"
+    weeks = (
+        f"{plural(delay.weeks, 'week')} in half of the cases, at the present audit rate and volume "
+        f"({plural(delay.audits, 'audit')} of what is sent)"
     )
-    if one.thrice is None:
-        return found
-    return f"{found}; a third of that at a certification rate of {percent(one.thrice)}"
+    if delay.thrice is None:
+        return weeks
+    return f"{weeks}; a third of that at a certification rate of {percent(delay.thrice)}"
 
 
-def _audited(watch: Watch, found: Mapping[str, int]) -> Iterator[object]:
+def _audited(watch: Watch, tally: Mapping[str, int]) -> Iterator[object]:
     """Yield how many audits were right, wrong or are incomplete, with links to them."""
     since = f"{watch.audits[0].predicted_at:%Y-%m-%dT%H:%M}" if watch.audits else None
     behind = {"segment": value_of(watch.policy.key), "created_from": since}
-    yield documents.counted(found["right"], audited=Audited.AGREED, **behind)
+    yield documents.counted(tally["right"], audited=Audited.AGREED, **behind)
     yield " right, "
-    yield documents.counted(found["wrong"], audited=Audited.CONTRADICTED, **behind)
+    yield documents.counted(tally["wrong"], audited=Audited.CONTRADICTED, **behind)
     yield " wrong, "
-    yield documents.counted(found["unfinished"], audited=Audited.DRAWN, state="waiting", **behind)
+    yield documents.counted(tally["unfinished"], audited=Audited.DRAWN, state="waiting", **behind)
     yield " incomplete"
 
 
 def _breaker(call: Call) -> ui.View:
     state = call.services.breaker.get(call.caller, call.query.get("segment"))
-    watch, found = state.watch, state.watch.counts()
+    watch, tally = state.watch, state.watch.counts()
     most = state.rule.freshness.most_documents
     sent = f"{watch.unvouched.documents:,}" + (f" of at most {most:,}" if most else "")
     facts = (
@@ -365,9 +365,9 @@ def _breaker(call: Call) -> ui.View:
         (
             "Audits since the last reset",
             ui.joined(
-                f"{found['audits']:,}: ",
-                *_audited(watch, found),
-                f", of these {found['overdue']:,} overdue: they count as wrong",
+                f"{tally['audits']:,}: ",
+                *_audited(watch, tally),
+                f", of these {tally['overdue']:,} overdue: they count as wrong",
             ),
         ),
         ("Accuracy of these sets", _accuracy(state.accuracy)),
@@ -407,9 +407,9 @@ def _segments(state: BreakerState) -> Sequence[tuple[str, object]]:
         return ()
     mine = value_of(state.watch.policy.key)
     links = [
-        ui.link(f"{BREAKER}?{urlencode({'segment': one})}", one)
-        for one in state.segments
-        if one != mine
+        ui.link(f"{BREAKER}?{urlencode({'segment': value})}", value)
+        for value in state.segments
+        if value != mine
     ]
     others = Markup(", ").join(links)
     return (("Segment", mine), *([("Others", others)] if links else []))
