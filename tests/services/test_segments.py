@@ -7,7 +7,6 @@ import pytest
 
 from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.breaker import BreakerRule
-from setwise.service.domain.callers import Caller
 from setwise.service.domain.certification import Certification, Score, Scorer
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.files import annotation_row, prediction_row
@@ -24,7 +23,7 @@ from setwise.service.services.segments import Segments
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import LOTTERY
-from tests.loop import RIGHT, WRONG, Loop, unlike, wanted
+from tests.loop import RIGHT, WRONG, Loop, settle_all, unlike, wanted
 from tests.samples import ADMIN, ANN, CLIENT, LEAD
 from tests.sqlite import Database
 
@@ -64,12 +63,11 @@ class Sites(Loop):
     def check(self, *bad: str) -> None:
         """Let an auditor and a lead read all that waits."""
         for who in (ANN, LEAD):
-            self._empty(who, bad)
-
-    def _empty(self, who: Caller, bad: Sequence[str]) -> None:
-        while (task := self.claim(who)) is not None:
-            wrong = task.prediction.document.metadata.get("site") in bad
-            self.complete(who, task.id, WRONG if wrong else RIGHT, None, task.version)
+            settle_all(
+                self.reviews,
+                who,
+                lambda made: WRONG if made.document.metadata.get("site") in bad else RIGHT,
+            )
 
     def divide(self, by: Segmentation | None = BY_SITE, **rest: object) -> RoutingPolicy:
         """Put a policy with segments into force, at a risk of .1 for each of three."""
