@@ -31,7 +31,7 @@ class SequenceStep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class CertificationEvidence:
     """Evidence behind a certificate or a refusal.
 
     Attributes
@@ -68,7 +68,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Certificate(Evidence):
+class Certificate(CertificationEvidence):
     """A threshold from which the target is proved at the given risk.
 
     The guarantee: if future documents are distributed as before, then with probability
@@ -119,7 +119,7 @@ class RefusalReason(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refusal(Evidence):
+class CertificateRefusal(CertificationEvidence):
     """No threshold is proved; nothing may be sent on this evidence.
 
     Attributes
@@ -143,7 +143,7 @@ class Refusal(Evidence):
     certified: Literal[False] = field(default=False, init=False)
 
 
-Certification = Certificate | Refusal
+Certification = Certificate | CertificateRefusal
 
 
 def risk_of_attempt(risk: float, attempt: int) -> float:

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from setwise.models.guarantees.audit_tests import AdjudicatedTest
 from setwise.models.guarantees.certificates import (
     Certificate,
+    CertificateRefusal,
     Certification,
-    Refusal,
     RefusalReason,
     SequenceStep,
 )
@@ -186,9 +186,9 @@ def _refuse(
     test: AdjudicatedTest,
     steps: tuple[SequenceStep, ...],
     start: int,
-) -> Refusal:
+) -> CertificateRefusal:
     plan = _plan_audits(claim, sequence, test)
-    return Refusal(
+    return CertificateRefusal(
         **claim._asdict(),
         steps=steps,
         reason=_reason(claim, sequence, test, start, hopeful=plan.further is not None),

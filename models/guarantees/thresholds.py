@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise.models.guarantees.audit_tests import AdjudicatedAudits, AdjudicatedTest
-from setwise.models.guarantees.certificates import Certification, Refusal, RefusalReason
+from setwise.models.guarantees.certificates import CertificateRefusal, Certification, RefusalReason
 from setwise.models.guarantees.sequence import Claim, checked_confidences, plan_sequence, walk
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -76,7 +76,7 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
 
     Returns
     -------
-    Certificate or Refusal
+    Certificate or CertificateRefusal
         A refusal if the target is 1, or predictions, audits or evidence are lacking; with
         ``MISS_RATE_UNKNOWN`` if no agreement could have been drawn.
 
@@ -87,7 +87,7 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
 
     Examples
     --------
-    >>> from setwise.models.guarantees.certificates import Refusal
+    >>> from setwise.models.guarantees.certificates import CertificateRefusal
     >>> draws = [(i + 0.5) / 60 for i in range(60)]
     >>> nothing, predicted = [0] * 60, [0.97] * 100
     >>> found = certify_adjudicated(
@@ -98,7 +98,7 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
     >>> unknown = certify_adjudicated(
     ...     predicted, [0.97] * 60, nothing, nothing, 0.0, draws, target=0.9, risk=0.1
     ... )
-    >>> assert isinstance(unknown, Refusal)
+    >>> assert isinstance(unknown, CertificateRefusal)
     >>> str(unknown.reason)
     'miss-rate-unknown'
     """
@@ -123,7 +123,7 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
         if test.reread_rate[start] > 0.0:
             return walk(claim, sequence, test, start)
         reason = RefusalReason.MISS_RATE_UNKNOWN
-    return Refusal(**claim._asdict(), steps=(), reason=reason)
+    return CertificateRefusal(**claim._asdict(), steps=(), reason=reason)
 
 
 def _checked_audits(

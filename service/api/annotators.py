@@ -179,7 +179,7 @@ class GroupNoise(RequestBody):
 
     def as_rates(self) -> Rates | None:
         """Return the rates of blind answers; raises `InvalidRequest` if they are inconsistent."""
-        given = {"alpha": self.alpha, "beta": self.beta}
+        rates = {"alpha": self.alpha, "beta": self.beta}
         fixed = self.mode == "fixed"
         faults = [
             FieldFault(
@@ -188,7 +188,7 @@ class GroupNoise(RequestBody):
                 if fixed
                 else "must be null in mode 'estimated', where gold labels give it",
             )
-            for name, rate in given.items()
+            for name, rate in rates.items()
             if (rate is None) is fixed
         ]
         if faults:
@@ -219,11 +219,11 @@ class GroupRequest(RequestBody):
 
     def as_change(self) -> GroupChange:
         """Return the change for the service."""
-        seen = self.noise.with_suggestion
+        shown = self.noise.with_suggestion
         return GroupChange(
             self.name,
             self.noise.as_rates(),
-            None if seen is None else Rates(seen.alpha, seen.beta),
+            None if shown is None else Rates(shown.alpha, shown.beta),
         )
 
 
@@ -251,13 +251,13 @@ class Group(AnswerBody):
     @classmethod
     def of(cls, report: GroupReport) -> Self:
         """Return the body for a group."""
-        group, seen = report.group, report.group.fixed_with_suggestion
+        group, shown = report.group, report.group.fixed_with_suggestion
         noise: dict[str, object] = (
             {"mode": "estimated"}
             if group.fixed is None
             else {"mode": "fixed", **group.fixed._asdict()}
         )
-        noise["with_suggestion"] = None if seen is None else seen._asdict()
+        noise["with_suggestion"] = None if shown is None else shown._asdict()
         own = {name: value for name, value in vars(group).items() if not name.startswith("fixed")}
         return cls.model_validate({**own, "noise": noise, **report.shown()})
 
@@ -352,8 +352,8 @@ def get_annotator(
     caller: CallerOf, annotator_id: str, services: ServicesOf, days: _Days = _DAYS
 ) -> Response:
     """Read an annotator's group, number of answers, pace and error rates."""
-    found = services.annotators.get(caller, annotator_id, timedelta(days=days))
-    return answer(Annotator.of(found), etag=found.annotator.version, counts=True)
+    report = services.annotators.get(caller, annotator_id, timedelta(days=days))
+    return answer(Annotator.of(report), etag=report.annotator.version, counts=True)
 
 
 @router.put(
@@ -394,8 +394,8 @@ def list_groups(caller: CallerOf, services: ServicesOf) -> Response:
 )
 def get_group(caller: CallerOf, group_id: str, services: ServicesOf) -> Response:
     """Read a group's noise rates, their intervals, and problems with them."""
-    found = services.annotators.get_group(caller, group_id)
-    return answer(Group.of(found), etag=found.group.version, counts=True)
+    report = services.annotators.get_group(caller, group_id)
+    return answer(Group.of(report), etag=report.group.version, counts=True)
 
 
 @router.put(

@@ -214,28 +214,28 @@ class Breaker(AnswerBody):
     trips: list[BreakerTrip] = Field(description="The newest ones, newest first.")
 
     @classmethod
-    def of(cls, state: BreakerState, delays: Sequence[breaker.Delay]) -> Self:
+    def of(cls, state: BreakerState, delays: Sequence[breaker.DetectionDelay]) -> Self:
         """Return the body for the breaker."""
-        seen, freshness = state.watch, state.rule.freshness
+        watch, freshness = state.watch, state.rule.freshness
         longest = freshness.longest
         return cls(
-            state=seen.position,
-            segment=value_of(seen.policy.key),
+            state=watch.position,
+            segment=value_of(watch.policy.key),
             segments=[*state.segments],
-            policy_version=seen.policy.version,
-            model_version=seen.scorer.model_version if seen.scorer else None,
-            calibrator_version=seen.scorer.calibrator_version if seen.scorer else None,
-            target_accuracy=seen.policy.target_accuracy,
-            run_length=seen.run_length,
-            statistic=seen.path[-1] if seen.path else 0.0,
-            path=[*seen.path],
-            **seen.counts(),
+            policy_version=watch.policy.version,
+            model_version=watch.scorer.model_version if watch.scorer else None,
+            calibrator_version=watch.scorer.calibrator_version if watch.scorer else None,
+            target_accuracy=watch.policy.target_accuracy,
+            run_length=watch.run_length,
+            statistic=watch.path[-1] if watch.path else 0.0,
+            path=[*watch.path],
+            **watch.counts(),
             accuracy=Share.of(state.accuracy),
             delays=[Delay.of(delay) for delay in delays],
             false_alarm_bound=state.false_alarm_bound,
-            last_finished_at=seen.last_finished_at,
-            overdue_since=seen.overdue_since,
-            sent_since=seen.unvouched.documents,
+            last_finished_at=watch.last_finished_at,
+            overdue_since=watch.overdue_since,
+            sent_since=watch.unvouched.documents,
             most_documents=freshness.most_documents,
             most_days=None if longest is None else longest.total_seconds() / 86_400,
             trip=None if state.trip is None else BreakerTrip.of(state.trip, None),

@@ -74,11 +74,13 @@ class Certification(AnswerBody):
     segment: str | None = Field(description="Whose documents it is about; null: all.")
 
     @classmethod
-    def of(cls, made: certification.Certification) -> Self:
+    def of(cls, attempt: certification.Certification) -> Self:
         """Return the body for an attempt."""
-        own = {name: value for name, value in vars(made).items() if name != "scorer"}
-        own["segment"] = value_of(made.segment)
-        return cls.model_validate({**own, **made.scorer._asdict(), "evidence": dict(made.evidence)})
+        own = {name: value for name, value in vars(attempt).items() if name != "scorer"}
+        own["segment"] = value_of(attempt.segment)
+        return cls.model_validate(
+            {**own, **attempt.scorer._asdict(), "evidence": dict(attempt.evidence)}
+        )
 
 
 class CertificationPage(Listed[Certification]):

@@ -62,7 +62,7 @@ class SegmentState(AnswerBody):
     )
 
     @classmethod
-    def of(cls, state: segments.SegmentState) -> Self:
+    def of(cls, state: segments.SegmentReport) -> Self:
         """Return the body for a segment."""
         gate, newest = state.gate, state.newest
         return cls(

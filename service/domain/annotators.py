@@ -50,7 +50,7 @@ class Rates(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Group:
+class AnnotatorGroup:
     """Annotators with the same error rates."""
 
     id: str
@@ -101,7 +101,7 @@ class Annotator:
     """Grows with each change; 0 for an annotator who was never assigned to a group."""
 
 
-class Answers(NamedTuple):
+class AnswerCounts(NamedTuple):
     """How much an annotator has answered."""
 
     answered: int = 0
@@ -112,7 +112,7 @@ class Answers(NamedTuple):
     last_at: datetime | None = None
 
 
-class Pace(NamedTuple):
+class ReviewPace(NamedTuple):
     """How much, and how fast, an annotator has decided in a period."""
 
     decisions: int = 0

@@ -314,7 +314,7 @@ def _instant(at: datetime | None) -> str | None:
     return None if at is None else at.isoformat()
 
 
-class Delay(NamedTuple):
+class DetectionDelay(NamedTuple):
     """How long the breaker takes to find a drop of the accuracy."""
 
     drop: float

@@ -63,15 +63,19 @@ class Certification:
 
     def proved(self, floor: float | None) -> list[float]:
         """Return the proved thresholds at or above ``floor``."""
-        found = self.evidence.get("proved")
-        every = found if isinstance(found, list) else [self.threshold]
-        return [each for each in every if each is not None and each >= (floor or 0.0)]
+        proved = self.evidence.get("proved")
+        thresholds = proved if isinstance(proved, list) else [self.threshold]
+        return [
+            threshold
+            for threshold in thresholds
+            if threshold is not None and threshold >= (floor or 0.0)
+        ]
 
     @property
     def n_drawn(self) -> int:
         """Number of audits drawn for the attempt, whatever became of them."""
-        found = self.evidence.get("n_drawn", self.evidence.get("n_audits"))
-        return found if isinstance(found, int) else 0
+        drawn = self.evidence.get("n_drawn", self.evidence.get("n_audits"))
+        return drawn if isinstance(drawn, int) else 0
 
     def covers(self, target_accuracy: float, risk: float) -> bool:
         """Return whether it proves this target accuracy at this risk."""
@@ -82,7 +86,7 @@ class Certification:
         )
 
 
-class AuditPace(NamedTuple):
+class AuditWeeks(NamedTuple):
     """How soon audits are drawn at a rate."""
 
     rate: float
@@ -98,15 +102,15 @@ class AuditPace(NamedTuple):
     def at(cls, rate: float, documents_a_week: float, audits: int) -> Self:
         """Return how soon so many audits are drawn.
 
-        >>> AuditPace.at(0.04, 500.0, 37)
-        AuditPace(rate=0.04, audits_a_week=20.0, weeks=2)
+        >>> AuditWeeks.at(0.04, 500.0, 37)
+        AuditWeeks(rate=0.04, audits_a_week=20.0, weeks=2)
         """
         a_week = documents_a_week * min(rate, MOST_PROVING)
         return cls(rate, a_week, math.ceil(audits / a_week) if a_week else None)
 
 
 @dataclass(frozen=True)
-class Outlook:
+class CertificationOutlook:
     """How many more audits would probably prove a threshold, and how long they take."""
 
     segment: str | None
@@ -121,7 +125,7 @@ class Outlook:
     """Audits until the next automatic attempt; None if none will follow."""
     documents_a_week: float
     """Those that may be audited, on average of the last weeks."""
-    paces: tuple[AuditPace, ...]
+    paces: tuple[AuditWeeks, ...]
     """At the present rate, then at the one asked for; none without `further_audits`."""
 
 
@@ -181,7 +185,7 @@ class AuditedPrediction(NamedTuple):
     @property
     def audit(self) -> Annotation | None:
         """The blind answer, or None until there is one."""
-        return next((one for one in self.annotations if one.kind is ReviewKind.AUDIT), None)
+        return next((each for each in self.annotations if each.kind is ReviewKind.AUDIT), None)
 
     @property
     def agreed(self) -> bool:
@@ -198,9 +202,9 @@ class AuditedPrediction(NamedTuple):
         """
         if self.held_back:
             return True
-        for one in self.annotations:
-            if one.kind is ReviewKind.ADJUDICATION:
-                return set(one.labels) != set(self.labels)
+        for each in self.annotations:
+            if each.kind is ReviewKind.ADJUDICATION:
+                return set(each.labels) != set(self.labels)
         if self.audit is None or (self.agreed and not self.audit.settles):
             return None
         return not self.agreed
@@ -218,7 +222,7 @@ class AuditedPrediction(NamedTuple):
     @property
     def decided(self) -> bool:
         """Whether a lead has decided on it."""
-        return any(one.kind is ReviewKind.ADJUDICATION for one in self.annotations)
+        return any(each.kind is ReviewKind.ADJUDICATION for each in self.annotations)
 
 
 class Gathered(NamedTuple):
@@ -245,7 +249,7 @@ class Gathered(NamedTuple):
 
 
 def gather(
-    found: Sequence[AuditedPrediction],
+    audits: Sequence[AuditedPrediction],
     rules_then: Mapping[str, Sequence[Rule]],
     *,
     rules: Sequence[Rule],
@@ -267,7 +271,7 @@ def gather(
     is never left out for being unfinished. If one of the last days is unread, all of those days are
     left out, read or not; an older one counts as wrong until it is finished.
 
-    ``found``: In order of creation.
+    ``audits``: In order of creation.
     ``rules_then``: Those of each policy version.
     ``rules``: The rules in force.
     ``read_by``: Audits of predictions from before it should be finished by now.
@@ -282,37 +286,40 @@ def gather(
         "same document again": 0,
     }
     covered: list[AuditedPrediction] = []
-    for one in found:
-        reason = _outside(one, rules_then[one.policy_version], rules)
+    for audit in audits:
+        reason = _outside(audit, rules_then[audit.policy_version], rules)
         if reason is None:
-            covered.append(one)
+            covered.append(audit)
         else:
             excluded[reason] += 1
-    chosen = [one for one in covered if one.draw < MOST_PROVING]
+    chosen = [audit for audit in covered if audit.draw < MOST_PROVING]
     excluded["left to set the thresholds"] = len(covered) - len(chosen)
     drawn = _documents(chosen)
     excluded["same document again"] = len(chosen) - len(drawn)
-    if any(one.audit is None and not one.held_back and one.created_at > read_by for one in drawn):
-        settled = [one for one in drawn if one.created_at <= read_by]
+    recent = [audit for audit in drawn if audit.created_at > read_by]
+    if any(audit.audit is None and not audit.held_back for audit in recent):
+        settled = [audit for audit in drawn if audit.created_at <= read_by]
         excluded["too recent"] = len(drawn) - len(settled)
         drawn = settled
-    kept = [one for one in drawn if one.wrong is not None or one.created_at <= read_by]
+    counting = [audit for audit in drawn if audit.wrong is not None or audit.created_at <= read_by]
     # Only agreements wait to be read again, and they are right more often than other audits.
-    excluded["not yet read again"] = len(drawn) - len(kept)
+    excluded["not yet read again"] = len(drawn) - len(counting)
     # These show how many errors auditors miss, because their answer did not select them.
-    by_chance = [one for one in kept if one.reread]
+    by_chance = [audit for audit in counting if audit.reread]
     # An agreement that no lead has read again in time may be a missed error.
-    missed = sum(one.agreed and one.wrong is not False for one in by_chance)
-    found_out = sum(one.decided and one.wrong is True for one in by_chance)
-    overlooked = sum(one.wrong is None and one.audit is not None for one in by_chance)
+    missed = sum(audit.agreed and audit.wrong is not False for audit in by_chance)
+    found_out = sum(audit.decided and audit.wrong is True for audit in by_chance)
+    overlooked = sum(audit.wrong is None and audit.audit is not None for audit in by_chance)
     return Gathered(
-        audits=tuple(kept),
+        audits=tuple(counting),
         excluded=excluded,
         drawn=len(drawn),
-        unfinished=sum(one.wrong is None for one in kept),
-        undecided=sum(one.wrong is True and not one.decided and not one.held_back for one in kept),
-        other=sum(not one.own for one in kept),
-        held_back=sum(one.held_back for one in kept),
+        unfinished=sum(audit.wrong is None for audit in counting),
+        undecided=sum(
+            audit.wrong is True and not audit.decided and not audit.held_back for audit in counting
+        ),
+        other=sum(not audit.own for audit in counting),
+        held_back=sum(audit.held_back for audit in counting),
         missed=missed,
         known_wrong=found_out + overlooked,
     )
@@ -326,46 +333,46 @@ class Bet(NamedTuple):
     stands_for: float
 
 
-def bets_since(found: Sequence[AuditedPrediction], proof: str, read_by: datetime) -> list[Bet]:
+def bets_since(audits: Sequence[AuditedPrediction], proof: str, read_by: datetime) -> list[Bet]:
     """Return the audits of documents that came after a certificate, oldest first.
 
     As for the breaker, an audit that is not finished counts as right until ``read_by``, then as
     wrong; an agreement found wrong stands for those that no lead read again.
     """
     bets = []
-    for copies in _copies(found):
+    for copies in _copies(audits):
         if copies[0].id <= proof:
             continue
-        one = next((copy for copy in copies if copy.wrong is not None), copies[0])
-        right = one.wrong is False or (one.wrong is None and copies[0].created_at > read_by)
-        missed = not right and one.reread and one.agreed
-        bets.append(Bet(one.confidence, right, 1.0 / one.reread_rate if missed else 1.0))
+        audit = next((copy for copy in copies if copy.wrong is not None), copies[0])
+        right = audit.wrong is False or (audit.wrong is None and copies[0].created_at > read_by)
+        missed = not right and audit.reread and audit.agreed
+        bets.append(Bet(audit.confidence, right, 1.0 / audit.reread_rate if missed else 1.0))
     return bets
 
 
-def _outside(one: AuditedPrediction, then: Sequence[Rule], now: Sequence[Rule]) -> str | None:
+def _outside(audit: AuditedPrediction, then: Sequence[Rule], now: Sequence[Rule]) -> str | None:
     """Return why an audit is no evidence under today's rules; None if it is."""
     before = held_back_alike(then)
     if not before <= held_back_alike(now):
         return "drawn under other rules"
     # The rules of the time let the set through that was answered, not another model's.
-    added = [rule for rule in now if not (one.own and held_back_alike([rule]) <= before)]
-    if one.metadata is None and any(isinstance(rule, MetadataRule) for rule in added):
+    added = [rule for rule in now if not (audit.own and held_back_alike([rule]) <= before)]
+    if audit.metadata is None and any(isinstance(rule, MetadataRule) for rule in added):
         return "not known whether a rule holds it back"
-    broken = first_broken(added, one.labels, one.metadata or {})
+    broken = first_broken(added, audit.labels, audit.metadata or {})
     return None if broken is None else "held back by a rule"
 
 
-def _documents(found: Sequence[AuditedPrediction]) -> list[AuditedPrediction]:
+def _documents(audits: Sequence[AuditedPrediction]) -> list[AuditedPrediction]:
     """Return each document's first finished audit, dated as its first one."""
     documents = []
-    for copies in _copies(found):
-        counts = next((one for one in copies if one.wrong is not None), copies[0])
+    for copies in _copies(audits):
+        counts = next((copy for copy in copies if copy.wrong is not None), copies[0])
         documents.append(counts._replace(created_at=copies[0].created_at))
     return documents
 
 
-def _copies(found: Sequence[AuditedPrediction]) -> list[list[AuditedPrediction]]:
+def _copies(audits: Sequence[AuditedPrediction]) -> list[list[AuditedPrediction]]:
     """Return the audits of each document, oldest first."""
-    names = [Identity(one.client_id, one.name, one.draw) for one in found]
-    return [[found[place] for place in places] for places in without_copies(names)]
+    names = [Identity(audit.client_id, audit.name, audit.draw) for audit in audits]
+    return [[audits[place] for place in places] for places in without_copies(names)]

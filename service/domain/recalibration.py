@@ -190,7 +190,7 @@ class ReviewedPrediction(NamedTuple):
         return min([*given, self.outcome.created_at] if self.outcome else given)
 
 
-class Answer(NamedTuple):
+class BestAnswer(NamedTuple):
     """The best answer to whether a prediction is right."""
 
     agreed: bool
@@ -239,7 +239,7 @@ EXCLUSIONS = (
 )
 
 
-def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> Answer | str:
+def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> BestAnswer | str:
     """Return the best answer to a prediction, or why there is none.
 
     An outcome takes precedence. For audits the lead's answer comes next, then the auditor's if it
@@ -248,7 +248,7 @@ def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> Answer | str:
     the others are selected by content, which would bias the rates.
     """
     if reviewed.outcome is not None:
-        return Answer(reviewed.outcome.agreed, "outcome", None)
+        return BestAnswer(reviewed.outcome.agreed, "outcome", None)
     by_kind = {one.kind: one for one in reviewed.annotations}
     if ReviewKind.AUDIT in by_kind:
         return _audited(by_kind[ReviewKind.AUDIT], by_kind.get(ReviewKind.ADJUDICATION))
@@ -257,25 +257,25 @@ def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> Answer | str:
         return NOT_ANSWERED
     decided = by_kind.get(ReviewKind.REOPENED) or by_kind.get(ReviewKind.ADJUDICATION)
     if decided is not None and noise is Noise.NONE:
-        return Answer(decided.agreed, "review", None)
-    return Answer(review.agreed, "review", review)
+        return BestAnswer(decided.agreed, "review", None)
+    return BestAnswer(review.agreed, "review", review)
 
 
-def _audited(audit: Annotation, decided: Annotation | None) -> Answer | str:
+def _audited(audit: Annotation, decided: Annotation | None) -> BestAnswer | str:
     if decided is not None:
         # A second reading that does not depend on the auditor's answer is the truth. A decision
         # made because the auditor contradicted the model misses the auditor's wrong agreements.
-        return Answer(decided.agreed, "audit", None if audit.agreed else audit, checked=True)
+        return BestAnswer(decided.agreed, "audit", None if audit.agreed else audit, checked=True)
     if not audit.agreed:
         return WAITS_FOR_A_LEAD
-    return Answer(True, "audit", audit, checked=True)
+    return BestAnswer(True, "audit", audit, checked=True)
 
 
-class Row(NamedTuple):
+class LearningRow(NamedTuple):
     """One reviewed prediction to learn from."""
 
     prediction: Prediction
-    answer: Answer
+    answer: BestAnswer
     rates: Rates
     inclusion_probability: float
     """Probability that a document like this becomes a row, in (0, 1]."""
@@ -288,7 +288,7 @@ class Row(NamedTuple):
 class Lessons(NamedTuple):
     """Rows to learn from, and counts of excluded predictions by reason."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[LearningRow, ...]
     excluded: Mapping[str, int]
 
 
@@ -317,7 +317,7 @@ def gather(
         for name in _names(one.prediction)
     }
     seen: set[object] = set()
-    rows: list[Row] = []
+    rows: list[LearningRow] = []
     for one in reviewed:
         made = one.prediction
         document = _names(made)
@@ -341,7 +341,7 @@ def gather(
             chance = _chance(made, policies[made.policy_version])
             answered_at = one.answered_at()
             old = learnt_until is not None and answered_at <= learnt_until
-            rows.append(Row(made, answer, errors, chance, answered_at, old))
+            rows.append(LearningRow(made, answer, errors, chance, answered_at, old))
     return Lessons(tuple(rows), dict(excluded))
 
 
@@ -390,7 +390,7 @@ MOST_UNDECIDED = 0.1
 """Share of contradicting audits without a lead's decision from which a report warns."""
 
 
-def unvouched(question: "Question") -> str | None:
+def unvouched(question: "RecalibrationQuestion") -> str | None:
     """Return why the rows do not vouch for sent sets, or None.
 
     Reviews read what is not sent. What goes wrong among confident sets shows in training audits and
@@ -464,7 +464,7 @@ def shortage(lessons: Lessons, least: int) -> str | None:
 
 
 @dataclass(frozen=True)
-class Question:
+class RecalibrationQuestion:
     """The input of a recalibration."""
 
     model: ModelVersion

@@ -8,11 +8,11 @@ from setwise.models.guarantees.noise import AnnotatorNoise
 from setwise.service.domain.annotators import (
     DEFAULT_GROUP,
     Annotator,
-    Answers,
-    Group,
+    AnnotatorGroup,
+    AnswerCounts,
     GroupChange,
-    Pace,
     PersonalFigures,
+    ReviewPace,
 )
 from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
 from setwise.service.domain.errors import (
@@ -24,7 +24,7 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.services.analysis.noise import (
     GroupReport,
-    RereadAgreements,
+    Rereads,
     report_noise,
     share_shown,
 )
@@ -49,12 +49,12 @@ class AnnotatorReport:
     annotator: Annotator
     name: str | None
     """None for a deleted account."""
-    answers: Answers | None = None
+    answers: AnswerCounts | None = None
     """None, as all below, if the caller may not see figures of this person."""
-    pace: Pace | None = None
+    pace: ReviewPace | None = None
     noise: AnnotatorNoise | None = None
     """Shrunk towards the group's rates; None without gold labels in the current group."""
-    agreements: RereadAgreements | None = None
+    agreements: Rereads | None = None
     """Whatever the group was at the time."""
 
     def shown(self) -> dict[str, object]:
@@ -139,10 +139,10 @@ class Annotators(Recorded):
         """Return a group with its noise rates; raises `GroupNotFound`."""
         caller.require(Permission.REPORT, Permission.INSPECT)
         with self.begin(read_only=True, snapshot=True) as transaction:
-            found = report_noise(transaction).groups.get(group_id)
-        if found is None:
+            report = report_noise(transaction).groups.get(group_id)
+        if report is None:
             raise GroupNotFound(f"No group of annotators has the id {group_id!r}.")
-        return found
+        return report
 
     def change_group(
         self, caller: Caller, group_id: str, change: GroupChange, expected_version: int | None
@@ -162,7 +162,7 @@ class Annotators(Recorded):
             before = transaction.annotators.group(group_id)
             version = 0 if before is None else before.version
             _check_version(version, expected_version)
-            group = Group(
+            group = AnnotatorGroup(
                 id=group_id,
                 name=change.name,
                 fixed=change.fixed,
@@ -205,13 +205,13 @@ class Annotators(Recorded):
             if sees_all or who == caller.id:
                 report = replace(
                     report,
-                    answers=answers.get(who, Answers()),
-                    pace=pace.get(who, Pace()) if period else None,
+                    answers=answers.get(who, AnswerCounts()),
+                    pace=pace.get(who, ReviewPace()) if period else None,
                     noise=noise.annotators.get((who, annotator.group)),
-                    agreements=noise.agreements.get(who, RereadAgreements()),
+                    agreements=noise.agreements.get(who, Rereads()),
                 )
             reports.append(report)
-        return sorted(reports, key=lambda one: (one.name or "", one.annotator.id))
+        return sorted(reports, key=lambda report: (report.name or "", report.annotator.id))
 
     def _found(
         self,
@@ -228,7 +228,7 @@ class Annotators(Recorded):
         )
 
 
-def _shown(group: Group) -> dict[str, object]:
+def _shown(group: AnnotatorGroup) -> dict[str, object]:
     """Return where a group's noise rates come from, for the audit trail."""
     shown: dict[str, object] = {"noise": "estimated"}
     if group.fixed is not None:
@@ -253,18 +253,21 @@ def _names(transaction: Transaction) -> _Names:
     """Return names of all accounts and keys, and ids that may review."""
     people, keys = transaction.people.all(), transaction.keys.all()
     return _Names(
-        {**{one.id: one.name for one in people}, **{one.id: one.name for one in keys}},
+        {
+            **{account.id: account.name for account in people},
+            **{account.id: account.name for account in keys},
+        },
         frozenset(
             [
                 *(
-                    one.id
-                    for one in people
-                    if not one.disabled and Permission.REVIEW in PERMISSIONS[one.role]
+                    account.id
+                    for account in people
+                    if not account.disabled and Permission.REVIEW in PERMISSIONS[account.role]
                 ),
                 *(
-                    one.id
-                    for one in keys
-                    if not one.revoked and one.calling().may(Permission.REVIEW)
+                    account.id
+                    for account in keys
+                    if not account.revoked and account.calling().may(Permission.REVIEW)
                 ),
             ]
         ),

@@ -11,7 +11,7 @@ from setwise.service.domain.breaker import (
     NOTHING_SENT,
     BreakerRule,
     BreakerState,
-    Delay,
+    DetectionDelay,
     Position,
     Reset,
     Trip,
@@ -81,7 +81,7 @@ class Breaker(Recorded):
             segments=policy.values,
         )
 
-    def delays(self, caller: Caller, segment: str | None = None) -> tuple[Delay, ...]:
+    def delays(self, caller: Caller, segment: str | None = None) -> tuple[DetectionDelay, ...]:
         """Return how long it takes to find drops of the accuracy.
 
         ``segment``: The one whose volume counts, by default as in `get`.
@@ -103,7 +103,7 @@ class Breaker(Recorded):
             accuracy = target - drop
             audits = audits_to_alarm(accuracy, target=target, run_length=self.rule.run_length)
             weeks = ceil(audits / a_week) if audits is not None and a_week else None
-            delays.append(Delay(drop, audits, weeks, thrice))
+            delays.append(DetectionDelay(drop, audits, weeks, thrice))
         return tuple(delays)
 
     def watch(self) -> Trip | None:
@@ -161,33 +161,33 @@ class Breaker(Recorded):
     def _judge(self, transaction: Transaction, key: str | None) -> Trip | None:
         now = self.now()
         # Another segment's trip has made a new version.
-        seen = _look(transaction, self.rule, now, transaction.policies.current().gate(key))
-        if seen.position is not Position.WATCHING or seen.scorer is None:
+        watch = _look(transaction, self.rule, now, transaction.policies.current().gate(key))
+        if watch.position is not Position.WATCHING or watch.scorer is None:
             return None
-        place = seen.alarm
-        if place is not None and _found_wrong_often(seen):
-            cause, evidence = TripCause.DRIFT, seen.drift_evidence(place)
+        place = watch.alarm
+        if place is not None and _found_wrong_often(watch):
+            cause, evidence = TripCause.DRIFT, watch.drift_evidence(place)
         elif place is not None:
             # Unread audits say nothing against earlier ones.
             cause, evidence = (
                 TripCause.STALE,
-                {**seen.drift_evidence(place), **seen.staleness_evidence(self.rule.freshness)},
+                {**watch.drift_evidence(place), **watch.staleness_evidence(self.rule.freshness)},
             )
-        elif self.rule.freshness.lost(seen.unvouched, now):
-            cause, evidence = TripCause.STALE, seen.staleness_evidence(self.rule.freshness)
+        elif self.rule.freshness.lost(watch.unvouched, now):
+            cause, evidence = TripCause.STALE, watch.staleness_evidence(self.rule.freshness)
         else:
             return None
         trip = Trip(
             id=self.new_id(),
             cause=cause,
-            scorer=seen.scorer,
-            policy_version=seen.policy.version,
-            target_accuracy=seen.policy.target_accuracy,
+            scorer=watch.scorer,
+            policy_version=watch.policy.version,
+            target_accuracy=watch.policy.target_accuracy,
             evidence=evidence,
             created_at=now,
-            segment=seen.policy.key,
+            segment=watch.policy.key,
         )
-        self._stop(transaction, seen.policy, trip)
+        self._stop(transaction, watch.policy, trip)
         return trip
 
     def _stop(self, transaction: Transaction, policy: RoutingPolicy, trip: Trip) -> None:
@@ -298,13 +298,13 @@ def _look(
         # Before its certificate a segment was sent among others, which promises it nothing.
         starts.append((proof.id, proof.created_at))
     after, since = max(starts, default=(None, None))
-    found = transaction.breakers.audits(scorer, after=after, limit=MOST_AUDITS, segment=segment)
-    ends = [audit.finished_at for audit in found if audit.finished_at is not None]
+    watched = transaction.breakers.audits(scorer, after=after, limit=MOST_AUDITS, segment=segment)
+    ends = [audit.finished_at for audit in watched if audit.finished_at is not None]
     finished = max([*ends, *([] if since is None else [since])], default=None)
     overdue = transaction.breakers.overdue_since(
         scorer, after=after, read_by=read_by, segment=segment
     )
-    same_target = [one for one in found if one.target_accuracy == policy.target_accuracy]
+    same_target = [audit for audit in watched if audit.target_accuracy == policy.target_accuracy]
     audits = one_for_each_document(same_target)
     return Watch(
         policy=policy,
@@ -313,7 +313,7 @@ def _look(
         read_by=read_by,
         audits=tuple(audits),
         copies=len(same_target) - len(audits),
-        path=_path(audits, [one.counts_as_right(read_by) for one in audits], policy),
+        path=_path(audits, [audit.counts_as_right(read_by) for audit in audits], policy),
         last_finished_at=finished,
         overdue_since=overdue,
         unvouched=_unvouched(
@@ -324,10 +324,10 @@ def _look(
     )
 
 
-def _found_wrong_often(seen: Watch) -> bool:
+def _found_wrong_often(watch: Watch) -> bool:
     """Return whether the audits raise the alarm without the overdue ones."""
-    path = _path(seen.audits, [one.right is not False for one in seen.audits], seen.policy)
-    return max(path, default=0.0) >= seen.run_length
+    path = _path(watch.audits, [audit.right is not False for audit in watch.audits], watch.policy)
+    return max(path, default=0.0) >= watch.run_length
 
 
 def _path(
@@ -335,7 +335,7 @@ def _path(
 ) -> tuple[float, ...]:
     """Return the detector's statistic after each audit."""
     path = drift_statistic(
-        right, policy.target_accuracy, stands_for=[one.stands_for for one in audits]
+        right, policy.target_accuracy, stands_for=[audit.stands_for for audit in audits]
     )
     return tuple(path.tolist())
 
@@ -350,7 +350,7 @@ def _unvouched(
     in_force = transaction.breakers.in_force_since()
     return transaction.breakers.unvouched(
         scorer,
-        since=max((one for one in (since, in_force) if one is not None), default=None),
+        since=max((instant for instant in (since, in_force) if instant is not None), default=None),
         most=rule.freshness.most_documents + 1 if rule.freshness.most_documents else 1,
         segment=segment,
     )

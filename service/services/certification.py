@@ -8,9 +8,9 @@ from types import MappingProxyType
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import (
     AuditedPrediction,
-    AuditPace,
+    AuditWeeks,
     Certification,
-    Outlook,
+    CertificationOutlook,
     Score,
     Scorer,
     bets_since,
@@ -99,7 +99,7 @@ class Certifications(Requesting):
         with self.begin(read_only=True) as transaction:
             return transaction.certifications.page(after=after, limit=limit)
 
-    def outlooks(self, caller: Caller, rate: float | None = None) -> list[Outlook]:
+    def outlooks(self, caller: Caller, rate: float | None = None) -> list[CertificationOutlook]:
         """Return how many more audits each segment needs, and how long they take.
 
         There is none before the first prediction. Raises `InvalidRequest` if the rate is out of
@@ -120,7 +120,7 @@ class Certifications(Requesting):
 
     def _outlook(
         self, transaction: Transaction, scorer: Scorer, key: str | None, rate: float | None
-    ) -> Outlook:
+    ) -> CertificationOutlook:
         question = self._question(transaction, scorer, key)
         gate, drawn = question.gate, question.gathered.drawn
         before = last_attempt(transaction, gate, scorer)
@@ -138,7 +138,7 @@ class Certifications(Requesting):
         a_week = documents / max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
         rates = [gate.certification_rate(scorer), *([] if rate is None else [rate])]
         awaited = None if further is None else max(further, missing or 0)
-        return Outlook(
+        return CertificationOutlook(
             segment=gate.key,
             certified=before is not None and before.covers(gate.target_accuracy, gate.risk),
             reason=reason,
@@ -147,7 +147,7 @@ class Certifications(Requesting):
             documents_a_week=a_week,
             paces=()
             if awaited is None
-            else tuple(AuditPace.at(each, a_week, awaited) for each in rates),
+            else tuple(AuditWeeks.at(each, a_week, awaited) for each in rates),
         )
 
     def _expected(
@@ -593,17 +593,14 @@ def _to_score(transaction: Transaction, scorer: Scorer, since: datetime | None) 
     proving, others = transaction.certifications.of_others(
         scorer, since=since, limit=MOST_UNAUDITED
     )
-    policies = transaction.policies.of(document.policy_version for document in proving)
-    provable = [
-        document
-        for document in proving
-        if not document.held_back
-        or document.draw
-        < policies[document.policy_version]
-        .gate(document.segment)
-        .certification_rate(document.scorer)
+    policies = transaction.policies.of(each.policy_version for each in proving)
+    gates = [policies[each.policy_version].gate(each.segment) for each in proving]
+    drawn = [
+        each
+        for each, gate in zip(proving, gates, strict=True)
+        if not each.held_back or each.draw < gate.certification_rate(each.scorer)
     ]
-    return [document.id for document in (*provable, *others)]
+    return [each.id for each in (*drawn, *others)]
 
 
 def _predicted(transaction: Transaction, question: ProofQuestion) -> list[float]:

@@ -26,8 +26,8 @@ from setwise.service.domain.recalibration import (
     Noise,
     Options,
     Progress,
-    Question,
     RatesOf,
+    RecalibrationQuestion,
     ServingCalibrator,
     calibrator_version,
     gather,
@@ -194,7 +194,7 @@ class Recalibration(Requesting):
             raise NothingToRollBack("No other calibrator has served with the active model.")
         return self._switch(caller, model, before.calibration, leaving=leaving)
 
-    def _question(self, transaction: Transaction, options: Options) -> Question:
+    def _question(self, transaction: Transaction, options: Options) -> RecalibrationQuestion:
         model = _active_model(transaction)
         active = transaction.calibrations.active(model.id)
         reviewed = transaction.calibrations.reviewed(model.version, limit=MOST_REVIEWED)
@@ -203,7 +203,7 @@ class Recalibration(Requesting):
         rates: RatesOf = partial(_same_rates, options.rates or EXACT)
         if options.noise is not Noise.NONE and options.rates is None:
             rates = group_rates(transaction, options.noise)
-        return Question(
+        return RecalibrationQuestion(
             model=model,
             active=active,
             policy=transaction.policies.current(),

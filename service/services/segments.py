@@ -16,7 +16,7 @@ MOST_UNLISTED = 20
 
 
 @dataclass(frozen=True)
-class SegmentState:
+class SegmentReport:
     """One segment."""
 
     value: str
@@ -38,7 +38,7 @@ class Segments(Recorded):
 
     schedule: Schedule = SCHEDULE
 
-    def states(self, caller: Caller) -> tuple[list[SegmentState], dict[str, int]]:
+    def states(self, caller: Caller) -> tuple[list[SegmentReport], dict[str, int]]:
         """Return each segment's state, that of what is not listed last.
 
         The second value counts recent documents by value for those that are not listed.
@@ -61,7 +61,7 @@ class Segments(Recorded):
                 gate, n = policy.gate_named(value), audits[value]
                 newest = scorer and last_attempt(transaction, gate, scorer)
                 states.append(
-                    SegmentState(
+                    SegmentReport(
                         value=value,
                         gate=gate,
                         forecast=under(of_segment(recent, policy, value), policy),

@@ -26,12 +26,12 @@ from sqlalchemy.exc import IntegrityError
 from setwise.service.domain.annotators import (
     DEFAULT_GROUP,
     Annotator,
+    AnnotatorGroup,
+    AnswerCounts,
     AnswerPair,
-    Answers,
     GoldAnswer,
-    Group,
-    Pace,
     Rates,
+    ReviewPace,
 )
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.reviews import ReviewKind
@@ -71,17 +71,17 @@ class AnnotatorStore(Store):
         """Store an annotator's group; raises `StaleVersion` unless it is the next version."""
         self._write(annotators, "annotator", vars(annotator))
 
-    def group(self, group_id: str) -> Group | None:
+    def group(self, group_id: str) -> AnnotatorGroup | None:
         """Return a group, or None."""
         query = select(annotator_groups).where(annotator_groups.c.id == group_id)
         return self._first(query, _to_group)
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[AnnotatorGroup]:
         """Return all groups, ordered by id."""
         # Sorted here, because databases collate text differently.
         return sorted(self._every(select(annotator_groups), _to_group), key=lambda one: one.id)
 
-    def save_group(self, group: Group) -> None:
+    def save_group(self, group: AnnotatorGroup) -> None:
         """Store a group; raises `StaleVersion` unless its version is next, from 1."""
         values = vars(group).copy()
         for suffix in ("", WITH_SUGGESTION):
@@ -103,7 +103,7 @@ class AnnotatorStore(Store):
         except IntegrityError as error:
             raise _stale(kind, name) from error
 
-    def answers(self) -> Mapping[str, Answers]:
+    def answers(self) -> Mapping[str, AnswerCounts]:
         """Return counts of each annotator's answers, by id."""
         column = annotations.c
         rows = self._connection.execute(
@@ -115,9 +115,11 @@ class AnnotatorStore(Store):
                 func.max(column.created_at),
             ).group_by(column.reviewer)
         )
-        return {who: Answers(n, int(blind), float(mean), at) for who, n, blind, mean, at in rows}
+        return {
+            who: AnswerCounts(n, int(blind), float(mean), at) for who, n, blind, mean, at in rows
+        }
 
-    def pace(self, since: datetime, reviewer: str | None = None) -> Mapping[str, Pace]:
+    def pace(self, since: datetime, reviewer: str | None = None) -> Mapping[str, ReviewPace]:
         """Return annotators' decisions from then on, by id; of one if ``reviewer`` is given."""
         if "\x00" in (reviewer or ""):  # PostgreSQL rejects it
             return {}
@@ -139,7 +141,7 @@ class AnnotatorStore(Store):
             .where((2 * ranked.c.rank).between(ranked.c.n, ranked.c.n + 2))
             .group_by(ranked.c.reviewer)
         )
-        return {who: Pace(n, float(mid)) for who, n, mid in self._connection.execute(query)}
+        return {who: ReviewPace(n, float(mid)) for who, n, mid in self._connection.execute(query)}
 
     def gold(self) -> list[GoldAnswer]:
         """Return blind answers to audits that a lead has adjudicated, oldest first."""
@@ -260,12 +262,12 @@ def _decides(prediction_id: Column[str]) -> ColumnElement[bool]:
     )
 
 
-def _to_group(row: RowMapping) -> Group:
+def _to_group(row: RowMapping) -> AnnotatorGroup:
     own = dict(row)
     for suffix in ("", WITH_SUGGESTION):
         alpha, beta = (own.pop(f"{name}{suffix}") for name in Rates._fields)
         own[f"fixed{suffix}"] = None if alpha is None else Rates(alpha, beta)
-    return Group(**own)
+    return AnnotatorGroup(**own)
 
 
 def _stale(kind: str, name: str) -> StaleVersion:

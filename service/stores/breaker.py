@@ -143,8 +143,8 @@ class BreakerStore(Store):
         The configuration is the model, its calibrator, and policies that rest on audits. None means
         from the start. Predictions sent by earlier configurations do not count against it.
         """
-        found = self._connection.execute(select(*_STARTS)).one()
-        return max((start for start in found if start is not None), default=None)
+        starts = self._connection.execute(select(*_STARTS)).one()
+        return max((start for start in starts if start is not None), default=None)
 
     def unvouched(
         self,

@@ -18,11 +18,11 @@ from setwise.service.domain.recalibration import (
     TO_CERTIFY,
     UNKNOWN_TO_THE_MODEL,
     WAITS_FOR_A_LEAD,
-    Answer,
+    BestAnswer,
+    LearningRow,
     Lessons,
     Noise,
     ReviewedPrediction,
-    Row,
     answer_of,
     gather,
     shortage,
@@ -52,8 +52,8 @@ AUDIT, LEAD = ReviewKind.AUDIT, ReviewKind.ADJUDICATION
 REVIEW, OVERLAP = ReviewKind.REVIEW, ReviewKind.OVERLAP
 
 
-def rates_of(answer: Answer | str) -> Rates | str:
-    assert isinstance(answer, Answer)
+def rates_of(answer: BestAnswer | str) -> Rates | str:
+    assert isinstance(answer, BestAnswer)
     return answer.rates(lambda *_: NOISY, 0.5)
 
 
@@ -61,14 +61,14 @@ def test_an_outcome_goes_before_all_and_is_the_truth() -> None:
     reviewed = spoken((REVIEW, True))
     late = outcome(reviewed.prediction, "c")
     answer = answer_of(reviewed._replace(outcome=late), Noise.KNOWN)
-    assert answer == Answer(False, "outcome", None)
+    assert answer == BestAnswer(False, "outcome", None)
     assert rates_of(answer) == EXACT
 
 
 def test_an_auditor_who_agrees_cannot_have_called_a_right_set_wrong() -> None:
     """Every contradiction goes to a lead, so alpha is none; beta stays."""
     answer = answer_of(spoken((AUDIT, True)), Noise.KNOWN)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, BestAnswer)
     assert (answer.agreed, answer.source) == (True, "audit")
     assert rates_of(answer) == Rates(0.0, NOISY.beta)
 
@@ -76,14 +76,14 @@ def test_an_auditor_who_agrees_cannot_have_called_a_right_set_wrong() -> None:
 @pytest.mark.parametrize("agreed", [True, False])
 def test_a_contradiction_is_what_the_lead_says_with_the_auditors_beta(agreed: bool) -> None:
     answer = answer_of(spoken((AUDIT, False), (LEAD, agreed)), Noise.KNOWN)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, BestAnswer)
     assert answer.agreed is agreed
     assert rates_of(answer) == Rates(0.0, NOISY.beta)
 
 
 def test_what_was_read_again_whatever_the_auditor_said_is_the_truth() -> None:
     answer = answer_of(spoken((AUDIT, True), (LEAD, False)), Noise.KNOWN)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, BestAnswer)
     assert answer.agreed is False
     assert rates_of(answer) == EXACT
 
@@ -96,10 +96,10 @@ def test_a_contradiction_that_waits_for_a_lead_is_no_answer(noise: Noise) -> Non
 def test_the_first_reviewer_counts_where_errors_are_corrected_for() -> None:
     reviewed = spoken((REVIEW, False), (OVERLAP, True), (LEAD, True))
     answer = answer_of(reviewed, Noise.ESTIMATED)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, BestAnswer)
     assert answer.agreed is False
     assert rates_of(answer) == NOISY
-    assert answer_of(reviewed, Noise.NONE) == Answer(True, "review", None)
+    assert answer_of(reviewed, Noise.NONE) == BestAnswer(True, "review", None)
 
 
 def test_without_an_answer_there_is_none() -> None:
@@ -183,7 +183,7 @@ def test_what_was_said_before_the_present_calibrator_was_learnt_is_known_to_it()
 def lessons(right: int, wrong: int) -> Lessons:
     made = prediction()
     rows = [
-        Row(made, Answer(agreed, "review", None), EXACT, 1.0, START, seen_before=False)
+        LearningRow(made, BestAnswer(agreed, "review", None), EXACT, 1.0, START, seen_before=False)
         for agreed, count in ((True, right), (False, wrong))
         for _ in range(count)
     ]

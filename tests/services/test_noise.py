@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from setwise.models.guarantees.noise import NoiseFault, NoiseRates
-from setwise.service.domain.annotators import DEFAULT_GROUP, Annotator, Group, Rates
+from setwise.service.domain.annotators import DEFAULT_GROUP, Annotator, AnnotatorGroup, Rates
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Prediction
@@ -44,7 +44,9 @@ class Readers:
         self, name: str, *people: Caller, fixed: Rates | None = None, seen: Rates | None = None
     ) -> None:
         with self.database() as transaction:
-            transaction.annotators.save_group(Group(name, name, fixed, 1, START, "x", seen))
+            transaction.annotators.save_group(
+                AnnotatorGroup(name, name, fixed, 1, START, "x", seen)
+            )
             for who in people:
                 transaction.annotators.place(Annotator(who.id, name, 1))
                 self.groups[who.id] = name

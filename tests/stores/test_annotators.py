@@ -8,11 +8,11 @@ import pytest
 from setwise.service.domain.annotators import (
     DEFAULT_GROUP,
     Annotator,
+    AnnotatorGroup,
+    AnswerCounts,
     AnswerPair,
-    Answers,
-    Group,
-    Pace,
     Rates,
+    ReviewPace,
 )
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
@@ -22,7 +22,9 @@ from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
 from tests.samples import ANN, BEN, LEAD, add_predictions, annotation, change, prediction, task
 
-CODERS = Group("coders", "Coders", Rates(0.1, 0.1 + 0.2), 1, START, "x", Rates(0.1 + 0.2, 0.1))
+CODERS = AnnotatorGroup(
+    "coders", "Coders", Rates(0.1, 0.1 + 0.2), 1, START, "x", Rates(0.1 + 0.2, 0.1)
+)
 
 
 def test_everybody_is_in_the_default_group_at_first(begin: Transactions) -> None:
@@ -131,9 +133,12 @@ def test_pace_is_the_median_of_a_period(begin: Transactions) -> None:
                 _say(transaction, one, who.id, ReviewKind.REVIEW, *RIGHT, minutes=each)
     with begin(read_only=True) as transaction:
         pace = transaction.annotators.pace
-        assert pace(START + timedelta(minutes=5)) == {ANN.id: Pace(3, 6.0), BEN.id: Pace(3, 9.0)}
-        assert pace(START)[ANN.id] == Pace(4, 5.5), "the mean of the two in the middle"
-        assert pace(START, ANN.id) == {ANN.id: Pace(4, 5.5)}
+        assert pace(START + timedelta(minutes=5)) == {
+            ANN.id: ReviewPace(3, 6.0),
+            BEN.id: ReviewPace(3, 9.0),
+        }
+        assert pace(START)[ANN.id] == ReviewPace(4, 5.5), "the mean of the two in the middle"
+        assert pace(START, ANN.id) == {ANN.id: ReviewPace(4, 5.5)}
         assert pace(START + timedelta(days=1)) == {}
 
 
@@ -148,6 +153,6 @@ def test_second_readings_are_found_by_group(begin: Transactions) -> None:
         store = transaction.annotators
         assert store.pairs() == [AnswerPair("coders", True, False, 0.5)]
         assert store.answers() == {
-            ANN.id: Answers(2, 0, 2.0, START + timedelta(minutes=2)),
-            BEN.id: Answers(2, 2, 4.0, START + timedelta(minutes=4)),
+            ANN.id: AnswerCounts(2, 0, 2.0, START + timedelta(minutes=2)),
+            BEN.id: AnswerCounts(2, 2, 4.0, START + timedelta(minutes=4)),
         }

@@ -109,8 +109,8 @@ def _rates(source: str, alpha: float | None, beta: float | None, pointer: str) -
     if source != "fixed":
         return None
     if alpha is None or beta is None:
-        given = {"alpha": alpha, "beta": beta}
-        missing = [name for name, rate in given.items() if rate is None]
+        rates = {"alpha": alpha, "beta": beta}
+        missing = [name for name, rate in rates.items() if rate is None]
         faults = [FieldFault(f"{pointer}/{name}", "is missing") for name in missing]
         raise InvalidRequest("Enter both rates.", faults)
     return Rates(alpha, beta)
@@ -159,50 +159,50 @@ PLACE = Action(
 def estimate(of: Mapping[str, object], name: str, group: str) -> str:
     """Return a rate of a group with its interval, in percent, and the groups that it describes.
 
-    >>> found = {"value": 0.05, "low": 0.01, "high": 0.125, "checked": 40}
-    >>> estimate({"alpha": found, "pooled": ["coders"]}, "alpha", "coders")
+    >>> rate = {"value": 0.05, "low": 0.01, "high": 0.125, "checked": 40}
+    >>> estimate({"alpha": rate, "pooled": ["coders"]}, "alpha", "coders")
     '5.0 % (1.0 % to 12.5 %, 40 checked)'
-    >>> estimate({"alpha": found, "pooled": ["coders", "nurses"]}, "alpha", "coders")
+    >>> estimate({"alpha": rate, "pooled": ["coders", "nurses"]}, "alpha", "coders")
     '5.0 % (1.0 % to 12.5 %, 40 checked) of this group and nurses together'
     """
-    found, pooled = of[name], of["pooled"]
+    rate, pooled = of[name], of["pooled"]
     others = [each for each in pooled if each != group] if isinstance(pooled, list) else []
     whose = f" of this group and {', '.join(others)} together" if others else ""
-    return f"{_interval(found)}{whose if _known(found) else ''}"
+    return f"{_interval(rate)}{whose if _known(rate) else ''}"
 
 
-def _known(found: object) -> TypeGuard[Mapping[str, Any]]:  # Any: numbers
-    return isinstance(found, Mapping) and bool(found["checked"])
+def _known(rate: object) -> TypeGuard[Mapping[str, Any]]:  # Any: numbers
+    return isinstance(rate, Mapping) and bool(rate["checked"])
 
 
-def _interval(found: object) -> str:
-    if not _known(found):
+def _interval(rate: object) -> str:
+    if not _known(rate):
         return "unknown"
-    value, low, high = (numerals.percent(float(found[key])) for key in ("value", "low", "high"))
-    few = "only " if found["checked"] < FEW else ""
-    return f"{value} ({low} to {high}, {few}{found['checked']:,} checked)"
+    value, low, high = (numerals.percent(float(rate[key])) for key in ("value", "low", "high"))
+    few = "only " if rate["checked"] < FEW else ""
+    return f"{value} ({low} to {high}, {few}{rate['checked']:,} checked)"
 
 
-def _pace(one: AnnotatorReport) -> str:
+def _pace(report: AnnotatorReport) -> str:
     """Return the pace of the last four weeks.
 
-    >>> from setwise.service.domain.annotators import Annotator, Pace
+    >>> from setwise.service.domain.annotators import Annotator, ReviewPace
     >>> someone = Annotator("x", "coders", 1)
-    >>> [_pace(AnnotatorReport(someone, "Ann", pace=Pace(n, 31.4))) for n in (12, 400)]
+    >>> [_pace(AnnotatorReport(someone, "Ann", pace=ReviewPace(n, 31.4))) for n in (12, 400)]
     ['31 seconds (only 12 decisions)', '31 seconds (400 decisions)']
     """
-    if one.pace is None or one.pace.median_seconds is None:
+    if report.pace is None or report.pace.median_seconds is None:
         return "no decisions"
-    few = "only " if one.pace.decisions < FEW else ""
-    decided = numerals.plural(one.pace.decisions, "decision")
-    return f"{numerals.span(one.pace.median_seconds)} ({few}{decided})"
+    few = "only " if report.pace.decisions < FEW else ""
+    decided = numerals.plural(report.pace.decisions, "decision")
+    return f"{numerals.span(report.pace.median_seconds)} ({few}{decided})"
 
 
-def in_a_line(one: AnnotatorReport) -> str:
+def in_a_line(report: AnnotatorReport) -> str:
     """Return a person's own figures in a line."""
-    rates = one.shown()
+    rates = report.shown()
     return (
-        f"Your median time for a document in the last four weeks: {_pace(one)}. Right sets "
+        f"Your median time for a document in the last four weeks: {_pace(report)}. Right sets "
         f"rejected: {_interval(rates['alpha'])}. Wrong sets accepted: {_interval(rates['beta'])}."
     )
 
@@ -231,36 +231,36 @@ def _state(call: Call) -> State:
 _AUDITED = {"alpha": Audited.CONTRADICTED, "beta": Audited.AGREED}
 
 
-def _rate(one: GroupReport, name: str) -> object:
+def _rate(report: GroupReport, name: str) -> object:
     """Return a rate of a group: the fixed one, or its estimate."""
-    if one.group.fixed:
-        return f"{100 * getattr(one.group.fixed, name):.1f} %"
-    found = one.shown()["estimate"]
-    if not isinstance(found, Mapping):
+    if report.group.fixed:
+        return f"{100 * getattr(report.group.fixed, name):.1f} %"
+    shown = report.shown()["estimate"]
+    if not isinstance(shown, Mapping):
         return ui.quiet("unknown")
-    behind = documents.address(group=one.group.id, audited=_AUDITED[name])
-    return ui.link(behind, estimate(found, name, one.group.id))
+    behind = documents.address(group=report.group.id, audited=_AUDITED[name])
+    return ui.link(behind, estimate(shown, name, report.group.id))
 
 
-def _source(one: GroupReport) -> Markup:
-    source = "set by hand" if one.group.fixed else "estimated"
+def _source(report: GroupReport) -> Markup:
+    source = "set by hand" if report.group.fixed else "estimated"
     return ui.joined(
-        source, "" if one.usable else ui.joined(" ", ui.badge("not usable yet", "warn"))
+        source, "" if report.usable else ui.joined(" ", ui.badge("not usable yet", "warn"))
     )
 
 
-def _placing(call: Call, one: AnnotatorReport, groups: Sequence[GroupReport]) -> Markup:
+def _placing(call: Call, report: AnnotatorReport, groups: Sequence[GroupReport]) -> Markup:
     """Return the form that moves an annotator; without the permission, the group."""
-    of = one.annotator
+    annotator = report.annotator
     if not call.caller.may(Permission.ADMINISTER):
-        return Markup("{}").format(of.group)
+        return Markup("{}").format(annotator.group)
     options = [
         Markup('<option value="{}"{}>{}</option>').format(
-            each.group.id,
-            Markup(" selected") if each.group.id == of.group else "",
-            each.group.name,
+            group.group.id,
+            Markup(" selected") if group.group.id == annotator.group else "",
+            group.group.name,
         )
-        for each in groups
+        for group in groups
     ]
     return Markup(
         '<form method="post" action="{}/place" class="placing">'
@@ -273,20 +273,20 @@ def _placing(call: Call, one: AnnotatorReport, groups: Sequence[GroupReport]) ->
     ).format(
         GROUPS,
         call.visit.csrf,
-        of.id,
-        of.version,
-        one.name or of.id,
+        annotator.id,
+        annotator.version,
+        report.name or annotator.id,
         ui.joined(*options),
-        one.name or of.id,
+        report.name or annotator.id,
     )
 
 
-class _Member(NamedTuple):
+class _GroupRow(NamedTuple):
     group: GroupReport
     members: int
 
 
-_GROUPS: Sequence[ui.Column[_Member]] = (
+_GROUPS: Sequence[ui.Column[_GroupRow]] = (
     ui.Column(
         "Group",
         lambda row: ui.joined(
@@ -302,48 +302,49 @@ _GROUPS: Sequence[ui.Column[_Member]] = (
 )
 
 
-def _own_rate(one: AnnotatorReport, name: str) -> object:
+def _own_rate(report: AnnotatorReport, name: str) -> object:
     """Return a rate of an annotator, with a link to the answers behind it."""
-    interval = _interval(one.shown()[name])
+    interval = _interval(report.shown()[name])
     if interval == "unknown":
         return ui.quiet(interval)
-    behind = documents.address(reviewer=one.annotator.id, audited=_AUDITED[name])
+    behind = documents.address(reviewer=report.annotator.id, audited=_AUDITED[name])
     return ui.link(behind, interval)
 
 
-def _agreements(one: AnnotatorReport) -> object:
+def _agreements(report: AnnotatorReport) -> object:
     """Return how many agreements leads read again and contradicted, with a link to all."""
-    if one.agreements is None or (rate := one.agreements.rate) is None:
+    if report.agreements is None or (rate := report.agreements.rate) is None:
         return ui.quiet("none read again")
     low, high = numerals.percent(rate.low), numerals.percent(rate.high)
-    behind = documents.address(reviewer=one.annotator.id, audited=Audited.AGREED)
-    counts = f"{one.agreements.contradicted:,} of {one.agreements.read_again:,} read again"
+    behind = documents.address(reviewer=report.annotator.id, audited=Audited.AGREED)
+    counts = f"{report.agreements.contradicted:,} of {report.agreements.read_again:,} read again"
     return ui.link(behind, f"{counts} ({low} to {high})")
 
 
 _FIGURES: Sequence[ui.Column[AnnotatorReport]] = (
     ui.Column(
         "Answers",
-        lambda one: (
-            one.answers and documents.counted(one.answers.answered, reviewer=one.annotator.id)
+        lambda report: (
+            report.answers
+            and documents.counted(report.answers.answered, reviewer=report.annotator.id)
         ),
         "count",
     ),
     ui.Column(
         "Blind",
-        lambda one: (
-            one.answers
+        lambda report: (
+            report.answers
             and documents.counted(
-                one.answers.blind, reviewer=one.annotator.id, audited=Audited.DRAWN
+                report.answers.blind, reviewer=report.annotator.id, audited=Audited.DRAWN
             )
         ),
         "count",
     ),
-    ui.Column("Time, four weeks", lambda one: one.answers and _pace(one)),
-    ui.Column("Right sets rejected", lambda one: one.answers and _own_rate(one, "alpha")),
-    ui.Column("Wrong sets accepted", lambda one: one.answers and _own_rate(one, "beta")),
-    ui.Column("Agreements found wrong", lambda one: one.agreements and _agreements(one)),
-    ui.Column("Last", lambda one: one.answers and ui.instant(one.answers.last_at)),
+    ui.Column("Time, four weeks", lambda report: report.answers and _pace(report)),
+    ui.Column("Right sets rejected", lambda report: report.answers and _own_rate(report, "alpha")),
+    ui.Column("Wrong sets accepted", lambda report: report.answers and _own_rate(report, "beta")),
+    ui.Column("Agreements found wrong", lambda report: report.agreements and _agreements(report)),
+    ui.Column("Last", lambda report: report.answers and ui.instant(report.answers.last_at)),
 )
 """Of individual people; empty where the caller may not see them."""
 
@@ -352,17 +353,17 @@ def _groups(call: Call) -> ui.View:
     groups = call.services.annotators.groups(call.caller)
     annotators = call.services.annotators.page(call.caller)
     rows = [
-        _Member(one, sum(each.annotator.group == one.group.id for each in annotators))
-        for one in groups
+        _GroupRow(group, sum(report.annotator.group == group.group.id for report in annotators))
+        for group in groups
     ]
     columns: Sequence[ui.Column[AnnotatorReport]] = (
         ui.Column(
             "Name",
-            lambda one: one.name or "a deleted account",
+            lambda report: report.name or "a deleted account",
             "head",
         ),
         *_FIGURES,
-        ui.Column("Group", lambda one: _placing(call, one, groups)),
+        ui.Column("Group", lambda report: _placing(call, report, groups)),
     )
     empty = Markup("No reviewers yet. {} for them.").format(
         ui.link("/board/people", "Create accounts")
@@ -374,7 +375,7 @@ def _groups(call: Call) -> ui.View:
             ui.heading("Annotators"),
             ui.text(
                 _WITHHELD
-                if any(one.answers is None for one in annotators)
+                if any(report.answers is None for report in annotators)
                 else "Times are medians from claim to decision; error rates lean towards the "
                 "group's. Of agreements with the model, chance decides which ones a lead reads "
                 "again: many found wrong tell of an auditor who has stopped looking.",
@@ -410,30 +411,36 @@ def _group(call: Call) -> ui.View:
     report = call.services.annotators.get_group(call.caller, call.id)
     group, fixed, shown = report.group, report.group.fixed, report.shown()
     fixed_seen = group.fixed_with_suggestion
-    found = shown["estimate"]
-    known: list[ui.Piece] = [
+    blind = shown["estimate"]
+    pieces: list[ui.Piece] = [
         ui.Facts(
             (
-                ("Right sets rejected", estimate(found, "alpha", group.id)),
-                ("Wrong sets accepted", estimate(found, "beta", group.id)),
+                ("Right sets rejected", estimate(blind, "alpha", group.id)),
+                ("Wrong sets accepted", estimate(blind, "beta", group.id)),
                 *_waiting(report),
             )
         )
-        if isinstance(found, Mapping)
+        if isinstance(blind, Mapping)
         else ui.text("Nothing yet: no lead has decided an audit of this group.", "quiet")
     ]
-    seen = shown["with_suggestion"]
-    if isinstance(seen, Mapping):
-        known.append(
+    in_view = shown["with_suggestion"]
+    if isinstance(in_view, Mapping):
+        pieces.append(
             ui.Facts(
                 (
-                    ("Right sets rejected, suggestion in view", estimate(seen, "alpha", group.id)),
-                    ("Wrong sets accepted, suggestion in view", estimate(seen, "beta", group.id)),
+                    (
+                        "Right sets rejected, suggestion in view",
+                        estimate(in_view, "alpha", group.id),
+                    ),
+                    (
+                        "Wrong sets accepted, suggestion in view",
+                        estimate(in_view, "beta", group.id),
+                    ),
                 )
             )
         )
     if not report.usable_with_suggestion:
-        known.append(
+        pieces.append(
             ui.text(
                 "Calibrators that correct for errors leave out answers given with the suggestion "
                 "in view: too few second readings show their error rates. Raise the overlap in "
@@ -441,7 +448,7 @@ def _group(call: Call) -> ui.View:
                 "note",
             )
         )
-    known += [
+    pieces += [
         ui.text(f"{finding.message[:1].upper()}{finding.message[1:]}.", "note")
         for finding in report.findings
     ]
@@ -459,7 +466,7 @@ def _group(call: Call) -> ui.View:
                     ("Changed", ui.instant(group.changed_at, zone=True)),
                 )
             ),
-            ui.Card("What its answers show", known),
+            ui.Card("What its answers show", pieces),
             call.form(
                 CHANGE,
                 version=str(group.version),

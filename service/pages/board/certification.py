@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from setwise.service.domain.breaker import (
     BreakerState,
-    Delay,
+    DetectionDelay,
     Position,
     Reset,
     Trip,
@@ -331,7 +331,7 @@ def _delays(call: Call, target: float) -> list[tuple[str, object]]:
     ]
 
 
-def _delay(delay: Delay) -> str:
+def _delay(delay: DetectionDelay) -> str:
     if delay.weeks is None or delay.audits is None:
         return "unknown: no audits are drawn, or too few"
     weeks = (
@@ -405,14 +405,14 @@ def _segments(state: BreakerState) -> Sequence[tuple[str, object]]:
     """Return the segment that the page is about, and links to the others."""
     if not state.segments:
         return ()
-    mine = value_of(state.watch.policy.key)
+    shown = value_of(state.watch.policy.key)
     links = [
         ui.link(f"{BREAKER}?{urlencode({'segment': value})}", value)
         for value in state.segments
-        if value != mine
+        if value != shown
     ]
     others = Markup(", ").join(links)
-    return (("Segment", mine), *([("Others", others)] if links else []))
+    return (("Segment", shown), *([("Others", others)] if links else []))
 
 
 def _breaker_state(call: Call) -> State:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel
 
-from setwise.service.domain.certification import Outlook
+from setwise.service.domain.certification import CertificationOutlook
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages.board import parts as ui
@@ -42,7 +42,7 @@ def why(reason: str | None) -> str:
 
 
 def outlook(call: Call, address: str) -> tuple[Filled, Sequence[ui.Piece]]:
-    """Return the form, and a card with what each unit needs; no card without predictions."""
+    """Return the form, and a card with what each segment needs; no card without predictions."""
     form = Filled.of(rate=call.query.get("rate", ""))
     values = form.read(RateForm)
     rate = None if values is None else values.rate
@@ -67,22 +67,22 @@ def outlook(call: Call, address: str) -> tuple[Filled, Sequence[ui.Piece]]:
     )
 
 
-def _sentences(unit: Outlook) -> Iterator[str]:
-    """Yield how many more audits a unit needs, and how long they take."""
-    if unit.certified:
+def _sentences(awaited: CertificationOutlook) -> Iterator[str]:
+    """Yield how many more audits a segment needs, and how long they take."""
+    if awaited.certified:
         yield "A threshold is proved."
         return
-    if unit.further_audits is None:
-        yield f"No number of audits would probably prove a threshold: {why(unit.reason)}."
+    if awaited.further_audits is None:
+        yield f"No number of audits would probably prove a threshold: {why(awaited.reason)}."
         return
-    if unit.further_audits:
-        more = plural(unit.further_audits, "more audit")
+    if awaited.further_audits:
+        more = plural(awaited.further_audits, "more audit")
         yield f"About {more} would probably prove a threshold."
     else:
         yield "There are probably enough audits to prove a threshold."
-    if unit.next_attempt_in is not None:
-        yield f"The next attempt comes by itself after {plural(unit.next_attempt_in, 'audit')}."
-    for place, pace in enumerate(unit.paces):
+    if awaited.next_attempt_in is not None:
+        yield f"The next attempt comes by itself after {plural(awaited.next_attempt_in, 'audit')}."
+    for place, pace in enumerate(awaited.paces):
         rate = f"{'' if place else 'the present rate of '}{exactly(pace.rate)}"
         takes = "none come" if pace.weeks is None else f"that takes {_weeks(pace.weeks)}"
         yield f"At {rate}, {plain(pace.audits_a_week)} audits a week, {takes}."

@@ -26,9 +26,9 @@ from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import (
     BETTER,
+    LearningRow,
     Progress,
-    Question,
-    Row,
+    RecalibrationQuestion,
     least_rows,
     sending_notice,
     undecided,
@@ -63,7 +63,10 @@ class Learnt(NamedTuple):
 
 
 def learn(
-    question: Question, model: Predictor, calibrators: CalibratorStore, report: Progress
+    question: RecalibrationQuestion,
+    model: Predictor,
+    calibrators: CalibratorStore,
+    report: Progress,
 ) -> Learnt:
     """Fit and cross-fit a calibrator, and compare it with the current one."""
     index = {label: column for column, label in enumerate(model.labels)}
@@ -157,7 +160,7 @@ def rescored(
     return confidences
 
 
-def _answers(rows: Sequence[Row]) -> Answers:
+def _answers(rows: Sequence[LearningRow]) -> Answers:
     return Answers.of(
         [float(row.answer.agreed) for row in rows],
         weight=inclusion_weights([row.inclusion_probability for row in rows]),
@@ -166,20 +169,22 @@ def _answers(rows: Sequence[Row]) -> Answers:
     )
 
 
-def _folds(rows: Sequence[Row]) -> NDArray[np.int64]:
+def _folds(rows: Sequence[LearningRow]) -> NDArray[np.int64]:
     """Return each row's fold, which depends only on the row's document."""
     names = (f"{row.prediction.client_id}\0{row.prediction.name}" for row in rows)
     return np.array([zlib.crc32(name.encode()) % N_FOLDS for name in names], dtype=np.int64)
 
 
-def _present(question: Question, calibrators: CalibratorStore, n_labels: int) -> Recalibration:
+def _present(
+    question: RecalibrationQuestion, calibrators: CalibratorStore, n_labels: int
+) -> Recalibration:
     if question.active is None:
         return Recalibration.identity(n_labels)
     return calibrators.load_calibrator(question.active.location).recalibration
 
 
 def _comparison(
-    rows: Sequence[Row], answers: Answers, before: Floats, after: Floats, least: int
+    rows: Sequence[LearningRow], answers: Answers, before: Floats, after: Floats, least: int
 ) -> PairedComparison | None:
     """Compare on rows that neither calibrator has seen; None if too few."""
     unseen, _ = _judges(rows, least)
@@ -196,7 +201,7 @@ def _comparison(
     )
 
 
-def _judges(rows: Sequence[Row], least: int) -> tuple[NDArray[np.int64], bool]:
+def _judges(rows: Sequence[LearningRow], least: int) -> tuple[NDArray[np.int64], bool]:
     """Return the rows to compare on, and whether they are gold labels.
 
     Rates that are wrong make the fit wrong and its comparison too, so gold labels judge alone where
@@ -211,7 +216,7 @@ def _judges(rows: Sequence[Row], least: int) -> tuple[NDArray[np.int64], bool]:
 
 
 def _comparison_json(
-    comparison: PairedComparison | None, rows: Sequence[Row], least: int, *, better: bool
+    comparison: PairedComparison | None, rows: Sequence[LearningRow], least: int, *, better: bool
 ) -> Mapping[str, object]:
     unseen = sum(not row.seen_before for row in rows)
     if comparison is None:
@@ -230,7 +235,9 @@ def _comparison_json(
     return {**report, "sentence": verdict({"comparison": report})}
 
 
-def _rows_json(rows: Sequence[Row], question: Question, answers: Answers) -> Mapping[str, object]:
+def _rows_json(
+    rows: Sequence[LearningRow], question: RecalibrationQuestion, answers: Answers
+) -> Mapping[str, object]:
     agreed = int(answers.agreed.sum())
     return {
         "used": len(rows),
@@ -244,7 +251,7 @@ def _rows_json(rows: Sequence[Row], question: Question, answers: Answers) -> Map
 
 
 def _original_json(
-    question: Question,
+    question: RecalibrationQuestion,
     original: CalibrationRows | None,
     always: tuple[AnnouncedSets, Answers] | None,
 ) -> Mapping[str, object]:
@@ -256,8 +263,10 @@ def _original_json(
     return {"rows": len(original), "worth": float(always[1].weight.sum())}
 
 
-def _noise_json(rows: Sequence[Row], question: Question) -> Mapping[str, object]:
-    groups: dict[str, list[Row]] = {}
+def _noise_json(
+    rows: Sequence[LearningRow], question: RecalibrationQuestion
+) -> Mapping[str, object]:
+    groups: dict[str, list[LearningRow]] = {}
     for row in rows:
         annotation = row.answer.annotation
         name = TRUTH if annotation is None else annotation.group

@@ -26,7 +26,7 @@ from setwise.models.guarantees.noise import (
     estimate_noise,
 )
 from setwise.models.guarantees.proportions import Proportion, weighted_proportion
-from setwise.service.domain.annotators import AnswerPair, GoldAnswer, Group, Rates
+from setwise.service.domain.annotators import AnnotatorGroup, AnswerPair, GoldAnswer, Rates
 from setwise.service.stores.transaction import Transaction
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ STRATA = 4
 class GroupReport:
     """A group and its estimated noise."""
 
-    group: Group
+    group: AnnotatorGroup
     estimate: GroupNoise | None
     """Of blind answers, from gold labels; None without any."""
     with_suggestion: GroupNoise | None
@@ -71,7 +71,7 @@ class GroupReport:
     @property
     def usable(self) -> bool:
         """Return whether calibrators may learn from the group's blind answers."""
-        return self.rates is not None and not any(one.blocking for one in self.findings)
+        return self.rates is not None and not any(finding.blocking for finding in self.findings)
 
     @property
     def usable_with_suggestion(self) -> bool:
@@ -94,10 +94,10 @@ class GroupReport:
         fixed = self.group.fixed_with_suggestion if suggestion_shown else self.group.fixed
         if fixed is not None:
             return np.full(shape, fixed.alpha), np.full(shape, fixed.beta)
-        found = self.with_suggestion if suggestion_shown else self.estimate
-        if found is None:
+        noise = self.with_suggestion if suggestion_shown else self.estimate
+        if noise is None:
             raise ValueError(f"group {self.group.id!r} has no noise rates")
-        return found.training_rates(confidence)
+        return noise.training_rates(confidence)
 
     def shown(self) -> dict[str, object]:
         """Return the estimates and findings as JSON values."""
@@ -133,7 +133,7 @@ class GroupReport:
                 "documents": overlap.n,
                 "misfit_p_value": overlap.misfit_p_value,
             },
-            "findings": [finding_shown(one) for one in self.findings],
+            "findings": [finding_shown(finding) for finding in self.findings],
         }
 
 
@@ -160,7 +160,7 @@ def finding_shown(finding: NoiseFinding) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class RereadAgreements:
+class Rereads:
     """How many of an annotator's agreements with the model a lead read again, and contradicted.
 
     Chance decides which ones are read again, so the rate is that of all agreements.
@@ -190,7 +190,7 @@ class NoiseReport:
     """Every group, by id."""
     annotators: Mapping[tuple[str, str], AnnotatorNoise]
     """Annotators with gold labels, by id and their group then, shrunk towards the group."""
-    agreements: Mapping[str, RereadAgreements]
+    agreements: Mapping[str, Rereads]
     """What leads found in annotators' agreements, by id, in any group."""
 
 
@@ -232,15 +232,15 @@ def _estimated(gold: Sequence[GoldAnswer], waiting: Mapping[str, int]) -> NoiseE
     )
 
 
-def _reread(gold: Sequence[GoldAnswer]) -> dict[str, RereadAgreements]:
+def _reread(gold: Sequence[GoldAnswer]) -> dict[str, Rereads]:
     agreed = [answer for answer in gold if answer.agreed]
     read_again = Counter(answer.annotator for answer in agreed)
     contradicted = Counter(answer.annotator for answer in agreed if not answer.right)
-    return {who: RereadAgreements(n, contradicted[who]) for who, n in read_again.items()}
+    return {who: Rereads(n, contradicted[who]) for who, n in read_again.items()}
 
 
 def _report(
-    group: Group,
+    group: AnnotatorGroup,
     estimate: GroupNoise | None,
     with_suggestion: GroupNoise | None,
     overlap: OverlapEstimate | None,
@@ -262,13 +262,13 @@ def _report(
     if estimate is not None and overlap is not None:
         # The first answer of a pair is not blind, so the comparison warns but never blocks.
         findings += tuple(
-            replace(one, blocking=False)
-            for one in compare_with_overlap(group.id, estimate.alpha, overlap)
+            replace(finding, blocking=False)
+            for finding in compare_with_overlap(group.id, estimate.alpha, overlap)
         )
     return GroupReport(group, estimate, with_suggestion, overlap, findings)
 
 
-def _undecided(group: Group, n: int, decided: int) -> tuple[NoiseFinding, ...]:
+def _undecided(group: AnnotatorGroup, n: int, decided: int) -> tuple[NoiseFinding, ...]:
     """Warn where the gold labels lack contradictions: alpha is a share of them."""
     waiting = n - decided
     if waiting <= MOST_UNDECIDED * n:
@@ -286,7 +286,7 @@ def _undecided(group: Group, n: int, decided: int) -> tuple[NoiseFinding, ...]:
 
 
 def _about_fixed(
-    group: Group, fixed: Rates | None, what: str, *, blocking: bool
+    group: AnnotatorGroup, fixed: Rates | None, what: str, *, blocking: bool
 ) -> tuple[NoiseFinding, ...]:
     if fixed is None or sum(fixed) < MOST_NOISE:
         return ()
@@ -301,7 +301,7 @@ def _about_fixed(
     )
 
 
-def _without_gold(group: Group) -> tuple[NoiseFinding, ...]:
+def _without_gold(group: AnnotatorGroup) -> tuple[NoiseFinding, ...]:
     return tuple(
         NoiseFinding(
             fault,

@@ -91,7 +91,7 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
     audits = [audit for audit in gathered.audits if audit.confidence >= floor]
     rates = [audit.reread_rate for audit in audits]
     counts = [audit.counts() for audit in audits]
-    found = certify_adjudicated(
+    proof = certify_adjudicated(
         [confidence for confidence in predicted if confidence >= floor],
         [audit.confidence for audit in audits],
         [found_wrong for found_wrong, _ in counts],
@@ -107,9 +107,9 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
         },
     )
     return {
-        **found.to_json(),
-        "certified": isinstance(found, Certificate),
-        "proved": [*found.proved] if isinstance(found, Certificate) else [],
+        **proof.to_json(),
+        "certified": isinstance(proof, Certificate),
+        "proved": [*proof.proved] if isinstance(proof, Certificate) else [],
         "reread_rate": min(rates, default=policy.audits.gold_reread_rate),
         "n_drawn": gathered.drawn,
         "unfinished": gathered.unfinished,
@@ -129,11 +129,11 @@ def retested(proved: Sequence[float], bets: Sequence[Bet], target: float) -> flo
         return min(proved)
     from setwise.models.guarantees.retest import retested_threshold  # noqa: PLC0415 -- scipy loads slowly
 
-    found = retested_threshold(
+    threshold = retested_threshold(
         proved,
         [bet.confidence for bet in bets],
         [bet.right for bet in bets],
         target,
         stands_for=[bet.stands_for for bet in bets],
     )
-    return max(proved) if found is None else found
+    return max(proved) if threshold is None else threshold

@@ -10,7 +10,7 @@ from scipy import stats
 from benchmarks.papers.rival_thresholds import certify_clean
 from setwise.models.guarantees.certificates import (
     Certificate,
-    Refusal,
+    CertificateRefusal,
     RefusalReason,
     risk_of_attempt,
 )
@@ -115,7 +115,7 @@ def test_thresholds_are_quantiles_with_their_shares_and_means():
 def test_no_audits_are_refused_with_the_number_that_would_do():
     predicted, _ = world(1, 4000)
     found = certify_clean(predicted, [], [], target=0.9, risk=0.1)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, CertificateRefusal)
     assert found.reason is RefusalReason.NO_AUDITS
     # If the confidences are right, that number proves the threshold four times in five.
     proved = 0
@@ -128,7 +128,7 @@ def test_no_audits_are_refused_with_the_number_that_would_do():
 def test_too_few_audits_name_the_number_still_needed():
     confidence, right = np.full(10, 0.97), np.ones(10)
     found = certify_clean(np.full(100, 0.97), confidence, right, target=0.9, risk=0.1)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, CertificateRefusal)
     assert found.reason is RefusalReason.TOO_FEW_AUDITS
     assert found.further_if_all_good == 12
     assert found.planned_threshold == 0.97
@@ -139,7 +139,7 @@ def test_too_few_audits_name_the_number_still_needed():
 def test_accuracy_below_the_target_is_not_blamed_on_the_number_of_audits():
     confidence, right = np.full(500, 0.7), np.arange(500) < 350
     found = certify_clean(np.full(100, 0.7), confidence, right, target=0.9, risk=0.1)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, CertificateRefusal)
     assert found.reason is RefusalReason.BELOW_TARGET
     assert found.further_audits is None
 
@@ -149,7 +149,7 @@ def test_a_bad_pocket_at_the_top_is_named():
     blocked = certify_clean(
         top, top, np.concatenate([np.arange(300) < 200, np.ones(700)]), target=0.85, risk=0.1
     )
-    assert isinstance(blocked, Refusal)
+    assert isinstance(blocked, CertificateRefusal)
     assert blocked.reason is RefusalReason.BLOCKED_AT_TOP
     assert blocked.steps[0].n_good == 200
 
@@ -160,7 +160,7 @@ def test_a_target_of_one_and_an_empty_stream_are_refused():
         ([], 0.9, RefusalReason.NO_PREDICTIONS),
     ):
         found = certify_adjudicated(predicted, [0.9], [0], [0], 0.5, [0.7], target=target, risk=0.1)
-        assert isinstance(found, Refusal)
+        assert isinstance(found, CertificateRefusal)
         assert found.reason is reason
 
 
@@ -223,10 +223,10 @@ def test_errors_that_auditors_miss_where_the_model_is_sure_are_not_hidden():
 def test_a_miss_rate_that_nothing_bounds_is_refused():
     for rate in (0.0, [0.0]):
         found = certify_adjudicated([0.9], [0.9], [0], [0], rate, [0.5], target=0.9, risk=0.1)
-        assert isinstance(found, Refusal)
+        assert isinstance(found, CertificateRefusal)
         assert found.reason is RefusalReason.MISS_RATE_UNKNOWN
     none = certify_adjudicated([0.9], [], [], [], 0.0, [], target=0.9, risk=0.1)
-    assert isinstance(none, Refusal)
+    assert isinstance(none, CertificateRefusal)
     assert none.reason is RefusalReason.MISS_RATE_UNKNOWN
 
 
@@ -243,7 +243,7 @@ def test_without_second_readings_near_the_top_nothing_is_proved():
         target=0.9,
         risk=0.1,
     )
-    assert isinstance(found, Refusal)
+    assert isinstance(found, CertificateRefusal)
     assert found.reason is RefusalReason.MISS_RATE_UNKNOWN
 
 
@@ -252,7 +252,7 @@ def test_fewer_second_readings_need_more_audits_and_the_plan_says_how_many():
     further = {}
     for reread in (0.2, 1.0):
         plan = certify_adjudicated(predicted, [], [], [], reread, [], target=0.9, risk=0.1)
-        assert isinstance(plan, Refusal)
+        assert isinstance(plan, CertificateRefusal)
         assert plan.reason is RefusalReason.NO_AUDITS
         further[reread] = plan.further_audits
     assert further[0.2] > 2 * further[1.0]

@@ -1,7 +1,7 @@
 """Figures of errors: whom a rate describes."""
 
 from setwise.models.guarantees.noise import estimate_noise
-from setwise.service.domain.annotators import Group
+from setwise.service.domain.annotators import AnnotatorGroup
 from setwise.service.pages.figures.errors import noise
 from setwise.service.services.analysis.noise import GroupReport
 from tests.fakes import START
@@ -14,7 +14,7 @@ def reports(**answers: int) -> list[GroupReport]:
     found = estimate_noise(groups, groups, right, right).groups
     return [
         GroupReport(
-            Group(name, name.title(), None, 1, START, "ann"),
+            AnnotatorGroup(name, name.title(), None, 1, START, "ann"),
             found[name],
             None,
             None,
