@@ -21,7 +21,6 @@ from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reports import UNDECIDED
 from setwise.service.domain.routing.segments import LONGEST_VALUE
-from setwise.service.services.analysis import forecast
 from setwise.service.services.analysis import reliability as reliability_reports
 from setwise.service.services.analysis.cockpit import Glance
 from setwise.service.services.analysis.forecast import MOST_DOCUMENTS
@@ -81,7 +80,7 @@ class Share(Mirror):
     correction: str = Field(description="The last three in a sentence; empty without agreements.")
 
 
-class Forecast(AnswerBody):
+class Forecast(Mirror):
     """The effect of a policy on recent documents."""
 
     threshold: Probability | None = Field(description="null: nothing is sent.")
@@ -92,11 +91,6 @@ class Forecast(AnswerBody):
     accuracy: Share
     reviews: int = Field(ge=0)
     reviews_a_day: float = Field(ge=0)
-
-    @classmethod
-    def of(cls, made: forecast.Forecast) -> Self:
-        """Return the body for a forecast."""
-        return cls.model_validate({**vars(made), "accuracy": Share.of(made.accuracy)})
 
 
 class Recent(AnswerBody):
@@ -313,7 +307,7 @@ class Advice(Mirror):
     sentence: str
 
 
-class Preview(AnswerBody):
+class Preview(Mirror):
     """Forecasts of the current and the other policy, for the same documents."""
 
     examples = (
@@ -375,7 +369,7 @@ def automation(
     nothing is known about the documents that would be sent, the accuracy is null.
     """
     now, curve = services.reports.automation(caller, wanted.documents, wanted.segment)
-    items = [Forecast.of(one) for one in curve]
+    items = [Forecast.of(each) for each in curve]
     return answer(Automation(now=Forecast.of(now), items=items))
 
 
@@ -388,19 +382,11 @@ def preview_policy(caller: CallerOf, body: PreviewRequest, services: ServicesOf)
     none, nothing would be sent, and `advice` says about how many checks are missing.
     """
     rules, threshold = body.rules, body.threshold
-    made = services.policy.preview(
+    what_if = services.policy.preview(
         caller,
         threshold=threshold.value if isinstance(threshold, Threshold) else threshold,
         target_accuracy=body.target_accuracy,
         rules=None if rules is None else [rule.model_dump(exclude_none=True) for rule in rules],
         segment=body.segment,
     )
-    return answer(
-        Preview(
-            now=Forecast.of(made.now),
-            then=Forecast.of(made.then),
-            certificate_ends=made.certificate_ends,
-            warning=made.warning,
-            advice=made.advice and Advice.of(made.advice),
-        )
-    )
+    return answer(Preview.of(what_if))

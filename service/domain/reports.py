@@ -18,9 +18,6 @@ UNDECIDED = (
 )
 """How the accuracy of what was sent counts unfinished audits, stated beside it."""
 
-UNSENDABLE = frozenset({Reason.OUT_OF_DOMAIN, Reason.RULE})
-"""Reasons that no threshold overrules."""
-
 
 class Cell(NamedTuple):
     """Predictions of one day or confidence step, alike in all else."""
@@ -41,25 +38,13 @@ class Cell(NamedTuple):
     """Number of predictions."""
     confidence: float
     """Sum of their confidences."""
-    split: float | None = None
-    """The greatest requested threshold that they reach, if any; some lie within a step."""
     reread: bool | None = None
     """Whether a lead has read them although the auditors agreed; None unless auditors agreed."""
     reread_rate: float | None = None
     """Probability with which agreements were drawn for that; None unless auditors agreed."""
 
-    @property
-    def least(self) -> float:
-        """The least confidence that they may have."""
-        return max((self.step or 0) / STEPS, self.split or 0.0)
 
-    @property
-    def sendable(self) -> bool:
-        """Whether some threshold could send them."""
-        return self.reason not in UNSENDABLE
-
-
-STEPS = 200
+STEPS = 40
 """Steps of confidence in a `Cell`."""
 
 
@@ -127,11 +112,6 @@ class Evidence:
     """Key of its segment; None if the policy had no segments."""
     uncalibrated: bool = False
     """Nothing had taught the model how sure to be."""
-
-    @property
-    def least(self) -> float:
-        """The confidence."""
-        return self.confidence
 
     def passes(self, rules: Sequence[Rule]) -> bool:
         """Return whether the rules would let the document be sent."""

@@ -24,8 +24,9 @@ from setwise.service.pages.rendering import page, taken_away
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import who_may
 from setwise.service.services.all import Services
-from setwise.service.services.analysis.cockpit import Cockpit, Glance, WhatIf
+from setwise.service.services.analysis.cockpit import Cockpit, Glance
 from setwise.service.services.analysis.over_time import Pace, Period
+from setwise.service.services.analysis.what_if import WhatIf
 from setwise.service.sign_in.sessions import Visit
 
 HERE, DETAILS = "/cockpit", "/cockpit/details"
@@ -36,7 +37,7 @@ class Asked(Period):
     """What the address asks for."""
 
     threshold: float | None = None
-    target: float | None = None
+    target_accuracy: float | None = None
     segment: str | None = None
 
     def of_segment(self, segment: str | None, below: str = "") -> str:
@@ -79,12 +80,11 @@ def show(services: ServicesOf, visit: Leads, asked: Wanted) -> Response:
 @router.get(DETAILS)
 def details(services: ServicesOf, visit: Leads, asked: Wanted) -> Response:
     """Show what else is known, and what another threshold would do."""
-    seen = _read(services, visit.caller, asked)
+    seen = services.reports.cockpit(visit.caller, asked, segment=asked.segment)
     values = {
         "figures": _with_documents(seen, (make(seen) for make in FURTHER)),
         "watched": [make(services, visit.caller, seen) for make in WATCHED],
-        "compared": what_if.compared(seen),
-        "curve": what_if.for_script(seen),
+        "what_if": what_if.show(_what_if(services, visit.caller, asked)),
         "may_change": visit.caller.may(Permission.ADMINISTER),
     }
     return page("cockpit_details.html", values | _frame(seen, asked), visit=visit)
@@ -93,8 +93,9 @@ def details(services: ServicesOf, visit: Leads, asked: Wanted) -> Response:
 @router.get(f"{HERE}/{{name}}.{{form}}")
 def download(services: ServicesOf, name: str, form: str, visit: Leads, asked: Wanted) -> Response:
     """Give the numbers of one figure as CSV or JSON."""
-    seen = _read(services, visit.caller, asked)
+    seen = services.reports.cockpit(visit.caller, asked, segment=asked.segment)
     figures = [make(seen) for make in (*FIRST, *FURTHER)]
+    figures.append(what_if.show(_what_if(services, visit.caller, asked)).figure)
     if asked.segment is not None:
         figures = [one.within(asked.segment) for one in figures]
     figures += [make(services, visit.caller, seen) for make in WATCHED]
@@ -107,7 +108,6 @@ def download(services: ServicesOf, name: str, form: str, visit: Leads, asked: Wa
 FIRST: Sequence[Callable[[Glance], Figure]] = (work.accuracy, work.volume)
 FURTHER: Sequence[Callable[[Cockpit], Figure]] = (
     work.backlog,
-    what_if.what_if,
     work.reliability,
     work.histogram,
     errors.labels,
@@ -127,9 +127,13 @@ WATCHED: Sequence[Callable[[Services, Caller, Glance], Figure]] = (
 )
 
 
-def _read(services: Services, caller: Caller, asked: Asked) -> Cockpit:
-    tried = WhatIf(asked.threshold, asked.target)
-    return services.reports.cockpit(caller, asked, tried, segment=asked.segment)
+def _what_if(services: Services, caller: Caller, asked: Asked) -> WhatIf:
+    return services.policy.preview(
+        caller,
+        threshold=asked.threshold,
+        target_accuracy=asked.target_accuracy,
+        segment=asked.segment,
+    )
 
 
 def _frame(seen: Glance, asked: Asked) -> dict[str, object]:

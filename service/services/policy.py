@@ -14,70 +14,13 @@ from setwise.service.domain.policy import (
     why_certificate_ends,
 )
 from setwise.service.domain.reports import Evidence
-from setwise.service.domain.routing.rules import Rule, read_rules
-from setwise.service.services.analysis.advice import Advice, advise, misses, warning
-from setwise.service.services.analysis.forecast import (
-    PREVIEWED,
-    Forecast,
-    gate_of,
-    of_segment,
-    over,
-    under,
-)
+from setwise.service.domain.routing.rules import read_rules
+from setwise.service.services.analysis.advice import misses, warning
+from setwise.service.services.analysis.forecast import gate_of, of_segment, under
+from setwise.service.services.analysis.over_time import mean_seconds
+from setwise.service.services.analysis.what_if import RECENT, WhatIf, advise_on, hold_against
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.stores.transaction import Transaction
-
-
-@dataclass(frozen=True)
-class Preview:
-    """Forecasts of the current policy and another, for the same documents."""
-
-    now: Forecast
-    then: Forecast
-    certificate_ends: str | None
-    """Why the change would end the certificate in force; None if it would not."""
-    warning: str | None
-    """Set if checks contradict the target at the other policy, or it would send nothing yet."""
-    advice: Advice | None
-    """The threshold for a target, or what is missing; None unless a target was given."""
-
-
-@dataclass(frozen=True)
-class HeldBack:
-    """Number of documents that a rule sends to review, regardless of confidence."""
-
-    rule: Rule
-    documents: int
-
-
-@dataclass(frozen=True)
-class Effect:
-    """The policy in force and a changed one, compared on recent documents."""
-
-    before: RoutingPolicy
-    after: RoutingPolicy
-    """``after`` has the certificate that it would get, if there is one."""
-    now: Forecast
-    then: Forecast
-    """Both ignore a tripped breaker, because changing the policy does not reset it."""
-    warning: str | None
-    """Set if checks contradict the target, so that the change needs a reason, or if nothing would
-    be sent yet.
-    """
-    advice: Advice
-    """The threshold that checks support, or what is missing."""
-    held_back: tuple[HeldBack, ...]
-    """One for each rule of the change."""
-
-    @property
-    def contradicted(self) -> bool:
-        """Whether checks contradict the target at the changed policy."""
-        return misses(self.then, self.after.target_accuracy)
-
-    @property
-    def certificate_ends(self) -> str | None:
-        """Why the change ends the certificate in force; None if it does not."""
-        return why_certificate_ends(self.before, self.after)
 
 
 @dataclass(frozen=True)
@@ -145,8 +88,8 @@ class Policies(Recorded):
         target_accuracy: float | None = None,
         rules: Sequence[object] | None = None,
         segment: str | None = None,
-    ) -> Preview:
-        """Return forecasts for recent documents with another threshold, target or rules.
+    ) -> WhatIf:
+        """Return what another threshold, target or rules would have done with recent documents.
 
         Raises `InvalidRequest` if both are given, or a value or rule is invalid.
 
@@ -157,48 +100,54 @@ class Policies(Recorded):
         policy with segments.
         """
         caller.require(Permission.REPORT)
-        faults = list(_preview_faults(threshold, target_accuracy))
-        read, wrong = read_rules(rules or [])
-        if faults or wrong:
-            raise InvalidRequest("This policy cannot be previewed.", [*faults, *wrong])
+        new_rules, wrong = read_rules(rules or [])
+        if faults := [*_preview_faults(threshold, target_accuracy), *wrong]:
+            raise InvalidRequest("This policy cannot be previewed.", faults)
         with self.begin(read_only=True) as transaction:
             whole = transaction.policies.current()
             needed = threshold is not None or target_accuracy is not None
-            policy = gate_of(whole, segment, needed=needed)
-            then_rules = policy.rules if rules is None else read
-            changed = replace(
-                policy,
-                rules=then_rules,
-                target_accuracy=target_accuracy or policy.target_accuracy,
-                threshold_mode=policy.threshold_mode if threshold is None else ThresholdMode.FIXED,
-                threshold=threshold,
-                certificate_id=None,
-            )
-            after = certified(transaction, changed, transaction.certifications.serving())
-            found = transaction.history.evidence(PREVIEWED, with_labels=True)
-        found = of_segment(found, whole, segment)
-        advice = None
-        if target_accuracy is not None:
-            steps = sorted({one.confidence for one in found})
-            made = over(found, steps, changed)
-            advice = advise(made, target_accuracy, policy.risk)
-            wanted = advice.threshold
-        else:
-            wanted = threshold
-        if wanted is None and target_accuracy is None:
-            then = under(found, replace(policy, rules=then_rules, auto_send=True), tripped=True)
-        else:
-            (then,) = over(found, [wanted], changed)
-        return Preview(
-            now=under(found, policy),
-            then=then,
-            certificate_ends=why_certificate_ends(policy, after),
-            warning=_untaught(found, changed) or warning(then, policy.target_accuracy),
+            before = gate_of(whole, segment, needed=needed)
+            evidence = _recent(transaction, whole, segment)
+            after, advice, certificate_ends = before, None, None
+            if rules is not None:
+                after = replace(after, rules=new_rules, auto_send=True)
+            if threshold is not None:
+                after = replace(
+                    after,
+                    auto_send=True,
+                    threshold_mode=ThresholdMode.FIXED,
+                    threshold=threshold,
+                    certificate_id=None,
+                )
+            if target_accuracy is not None:
+                after = replace(
+                    after,
+                    auto_send=True,
+                    target_accuracy=target_accuracy,
+                    threshold=None,
+                    certificate_id=None,
+                )
+                advice = advise_on(evidence, after)
+            if after != before:
+                scorer = transaction.certifications.serving()
+                bare = replace(after, threshold=threshold, certificate_id=None)
+                certificate_ends = why_certificate_ends(
+                    before, certified(transaction, bare, scorer)
+                )
+            seconds = _seconds(transaction, evidence, before)
+        if advice is not None:
+            after = replace(after, threshold=advice.threshold)
+        return hold_against(
+            evidence,
+            before,
+            after,
             advice=advice,
+            certificate_ends=certificate_ends,
+            seconds=seconds,
         )
 
-    def preview_change(self, caller: Caller, change: PolicyChange) -> Effect:
-        """Return the effect of a policy change on recent documents.
+    def preview_change(self, caller: Caller, change: PolicyChange) -> WhatIf:
+        """Return what a change of the policy would have done with recent documents.
 
         Raises `InvalidRequest` if the change is invalid.
         """
@@ -206,27 +155,23 @@ class Policies(Recorded):
         _check(change)
         with self.begin(read_only=True) as transaction:
             before = transaction.policies.current()
-            wanted = change.as_policy(before.version, self.now(), caller.id)
             after = certified(
                 transaction,
-                _with_segments(transaction, wanted, before),
+                _with_segments(
+                    transaction, change.as_policy(before.version, self.now(), caller.id), before
+                ),
                 transaction.certifications.serving(),
             )
-            found = transaction.history.evidence(PREVIEWED, with_labels=True)
-        steps = sorted({one.confidence for one in found})
-        every = over(found, steps, after)
-        then = _forecast(found, after)
-        return Effect(
-            before=before,
-            after=after,
-            now=_forecast(found, before),
-            then=then,
-            warning=_untaught(found, after) or warning(then, after.target_accuracy),
-            advice=advise(every, after.target_accuracy, after.risk),
-            held_back=tuple(
-                HeldBack(rule, sum(rule.holds_back(frozenset(x.labels), x.metadata) for x in found))
-                for rule in after.rules
-            ),
+            evidence = _recent(transaction, before)
+            seconds = _seconds(transaction, evidence, before)
+        certifies = after.threshold_mode is ThresholdMode.CERTIFIED and after.threshold is None
+        return hold_against(
+            evidence,
+            before,
+            after,
+            advice=advise_on(evidence, after) if certifies else None,
+            certificate_ends=why_certificate_ends(before, after),
+            seconds=seconds,
         )
 
 
@@ -359,7 +304,7 @@ def take_up(transaction: Transaction, policy: RoutingPolicy) -> tuple[RoutingPol
         return policy, []
     values = policy.segmentation.bands() or [
         policy.segmentation.of_metadata(document.metadata).value
-        for document in reversed(transaction.history.evidence(PREVIEWED, with_labels=True))
+        for document in reversed(transaction.history.evidence(RECENT, with_labels=True))
     ]
     return policy.listing(dict.fromkeys(values))
 
@@ -372,24 +317,11 @@ def _segments_in_trail(policy: RoutingPolicy) -> dict[str, object]:
 
 def _refuse_contradicted(transaction: Transaction, policy: RoutingPolicy) -> None:
     """Raise `InvalidRequest` if checks contradict the target of a policy."""
-    found = transaction.history.evidence(PREVIEWED, with_labels=True)
-    then = _forecast(found, policy)
+    then = under(_recent(transaction, policy), policy, tripped=True)
     if misses(then, policy.target_accuracy):
         detail = "is missing; the audit trail keeps why the policy takes effect nevertheless"
         message = warning(then, policy.target_accuracy) or ""
         raise InvalidRequest(message, [FieldFault("/reason", detail)])
-
-
-def _untaught(found: Sequence[Evidence], policy: RoutingPolicy) -> str | None:
-    """Return a warning if a threshold set by hand sends nothing of the model."""
-    if policy.threshold_mode is not ThresholdMode.FIXED or not any(
-        x.uncalibrated for x in found[:1]
-    ):
-        return None
-    return (
-        "Nothing would be sent now: no review has taught the model how sure to be, so a threshold "
-        "set by hand does not hold for it. Recalibrate once enough is reviewed."
-    )
 
 
 def _check(change: PolicyChange) -> None:
@@ -398,8 +330,21 @@ def _check(change: PolicyChange) -> None:
         raise InvalidRequest("The policy cannot take effect like this.", faults)
 
 
-def _forecast(found: Sequence[Evidence], policy: RoutingPolicy) -> Forecast:
-    return under(found, policy, tripped=True)
+def _recent(
+    transaction: Transaction, policy: RoutingPolicy, segment: str | None = None
+) -> list[Evidence]:
+    evidence = transaction.history.evidence(RECENT, with_labels=True)
+    return of_segment(evidence, policy, segment)
+
+
+def _seconds(
+    transaction: Transaction, evidence: Sequence[Evidence], gate: RoutingPolicy
+) -> float | None:
+    """Return the mean time per review since the oldest of the documents."""
+    if not evidence:
+        return None
+    since = min(each.created_at for each in evidence)
+    return mean_seconds(transaction.reports.within(gate.segment).review_days(since))
 
 
 def _preview_faults(threshold: float | None, target: float | None) -> list[FieldFault]:

@@ -13,21 +13,16 @@ from setwise.service.domain.recalibration import verdict
 from setwise.service.domain.reports import Backlog, Cell, confident, standing
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.services.analysis.accuracy import share
-from setwise.service.services.analysis.advice import warning
 from setwise.service.services.analysis.cockpit import (
     CertificateState,
     Cockpit,
     Glance,
-    WhatIf,
-    forecasts_of,
     histogram,
 )
 from setwise.service.services.analysis.forecast import (
     MOST_DOCUMENTS,
-    PREVIEWED,
     Forecast,
     gate_of,
-    in_force,
     of_segment,
     over,
     under,
@@ -38,6 +33,7 @@ from setwise.service.services.analysis.over_time import (
     Pace,
     Period,
     Row,
+    mean_seconds,
     over_time,
     queue,
 )
@@ -153,59 +149,38 @@ class Reports:
             return self._glance(transaction, whole, segment, period, cells)
 
     def cockpit(
-        self,
-        caller: Caller,
-        period: Period | None = None,
-        what_if: WhatIf | None = None,
-        *,
-        segment: str | None = None,
+        self, caller: Caller, period: Period | None = None, *, segment: str | None = None
     ) -> Cockpit:
         """Return all numbers of the cockpit at one instant.
 
-        Raises `InvalidRequest` if the period or ``what_if`` is out of range, or the policy does not
-        list the segment.
+        Raises `InvalidRequest` if the period is out of range, or the policy does not list the
+        segment.
         """
         caller.require(Permission.REPORT)
-        what_if, period = what_if or WhatIf(), period or Period()
-        since, before = self._since(period, what_if), period.before()
+        period = period or Period()
+        since, before = self._since(period), period.before()
         with self.begin(read_only=True, snapshot=True) as transaction:
             whole = transaction.policies.current()
             policy = gate_of(whole, segment)
             reports = transaction.reports.within(policy.segment)
-            looked_at = [one for one in (in_force(policy), what_if.threshold) if one is not None]
-            tally = reports.tally(since, looked_at, before=before)
+            tally = reports.tally(since, before=before)
             seen = self._glance(transaction, whole, segment, period, tally.by_day)
             checked = reports.checked(since, MOST_CHECKED, before=before)
             newest = transaction.calibrations.page(after=None, limit=1).items
             clients = {key.id: key.name for key in transaction.keys.all()}
-            recent = (
-                None
-                if policy.segmentation is None
-                else transaction.history.evidence(PREVIEWED, with_labels=True)
-            )
-        days = (seen.until - since.date()).days + 1
-        curve, at_present, then, advice = forecasts_of(tally.by_step, policy, what_if, days)
-        if recent is not None:
-            at_present = under(recent, policy)
         return Cockpit(
             **vars(seen),
             reliability=draw_curve(checked, seen.known),
-            checked=sum(seen.known.of(one) > 0 for one in checked),
+            checked=sum(seen.known.of(each) > 0 for each in checked),
             histogram=histogram(tally.by_step),
-            curve=curve,
-            now=at_present,
-            then=then,
-            warning=warning(then or at_present, policy.target_accuracy),
-            advice=advice,
             calibrator=verdict(newest[0].report) if newest else None,
             mistakes=mistakes(checked, seen.known, policy.risk, clients),
         )
 
-    def _since(self, period: Period, what_if: WhatIf | None = None) -> datetime:
+    def _since(self, period: Period) -> datetime:
         """Return when a period starts; raises `InvalidRequest` if it is out of range."""
         today = self.now().astimezone(UTC).date()
-        faults = [*period.faults(today), *(what_if or WhatIf()).faults()]
-        if faults:
+        if faults := [*period.faults(today)]:
             raise InvalidRequest("The cockpit cannot show this.", faults)
         return datetime.combine(period.since(today), time(), UTC)
 
@@ -230,8 +205,7 @@ class Reports:
         reviews = reports.review_days(min(since, pacing))
         lines = transaction.backlog.read(policy.segment).reviews
         waiting = sum(line.count for line in lines.values())
-        within = [one for one in reviews if first <= one.day <= last]
-        completed = sum(one.completed for one in within)
+        within = [day for day in reviews if first <= day.day <= last]
         sent = [cell for cell in cells if cell.decision is Decision.AUTO]
 
         def over(pace: Pace) -> list[Row]:
@@ -266,7 +240,7 @@ class Reports:
             undecided=undecided if known.drawn else 0,
             # Outcomes only, without reviews.
             reported=share([cell._replace(reviewer_agreed=None) for cell in sent], policy.risk),
-            seconds=sum(one.seconds for one in within) / completed if completed else None,
+            seconds=mean_seconds(within),
             certificate=_certificate(transaction, policy),
             queue=queue(
                 reviews,

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.certification import MOST_PROVING, Certification
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
-from setwise.service.services.analysis.forecast import PREVIEWED, Forecast, of_segment, under
+from setwise.service.services.analysis.forecast import Forecast, of_segment, under
 from setwise.service.services.analysis.proofs import SCHEDULE, Schedule
+from setwise.service.services.analysis.what_if import RECENT
 from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.certification import last_attempt
 
@@ -49,7 +50,7 @@ class Segments(Recorded):
             segmentation = policy.segmentation
             if segmentation is None:
                 return [], {}
-            recent = transaction.history.evidence(PREVIEWED, with_labels=True)
+            recent = transaction.history.evidence(RECENT, with_labels=True)
             scorer = transaction.certifications.serving()
             audits = Counter(
                 policy.value_of(audit.segment, audit.metadata)

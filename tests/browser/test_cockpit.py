@@ -25,7 +25,7 @@ def test_a_lead_looks_at_another_threshold_before_anything_changes(
     slider, said = page.get_by_label("Try a threshold"), page.locator(".slider output")
     expect(said).to_have_text(re.compile(r"^0\.700: \d"))
     slider.press("ArrowRight")
-    expect(said).to_contain_text("0.701: about")
+    expect(said).to_contain_text("0.705: ")
     slider.fill("0.3")
     expect(said).to_have_text(re.compile(r"^0\.300: \d"))
     page.get_by_role("button", name="Show").click()
@@ -117,7 +117,7 @@ def test_a_chart_scrolls_in_a_box_of_its_own(sign_in: SignIn) -> None:
     assert page.evaluate(OVERFLOWS)["what-if"] == [True, False, 0]
     ends = page.evaluate(ENDS)
     assert ends["what-if"], "what matters most"
-    box = page.get_by_role("region", name="Chart of What if the threshold")
+    box = page.get_by_role("region", name="Chart of What if the policy")
     box.focus()
     before = box.evaluate("it => it.scrollLeft")
     page.keyboard.press("ArrowLeft")

@@ -51,7 +51,7 @@ def worked(service: Service, seconds: int = 20) -> None:
 @pytest.fixture(scope="module")
 def busy() -> Browser:
     """Return a lead at the cockpit of a service that has worked; no test changes it."""
-    service = build_service(Settings(max_text_bytes=1_000, key_cache_s=0))
+    service = build_service(Settings(max_text_bytes=1_000))
     worked(service)
     service.person("lea", Role.LEAD)
     browser = Browser(service)
@@ -163,7 +163,7 @@ def figure(page: str, name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told", "unit"), [(1, "1 second", "seconds"), (45, "45 seconds", "minutes")]
+    ("seconds", "told", "unit"), [(1, "1 second", "minutes"), (90, "1.5 minutes", "hours")]
 )
 def test_working_time_is_written_in_a_unit_that_fits(
     service: Service, browser: Browser, seconds: int, told: str, unit: str
@@ -172,7 +172,7 @@ def test_working_time_is_written_in_a_unit_that_fits(
     assert f"{told} per document" in browser.get("/cockpit").text
     page = browser.get("/cockpit/details?threshold=0.6").text
     assert not re.search(r"\d(\.\d+)?e-\d", re.sub("<[^>]*>", " ", page))
-    assert re.search(r"Reviewing per day</th><td>[\d.]+ (seconds|minutes)</td>", page)
+    assert re.search(r"Reviewing per day</th><td>[\d.]+ (seconds|minutes|hours)</td>", page)
     assert f"reviewer {unit} per day" in page
 
 
@@ -217,12 +217,12 @@ def test_another_threshold_is_looked_at_and_nothing_changes(
     assert "Nothing has changed. An administrator can apply it." in page
     row = re.search(r"Sent automatically</th><td>(.+?)</td><td class=\"then\">(.+?)</td>", page)
     assert row is not None
-    assert row.groups() == ("11.1 %", "33.3 %")
-    assert "Tried</th>" in browser.get("/cockpit/details?target=0.9").text
+    assert row.groups() == ("10 (11.1 %)", "30 (33.3 %)")
+    assert "Tried</th>" in browser.get("/cockpit/details?target_accuracy=0.9").text
     assert service.services.policy.get(SYSTEM) == before
 
 
-@pytest.mark.parametrize("query", ["threshold=2", "target=1", "days=0", "days=100000"])
+@pytest.mark.parametrize("query", ["threshold=2", "target_accuracy=1", "days=0", "days=100000"])
 def test_what_cannot_be_asked_is_refused(browser: Browser, query: str) -> None:
     answer = browser.get(f"/cockpit/details?{query}")
     assert answer.status_code == 422
@@ -238,9 +238,9 @@ def test_what_cannot_be_asked_is_refused(browser: Browser, query: str) -> None:
         "days=1.5": "days must be a whole number",
         "days=": "days must be a whole number, not &#39;&#39;.",
         "pace=month": "pace must be &#39;day&#39; or &#39;week&#39;, not &#39;month&#39;.",
-        "threshold=high&target=<b>": "threshold must be a number, not &#39;high&#39;. "
-        "target must be a number, not &#39;&lt;b&gt;&#39;.",
-        "threshold=nan": "threshold must lie between 0 and 1.",
+        "threshold=high&target_accuracy=<b>": "threshold must be a number, not &#39;high&#39;. "
+        "target_accuracy must be a number, not &#39;&lt;b&gt;&#39;.",
+        "threshold=nan": "threshold is nan; it must lie between 0 and 1.",
         f"days={'9' * 5000}": "days",
     }.items(),
 )

@@ -18,9 +18,10 @@ from setwise.service.domain.reports import UNDECIDED, CheckedSet, ReviewDay, Sha
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
 from setwise.service.pages.figures.work import accuracy, undecided
-from setwise.service.services.analysis.cockpit import Cockpit, WhatIf
+from setwise.service.services.analysis.cockpit import Cockpit
 from setwise.service.services.analysis.mistakes import mistakes
 from setwise.service.services.analysis.over_time import Pace, Period, Queue, over_time, queue
+from setwise.service.services.analysis.what_if import STEPS, WhatIf
 from setwise.service.services.policy import Policies
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
@@ -80,10 +81,12 @@ def store(
                 transaction.reviews.annotate(said)
 
 
-def read(
-    begin: Transactions, period: Period | None = None, what_if: WhatIf | None = None
-) -> Cockpit:
-    return building.reports(begin, FakeClock()).cockpit(LEAD, period, what_if)
+def read(begin: Transactions, period: Period | None = None) -> Cockpit:
+    return building.reports(begin, FakeClock()).cockpit(LEAD, period)
+
+
+def what_if(begin: Transactions, **question: object) -> WhatIf:
+    return Policies(begin, FakeClock(), new_id).preview(LEAD, **question)
 
 
 @pytest.fixture(scope="module")
@@ -154,13 +157,13 @@ def test_errors_that_auditors_overlook_are_counted_for_all_that_nobody_read_agai
     read_again(begin, *audited(18), right=True)
     read_again(begin, *audited(2), right=False)
     store(begin, *audited(20), right=False)
-    seen, found = read(begin), policies.preview(LEAD, threshold=0.8).now.accuracy
+    seen, found = read(begin), what_if(begin, threshold=0.8).now.accuracy
     # Of 80 agreements a quarter is read again, and two of these twenty are wrong.
     share = seen.accuracy
     assert (share.checked, share.agreed, share.reread, share.overlooked) == (100, 80, 20, 2)
     assert share.value == pytest.approx(1 - 0.2 - 0.8 * 0.1)
     assert share.low < 0.65 < 0.79 < share.high
-    for same in (found, seen.now.accuracy, seen.weeks[-1].accuracy):
+    for same in (found, seen.weeks[-1].accuracy):
         assert (same.value, same.low, same.high) == pytest.approx(
             (share.value, share.low, share.high)
         )
@@ -223,32 +226,35 @@ def test_reported_outcomes_do_not_mix_with_audits(begin: Transactions) -> None:
 
 
 def test_what_a_threshold_would_send_weighs_each_check(filled: Transactions) -> None:
-    seen = read(filled, None, WhatIf(threshold=0.4))
-    assert seen.now.sent == 100
-    assert seen.now.accuracy.value == pytest.approx(0.9)
-    assert seen.then is not None
-    assert (seen.then.sent, seen.then.coverage) == (125, 1.0)
+    answer = what_if(filled, threshold=0.4)
+    assert answer.now.sent == 100
+    assert answer.now.accuracy.value == pytest.approx(0.9)
+    assert (answer.then.sent, answer.then.coverage) == (125, 1.0)
     # 90 % of a hundred confident ones are right, none of 25 others.
-    assert seen.then.accuracy.value == pytest.approx(90 / 125)
-    assert [one.sent for one in seen.curve] == sorted(
-        (one.sent for one in seen.curve), reverse=True
-    )
-    unsupported = read(filled, None, WhatIf(target_accuracy=0.85))
-    assert unsupported.then is not None
+    assert answer.then.accuracy.value == pytest.approx(90 / 125)
+    sent = [each.sent for each in answer.curve]
+    assert sent == sorted(sent, reverse=True)
+    assert answer.seconds == read(filled).seconds
+    unsupported = what_if(filled, target_accuracy=0.85)
     assert unsupported.advice is not None
     assert (unsupported.then.sent, unsupported.advice.threshold) == (0, None)
     assert unsupported.advice.checks_missing is not None
 
 
+def test_without_a_question_the_policy_in_force_is_shown(filled: Transactions) -> None:
+    answer = what_if(filled)
+    assert (answer.tried, answer.then, answer.advice) == (False, answer.now, None)
+
+
 def test_a_threshold_of_the_curve_sends_what_lies_at_it(begin: Transactions) -> None:
-    curve = [one.threshold for one in read(begin).curve]
-    store(begin, *(made(one) for one in curve if one is not None))
-    seen = read(begin)
-    assert [one.sent for one in seen.curve] == [*range(201, 0, -1)]
-    then = read(begin, None, WhatIf(threshold=0.57)).then
-    assert then is not None
-    assert then.sent == sum(one >= 0.57 for one in curve if one is not None)
-    assert sum(one.sent + one.audited + one.reviewed for one in seen.histogram) == 201
+    grid = [step / STEPS for step in range(STEPS + 1)]
+    store(begin, *(made(one) for one in grid))
+    answer = what_if(begin, threshold=0.57)
+    assert [each.threshold for each in answer.curve] == grid
+    assert [each.sent for each in answer.curve] == [*range(201, 0, -1)]
+    assert answer.then.sent == sum(one >= 0.57 for one in grid)
+    histogram = read(begin).histogram
+    assert sum(one.sent + one.audited + one.reviewed for one in histogram) == 201
 
 
 @pytest.mark.parametrize("threshold", [0.873, 0.8749, 0.875, 0.0])
@@ -258,12 +264,11 @@ def test_a_threshold_between_two_steps_sends_no_more_than_it_would(
     confidences = [0.0, 0.86, 0.87, 0.8729, 0.873, 0.8745, 0.8749, 0.875, 0.9, 1.0]
     store(begin, *(made(one) for one in confidences))
     Policies(begin, FakeClock(), new_id).change(ADMIN, change(threshold=threshold), None)
-    seen = read(begin, None, WhatIf(threshold=0.874))
-    assert seen.now.sent == sum(one >= threshold for one in confidences)
-    assert seen.then is not None
-    assert seen.then.sent == sum(one >= 0.874 for one in confidences)
-    assert [one.sent for one in seen.curve] == [
-        sum(one >= step / 200 for one in confidences) for step in range(201)
+    answer = what_if(begin, threshold=0.874)
+    assert answer.now.sent == sum(one >= threshold for one in confidences)
+    assert answer.then.sent == sum(one >= 0.874 for one in confidences)
+    assert [each.sent for each in answer.curve] == [
+        sum(one >= step / STEPS for one in confidences) for step in range(STEPS + 1)
     ]
 
 
@@ -356,11 +361,9 @@ def test_what_cannot_be_asked_is_refused(begin: Transactions) -> None:
         Period(first=date.min, last=date.min),
         Period(first=TODAY, last=TODAY - timedelta(days=1)),
         Period(last=TODAY),
-        WhatIf(threshold=1.1),
-        WhatIf(target_accuracy=1.0),
     ):
         with pytest.raises(InvalidRequest):
-            read(begin, *([wrong] if isinstance(wrong, Period) else [None, wrong]))
+            read(begin, wrong)
 
 
 # Without a database

@@ -20,8 +20,9 @@ from setwise.service.domain.predictions import (
 from setwise.service.domain.reports import Share
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
-from setwise.service.services.analysis.cockpit import Cockpit, WhatIf
+from setwise.service.services.analysis.cockpit import Cockpit
 from setwise.service.services.analysis.over_time import Pace, Period
+from setwise.service.services.analysis.what_if import WhatIf
 from setwise.service.services.policy import Policies
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
@@ -224,14 +225,18 @@ def same(found: Share, expected: Share) -> None:
         assert getattr(found, name) == (value if value is None else pytest.approx(value, rel=1e-9))
 
 
-def read(begin: Transactions, pace: Pace, what_if: WhatIf | None = None) -> Cockpit:
-    return building.reports(begin, FakeClock()).cockpit(LEAD, Period(DAYS, pace), what_if)
+def read(begin: Transactions, pace: Pace) -> Cockpit:
+    return building.reports(begin, FakeClock()).cockpit(LEAD, Period(DAYS, pace))
+
+
+def what_if(begin: Transactions, **question: float) -> WhatIf:
+    return Policies(begin, FakeClock(), new_id).preview(LEAD, **question)
 
 
 @ON_BOTH
 @pytest.mark.parametrize("pace", Pace)
 def test_every_number_is_that_of_a_plain_count(filled: Transactions, pace: Pace) -> None:
-    seen = read(filled, pace, WhatIf(threshold=0.6))
+    seen = read(filled, pace)
     plain = Plain(stored(filled, seen.since.date()))
     assert seen.documents == len(plain.found)
     assert seen.sent == sum(one.one.decision is Decision.AUTO for one in plain.found)
@@ -245,9 +250,12 @@ def test_every_number_is_that_of_a_plain_count(filled: Transactions, pace: Pace)
             assert row.audited == sum(one.one.reason is Reason.AUDIT for one in inside)
             assert row.documents == len(inside)
             same(row.accuracy, plain.share([one for one in inside if one.sure]))
-    for forecast in [*seen.curve, seen.now, *([seen.then] if seen.then else [])]:
-        if forecast.threshold is None:
-            continue
+
+
+def test_every_forecast_is_that_of_a_plain_count(filled: Transactions) -> None:
+    answer = what_if(filled, threshold=0.6)
+    plain = Plain(stored(filled, date.min))
+    for forecast in [*answer.curve, answer.now, answer.then]:
         sent = [one for one in plain.found if one.one.scored.confidence >= forecast.threshold]
         assert forecast.sent == len(sent)
         same(forecast.accuracy, plain.share(sent))
@@ -271,13 +279,10 @@ def test_shares_by_source_are_those_of_a_plain_count(filled: Transactions) -> No
 
 def test_a_target_finds_the_forecast_of_the_threshold_that_meets_it(begin: Transactions) -> None:
     fill(begin, 1500)
-    then = read(begin, Pace.DAY, WhatIf(target_accuracy=0.3)).then
-    assert then is not None
+    then = what_if(begin, target_accuracy=0.3).then
     assert then.threshold is not None
-    again = read(begin, Pace.DAY, WhatIf(threshold=then.threshold)).then
-    assert again is not None
+    again = what_if(begin, threshold=then.threshold).then
     assert (then.threshold, then.sent, then.reviews) == (again.threshold, again.sent, again.reviews)
     same(then.accuracy, again.accuracy)
-    nothing = read(begin, Pace.DAY, WhatIf(target_accuracy=0.9999)).then
-    assert nothing is not None
+    nothing = what_if(begin, target_accuracy=0.9999).then
     assert (nothing.threshold, nothing.sent) == (None, 0)

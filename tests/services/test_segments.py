@@ -17,7 +17,6 @@ from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.derivations import Derivation
 from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from setwise.service.runtime.schedule import outcome_of
-from setwise.service.services.analysis.cockpit import WhatIf
 from setwise.service.services.analysis.proofs import Schedule
 from setwise.service.services.segments import Segments
 from setwise.service.stores.transaction import Transactions
@@ -360,6 +359,7 @@ def test_what_if_speaks_of_one_segment(quick: Sites) -> None:
     quick.certifications.list_segments()
     made = quick.policies.preview(LEAD, threshold=0.5, segment="south")
     assert (made.now.sent, made.then.sent, made.then.documents) == (0, 2, 2)
+    assert (made.curve[0].sent, made.curve[0].documents) == (2, 2)
     with pytest.raises(InvalidRequest, match="without a segment"):
         quick.policies.preview(LEAD, threshold=0.5)
     assert quick.policies.preview(LEAD).then.documents == 5
@@ -387,7 +387,7 @@ def test_responses_and_exports_name_the_segment(quick: Sites) -> None:
     assert {annotation_row(*one)["segment"] for one in read} >= {"south"}
 
 
-def test_the_cockpit_and_its_what_if_speak_of_one_segment(quick: Sites) -> None:
+def test_the_cockpit_speaks_of_one_segment(quick: Sites) -> None:
     quick.divide()
     quick.send(*["north"] * 25, *["south"] * 25)
     quick.check("south")
@@ -395,12 +395,10 @@ def test_the_cockpit_and_its_what_if_speak_of_one_segment(quick: Sites) -> None:
     quick.send(*["north"] * 4, "south", "east", "")
     reports = building.reports(quick.begin, quick.now)
     north, south, other, every = (
-        reports.cockpit(LEAD, what_if=WhatIf(threshold=0.5), segment=segment)
-        for segment in ("north", "south", "other", None)
+        reports.cockpit(LEAD, segment=segment) for segment in ("north", "south", "other", None)
     )
     assert [one.documents for one in (north, south, other, every)] == [29, 26, 2, 57]
     assert [one.certificate.certified for one in (north, south, other)] == [True, False, False]
-    assert [one.then.sent for one in (north, south, other, every)] == [29, 26, 2, 57]
     assert sum(one.mistakes.wrong for one in (north, other)) == 0 < south.mistakes.wrong
     for total in (
         lambda seen: seen.sent,

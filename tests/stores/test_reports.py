@@ -100,20 +100,20 @@ def test_what_is_alike_is_counted_together(begin: Transactions) -> None:
         steps = transaction.reports.tally(LONG_AGO).by_step
     found = {(cell.step, cell.inclusion_probability): cell for cell in steps}
     assert {key: cell.documents for key, cell in found.items()} == {
-        (180, 0.06): 3,
-        (180, None): 1,
-        (200, None): 1,
-        (99, None): 1,
-        (80, None): 1,
+        (36, 0.06): 3,
+        (36, None): 1,
+        (40, None): 1,
+        (19, None): 1,
+        (16, None): 1,
     }
-    cell = found[180, 0.06]
+    cell = found[36, 0.06]
     assert (cell.decision, cell.reason) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
     assert cell.confidence == pytest.approx(3 * 0.9012)
     assert (cell.reviewer_agreed, cell.outcome_agreed) == (None, None)
 
 
 def test_each_step_begins_at_its_own_number(begin: Transactions) -> None:
-    """Not a rounding below it: 0.57 * 200 is less than 114."""
+    """Not a rounding below it."""
     grid = [step / STEPS for step in range(STEPS + 1)]
     near = [math.nextafter(one, side) for one in grid for side in (0.0, 1.0)]
     confidences = [*grid, *near]
@@ -124,21 +124,6 @@ def test_each_step_begins_at_its_own_number(begin: Transactions) -> None:
     for cell in cells:
         found[cell.step] += cell.documents
     assert found == Counter(bisect_right(grid, one) - 1 for one in confidences)
-
-
-def test_a_step_is_counted_in_parts_where_a_threshold_lies_within_it(begin: Transactions) -> None:
-    stored(begin, *(prediction(confidence=one) for one in (0.2, 0.871, 0.873, 0.874, 0.875, 1.0)))
-    with begin(read_only=True) as transaction:
-        by_day, by_step = transaction.reports.tally(LONG_AGO, [0.875, 0.873])
-    found = {(cell.step, cell.split): (cell.least, cell.documents) for cell in by_step}
-    assert found == {
-        (40, None): (0.2, 1),
-        (174, None): (0.87, 1),
-        (174, 0.873): (0.873, 2),
-        (175, 0.875): (0.875, 1),
-        (200, 0.875): (1.0, 1),
-    }
-    assert [(cell.split, cell.documents) for cell in by_day] == [(None, 6)]
 
 
 def test_days_end_at_midnight_in_utc(begin: Transactions) -> None:

@@ -30,6 +30,7 @@ from setwise.service.domain.routing.segments import (
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, State
+from setwise.service.pages.figures import what_if
 from setwise.service.pages.forms import (
     Filled,
     Input,
@@ -43,7 +44,7 @@ from setwise.service.pages.forms import (
     whole_number,
 )
 from setwise.service.services.all import Services
-from setwise.service.services.policy import Effect
+from setwise.service.services.analysis.what_if import WhatIf
 
 HERE = "/board/policy"
 
@@ -164,7 +165,7 @@ def _save(call: Call, _: Sent) -> ui.View | None:
 
 
 def _view(
-    call: Call, form: Filled, effect: Effect | None = None, status: HTTPStatus = HTTPStatus.OK
+    call: Call, form: Filled, effect: WhatIf | None = None, status: HTTPStatus = HTTPStatus.OK
 ) -> ui.View:
     policy = effect.before if effect else call.services.policy.get(call.caller)
     return ui.View(
@@ -177,6 +178,7 @@ def _view(
             "form": form,
             "rules": list(_shown_rules(form)),
             "effect": effect,
+            "what_if": what_if.show(effect) if effect else None,
             "changes": list(differences(effect.before, effect.after)) if effect else [],
             "percent": percent,
             "instant": ui.instant,

@@ -1,6 +1,7 @@
-"""The cockpit's figure on another threshold: what it would send, and how right that would be."""
+"""The figure on another policy: what each threshold would send, and how right that would be."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from setwise.service.pages.figures.chart import Axis, Frame, percent_ticks, round_ticks
@@ -15,8 +16,8 @@ from setwise.service.pages.figures.numerals import (
 )
 from setwise.service.pages.figures.table import Column, Figure, Kind
 from setwise.service.pages.figures.work import SHARE, WIDE, bounded, drawn
-from setwise.service.services.analysis.cockpit import Cockpit
 from setwise.service.services.analysis.forecast import Forecast
+from setwise.service.services.analysis.what_if import STEPS, WhatIf
 
 _LEGEND = (
     ("leased stroke", "sent automatically"),
@@ -29,26 +30,51 @@ _ROWS = 2
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One line of the comparison between the policy in force and the one that is looked at."""
+class WhatIfRow:
+    """One number of both policies."""
 
     name: str
     now: str
     then: str
 
 
-def hours_a_day(one: Forecast, seen: Cockpit) -> float | None:
+@dataclass(frozen=True)
+class ShownWhatIf:
+    """What a page shows of the answer."""
+
+    figure: Figure
+    rows: Sequence[WhatIfRow]
+    """Both policies side by side; empty while only one is looked at."""
+    sentences: str
+    """What each threshold would do, as a JSON array, while the slider moves."""
+    threshold: str
+    """The place of the slider: the threshold that is looked at, or 0.9."""
+    step: float = 1 / STEPS
+
+
+def show(answer: WhatIf) -> ShownWhatIf:
+    """Return the figure, and what stands beside it."""
+    looked_at = answer.then.threshold
+    return ShownWhatIf(
+        _figure(answer),
+        _rows(answer),
+        json.dumps([_sentence(each, answer) for each in answer.curve], ensure_ascii=False),
+        f"{0.9 if looked_at is None else looked_at:.3f}",
+    )
+
+
+def _hours_a_day(forecast: Forecast, answer: WhatIf) -> float | None:
     """Return how long reviewers would work a day; None while their pace is unknown."""
-    return None if seen.seconds is None else one.reviews_a_day * seen.seconds / 3600
+    return None if answer.seconds is None else forecast.reviews_a_day * answer.seconds / 3600
 
 
-def what_if(seen: Cockpit) -> Figure:
-    """Return what each threshold would do."""
-    hours = [hours_a_day(one, seen) for one in seen.curve]
+def _figure(answer: WhatIf) -> Figure:
+    curve = answer.curve
+    hours = [_hours_a_day(each, answer) for each in curve]
     figure = Figure(
         "what-if",
-        "What if the threshold changed?",
-        _says(seen),
+        "What if the policy changed?",
+        _says(answer),
         [
             Column("threshold", Kind.CONFIDENCE),
             Column("sent", SHARE),
@@ -59,49 +85,52 @@ def what_if(seen: Cockpit) -> Figure:
         ],
         [
             [
-                one.threshold,
-                one.coverage,
-                *bounded(one.accuracy),
-                one.accuracy.checked,
-                one.reviews_a_day,
+                each.threshold,
+                each.coverage,
+                *bounded(each.accuracy),
+                each.accuracy.checked,
+                each.reviews_a_day,
                 worked,
             ]
-            for one, worked in [*zip(seen.curve, hours, strict=True)][::_ROWS]
+            for each, worked in [*zip(curve, hours, strict=True)][::_ROWS]
+            if answer.now.documents
         ],
-        empty="There were no documents in this period to try a threshold on.",
+        empty="There are no documents yet to try a policy on.",
         terms=("threshold", "sent automatically", "accuracy"),
-        legend=_LEGEND if seen.seconds is not None else _LEGEND[:2],
+        legend=_LEGEND if answer.seconds is not None else _LEGEND[:2],
         whole=True,
         end_first=True,
     )
-    if not seen.documents:
+    if not answer.now.documents:
         return figure
-    known = [one for one in seen.curve if one.accuracy.value is not None]
-    places = [one.threshold or 0.0 for one in known]
-    accuracy = [one.accuracy.value or 0.0 for one in known]
-    target = seen.policy.target_accuracy
+    known = [each for each in curve if each.accuracy.value is not None]
+    places = [each.threshold or 0.0 for each in known]
+    accuracy = [each.accuracy.value or 0.0 for each in known]
+    target = answer.after.target_accuracy
     marks: list[Mark] = [
         Rule(target, "quiet", f"target {exactly(target)}", level=True, left=True, below=True),
         Band(
             places,
-            [one.accuracy.low or 0.0 for one in known],
-            [one.accuracy.high or 0.0 for one in known],
+            [each.accuracy.low or 0.0 for each in known],
+            [each.accuracy.high or 0.0 for each in known],
             "sent",
         ),
         Line([*zip(places, accuracy, strict=True)], "sent"),
-        Line([(one.threshold or 0.0, one.coverage) for one in seen.curve], "leased"),
+        Line([(each.threshold or 0.0, each.coverage) for each in curve], "leased"),
     ]
-    if seen.now.threshold is not None:
+    if answer.now.threshold is not None:
         marks.append(
-            Rule(seen.now.threshold, "quiet", f"current {confidence(seen.now.threshold)}", row=2)
+            Rule(
+                answer.now.threshold, "quiet", f"current {confidence(answer.now.threshold)}", row=2
+            )
         )
-    if seen.then is not None and seen.then.threshold is not None:
+    if answer.tried and answer.then.threshold is not None:
         marks.append(
-            Rule(seen.then.threshold, "bad", f"tried {confidence(seen.then.threshold)}", row=3)
+            Rule(answer.then.threshold, "bad", f"tried {confidence(answer.then.threshold)}", row=3)
         )
     work = [
-        (one.threshold or 0.0, worked)
-        for one, worked in zip(seen.curve, hours, strict=True)
+        (each.threshold or 0.0, worked)
+        for each, worked in zip(curve, hours, strict=True)
         if worked is not None
     ]
     unit, right = _working_axis(max((worked for _, worked in work), default=0.0))
@@ -132,77 +161,79 @@ def _working_axis(most: float) -> tuple[float, Axis]:
     return unit, Axis(0, highest, round_ticks(0, highest, 5), f"reviewer {name} per day")
 
 
-def _says(seen: Cockpit) -> str:
-    one = seen.then or seen.now
-    verb, leaves = ("would send", "would leave") if seen.then else ("sends", "leaves")
-    if not seen.documents:
-        return "Move the slider once there are documents."
-    if one.threshold is None:
-        if seen.advice is not None:
-            return seen.advice.sentence
-        return "Nothing is sent at the moment. Move the slider to see the effect of a threshold."
+def _says(answer: WhatIf) -> str:
+    forecast, advice = answer.then, answer.advice
+    if not forecast.documents:
+        return "Try a threshold once there are documents."
+    first = answer.warning or (advice.sentence if advice is not None else "")
+    if not forecast.sent and forecast.threshold is None:
+        return first or "Nothing is sent at the moment. Try a threshold to see its effect."
+    verb, leaves = ("would send", "would leave") if answer.tried else ("sends", "leaves")
+    newest = "the only document" if forecast.documents == 1 else f"the newest {_many(forecast)}"
+    sends = f"{verb} {percent(forecast.coverage)} of {newest}"
+    left = f"{leaves} {_a_day(forecast)} per day to reviewers."
+    if advice is not None and advice.threshold is not None:
+        return f"{first} It {sends} and {left}"
+    subject = (
+        "The policy"
+        if forecast.threshold is None
+        else f"A threshold of {confidence(forecast.threshold)}"
+    )
     right = (
-        f"of which {percent(one.accuracy.value)} are right (between {percent(one.accuracy.low)} "
-        f"and {percent(one.accuracy.high)})"
-        if one.accuracy.value is not None
+        f"of which {percent(forecast.accuracy.value)} are right (between "
+        f"{percent(forecast.accuracy.low)} and {percent(forecast.accuracy.high)})"
+        if forecast.accuracy.value is not None
         else "of which an unknown share is right, as too few were audited"
     )
-    first = seen.warning or (seen.advice.sentence if seen.advice is not None else "")
-    return (
-        f"{first} A threshold of {confidence(one.threshold)} {verb} {percent(one.coverage)} of the "
-        f"documents in this period, {right}, and {leaves} {_a_day(one)} per day to "
-        f"reviewers. Documents held back by a rule stay held back. {one.accuracy.correction}"
-    ).strip()
+    correction = forecast.accuracy.correction
+    return f"{first} {subject} {sends}, {right}, and {left} {correction}".strip()
 
 
-def _a_day(one: Forecast) -> str:
-    return plain(one.reviews_a_day, 3 if one.reviews_a_day >= 10 else 2)
+def _many(forecast: Forecast) -> str:
+    return plural(forecast.documents, "document")
 
 
-def compared(seen: Cockpit) -> list[Comparison]:
-    """Return both policies side by side; empty while only one is looked at."""
-    if seen.then is None:
+def _a_day(forecast: Forecast) -> str:
+    return plain(forecast.reviews_a_day, 3 if forecast.reviews_a_day >= 10 else 2)
+
+
+def _rows(answer: WhatIf) -> list[WhatIfRow]:
+    if not (answer.tried and answer.now.documents):
         return []
-    now, then = _described(seen.now, seen), _described(seen.then, seen)
-    return [Comparison(name, now[name], then[name]) for name in now]
+    now, then = _described(answer.now, answer), _described(answer.then, answer)
+    return [WhatIfRow(name, now[name], then[name]) for name in now]
 
 
-def _described(one: Forecast, seen: Cockpit) -> dict[str, str]:
-    accuracy, worked = one.accuracy, hours_a_day(one, seen)
+def _described(forecast: Forecast, answer: WhatIf) -> dict[str, str]:
+    accuracy, worked = forecast.accuracy, _hours_a_day(forecast, answer)
+    expected = forecast.expected_accuracy
+    none = "by segment" if answer.before.segmentation is not None else "none"
     return {
-        "Threshold": "none" if one.threshold is None else confidence(one.threshold),
-        "Sent automatically": percent(one.coverage),
+        "Threshold": none if forecast.threshold is None else confidence(forecast.threshold),
+        "Sent automatically": f"{forecast.sent:,} ({percent(forecast.coverage)})",
         "Accuracy of what is sent": (
-            f"{percent(accuracy.value)} ({percent(accuracy.low)} to {percent(accuracy.high)}, "
-            f"{plural(accuracy.checked, 'check')}, "
-            f"{plural(accuracy.reread, 'agreement')} read again)"
+            f"{percent(accuracy.value)} ({percent(accuracy.low)} to {percent(accuracy.high)})"
             if accuracy.value is not None
             else "unknown"
         ),
-        "Reviews per day": _a_day(one),
+        "Checks of what is sent": f"{accuracy.checked:,}",
+        "Mean confidence of what is sent": "none" if expected is None else percent(expected),
+        "Reviews per day": _a_day(forecast),
         "Reviewing per day": "unknown" if worked is None else working_time(3600 * worked),
     }
 
 
-def for_script(seen: Cockpit) -> str:
-    """Return the curve for the slider: rows of numbers as JSON, rounded below what is shown."""
-    rows = [
-        [
-            one.threshold,
-            _rounded(one.coverage),
-            *(None if each is None else _rounded(each) for each in bounded(one.accuracy)),
-            round(one.reviews_a_day, 2),
-            None if (worked := hours_a_day(one, seen)) is None else float(f"{worked:.3g}"),
-        ]
-        for one in seen.curve
-    ]
-    return json.dumps(rows, separators=(",", ":"))
-
-
-def _rounded(share: float) -> float:
-    """Round a share, but never to nothing or to all.
-
-    >>> [_rounded(share) for share in (0.0, 0.00001, 0.51234, 0.99999, 1.0)]
-    [0.0, 0.0001, 0.5123, 0.9999, 1.0]
-    """
-    return share if share in {0.0, 1.0} else min(max(round(share, 4), 0.0001), 0.9999)
+def _sentence(forecast: Forecast, answer: WhatIf) -> str:
+    accuracy, worked = forecast.accuracy, _hours_a_day(forecast, answer)
+    right = (
+        "accuracy unknown"
+        if accuracy.value is None
+        else f"{percent(accuracy.value)} right ({percent(accuracy.low)} to "
+        f"{percent(accuracy.high)})"
+    )
+    work = (
+        f"{_a_day(forecast)} reviews per day"
+        if worked is None
+        else f"{working_time(3600 * worked)} of reviewing per day"
+    )
+    return f"{forecast.threshold or 0.0:.3f}: {percent(forecast.coverage)} sent, {right}, {work}"

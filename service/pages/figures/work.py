@@ -361,10 +361,8 @@ def histogram(seen: Cockpit) -> Figure:
         for one in seen.histogram
     ]
     marks: list[Mark] = [Bars(bars, gap=0.08)]
-    if seen.now.threshold is not None:
-        marks.append(
-            Rule(seen.now.threshold, "link", f"threshold {confidence(seen.now.threshold)}")
-        )
+    if seen.threshold is not None:
+        marks.append(Rule(seen.threshold, "link", f"threshold {confidence(seen.threshold)}"))
     frame = Frame(
         Axis(0, 1, round_ticks(0, 1), "confidence"),
         # The label of the threshold stands above the bars.

@@ -1,22 +1,16 @@
-"""What the cockpit shows: figures of a period, and what another policy would do."""
+"""What the cockpit shows: the numbers of a period."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
 from setwise.service.domain.certification import Certification
-from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import STEPS, Cell, Share, Standing
-from setwise.service.services.analysis.advice import Advice, advise
-from setwise.service.services.analysis.forecast import Forecast, forecasts, in_force
 from setwise.service.services.analysis.mistakes import Mistakes
 from setwise.service.services.analysis.over_time import Pace, Queue, Row
 from setwise.service.services.analysis.reliability import Curve
-
-BINS = 40
-"""Number of bins in the histogram of confidence."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +85,12 @@ class Glance:
     queue: Queue
 
     @property
+    def threshold(self) -> float | None:
+        """The least confidence that is sent; None if nothing is, or segments have their own."""
+        divided = self.policy.segmentation is not None
+        return self.policy.least_confidence if self.policy.sends and not divided else None
+
+    @property
     def drawn(self) -> bool:
         """Whether the accuracy comes from audits."""
         return self.known.drawn
@@ -116,63 +116,17 @@ class Cockpit(Glance):
     reliability: Curve | None
     checked: int
     histogram: list[Bin]
-    curve: list[Forecast]
-    """Forecasts at increasing thresholds."""
-    now: Forecast
-    then: Forecast | None
-    """Forecasts of the policy in force and of the other policy. Here and in ``curve``, documents
-    held back by a rule stay held back.
-    """
-    warning: str | None
-    """Set if checks contradict the target at the other policy or, without one, at present."""
-    advice: Advice | None
-    """The threshold for a target, or what is missing; None unless a target was given."""
     mistakes: Mistakes
     calibrator: str | None
     """The paired test of the newest calibrator in words, see `verdict`; None before the first."""
 
 
-@dataclass(frozen=True)
-class WhatIf:
-    """Another policy: a threshold, or a target accuracy to meet."""
-
-    threshold: float | None = None
-    target_accuracy: float | None = None
-
-    def faults(self) -> list[FieldFault]:
-        """Return what is out of range, by the names of the query."""
-        faults = []
-        if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
-            faults.append(FieldFault("/query/threshold", "must lie between 0 and 1"))
-        if self.target_accuracy is not None and not 0.0 < self.target_accuracy < 1.0:
-            faults.append(FieldFault("/query/target", "must lie between 0 and 1, both excluded"))
-        return faults
-
-
-def forecasts_of(
-    cells: Sequence[Cell], policy: RoutingPolicy, what_if: WhatIf, days: int
-) -> tuple[list[Forecast], Forecast, Forecast | None, Advice | None]:
-    """Return forecasts of the curve, the current policy and the other, and any advice."""
-    sendable = [cell.sendable for cell in cells]
-
-    # Cells start at these steps and at the two thresholds, which may lie between steps.
-    steps = [step / STEPS for step in range(STEPS + 1)]
-    thresholds = [*steps, in_force(policy), what_if.threshold, None]
-    made = forecasts(cells, thresholds, sendable=sendable, risk=policy.risk, days=days)
-    curve, (now, then, nothing) = made[: len(steps)], made[len(steps) :]
-    if what_if.target_accuracy is not None:
-        advice = advise(curve, what_if.target_accuracy, policy.risk)
-        at = next((one for one in curve if one.threshold == advice.threshold), nothing)
-        return curve, now, at, advice
-    return curve, now, None if what_if.threshold is None else then, None
-
-
 def histogram(cells: Sequence[Cell]) -> list[Bin]:
     """Return how many documents of each kind have which confidence."""
-    counts = [[0, 0, 0] for _ in range(BINS)]
+    counts = [[0, 0, 0] for _ in range(STEPS)]
     for cell in cells:
         audited = cell.reason is Reason.AUDIT and cell.decision is not Decision.AUTO
         kind = 0 if cell.decision is Decision.AUTO else 1 if audited else 2
-        place = min((cell.step or 0) * BINS // STEPS, BINS - 1)  # confidence 1 is in the last bin
+        place = min(cell.step or 0, STEPS - 1)  # confidence 1 is in the last bin
         counts[place][kind] += cell.documents
-    return [Bin(place / BINS, (place + 1) / BINS, *kinds) for place, kinds in enumerate(counts)]
+    return [Bin(place / STEPS, (place + 1) / STEPS, *kinds) for place, kinds in enumerate(counts)]

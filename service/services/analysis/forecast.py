@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
-from setwise.service.domain.reports import Cell, Evidence, Share, standing
+from setwise.service.domain.reports import Evidence, Share, standing
 from setwise.service.services.analysis.accuracy import Largest, Sums, columns, estimated
 
 MOST_DOCUMENTS = 50_000
-PREVIEWED = 5_000
-"""Documents in a preview, which reads their labels and metadata."""
 
 SECONDS_A_DAY = 86_400
 
@@ -38,7 +36,7 @@ class Forecast:
 
 
 def forecasts(
-    found: Sequence[Cell | Evidence],
+    evidence: Sequence[Evidence],
     thresholds: Sequence[float | None],
     *,
     sendable: Sequence[bool],
@@ -48,74 +46,70 @@ def forecasts(
     """Return a forecast for each threshold.
 
     ``thresholds``: None sends nothing.
-    ``sendable``: Whether each of ``found`` can be sent at all.
+    ``sendable``: Whether each document can be sent at all.
     ``risk``: Risk of each bound.
     ``days``: Days in which the documents arrived, at least 1.
     """
     import numpy as np  # noqa: PLC0415 -- loads slowly
 
-    known = standing(found)
+    weights = standing(evidence)
     order = sorted(
-        (one for one, may in zip(found, sendable, strict=True) if may), key=lambda one: -one.least
+        (each for each, may in zip(evidence, sendable, strict=True) if may),
+        key=lambda each: -each.confidence,
     )
-    counted, most = columns([(one, known.of(one)) for one in order])
+    counted, most = columns([(each, weights.of(each)) for each in order])
     every = (
-        [one.documents for one in order],
-        [one.confidence for one in order],
-        [one.documents * known.hides(one) for one in order],
+        [1] * len(order),
+        [each.confidence for each in order],
+        [weights.hides(each) for each in order],
         *counted,
     )
     sums, largest = np.zeros((len(every), len(order) + 1)), np.zeros((len(most), len(order) + 1))
     sums[:, 1:] = np.cumsum(np.array(every, dtype=np.float64), axis=1)
     largest[:, 1:] = np.maximum.accumulate(np.array(most), axis=1)
-    least = -np.array([one.least for one in order])
+    least = -np.array([each.confidence for each in order])
     places = [
         0 if at is None else int(np.searchsorted(least, -at, side="right")) for at in thresholds
     ]
     sent, confidence, hidden, *checks = sums[:, places]
     accuracies = estimated(Sums(*checks), Largest(*largest[:, places]), risk)
-    documents = sum(one.documents for one in found)
-    made = []
-    for i, (at, accuracy) in enumerate(zip(thresholds, accuracies, strict=True)):
-        unknown = hidden[i] > _HIDDEN * sent[i]
-        made.append(
-            Forecast(
-                threshold=at,
-                documents=documents,
-                sent=int(sent[i]),
-                coverage=float(sent[i] / documents) if documents else 0.0,
-                expected_accuracy=float(confidence[i] / sent[i]) if sent[i] else None,
-                accuracy=replace(accuracy, value=None, low=None, high=None)
-                if unknown
-                else accuracy,
-                reviews=documents - int(sent[i]),
-                reviews_a_day=float((documents - sent[i]) / days),
-            )
+    documents = len(evidence)
+    return [
+        Forecast(
+            threshold=at,
+            documents=documents,
+            sent=int(sent[i]),
+            coverage=float(sent[i] / documents) if documents else 0.0,
+            expected_accuracy=float(confidence[i] / sent[i]) if sent[i] else None,
+            accuracy=replace(accuracy, value=None, low=None, high=None)
+            if hidden[i] > _HIDDEN * sent[i]
+            else accuracy,
+            reviews=documents - int(sent[i]),
+            reviews_a_day=float((documents - sent[i]) / days),
         )
-    return made
-
-
-def in_force(policy: RoutingPolicy) -> float | None:
-    """Return the lowest confidence that is sent; None if nothing is sent."""
-    return policy.least_confidence if policy.sends else None
+        for i, (at, accuracy) in enumerate(zip(thresholds, accuracies, strict=True))
+    ]
 
 
 def over(
-    found: Sequence[Evidence],
+    evidence: Sequence[Evidence],
     thresholds: Sequence[float | None],
     policy: RoutingPolicy,
 ) -> list[Forecast]:
     """Return a forecast for each threshold under a policy's rules."""
-    sendable = [_sendable(one, policy) for one in found]
-    return forecasts(found, thresholds, sendable=sendable, risk=policy.risk, days=_days(found))
+    sendable = [_sendable(each, policy) for each in evidence]
+    days = _days(evidence)
+    return forecasts(evidence, thresholds, sendable=sendable, risk=policy.risk, days=days)
 
 
-def _sendable(one: Evidence, policy: RoutingPolicy) -> bool:
-    unproved = one.uncalibrated and policy.threshold_mode is ThresholdMode.FIXED
-    return not unproved and one.passes(policy.rules)
+def _sendable(document: Evidence, policy: RoutingPolicy) -> bool:
+    unproved = document.uncalibrated and policy.threshold_mode is ThresholdMode.FIXED
+    return not unproved and document.passes(policy.rules)
 
 
-def under(found: Sequence[Evidence], policy: RoutingPolicy, *, tripped: bool = False) -> Forecast:
+def under(
+    evidence: Sequence[Evidence], policy: RoutingPolicy, *, tripped: bool = False
+) -> Forecast:
     """Return the forecast of a policy, for each document with the threshold of its segment.
 
     ``tripped``: Ignore a tripped breaker.
@@ -125,20 +119,21 @@ def under(found: Sequence[Evidence], policy: RoutingPolicy, *, tripped: bool = F
         return gate.least_confidence if gate.auto_send and (tripped or gate.sends) else None
 
     if policy.segmentation is None:
-        return over(found, [least(policy)], policy)[0]
+        return over(evidence, [least(policy)], policy)[0]
     limits = [
         None
-        if (value := policy.value_of(one.segment, one.metadata)) is None
+        if (value := policy.value_of(each.segment, each.metadata)) is None
         # A document without a known segment is not sent.
         else least(policy.gate_named(value))
-        for one in found
+        for each in evidence
     ]
     sendable = [
-        at is not None and one.confidence >= at and _sendable(one, policy)
-        for one, at in zip(found, limits, strict=True)
+        at is not None and each.confidence >= at and _sendable(each, policy)
+        for each, at in zip(evidence, limits, strict=True)
     ]
-    (made,) = forecasts(found, [0.0], sendable=sendable, risk=policy.risk, days=_days(found))
-    return replace(made, threshold=None)
+    days = _days(evidence)
+    (forecast,) = forecasts(evidence, [0.0], sendable=sendable, risk=policy.risk, days=days)
+    return replace(forecast, threshold=None)
 
 
 def gate_of(policy: RoutingPolicy, segment: str | None, *, needed: bool = False) -> RoutingPolicy:
@@ -154,14 +149,16 @@ def gate_of(policy: RoutingPolicy, segment: str | None, *, needed: bool = False)
     return policy
 
 
-def of_segment(found: list[Evidence], policy: RoutingPolicy, segment: str | None) -> list[Evidence]:
+def of_segment(
+    evidence: list[Evidence], policy: RoutingPolicy, segment: str | None
+) -> list[Evidence]:
     """Return the evidence on a segment's documents; all without a segment."""
     if segment is None:
-        return found
-    return [one for one in found if policy.value_of(one.segment, one.metadata) == segment]
+        return evidence
+    return [each for each in evidence if policy.value_of(each.segment, each.metadata) == segment]
 
 
-def _days(found: Sequence[Evidence]) -> float:
-    instants = [one.created_at for one in found]
+def _days(evidence: Sequence[Evidence]) -> float:
+    instants = [each.created_at for each in evidence]
     span_s = (max(instants) - min(instants)).total_seconds() if instants else 0.0
     return max(span_s / SECONDS_A_DAY, 1.0)

@@ -206,3 +206,9 @@ def queue(reviews: Sequence[ReviewDay], *, today: date, waiting: int, oldest_s: 
         sum(day.completed for day in recent) / LAST_DAYS,
         LAST_DAYS,
     )
+
+
+def mean_seconds(days: Sequence[ReviewDay]) -> float | None:
+    """Return the mean time per completed review; None if there was none."""
+    completed = sum(day.completed for day in days)
+    return sum(day.seconds for day in days) / completed if completed else None

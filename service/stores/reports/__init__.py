@@ -90,16 +90,10 @@ class ReportStore:
         """Return the same aggregates of the documents of a segment; None means all."""
         return ReportStore(self._connection, segment)
 
-    def tally(
-        self, since: datetime, splits: Sequence[float] = (), *, before: datetime | None = None
-    ) -> Counted:
-        """Return counts of the predictions made since ``since``, grouped by kind.
-
-        A step of confidence that contains one of ``splits`` is counted in parts.
-        """
-        splits = sorted(splits)
+    def tally(self, since: datetime, *, before: datetime | None = None) -> Counted:
+        """Return counts of the predictions made since ``since``, grouped by kind."""
         first = since.astimezone(UTC).date()
-        alike = self._alike(since, first, splits).where(*_until(before)).subquery()
+        alike = self._alike(since, first).where(*_until(before)).subquery()
         # Count once, then group the small result in two ways: the database computes a common
         # table expression that is named twice only once.
         fine = (
@@ -113,7 +107,7 @@ class ReportStore:
             .group_by(alike.c.code, alike.c.inclusion_probability, alike.c.reread_rate)
             .cte("fine")
         )
-        of_a_day = _KINDS * (STEPS + 1) * (len(splits) + 1)
+        of_a_day = _KINDS * (STEPS + 1)
         day = fine.c.code // literal_column(str(of_a_day)) * literal_column(str(_KINDS))
         by_day = _together(fine, day + fine.c.code % literal_column(str(_KINDS)), on_days=True)
         by_step = _together(fine, fine.c.code % literal_column(str(of_a_day)), on_days=False)
@@ -126,10 +120,9 @@ class ReportStore:
             kind, outcome = divmod(kind, len(_FLAGS))
             kind, review = divmod(kind, len(_FLAGS))
             decision, reason = divmod(kind, len(_REASONS))
-            reached, step = divmod(place, STEPS + 1)
             cell = Cell(
                 day=first + timedelta(days=place) if on_days else None,
-                step=None if on_days else step,
+                step=None if on_days else place,
                 decision=_DECISIONS[decision],
                 reason=_REASONS[reason],
                 inclusion_probability=probability,
@@ -137,30 +130,24 @@ class ReportStore:
                 outcome_agreed=_FLAGS[outcome],
                 documents=int(n),
                 confidence=total,
-                split=splits[reached - 1] if reached and not on_days else None,
                 reread=REREAD[reread],
                 reread_rate=rate,
             )
             (tally.by_day if on_days else tally.by_step).append(cell)
         return tally
 
-    def _alike(
-        self, since: datetime, first: date, splits: Sequence[float]
-    ) -> Select[Any]:  # Any: of several columns
+    def _alike(self, since: datetime, first: date) -> Select[Any]:  # Any: of several columns
         """Return a query for each prediction's group, one row per prediction.
 
         One number encodes everything except probabilities, because databases sort and compare one
         number much faster than nine columns. Its digits, from the last: `_KINDS` for the second
-        reading, the outcome, the review before it, the reason and the decision; then the step, the
-        number of splits reached, and the days since the first.
+        reading, the outcome, the review before it, the reason and the decision; then the step and
+        the days since the first.
         """
         column = predictions.c
         # ``step / STEPS`` begins a step, although times `STEPS` it may be less than ``step``.
         nearest = cast(self._whole(column.confidence * STEPS + 0.5), Integer)
         step = nearest - case((column.confidence < nearest / float(STEPS), 1), else_=0)
-        reached: ColumnElement[int] = literal_column("0")
-        for split in splits:
-            reached += case((column.confidence >= split, 1), else_=0)
         rows: FromClause = predictions
         review: ColumnElement[Any]  # Any: a number, or a flag
         outcome: ColumnElement[Any]
@@ -185,7 +172,6 @@ class ReportStore:
             reread, rate = reviewed.c.reread, reviewed.c.reread_rate
         code: ColumnElement[int] = self._days_since(first, column.created_at)
         for digit, of in (
-            (reached, len(splits) + 1),
             (step, STEPS + 1),
             (_place_of(column.decision, _DECISIONS), len(_DECISIONS)),
             (_place_of(column.reason, _REASONS), len(_REASONS)),

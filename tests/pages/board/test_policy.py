@@ -95,7 +95,8 @@ def test_a_change_is_previewed_and_then_put_into_force(service: Service, admin: 
         service.predict(text)
     sent = fields(admin.get(HERE).text) | {"mode": ["fixed"], "threshold": ["0,5"]}
     shown = admin.submit(f"{HERE}/preview", sent).text
-    assert "2 (67 %)" in shown
+    assert "2 (66.7 %)" in shown
+    assert "tried 0.5" in shown, "in the figure"
     assert service.services.policy.get(SYSTEM).threshold is None
     saved = admin.submit(HERE, fields(shown, 0))
     assert (saved.status_code, saved.headers["location"]) == (303, f"{HERE}?done=policy-saved")

@@ -1,0 +1,112 @@
+"""What another policy would have done with recent documents, beside the policy in force."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.reports import Evidence
+from setwise.service.domain.routing.rules import Rule
+from setwise.service.services.analysis.advice import Advice, advise, misses, warning
+from setwise.service.services.analysis.forecast import Forecast, over, under
+
+RECENT = 5_000
+"""Documents that the answer stands on, the newest; their labels and metadata are read."""
+
+STEPS = 200
+"""Steps between the thresholds 0 and 1 of a curve."""
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """Number of documents that a rule sends to review, regardless of confidence."""
+
+    rule: Rule
+    documents: int
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The policy in force and another one, held against the same recent documents."""
+
+    before: RoutingPolicy
+    after: RoutingPolicy
+    """The other policy, with the certificate that it would get or the threshold that checks
+    support; the same as ``before`` if nothing else was asked for.
+    """
+    now: Forecast
+    then: Forecast
+    """Both ignore a tripped breaker, because changing the policy does not reset it."""
+    curve: Sequence[Forecast]
+    """The other policy at each threshold from 0 to 1, in `STEPS`."""
+    advice: Advice | None
+    """The threshold that checks support, or what is missing; None if the threshold is given."""
+    untaught: bool
+    """Whether a threshold set by hand sends nothing, because no review has taught the model."""
+    certificate_ends: str | None
+    """Why the change ends the certificate in force; None if it does not."""
+    held_back: tuple[HeldBack, ...]
+    """One for each rule of the other policy."""
+    seconds: float | None
+    """Mean time per review since the oldest of the documents; None before the first one."""
+
+    @property
+    def tried(self) -> bool:
+        """Whether the other policy is another one."""
+        return self.after != self.before
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether checks contradict the target at the other policy."""
+        return misses(self.then, self.after.target_accuracy)
+
+    @property
+    def warning(self) -> str | None:
+        """What speaks against the other policy; None if nothing does."""
+        return _UNTAUGHT if self.untaught else warning(self.then, self.after.target_accuracy)
+
+
+def hold_against(
+    evidence: Sequence[Evidence],
+    before: RoutingPolicy,
+    after: RoutingPolicy,
+    *,
+    certificate_ends: str | None = None,
+    advice: Advice | None = None,
+    seconds: float | None = None,
+) -> WhatIf:
+    """Return what both policies do with the documents."""
+    return WhatIf(
+        before=before,
+        after=after,
+        now=under(evidence, before, tripped=True),
+        then=under(evidence, after, tripped=True),
+        curve=over(evidence, [step / STEPS for step in range(STEPS + 1)], after),
+        advice=advice,
+        untaught=_untaught(evidence, after),
+        certificate_ends=certificate_ends,
+        held_back=tuple(
+            HeldBack(
+                rule,
+                sum(rule.holds_back(frozenset(each.labels), each.metadata) for each in evidence),
+            )
+            for rule in after.rules
+        ),
+        seconds=seconds,
+    )
+
+
+def advise_on(evidence: Sequence[Evidence], policy: RoutingPolicy) -> Advice:
+    """Return the lowest threshold that supports a policy's target under its rules."""
+    confidences = sorted({each.confidence for each in evidence})
+    return advise(over(evidence, confidences, policy), policy.target_accuracy, policy.risk)
+
+
+_UNTAUGHT = (
+    "Nothing would be sent now: no review has taught the model how sure to be, so a threshold set "
+    "by hand does not hold for it. Recalibrate once enough is reviewed."
+)
+
+
+def _untaught(evidence: Sequence[Evidence], policy: RoutingPolicy) -> bool:
+    by_hand = policy.threshold_mode is ThresholdMode.FIXED
+    return by_hand and any(each.uncalibrated for each in evidence[:1])
