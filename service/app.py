@@ -177,15 +177,11 @@ def serving_health(application: "Application", listener: socket.socket) -> Itera
             thread.join()
 
 
-def server_config(app: FastAPI, settings: "Settings") -> uvicorn.Config:
-    """Return how to serve an application, with its limits on connections."""
-    limits = ConnectionLimits(
-        patience_s=settings.request_patience_s,
-        body_rate=settings.body_bytes_per_s,
-        unread_s=settings.keep_alive_s,
-        most=settings.connections_per_address,
-        exempt=settings.trusted_proxies,
-    )
+def server_config(
+    app: FastAPI, settings: "Settings", limits: ConnectionLimits | None = None
+) -> uvicorn.Config:
+    """Return how to serve an application, with limits on its connections."""
+    limits = limits or ConnectionLimits(exempt=settings.trusted_proxies)
     return uvicorn.Config(
         app,
         log_config=None,
@@ -195,7 +191,7 @@ def server_config(app: FastAPI, settings: "Settings") -> uvicorn.Config:
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=LONGEST_FAREWELL_S,
-        timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]  # fractions work
+        timeout_keep_alive=limits.idle_s,  # type: ignore[arg-type]  # fractions work
         http=limits.protocol(),
         ws="none",  # there are no WebSockets
     )

@@ -1,39 +1,36 @@
 """Build the service from settings: the only place that names concrete classes."""
 
-import hashlib
-import hmac
 import importlib.util
-import os
-import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 
 from setwise.service.api.http.cursors import Cursors
-from setwise.service.api.http.dependencies import Callers, Edge
+from setwise.service.api.http.dependencies import KEY_CACHE_S, Callers, Edge
 from setwise.service.api.http.gather import PredictionQueue, untraced
 from setwise.service.api.http.limits import KeyLimits
 from setwise.service.domain.accounts import KeyDigest, SessionRule
-from setwise.service.domain.breaker import BreakerRule, Freshness
+from setwise.service.domain.breaker import RUN_LENGTH, BreakerRule, Freshness
 from setwise.service.domain.errors import ModelUnavailable, ServiceError
-from setwise.service.domain.predictions import Prediction, ScoredSet
+from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.routing.audits import Lottery
 from setwise.service.runtime.artifacts import FolderOrObjectStore
 from setwise.service.runtime.cluster import workers_of
 from setwise.service.runtime.courier import Courier
 from setwise.service.runtime.files import FolderOrObjectFiles, SealedFiles
+from setwise.service.runtime.model import POLL_S as MODEL_POLL_S
 from setwise.service.runtime.model import ModelRegistry
 from setwise.service.runtime.schedule import tasks
 from setwise.service.runtime.sender import HttpSender
 from setwise.service.runtime.shadow import ShadowScorer
+from setwise.service.runtime.worker import POLL_S as JOB_POLL_S
 from setwise.service.runtime.worker import Worker
+from setwise.service.server_secrets import derived, find_cipher, find_pepper, new_secret
 from setwise.service.services.accounts.keys import Keys
 from setwise.service.services.accounts.people import People
 from setwise.service.services.accounts.sessions import Sessions
@@ -60,12 +57,13 @@ from setwise.service.services.ports import (
     ModelLoader,
     Passwords,
     PredictorSource,
+    Workers,
 )
 from setwise.service.services.predictions import Predictions, Stage, no_shadow, unwatched
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.retraining import Retraining
-from setwise.service.services.reviews import Reviews
+from setwise.service.services.reviews import UNDO, Reviews
 from setwise.service.services.segments import Segments
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.settings import PREFIX, BadSetting, Settings, shown
@@ -73,12 +71,24 @@ from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
 from setwise.service.sign_in.passwords import Argon2Passwords
 from setwise.service.sign_in.sessions import SessionCookies
 from setwise.service.stores import database as engines
-from setwise.service.stores.columns.ciphers import TextCipher, read_keys
 from setwise.service.stores.database import Clock, NewId, database_clock, new_id, utc_now
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import encryption, migrate
 from setwise.service.telemetry import ServiceMetrics, Stages, start_tracing, watch
 from setwise.service.tracing import Tracing
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a process waits; tests wait for other times."""
+
+    model_poll_s: float = MODEL_POLL_S
+    job_poll_s: float = JOB_POLL_S
+    key_cache_s: float = KEY_CACHE_S
+    undo: timedelta = UNDO
+
+
+USUAL = Timing()
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,7 @@ class Application:
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Serve a model and run jobs inside the block; an ASGI lifespan."""
         self.registry.start(wait=False)  # the port opens first; /readyz says what is missing
-        self.shadow.start()
+        self.shadow.start(self.services.models.record)
         if self.settings.embedded_worker:
             self.worker.start()
             self.courier.start()
@@ -141,7 +151,6 @@ def storage(settings: Settings) -> tuple[Engine, Transactions, FolderOrObjectSto
             settings.database_url,
             cipher=find_cipher(settings),
             pool_size=settings.database_pool_size,
-            application_name=settings.database_application_name,
         )
     except ValueError as error:
         raise BadSetting(f"{PREFIX}DATABASE_URL: {error}") from error
@@ -163,28 +172,23 @@ def build(
     clock: Clock | None = None,
     ids: NewId = new_id,
     predictors: PredictorSource | None = None,
+    timing: Timing = USUAL,
+    run_length: float = RUN_LENGTH,
 ) -> Application:
     """Build the service without opening anything except the pepper's file.
 
     Raises `BadSetting` if the database URL is invalid or the pepper's file cannot be used.
 
-    ``clock``, ``ids``: Sources of time and ids, replaced in tests.
-    ``predictors``: Scores in place of registered models, in tests.
+    ``clock``, ``ids``: Sources of time and ids, replaced in simulations.
+    ``predictors``: Scores in place of registered models, in simulations.
+    ``run_length``: Of the breaker, in simulations.
     """
     engine, begin, store = storage(settings)
     pepper = find_pepper(settings)
-    registry = ModelRegistry(begin, store, poll_s=settings.model_poll_s)
-
-    def record(
-        model_id: str, predictions: Sequence[Prediction], scores: Sequence[ScoredSet]
-    ) -> None:
-        finished.models.record(model_id, predictions, scores)
-
-    shadow = ShadowScorer(registry.shadow, record)
-    files = job_files(settings)
-    lease_clock = clock or database_clock(engine)
+    registry = ModelRegistry(begin, store, poll_s=timing.model_poll_s)
+    shadow = ShadowScorer(registry.shadow)
     metrics, spans = ServiceMetrics(), start_tracing(settings)
-    finished = assemble(
+    services = assemble(
         settings,
         begin,
         stage=Stages(metrics, spans),
@@ -194,19 +198,21 @@ def build(
         shadow=shadow.offer,
         store=store,
         calibrators=store,
-        files=files,
+        files=job_files(settings),
         pepper=pepper,
-        lease_clock=lease_clock,
+        lease_clock=clock or database_clock(engine),
         clock=clock or utc_now,
         ids=ids,
+        undo=timing.undo,
+        run_length=run_length,
     )
     return Application(
         settings=settings,
         engine=engine,
-        services=finished,
+        services=services,
         edge=edge(
             settings,
-            finished,
+            services,
             pepper=pepper,
             checks={
                 "database": partial(_database_fault, engine),
@@ -215,14 +221,15 @@ def build(
             },
             metrics=metrics,
             spans=spans,
+            key_cache_s=timing.key_cache_s,
         ),
         registry=registry,
-        worker=Worker(finished.jobs, tasks(finished), poll_s=settings.job_poll_s),
+        worker=Worker(services.jobs, tasks(services), poll_s=timing.job_poll_s),
         courier=Courier(
-            finished.webhooks,
+            services.webhooks,
             HttpSender(allow_private=settings.webhook_allow_private, now=utc_now),
             utc_now,
-            poll_s=settings.job_poll_s,
+            poll_s=timing.job_poll_s,
         ),
         shadow=shadow,
     )
@@ -258,127 +265,85 @@ def assemble(
     ids: NewId = new_id,
     passwords: Passwords | None = None,
     stage: Stage = unwatched,
+    undo: timedelta = UNDO,
+    run_length: float = RUN_LENGTH,
 ) -> Services:
     """Return all services, built from the given parts.
 
     ``lease_clock``: The clock for leases, shared by all servers with this database.
     ``passwords``: By default, Argon2id with recommended parameters.
     """
-    desk: dict[str, Any] = {  # Any: arguments that most services share, with the clock for leases
-        "begin": begin,
-        "now": lease_clock,
-        "new_id": ids,
-    }
-    office: dict[str, Any] = {"begin": begin, "now": clock, "new_id": ids}  # Any: as above
-    guarded: dict[str, Any] = {  # Any: as above
-        "passwords": passwords or Argon2Passwords(),
-        "session_digest": KeyDigest(derived(pepper, "sessions")),
-        "new_secret": _new_secret,
-    }
+    office = begin, clock, ids
+    desk = begin, lease_clock, ids
+    accounts = *office, passwords or Argon2Passwords(), KeyDigest(derived(pepper, "sessions"))
     lottery = Lottery(derived(pepper, "audits"))
     reading_time = timedelta(days=settings.audit_reading_days)
     certifications = Certifications(
-        lottery=lottery,
-        lease_clock=lease_clock,
-        loader=loader,
-        reading_time=reading_time,
-        **office,
+        *office, lease_clock, lottery, loader, reading_time=reading_time
     )
-    rule = BreakerRule(
-        settings.breaker_run_length,
-        Freshness(settings.breaker_stale_documents, _days(settings.breaker_stale_days)),
-        reading_time,
-    )
-    breaker = Breaker(rule=rule, **office)
+    freshness = Freshness(settings.breaker_stale_documents)
+    breaker = Breaker(*office, BreakerRule(run_length, freshness, reading_time))
     predictions = Predictions(
-        predictors=predictors,
-        lottery=lottery,
-        max_text_bytes=settings.max_text_bytes,
-        shadow=shadow,
-        stage=stage,
-        **office,
+        predictors, *office, lottery, settings.max_text_bytes, shadow=shadow, stage=stage
     )
-    models = Models(loader=loader, store=store, lease_clock=lease_clock, **office)
+    models = Models(*office, lease_clock, loader, store)
     reviews = Reviews(
-        predictors=predictors,
-        lottery=lottery,
+        *desk,
+        predictors,
+        lottery,
         lease=timedelta(seconds=settings.lease_s),
-        most_leases=settings.leases_per_reviewer,
-        undo_window=timedelta(seconds=settings.undo_s),
+        undo_window=undo,
         annotated=breaker.annotated,
-        **desk,
     )
     return Services(
         predictions=predictions,
         documents=Documents(begin, lease_clock, predictors),
-        comments=Comments(**office),
-        selections=Selections(reviews=reviews, **desk),
-        outcomes=Outcomes(**office),
+        comments=Comments(*office),
+        selections=Selections(*desk, reviews),
+        outcomes=Outcomes(*office),
         reviews=reviews,
-        jobs=Jobs(**desk, files=files, keep_files=timedelta(days=settings.job_files_days)),
+        jobs=Jobs(*desk, files, timedelta(days=settings.job_files_days)),
         files=Files(
-            store=files,
-            predict=predictions.predict,
-            predictors=predictors,
-            **_scored_by(settings),
+            *desk,
+            files,
+            predictions.predict,
+            predictors,
             max_upload_bytes=settings.max_upload_bytes,
             longest_line=settings.max_body_bytes,
-            **desk,
+            workers=_workers(settings),
         ),
-        policy=Policies(**office),
-        segments=Segments(**office),
+        policy=Policies(*office),
+        segments=Segments(*office),
         certification=certifications,
         breaker=breaker,
-        annotators=Annotators(personal_figures=settings.personal_figures, **office),
+        annotators=Annotators(*office, settings.personal_figures),
         recalibration=Recalibration(
-            loader=loader,
-            calibrator_loader=calibrator_loader,
-            calibrators=calibrators,
-            certifications=certifications,
-            lease_clock=lease_clock,
-            **office,
+            *office, lease_clock, loader, calibrator_loader, calibrators, certifications
         ),
         reports=Reports(begin, clock, lease_clock),
         models=models,
-        retraining=Retraining(
-            models=models,
-            certifications=certifications,
-            lease_clock=lease_clock,
-            training_data=settings.training_data,
-            **office,
-        ),
-        keys=Keys(digest=KeyDigest(pepper), new_secret=_new_secret, **office),
-        people=People(**guarded, **office),
+        retraining=Retraining(*office, lease_clock, models, certifications, settings.training_data),
+        keys=Keys(*office, KeyDigest(pepper), new_secret),
+        people=People(*accounts, new_secret),
         sessions=Sessions(
-            rule=SessionRule(
-                idle=timedelta(seconds=settings.session_idle_s),
-                longest=timedelta(seconds=settings.session_longest_s),
-            ),
-            **guarded,
-            **office,
+            *accounts, new_secret, SessionRule(idle=timedelta(seconds=settings.session_idle_s))
         ),
         audit_trail=AuditTrail(begin),
         texts=Texts(
-            files=files,
-            retain_auto=_days(settings.retain_auto_days),
-            retain_reviewed=_days(settings.retain_reviewed_days),
-            **office,
+            *office, files, _days(settings.retain_auto_days), _days(settings.retain_reviewed_days)
         ),
         idempotency=Idempotency(begin, clock, derived(pepper, "idempotency")),
-        webhooks=Webhooks(
-            allow_private=settings.webhook_allow_private,
-            grace=timedelta(seconds=settings.webhook_secret_grace_s),
-            **desk,
-        ),
+        webhooks=Webhooks(*desk, settings.webhook_allow_private),
     )
 
 
-def _scored_by(settings: Settings) -> dict[str, Any]:  # Any: arguments of `Files`
+def _workers(settings: Settings) -> Callable[[], AbstractContextManager[Workers | None]]:
+    """Return what connects to the cluster that scores files; nothing without one."""
     if not settings.dask_scheduler:
-        return {}
+        return nullcontext
     if importlib.util.find_spec("distributed") is None:
         raise BadSetting(f"{PREFIX}DASK_SCHEDULER: install the extra setwise[dask] first")
-    return {"workers": partial(workers_of, settings.dask_scheduler)}
+    return partial(workers_of, settings.dask_scheduler)
 
 
 def _days(count: float) -> timedelta | None:
@@ -387,7 +352,7 @@ def _days(count: float) -> timedelta | None:
 
 def edge(
     settings: Settings,
-    finished: Services,
+    services: Services,
     *,
     pepper: bytes,
     checks: Mapping[str, Callable[[], str | None]],
@@ -395,24 +360,25 @@ def edge(
     clock: Clock = utc_now,
     metrics: ServiceMetrics | None = None,
     spans: Tracing | None = None,
+    key_cache_s: float = KEY_CACHE_S,
 ) -> Edge:
     """Return the dependencies of the HTTP interface."""
     metrics = metrics or ServiceMetrics()
-    watch(metrics, finished)
+    watch(metrics, services)
     return Edge(
-        services=finished,
+        services=services,
         predict=PredictionQueue(
-            finished.predictions.predict, together=spans.together if spans else untraced
+            services.predictions.predict, together=spans.together if spans else untraced
         ),
-        callers=Callers(finished.keys.authenticate, trusted_s=settings.key_cache_s),
+        callers=Callers(services.keys.authenticate, trusted_s=key_cache_s),
         sessions=SessionCookies(
-            finished.sessions.open,
+            services.sessions.open,
             secret=derived(pepper, "forms"),
             public_url=settings.public_url,
-            longest_s=settings.session_longest_s,
+            longest_s=services.sessions.rule.longest.total_seconds(),
         ),
         provider=_provider(settings),
-        limits=KeyLimits(settings.key_rate_per_minute),
+        limits=KeyLimits(),
         https=settings.public_url.startswith("https:"),
         open_metrics=settings.open_metrics,
         attachment_hosts=frozenset(settings.attachment_hosts.replace(",", " ").split()),
@@ -436,8 +402,8 @@ def _provider(settings: Settings) -> OpenIdConnect | None:
         "OIDC_ROLES": settings.oidc_roles,
         "PUBLIC_URL": settings.public_url,
     }
-    for name, given in needed.items():
-        if not given:
+    for name, value in needed.items():
+        if not value:
             raise BadSetting(f"{PREFIX}{name}: is needed with {PREFIX}OIDC_ISSUER")
     if importlib.util.find_spec("joserfc") is None:
         raise BadSetting(f"{PREFIX}OIDC_ISSUER: install the extra setwise[oidc] first")
@@ -485,48 +451,3 @@ def unmigrated(status: migrate.Status) -> str:
     """Return an instruction for a database with another revision."""
     have = f"at revision {status.current}" if status.current else "empty"
     return f"The database is {have}, not at {status.head}: run setwise db upgrade."
-
-
-def find_pepper(settings: Settings) -> bytes:
-    """Return the secret behind stored keys and cursors, created at first start."""
-    if settings.pepper is not None:
-        return settings.pepper.get_secret_value().encode()
-    path = settings.data_dir / "pepper"
-    try:
-        if not path.exists():
-            _write_once(path, secrets.token_hex(32))
-        return path.read_bytes().strip()
-    except OSError as error:
-        raise BadSetting(
-            f"{PREFIX}DATA_DIR: the key file {path} cannot be used: {error.strerror}"
-        ) from error
-
-
-def _write_once(path: Path, content: str) -> None:
-    """Write a private file atomically; of two concurrent processes, the first wins."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}-{new_id()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(content)
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
-
-
-def derived(pepper: bytes, purpose: str) -> bytes:
-    """Return a secret for one purpose, which reveals nothing about the others."""
-    return hmac.digest(pepper, purpose.encode(), hashlib.sha256)
-
-
-def find_cipher(settings: Settings) -> TextCipher | None:
-    """Return the cipher for texts; None to store plain text."""
-    keys = settings.encryption_keys
-    known = read_keys(keys.get_secret_value()) if keys else []
-    return TextCipher(known) if known else None
-
-
-def _new_secret() -> str:
-    return secrets.token_urlsafe(32)

@@ -71,8 +71,6 @@ class Settings(BaseSettings):
     """PostgreSQL role of the service, for ``setwise db upgrade`` with another role."""
     database_pool_size: Annotated[int, Field(ge=2, le=1_000)] = 40
     """Most connections of a process to the database."""
-    database_application_name: Annotated[str, Field(min_length=1, max_length=63)] = "setwise"
-    """Name of these connections in PostgreSQL's ``pg_stat_activity``."""
     artifact_url: str = ""
     """Folder, or any fsspec URL, for model artifacts."""
     files_url: str = ""
@@ -101,20 +99,11 @@ class Settings(BaseSettings):
     max_text_bytes: Annotated[int, Field(ge=1_000, le=100_000_000)] = 1_000_000
     """Largest text of a document, in bytes of UTF-8."""
     lease_s: PositiveSeconds = 900.0
-    leases_per_reviewer: Annotated[int, Field(ge=1, le=1_000)] = 10
-    """How long a claimed review task is held, and how many tasks a reviewer may hold."""
-    undo_s: Annotated[float, Field(ge=0, le=600)] = 60.0
-    """How long a reviewer can undo a decision. It is not sent before."""
+    """How long a claimed review task is held."""
     attachment_hosts: Annotated[str, Field(pattern=r"^[\w.:, -]*$")] = ""
     """Hosts, by commas, whose PDFs and images the desk shows: a document's `attachment_url`."""
     personal_figures: PersonalFigures = "leads"
     """Who sees pace and error rates of single persons; everyone sees their own."""
-    key_cache_s: Annotated[float, Field(ge=0, le=60)] = 3.0
-    """How long a process caches a key after looking it up; a revoked key works at most that long.
-    """
-    model_poll_s: PositiveSeconds = 1.0
-    job_poll_s: PositiveSeconds = 1.0
-    """How often a process checks for another active model, and for due jobs and deliveries."""
     max_upload_bytes: Annotated[int, Field(ge=1_000, le=1_000_000_000_000)] = 1_000_000_000
     """Largest file in one request."""
     job_files_days: Annotated[float, Field(gt=0, le=3_650)] = 7.0
@@ -125,15 +114,8 @@ class Settings(BaseSettings):
     """
     webhook_allow_private: bool = False
     """Allow webhooks on private, loopback and link-local addresses, without encryption there."""
-    webhook_secret_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0
-    """How long a replaced webhook secret still signs beside the new one."""
     session_idle_s: PositiveSeconds = 7_200.0
-    session_longest_s: Annotated[float, Field(gt=0, le=30 * 86_400)] = 43_200.0
-    """A session ends after the first time without use, and after the second in any case."""
-    key_rate_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """Requests a minute that a key may send to one process, unless the key has its own limit; 0 for
-    no limit.
-    """
+    """A session ends after this long without use."""
     open_metrics: bool = True
     """Serve ``/metrics`` without a key; otherwise it needs a key that may inspect."""
     oidc_issuer: str = ""
@@ -153,29 +135,11 @@ class Settings(BaseSettings):
     """
     audit_reading_days: Annotated[float, Field(gt=0, le=3_650)] = 7.0
     """Days in which audits are read; unfinished ones count as wrong afterwards."""
-    breaker_run_length: Annotated[float, Field(ge=100, le=1_000_000_000)] = 5_000.0
-    """Minimum average number of audits between false alarms of the breaker."""
     breaker_stale_documents: Annotated[int, Field(ge=0, le=1_000_000_000)] = 20_000
-    breaker_stale_days: Annotated[float, Field(ge=0, le=3_650)] = 30.0
-    """Documents that may be sent, and time since the first of them, before an audit is completed; 0
-    for no limit.
-    """
+    """Documents that may be sent before an audit is completed; 0 for no limit."""
     trusted_proxies: str = ""
     """Addresses and networks, separated by commas, whose ``X-Forwarded-For`` and
     ``X-Forwarded-Proto`` are trusted.
-    """
-    request_patience_s: PositiveSeconds = 20.0
-    """Seconds for the headers of a request."""
-    body_bytes_per_s: Annotated[float, Field(ge=0, le=1_000_000)] = 500.0
-    """Least bytes of a body in a second, averaged over ``request_patience_s``; 0 for none."""
-    keep_alive_s: PositiveSeconds = 125.0
-    """Seconds after which an idle connection, or one whose client reads nothing, is closed. Proxies
-    and clients close theirs after at most two minutes by default; a server that closed first could
-    close it while a request is on its way.
-    """
-    connections_per_address: Annotated[int, Field(ge=0, le=1_000_000)] = 500
-    """Most connections from one IPv4 address or IPv6 /48, to each server process; 0 for any number.
-    Trusted proxies may open any number.
     """
 
     _commanded: frozenset[str] = PrivateAttr(default=frozenset())

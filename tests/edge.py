@@ -109,11 +109,15 @@ def described() -> dict[str, Any]:
 
 @pytest.fixture
 def service() -> Service:
-    return build_service(Settings(max_text_bytes=1_000, key_cache_s=0))
+    return build_service(Settings(max_text_bytes=1_000))
 
 
 def build_service(
-    settings: Settings, passwords: Passwords | None = None, begin: Transactions | None = None
+    settings: Settings,
+    passwords: Passwords | None = None,
+    begin: Transactions | None = None,
+    *,
+    key_cache_s: float = 0.0,
 ) -> Service:
     """Return a service over stand-ins that has one key of each role."""
     clock, ids, database = FakeClock(), FakeIds(), begin or Database()
@@ -136,7 +140,15 @@ def build_service(
         passwords=passwords or FakePasswords(),
     )
     checks = {name: lambda name=name: faults.get(name) for name in ("database", "model")}
-    edge = build.edge(settings, services, pepper=PEPPER, checks=checks, ids=ids, clock=clock)
+    edge = build.edge(
+        settings,
+        services,
+        pepper=PEPPER,
+        checks=checks,
+        ids=ids,
+        clock=clock,
+        key_cache_s=key_cache_s,
+    )
     app = create_app(edge)
     app.openapi_schema = described()
     service = Service(

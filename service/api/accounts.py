@@ -144,7 +144,7 @@ class Key(Mirror):
     scopes: Annotated[list[Permission], AfterValidator(sorted)] | None = Field(
         description="The only permissions of its role that it has; null for all of them."
     )
-    per_minute: int | None = Field(description="Requests a minute; null for the usual limit.")
+    per_minute: int | None = Field(description="Requests a minute; null for no limit.")
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None

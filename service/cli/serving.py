@@ -126,7 +126,7 @@ def worker(
             note(f"Setwise's worker answers on {url_of(listener)}")  # before the server's own lines
             open_port.enter_context(serving_health(built, listener))
         built.registry.start()
-        built.shadow.start()
+        built.shadow.start(built.services.models.record)
         built.courier.start()
         built.worker.run()
         built.courier.stop()

@@ -15,6 +15,7 @@ import structlog
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.webhooks import Answer, Delivery, DeliveryState, Parcel
 from setwise.service.runtime.sender import HttpSender
+from setwise.service.runtime.worker import POLL_S
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.database import Clock
 
@@ -35,7 +36,9 @@ class Courier:
     ``poll_s``: Pause before checking for new messages and due deliveries, in seconds.
     """
 
-    def __init__(self, webhooks: Webhooks, send: HttpSender, now: Clock, *, poll_s: float) -> None:
+    def __init__(
+        self, webhooks: Webhooks, send: HttpSender, now: Clock, *, poll_s: float = POLL_S
+    ) -> None:
         self._webhooks = webhooks
         self._send = send
         self._now = now

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _REHEARSED = 20  # features of the document that a model predicts before it serves
 
+POLL_S = 1.0
+"""How long a process takes to notice another active model; the look costs one small query."""
+
 RETRY_AFTER_S = 30.0
 """How long to wait before loading a failed model again, in seconds."""
 
@@ -177,7 +180,7 @@ class ModelRegistry:
         begin: Transactions,
         store: Loads,
         *,
-        poll_s: float,
+        poll_s: float = POLL_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._begin = begin

@@ -22,21 +22,18 @@ log = structlog.get_logger(__name__)
 Candidate = tuple[str, Predictor]
 """A model's id and the model."""
 
+Record = Callable[[str, Sequence[Prediction], Sequence[ScoredSet]], None]
+"""Stores a candidate's scores of predictions, by the id of its model."""
+
 
 class ShadowScorer:
     """Compares committed predictions with a candidate in the background.
 
     ``candidate``: Returns the current shadow model, or None.
-    ``record``: Stores the candidate's scores.
     """
 
-    def __init__(
-        self,
-        candidate: Callable[[], Candidate | None],
-        record: Callable[[str, Sequence[Prediction], Sequence[ScoredSet]], None],
-    ) -> None:
+    def __init__(self, candidate: Callable[[], Candidate | None]) -> None:
         self._candidate = candidate
-        self._record = record
         self._waiting: queue.Queue[Prediction] = queue.Queue(MOST_WAITING)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -52,9 +49,11 @@ class ShadowScorer:
             except queue.Full:
                 self.dropped += 1
 
-    def start(self) -> None:
-        """Start comparing in a thread of this process."""
-        self._thread = threading.Thread(target=self._run, name="shadow", daemon=True)
+    def start(self, record: Record) -> None:
+        """Start comparing in a thread of this process; ``record`` stores the scores."""
+        self._thread = threading.Thread(
+            target=self._run, args=(record,), name="shadow", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
@@ -63,14 +62,14 @@ class ShadowScorer:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self) -> None:
+    def _run(self, record: Record) -> None:
         while not self._stopping.is_set():
             batch = self._next()
             candidate = self._candidate()
             if not batch or candidate is None:
                 continue
             try:
-                self._compare(candidate, batch)
+                self._compare(candidate, batch, record)
             except ServiceError as error:
                 log.warning("shadow.failed", model_id=candidate[0], reason=error.detail)
             except Exception:
@@ -84,7 +83,8 @@ class ShadowScorer:
                 batch.append(self._waiting.get_nowait())
         return batch
 
-    def _compare(self, candidate: Candidate, batch: Sequence[Prediction]) -> None:
+    @staticmethod
+    def _compare(candidate: Candidate, batch: Sequence[Prediction], record: Record) -> None:
         model_id, predictor = candidate
         others = [
             prediction
@@ -94,7 +94,7 @@ class ShadowScorer:
         if others:
             scored = scored_again(predictor, others)
             if scored:
-                self._record(
+                record(
                     model_id,
                     [prediction for prediction, _ in scored],
                     [score for _, score in scored],

@@ -18,6 +18,9 @@ from setwise.service.domain import errors
 from setwise.service.domain.jobs import Job
 from setwise.service.services.jobs import Jobs
 
+POLL_S = 1.0
+"""Pause before an empty queue is asked again: people wait for jobs and deliveries this long."""
+
 LONGEST_PAUSE_S = 30.0
 """Longest pause between attempts to reach an unavailable database."""
 
@@ -107,7 +110,7 @@ class Worker:
     ``poll_s``: Pause before checking an empty queue again, in seconds.
     """
 
-    def __init__(self, jobs: Jobs, tasks: Mapping[str, Task], *, poll_s: float) -> None:
+    def __init__(self, jobs: Jobs, tasks: Mapping[str, Task], *, poll_s: float = POLL_S) -> None:
         self._jobs = jobs
         self._tasks = tasks
         self._poll_s = poll_s

@@ -108,6 +108,9 @@ def new_id() -> str:
 READ_ONLY = "setwise_read_only"
 """Execution option of a connection with read-only transactions."""
 
+APPLICATION_NAME = "setwise"
+"""Names the connections in PostgreSQL's ``pg_stat_activity``."""
+
 POOL_SIZE = 40
 """The number of the HTTP server's threads, so that no thread waits for a connection."""
 
@@ -118,7 +121,6 @@ def create(
     patience_s: float = 5.0,
     cipher: TextCipher | None = None,
     pool_size: int = POOL_SIZE,
-    application_name: str = "setwise",
 ) -> Engine:
     """Return an engine for ``url``; it connects on first use.
 
@@ -129,7 +131,6 @@ def create(
     ``cipher``: Encrypts texts, metadata and secrets in the database; None stores them in plain
     text.
     ``pool_size``: Most connections at a time.
-    ``application_name``: Names the connections in PostgreSQL's ``pg_stat_activity``.
     """
     try:
         address = make_url(url)
@@ -142,7 +143,7 @@ def create(
         case "sqlite":
             engine = _sqlite(address, patience_s, pool_size)
         case "postgresql":
-            engine = _postgres(address, patience_s, pool_size, application_name)
+            engine = _postgres(address, patience_s, pool_size)
         case other:
             raise ValueError(f"databases of kind {other!r} are not supported: sqlite or postgresql")
     setattr(engine.dialect, CIPHER, cipher)
@@ -220,7 +221,7 @@ def _sqlite(address: URL, patience_s: float, pool_size: int) -> Engine:
     return engine
 
 
-def _postgres(address: URL, patience_s: float, pool_size: int, application_name: str) -> Engine:
+def _postgres(address: URL, patience_s: float, pool_size: int) -> Engine:
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
     if address.get_driver_name() != "psycopg":
@@ -246,7 +247,7 @@ def _postgres(address: URL, patience_s: float, pool_size: int, application_name:
             "tcp_user_timeout": 15_000,
             "options": "-c timezone=UTC -c statement_timeout=30s"
             " -c idle_in_transaction_session_timeout=60s",
-            "application_name": application_name,
+            "application_name": APPLICATION_NAME,
         },
     )
 

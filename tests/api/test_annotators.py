@@ -109,7 +109,7 @@ _FIGURES = ("answers", "blind_answers", "mean_seconds", "last_answer_at", "pace"
 def test_figures_of_a_person_are_shown_to_whom_the_setting_allows_and_to_them(
     setting: PersonalFigures, see: set[str]
 ) -> None:
-    service = build_service(Settings(max_text_bytes=1_000, key_cache_s=0, personal_figures=setting))
+    service = build_service(Settings(max_text_bytes=1_000, personal_figures=setting))
     _decide(service, "reviewer")
     _decide(service, "lead")
     for by in ("lead", "admin", "auditor"):

@@ -26,10 +26,9 @@ POST = (
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """Serve on a free port, with short limits."""
-    settings = Settings(
-        request_patience_s=PATIENCE_S, keep_alive_s=2 * PATIENCE_S, connections_per_address=MOST
-    )
-    config = server_config(build_service(settings).app, settings)
+    settings = Settings()
+    limits = ConnectionLimits(patience_s=PATIENCE_S, idle_s=2 * PATIENCE_S, most=MOST)
+    config = server_config(build_service(settings).app, settings, limits)
     config.log_config = None
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -47,8 +47,7 @@ def database_kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def service(begin: Transactions) -> Service:
-    settings = Settings(max_text_bytes=1_000, key_cache_s=60)
-    return build_service(settings, begin=begin)
+    return build_service(Settings(max_text_bytes=1_000), begin=begin, key_cache_s=60)
 
 
 def operations(service: Service) -> Iterator[tuple[str, str, dict[str, Any]]]:

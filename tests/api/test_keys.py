@@ -43,17 +43,6 @@ def test_a_hurried_key_is_told_to_wait(service: Service) -> None:
     assert "ratelimit" not in service.get("/v1/predictions", by="client").headers
 
 
-def test_a_setting_limits_every_key_that_has_no_limit_of_its_own(service: Service) -> None:
-    settings = Settings(key_rate_per_minute=1, open_metrics=False)
-    edge = build.edge(settings, service.services, pepper=PEPPER, checks={})
-    service.app = create_app(edge)
-    make(service, "free", Role.CLIENT, per_minute=0)
-    assert service.get("/v1/predictions", by="client").status_code == 200
-    assert service.get("/v1/predictions", by="client").status_code == 429
-    for _ in range(3):
-        assert service.get("/v1/predictions", by="free").status_code == 200
-
-
 def test_metrics_can_be_closed(service: Service) -> None:
     assert service.get("/metrics").status_code == 200
     edge = build.edge(Settings(open_metrics=False), service.services, pepper=PEPPER, checks={})

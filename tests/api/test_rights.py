@@ -21,7 +21,7 @@ CALLERS: list[tuple[Role, frozenset[Permission] | None]] = [
 
 @pytest.fixture(scope="module")
 def service() -> Service:
-    service = build_service(Settings(max_text_bytes=1_000, key_cache_s=0, open_metrics=False))
+    service = build_service(Settings(max_text_bytes=1_000, open_metrics=False))
     for role, scopes in CALLERS:
         _, secret = service.services.keys.create(SYSTEM, "key", role, scopes=scopes, per_minute=0)
         service.secrets[f"{role} {scopes}"] = secret

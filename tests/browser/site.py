@@ -4,6 +4,7 @@ import shutil
 import socket
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 
@@ -34,12 +35,14 @@ PEOPLE = {
 
 N_DOCUMENTS, N_REVIEWED = 120, 40
 SOURCES = ("clinic", "mail", "upload")
+# A decision stands only when a test says so, however long that takes.
+TIMING = build.Timing(model_poll_s=0.2, job_poll_s=0.2, key_cache_s=0.0, undo=timedelta(minutes=10))
 PATIENCE_S = 180.0  # numba may have to compile, on a machine that is busy
 
 
 def prepare(folder: Path, artifacts: Artifacts) -> Path:
     """Make an installation: two models, people, keys, documents, reviews, a webhook."""
-    application = build.build(_settings(folder))
+    application = build.build(_settings(folder), timing=TIMING)
     migrate.upgrade(application.engine)
     services = application.services
     served = services.models.add(SYSTEM, str(artifacts.text))
@@ -75,11 +78,7 @@ def prepare(folder: Path, artifacts: Artifacts) -> Path:
 def _settings(folder: Path) -> Settings:
     return Settings(
         data_dir=folder,
-        model_poll_s=0.2,
-        job_poll_s=0.2,
-        key_cache_s=0.0,
         webhook_allow_private=True,
-        undo_s=600.0,  # a decision stands only when a test says so, however long that takes
         log_level="warning",
         attachment_hosts="files.example",
     )
@@ -125,7 +124,7 @@ class Site:
 
     def __init__(self, folder: Path, **changed: object) -> None:
         settings = Settings.model_validate(_settings(folder).model_dump() | changed)
-        self.application = build.build(settings)
+        self.application = build.build(settings, timing=TIMING)
         self.services = self.application.services
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"

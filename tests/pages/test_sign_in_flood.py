@@ -33,7 +33,7 @@ def passwords() -> Slow:
 
 @pytest.fixture
 def service(passwords: Slow) -> Service:
-    service = build_service(Settings(key_cache_s=0), passwords)
+    service = build_service(Settings(), passwords)
     service.person("ann", Role.LEAD)
     return service
 

@@ -42,8 +42,8 @@ def records() -> Records:
 
 @pytest.fixture
 def scorer(records: Records) -> Iterator[ShadowScorer]:
-    scorer = ShadowScorer(lambda: ("m", CANDIDATE), records)
-    scorer.start()
+    scorer = ShadowScorer(lambda: ("m", CANDIDATE))
+    scorer.start(records)
     yield scorer
     records.gate.set()
     scorer.stop()
@@ -79,8 +79,8 @@ def test_a_document_that_the_candidate_cannot_read_costs_the_others_nothing(
                 raise InvalidRequest("unreadable")
             return super().score(documents)
 
-    scorer = ShadowScorer(lambda: ("m", Picky(version="sha256:candidate")), records)
-    scorer.start()
+    scorer = ShadowScorer(lambda: ("m", Picky(version="sha256:candidate")))
+    scorer.start(records)
     without_text = prediction(document=Document(answer={"labels": ["a"]}))
     one, two = made("0.7"), made("0.2")
     scorer.offer([one, without_text, two])
@@ -112,8 +112,8 @@ def test_faults_of_the_shadow_are_its_own(scorer: ShadowScorer, records: Records
 
 
 def test_without_a_candidate_nothing_is_kept(records: Records) -> None:
-    scorer = ShadowScorer(lambda: None, records)
-    scorer.start()
+    scorer = ShadowScorer(lambda: None)
+    scorer.start(records)
     scorer.offer([made()])
     scorer.stop()
     assert (records.seen, scorer.dropped) == ([], 0)

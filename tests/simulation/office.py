@@ -129,7 +129,13 @@ def open_office(scenario: Scenario, stream: Stream) -> Iterator[Office]:
         shutil.copyfile(template(), Path(folder) / "setwise.db")
         configure_logging(settings.log_level, settings.log_format)
         source = None if stream.predictor is None else Always(stream.predictor)
-        application = build.build(settings, clock=clock, ids=FakeIds(), predictors=source)
+        application = build.build(
+            settings,
+            clock=clock,
+            ids=FakeIds(),
+            predictors=source,
+            run_length=scenario.run_length,
+        )
         event.listen(application.engine, "connect", hurry)
         try:
             if stream.artifact is not None:
@@ -152,7 +158,6 @@ def _settings(folder: Path, scenario: Scenario) -> Settings:
         oidc_issuer="",
         log_level="error",
         pepper=SecretStr(hashlib.sha256(f"simulation {scenario.seed}".encode()).hexdigest()),
-        breaker_run_length=scenario.run_length,
     )
 
 

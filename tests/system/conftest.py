@@ -74,7 +74,6 @@ class Installation:
             "SETWISE_DATA_DIR": str(self.settings.data_dir),
             "SETWISE_DATABASE_URL": self.settings.database_url,
             "SETWISE_LOG_FORMAT": "json",
-            "SETWISE_MODEL_POLL_S": "0.1",
             "OMP_NUM_THREADS": "1",
         }
 

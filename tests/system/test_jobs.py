@@ -25,7 +25,7 @@ N = 1_300
 def workers_apart(monkeypatch: pytest.MonkeyPatch, installation: Installation) -> None:
     """Let servers run no jobs, and workers notice within seconds that another one is gone."""
     environment = installation.environment()
-    apart = {"SETWISE_EMBEDDED_WORKER": "false", "SETWISE_JOB_POLL_S": "0.1"}
+    apart = {"SETWISE_EMBEDDED_WORKER": "false"}
     monkeypatch.setattr(installation, "environment", lambda: environment | apart)
     installation.fix_threshold(0.7)
 

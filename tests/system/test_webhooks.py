@@ -31,7 +31,7 @@ PROGRAM = Path(__file__).with_name("third_program.py")
 def private_webhooks(monkeypatch: pytest.MonkeyPatch, installation: Installation) -> None:
     """Let started servers deliver to this machine, and look for work often."""
     environment = installation.environment()
-    allowed = {"SETWISE_WEBHOOK_ALLOW_PRIVATE": "true", "SETWISE_JOB_POLL_S": "0.1"}
+    allowed = {"SETWISE_WEBHOOK_ALLOW_PRIVATE": "true"}
     monkeypatch.setattr(installation, "environment", lambda: environment | allowed)
     installation.fix_threshold(THRESHOLD)
 

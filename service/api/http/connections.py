@@ -27,16 +27,19 @@ log = structlog.get_logger(__name__)
 class ConnectionLimits:
     """Limits on the connections of one server process."""
 
-    patience_s: float
+    patience_s: float = 20.0
     """Seconds for the line and headers of a request, from the opening of the connection or the
     first byte after the last response.
     """
-    body_rate: float
+    body_rate: float = 500.0
     """Least bytes of a body in a second, on average over ``patience_s``."""
-    unread_s: float
-    """Seconds after which a client must have read more of a response."""
-    most: int
-    """Most connections from one IPv4 address or IPv6 /48; 0 for any number."""
+    idle_s: float = 125.0
+    """Seconds after which an idle connection, or one whose client reads nothing, is closed. Proxies
+    and clients close theirs after at most two minutes by default; a server that closed first could
+    close it while a request is on its way.
+    """
+    most: int = 500
+    """Most connections from one IPv4 address or IPv6 /48."""
     exempt: str = ""
     """Addresses and networks, separated by commas, that may open any number: proxies."""
     _open: Counter[str] = field(default_factory=Counter)
@@ -44,7 +47,7 @@ class ConnectionLimits:
     def enter(self, address: str) -> bool:
         """Count a new connection; return False if there are too many."""
         self._open[network_of(address)] += 1
-        return not self.most or self._open[network_of(address)] <= self.most or self._free(address)
+        return self._open[network_of(address)] <= self.most or self._free(address)
 
     def leave(self, address: str) -> None:
         """Count a connection that has ended."""
@@ -144,7 +147,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Begin to wait until the client has read more."""
         super().pause_writing()
         if self._unread is None:
-            self._unread = self.loop.call_later(self._limits.unread_s, self._abort)
+            self._unread = self.loop.call_later(self._limits.idle_s, self._abort)
 
     def resume_writing(self) -> None:
         """Go on writing."""

@@ -34,6 +34,9 @@ from setwise.service.tracing import Tracing
 
 MOST_CACHED_KEYS = 10_000
 
+KEY_CACHE_S = 3.0
+"""How long a process remembers the holder of a key: a revoked key works at most that long."""
+
 
 @dataclass(slots=True)
 class _Known:
@@ -56,7 +59,7 @@ class Callers:
         self,
         authenticate: Callable[[str], Caller],
         *,
-        trusted_s: float,
+        trusted_s: float = KEY_CACHE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._authenticate = authenticate

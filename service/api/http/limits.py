@@ -43,25 +43,20 @@ class _Bucket:
 
 
 class KeyLimits:
-    """Counts the requests of each key.
+    """Counts the requests of each key."""
 
-    ``per_minute``: Limit of a key that has none set; 0 for no limit.
-    """
-
-    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_minute = per_minute
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}  # of valid keys only, so their number is small
         self._lock = Lock()
 
-    def take(self, key_id: str, own: int | None) -> Headers:
+    def take(self, key_id: str, limit: int | None) -> Headers:
         """Count one request and return the headers with its limit.
 
         Raises `KeyLimitReached` if the key has to wait.
 
-        ``own``: Requests a minute that this key may send; 0 for any number, None for the usual one.
+        ``limit``: Requests a minute that this key may send; None or 0 for any number.
         """
-        limit = self._per_minute if own is None else own
         if not limit:
             return []
         with self._lock:
