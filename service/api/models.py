@@ -128,7 +128,7 @@ class Difference(AnswerBody):
     created_at: datetime
 
     @classmethod
-    def of(cls, comparison: models.Comparison, prediction: Prediction) -> Self:
+    def of(cls, comparison: models.ComparedAnswer, prediction: Prediction) -> Self:
         """Return the body for a difference."""
         scored = prediction.scored
         return cls(

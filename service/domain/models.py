@@ -72,7 +72,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedAnswer:
     """A candidate's answer compared with the stored prediction."""
 
     id: str
@@ -98,12 +98,12 @@ def compared(
     model_id: str,
     comparison_id: str,
     now: datetime,
-) -> Comparison:
+) -> ComparedAnswer:
     """Return a candidate's score compared with a prediction that ``policy`` decided."""
     decision, reason = policy.decide(scored, prediction.document.metadata)
     # A document that an audit holds back would have been sent.
     sent = Decision.AUTO if prediction.reason is Reason.AUDIT else prediction.decision
-    return Comparison(
+    return ComparedAnswer(
         id=comparison_id,
         model_id=model_id,
         prediction_id=prediction.id,

@@ -9,7 +9,7 @@ from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import (
-    Comparison,
+    ComparedAnswer,
     LabelNote,
     ModelVersion,
     Shadow,
@@ -41,7 +41,7 @@ class ComparisonReport:
     shadow: Shadow | None
     """Set while the candidate scores live traffic."""
     tally: Tally
-    differing: Page[tuple[Comparison, Prediction]]
+    differing: Page[tuple[ComparedAnswer, Prediction]]
     """Documents that the candidate would have predicted differently, newest first."""
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import RowMapping, Select, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import DuplicateModel, ShadowTaken
-from setwise.service.domain.models import Comparison, LabelNote, ModelVersion, Shadow, Tally
+from setwise.service.domain.models import ComparedAnswer, LabelNote, ModelVersion, Shadow, Tally
 from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.text import Page, is_id
 from setwise.service.stores.columns.rows import Store, of_row, row_of
@@ -112,7 +112,7 @@ class ComparisonStore(Store):
         )
         return ended.rowcount == 1
 
-    def add_all(self, comparisons: Sequence[Comparison]) -> None:
+    def add_all(self, comparisons: Sequence[ComparedAnswer]) -> None:
         """Store new comparisons and leave existing ones unchanged."""
         if not comparisons:
             return
@@ -147,7 +147,7 @@ class ComparisonStore(Store):
 
     def differing(
         self, model_id: str, *, routes_only: bool, after: str | None, limit: int
-    ) -> Page[tuple[Comparison, Prediction]]:
+    ) -> Page[tuple[ComparedAnswer, Prediction]]:
         """Return a page of comparisons that differ, newest first."""
         column = model_comparisons.c
         differs = (
@@ -176,6 +176,6 @@ def _to_model(row: RowMapping) -> ModelVersion:
     return of_row(ModelVersion, models, row, active=active)
 
 
-def _to_comparison(row: RowMapping) -> Comparison:
+def _to_comparison(row: RowMapping) -> ComparedAnswer:
     labels = tuple(row[model_comparisons.c.labels])
-    return of_row(Comparison, model_comparisons, row, labels=labels)
+    return of_row(ComparedAnswer, model_comparisons, row, labels=labels)

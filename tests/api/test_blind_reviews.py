@@ -8,7 +8,7 @@ import pytest
 
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.jobs import JobState
-from setwise.service.domain.models import Comparison
+from setwise.service.domain.models import ComparedAnswer
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Candidate, Decision, Prediction, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
@@ -44,7 +44,7 @@ class Held:
         hook, of_model = endpoint(), model()
         message = auto_sent(made, "019b7a0b-0000-7000-9000-0000000000dd")
         sent = delivery(message, hook)
-        compared = Comparison(
+        compared = ComparedAnswer(
             "019b7a0b-0000-7000-9000-0000000000cc", of_model.id, made.id, ("a",), 0.5,
             Decision.REVIEW, Reason.BELOW_THRESHOLD, False, False, START,
         )  # fmt: skip

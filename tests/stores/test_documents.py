@@ -13,7 +13,7 @@ from setwise.service.domain.documents import (
     Order,
     State,
 )
-from setwise.service.domain.models import Comparison
+from setwise.service.domain.models import ComparedAnswer
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.domain.webhooks import DeliveryState, auto_sent
@@ -142,7 +142,7 @@ def test_documents_behind_comparisons_and_failed_deliveries(begin: Transactions)
         add_predictions(transaction, *ALL)
         transaction.models.add(of_model)
         transaction.comparisons.add_all(
-            Comparison(
+            ComparedAnswer(
                 prediction().id, of_model.id, one.id, ("a",), 0.5, decision,
                 Reason.BELOW_THRESHOLD, same, decision is one.decision, START,
             )

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from setwise.service.domain.documents import ModelDifference
 from setwise.service.domain.errors import ModelNotFound
-from setwise.service.domain.models import Candidate, Comparison, ModelVersion, Tally
+from setwise.service.domain.models import Candidate, ComparedAnswer, ModelVersion, Tally
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.retraining import PRESETS, Retrain
@@ -397,13 +397,13 @@ def _labels(labels: Sequence[str], confidence: float) -> Markup:
     return ui.joined(", ".join(labels) or "no labels", " ", ui.sub(f"{confidence:.3f}"))
 
 
-def _route(other: Comparison) -> Markup:
+def _route(other: ComparedAnswer) -> Markup:
     if other.same_decision:
         return ui.quiet("the same")
     return ui.badge("would be sent" if other.decision == "auto" else "would be reviewed", "warn")
 
 
-_DIFFERING: Sequence[ui.Column[tuple[Comparison, Prediction]]] = (
+_DIFFERING: Sequence[ui.Column[tuple[ComparedAnswer, Prediction]]] = (
     ui.Column(
         "Document",
         lambda row: ui.joined(
