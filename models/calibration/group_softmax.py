@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from setwise.models.calibration.calibrators import BoostedSets, check_outcomes
 from setwise.models.parameters import check_parameters
 from setwise.models.sets.features import SetFeatureTable
-from setwise.models.storage.fields import StoredParameters
 
 # Outcomes of a document that sum to more than this mean two right sets.
 _MOST_RIGHT = 1.0 + 1e-9
@@ -38,21 +37,6 @@ class SoftmaxSets(BoostedSets):
         With more rows, whole documents are sampled.
     random_state : int, default 0
     """
-
-    stored = (
-        StoredParameters(
-            "parameters",
-            retired=(
-                "n_trees",
-                "max_leaves",
-                "learning_rate",
-                "monotone",
-                "min_child_weight",
-                "reg_lambda",
-            ),
-        ),
-        *BoostedSets.stored[1:],
-    )
 
     def __init__(self, *, max_rows: int = 300_000, random_state: int = 0) -> None:
         super().__init__("softmax", max_rows=max_rows, random_state=random_state)

@@ -72,12 +72,11 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
     stored = (
         StoredParameters("params", {"beginnings": (0, MAX_WORD_LENGTH)}),
         StoredNames("vocabulary", "vocabulary_", "words"),
-        StoredNames("beginnings", "beginnings_", "beginnings", least=0, default=()),
+        StoredNames("beginnings", "beginnings_", "beginnings", least=0),
         StoredArray("bigrams", "bigrams_", np.int64, ("pairs",), low=0),
         StoredArray("idf", "idf_", np.float32, ("features",), low=0.0),
     )
 
-    # Later parameters default to the behaviour that older saved models expect.
     def __init__(
         self,
         *,

@@ -96,7 +96,7 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
     n_iter_: NDArray[np.int64]  # (n_labels,)
     n_features_in_: int
     stored: ClassVar[tuple[Stored, ...]] = (
-        StoredParameters("params", retired=("patience",)),
+        StoredParameters("params"),
         *STORED_WEIGHTING,
         *stored_ragged("coef_indptr", "coef_indices", "coef_", "indices", "features"),
         StoredArray("coef_values", "coef_.data", np.float32, ("entries",)),

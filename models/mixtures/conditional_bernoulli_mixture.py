@@ -63,18 +63,6 @@ _MOST_KERNEL_ENTRIES = 4_000_000
 _MOST_LANDMARKS = 1000
 _LEAST_LANDMARKS = 100
 
-
-# Options of earlier releases, which nothing set.
-_RETIRED = (
-    "objective",
-    "bias_penalty",
-    "patience",
-    "validation_fraction",
-    "newton_steps",
-    "smoothing",
-    "per_component",
-)
-
 _CHOICES = {
     "experts": ("shared", "separate"),
     "features": ("auto", "linear", "kernel"),
@@ -158,7 +146,7 @@ class ConditionalBernoulliMixture(MixtureByEM):
     alpha_: NDArray[np.float64]
     gate_alpha_: float
     stored = (
-        StoredParameters("params", retired=_RETIRED),
+        StoredParameters("params"),
         *STORED_WEIGHTING,
         StoredArray("share", "share_", np.float64, ("components",)),
         StoredArray("rates", "rates_", np.float64, ("components", "labels")),

@@ -249,7 +249,7 @@ class SetFeatures(StoredPart, BaseEstimator):
     stored = (
         StoredSetting("n_labels", "n_labels_", int, low=1, length="labels"),
         StoredNames("order", "groups", choices=GROUPS),
-        StoredNames("numbers", "numbers", least=0, default=()),
+        StoredNames("numbers", "numbers", least=0),
         StoredPieces("groups_", GROUPS, "groups", "order", {"labels": "labels"}),
     )
 

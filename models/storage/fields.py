@@ -1,13 +1,10 @@
 """Kinds of fields that a model part can store, see `setwise.models.storage.state`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
-
-REQUIRED: Final[Any] = object()
-"""Default of a setting without a default."""
 
 
 class StoredArray(NamedTuple):
@@ -72,7 +69,6 @@ class StoredSetting(NamedTuple):
     choices: Sequence[object] = ()  # the values allowed, if listed
     length: str = ""  # name of the length that the setting states, if any
     nullable: bool = False  # whether it may be null
-    default: Any = REQUIRED  # used if the setting is missing
 
 
 class StoredNames(NamedTuple):
@@ -84,7 +80,6 @@ class StoredNames(NamedTuple):
     length: str = ""  # name of their number, if any
     least: int = 1  # smallest number of names
     choices: Mapping[str, object] | Sequence[str] = ()  # the names allowed, if listed
-    default: Any = REQUIRED  # used if the setting is missing
 
 
 class StoredParameters(NamedTuple):
@@ -95,8 +90,6 @@ class StoredParameters(NamedTuple):
 
     name: str  # name of the setting; if empty, the settings are the parameters
     ranges: Mapping[str, tuple[float, float]] = {}  # ranges of parameters that predictions use
-    # Parameters of earlier releases, which did not change how a fitted part predicts; ignored.
-    retired: tuple[str, ...] = ()
 
 
 class StoredPiece(NamedTuple):

@@ -28,7 +28,6 @@ from setwise.models.storage.checks import (
     shown,
 )
 from setwise.models.storage.fields import (
-    REQUIRED,
     Stored,
     StoredArray,
     StoredNames,
@@ -374,8 +373,6 @@ def _check_values(one: StoredArray, found: Mapping[str, Any], lengths: Lengths) 
 
 
 def _checked_setting(settings: Mapping[str, Any], one: StoredSetting) -> Any:  # noqa: ANN401  # any JSON value
-    if one.name not in settings and one.default is not REQUIRED:
-        return one.default
     value = _setting(settings, one.name)
     if value is None and one.nullable:
         return None
@@ -383,8 +380,6 @@ def _checked_setting(settings: Mapping[str, Any], one: StoredSetting) -> Any:  #
 
 
 def _checked_names(settings: Mapping[str, Any], one: StoredNames) -> list[str]:
-    if one.name not in settings and one.default is not REQUIRED:
-        return list(one.default)
     names = checked_names(one.name, _setting(settings, one.name), least=one.least)
     unknown = [name for name in names if name not in one.choices] if one.choices else []
     if unknown:
@@ -405,8 +400,7 @@ def _parameters(part: Any) -> dict[str, Any]:  # noqa: ANN401  # an estimator
 
 def _checked_parameters(owner: type, stored: object, one: StoredParameters) -> dict[str, Any]:
     declared = signature(owner).parameters
-    given = checked_value("parameters", stored, dict)
-    own = {name: value for name, value in given.items() if name not in one.retired}
+    own: dict[str, Any] = checked_value("parameters", stored, dict)
     for name, value in own.items():
         if name not in declared:
             raise ValueError(f"parameter {shown(name)} is unknown")
