@@ -9,7 +9,8 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 WORKERS ?= auto
 MINUTES ?= 10
 # Named by folder, so that the others are not even collected: in ninety seconds, collecting counts.
-QUICK := setwise tests/architecture tests/domain tests/models tests/api $(wildcard tests/test_*.py) \
+QUICK := setwise tests/architecture tests/domain tests/models/data tests/models/sets tests/api \
+  $(wildcard tests/test_*.py) \
   -m "not (slow or postgresql or system or browser or data or verify)"
 
 .PHONY: help setup demo check test verify quick-tests all-tests fuzz coverage lint format lock bench screenshots clean

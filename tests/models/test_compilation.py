@@ -95,7 +95,7 @@ def test_a_folder_that_cannot_be_written_is_no_fault(
     keep_compiled_code(package)
 
 
-@pytest.mark.slow
+@pytest.mark.verify
 def test_a_cache_that_setup_filled_is_all_that_training_needs(tmp_path: Path) -> None:
     """Two processes, since what one has compiled it does not look up again.
 

@@ -35,10 +35,10 @@ def assert_same(first, second, **tolerance):
     np.testing.assert_allclose(first.marginals, second.marginals, **tolerance)
 
 
-@pytest.fixture(scope="module")
-def of_sets():
+@pytest.fixture
+def of_sets(model_of):
     data = alone(corpora.answered(corpora.texts(240)))
-    return data, train(data, replace(QUICK, preset="fast"))
+    return data, model_of(data, replace(QUICK, preset="fast"))
 
 
 def test_of_sets_alone_confidence_is_learnt_and_sets_get_no_worse(of_sets):
@@ -54,12 +54,12 @@ def test_of_sets_alone_confidence_is_learnt_and_sets_get_no_worse(of_sets):
 
 
 @pytest.mark.parametrize("kind", ["scores", "labels"])
-def test_with_documents_their_likes_vote_too(kind):
+def test_with_documents_their_likes_vote_too(kind, model_of):
     data = corpora.answered(corpora.texts(240), kind)
     fresh = corpora.answered(corpora.texts(120, seed=1), kind, seed=1)
     options = replace(QUICK, preset="fast", calibrator="boosted-squared")
-    alike = evaluate(train(data, options), fresh)
-    unlike = evaluate(train(alone(data), options), alone(fresh))
+    alike = evaluate(model_of(data, options), fresh)
+    unlike = evaluate(model_of(alone(data), options), alone(fresh))
     assert alike.set_accuracy > unlike.set_accuracy + 0.1
     assert alike.brier < unlike.brier - 0.05
 
@@ -138,7 +138,7 @@ def test_artifacts_predict_bit_for_bit_as_before(tmp_path):
     assert again.manifest["method"] == "br-rerank"
 
 
-def test_answers_that_do_not_suit_the_model_are_refused(of_sets):
+def test_answers_that_do_not_suit_the_model_are_refused(of_sets, model_of):
     data, predictor = of_sets
     few = Answers.of(data.label_names, [{"labels": data.label_names[:1]}])
     with pytest.raises(ValueError, match="answers count 2 labels; this model knows 6"):
@@ -149,10 +149,10 @@ def test_answers_that_do_not_suit_the_model_are_refused(of_sets):
         predictor.predict_texts(["fever"])
     with pytest.raises(ValueError, match="what another model says"):
         predictor.predict_features([{"f1": 1.0}])
-    plain = train(corpora.texts(120), QUICK)
+    plain = model_of(corpora.texts(120), QUICK)
     with pytest.raises(ValueError, match="trained on text: send no answers"):
         plain.predict_answers(few)
-    both = train(corpora.answered(corpora.texts(120)), QUICK)
+    both = model_of(corpora.answered(corpora.texts(120)), QUICK)
     with pytest.raises(ValueError, match="send the texts too"):
         both.predict_answers(data.answers)
     with pytest.raises(ValueError, match="1 documents and 240 answers"):

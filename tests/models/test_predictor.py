@@ -1,8 +1,7 @@
 """Predictions by name and by matrix, alone and in batches, known and unknown features."""
 
-import dataclasses
 import json
-import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,10 +13,9 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from setwise.models.options import TrainingOptions, TrainingWarning
+from setwise.models.options import TrainingOptions
 from setwise.models.predictor import UnknownFeatures, likely_columns, most_likely
 from setwise.models.sets.search import k_best_sets
-from setwise.models.training import train
 from tests.models.corpora import texts, vectors
 
 QUICK = TrainingOptions(preset="paper", alpha=1e-3)
@@ -29,18 +27,14 @@ _MARGINALS = arrays(
 _LIMITS = st.integers(0, 12)
 
 
-@pytest.fixture(scope="module")
-def of_vectors():
-    return train(
-        vectors(), TrainingOptions(preset="paper", alpha=1e-3, calibrator="boosted-squared")
-    )
+@pytest.fixture
+def of_vectors(model_of):
+    return model_of(vectors(), replace(QUICK, calibrator="boosted-squared"))
 
 
-@pytest.fixture(scope="module")
-def of_texts():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)
-        return train(texts(), QUICK)
+@pytest.fixture
+def of_texts(model_of):
+    return model_of(texts(), QUICK)
 
 
 def equal(first, second):
@@ -132,11 +126,11 @@ def test_numbers_without_a_finite_float32_are_refused_by_name(of_vectors, value)
         of_vectors.predict_features([{"f3": value}])
 
 
-def test_known_features_count_what_training_saw():
+def test_known_features_count_what_training_saw(model_of):
     data = vectors()
     X = data.X.toarray()
     X[:, 7] = 0.0  # a column that no training document has
-    predictor = train(dataclasses.replace(data, X=csr_array(X)), QUICK)
+    predictor = model_of(replace(data, X=csr_array(X)), QUICK)
     documents = [{}, {"f7": 1.0}, {"f7": 1.0, "f1": 0.3}, {"f1": 0.0}]
     assert predictor.predict_features(documents).known_features.tolist() == [0, 0, 1, 0]
 

@@ -50,22 +50,20 @@ class OfThresholdedReals(BernoulliMixture):
 
 ESTIMATORS: list[BaseEstimator] = [
     SetClassifier(preset="paper", n_folds=2, n_candidates=3, calibrator="isotonic", n_jobs=1),
-    BinaryRelevance(n_jobs=1),
     BinaryRelevance(alpha=1e-2, tol=1e-15, n_jobs=1),
-    ClusteredRelevance(n_jobs=1),
+    ClusteredRelevance(alpha=1e-2, tol=1e-15, n_jobs=1),
     OfThresholdedReals(2, n_init=1),
     SMALL_MIXTURE,
     AveragedMixture(SMALL_MIXTURE, 2),
     StackedMixture(SMALL_MIXTURE, LabelScores(1e-3, n_folds=2, n_jobs=1)),
     BoostedBernoulliMixture(2, max_iter=8, validation_fraction=0.0, n_init=1, n_jobs=1),
-    *(FeatureWeighting(scheme) for scheme in ("auto", "idf", "none")),
+    FeatureWeighting(),
 ]
 
 WEIGHTS = (
     "check_sample_weight_equivalence_on_dense_data",
     "check_sample_weight_equivalence_on_sparse_data",
 )
-REPEATS = "repeated rows are dealt otherwise between training and validation than weighted ones"
 MODE = "the most probable set is not the set of all labels that are more likely than not"
 RESPONSIBILITIES = "the checks ask whoever has predict_proba for the tags of a classifier"
 
@@ -74,8 +72,6 @@ def exceptions(estimator: BaseEstimator) -> dict[str, str]:
     """Return the checks that an estimator fails, and why."""
     if isinstance(estimator, SetClassifier):
         return dict.fromkeys(WEIGHTS, "calibrators count a repeated row twice, a weighted row once")
-    if isinstance(estimator, BinaryRelevance) and isinstance(estimator.alpha, str):
-        return dict.fromkeys(WEIGHTS, REPEATS)
     if isinstance(estimator, StackedMixture | BoostedBernoulliMixture):
         return {"check_classifier_multioutput": MODE}
     if isinstance(estimator, BernoulliMixture):

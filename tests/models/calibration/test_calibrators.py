@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.isotonic import IsotonicRegression
 from sklearn.tree import DecisionTreeRegressor
 
@@ -43,33 +42,6 @@ def test_confidences_are_finite_and_in_the_unit_interval(calibrator):
     confidence = fitted(calibrator, table, correct).predict(make_table(1)[0])
     assert np.isfinite(confidence).all()
     assert ((confidence >= 0) & (confidence <= 1)).all()
-
-
-@every
-def test_equal_seeds_give_equal_fits(calibrator):
-    table, correct, _ = make_table(0)
-    first = fitted(calibrator, table, correct).predict(table)
-    assert (first == fitted(calibrator, table, correct).predict(table)).all()
-
-
-@learning
-def test_integer_weights_equal_repeated_rows(calibrator):
-    table, correct, _ = make_table(0, n=600)
-    weight = np.random.default_rng(1).integers(0, 3, len(table))
-    rows = np.repeat(np.arange(len(table)), weight)
-    if isinstance(calibrator, BoostedSets):
-        # Quantile sketches of weighted and of repeated rows choose other cuts: compare on columns
-        # with few values, where every value is a cut.
-        table = coarse(table)
-    weighted = fitted(calibrator, table, correct, sample_weight=weight)
-    copies = dataclasses.replace(table.take(rows), doc_indptr=np.arange(len(rows) + 1))
-    repeated = fitted(calibrator, copies, correct[rows])
-    np.testing.assert_allclose(weighted.predict(table), repeated.predict(table), atol=1e-5)
-
-
-def coarse(table):
-    """Return the table with columns rounded to a few values."""
-    return with_dense(table, np.round(table.dense * 4) / 4)
 
 
 @learning
@@ -191,12 +163,6 @@ def test_rows_that_do_not_fit_are_refused(calibrator, outcomes, weights, fault):
     table, _, _ = make_table(0, n=3)
     with pytest.raises(ValueError, match=fault):
         clone(calibrator).fit(table, outcomes, sample_weight=weights)
-
-
-@learning
-def test_predicting_before_fitting_is_refused(calibrator):
-    with pytest.raises(NotFittedError):
-        clone(calibrator).predict(make_table(0, n=3)[0])
 
 
 def test_an_unknown_objective_is_refused():

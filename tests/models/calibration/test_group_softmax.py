@@ -122,15 +122,6 @@ def test_the_order_of_documents_does_not_matter():
     np.testing.assert_array_equal(model.predict(table)[order], model.predict(table.take(order)))
 
 
-def test_rows_without_weight_count_as_absent():
-    table, right, _ = competing(0, n_documents=300)
-    weight = np.repeat(np.random.default_rng(0).integers(0, 2, 300), 4)
-    kept = np.flatnonzero(weight)
-    found = SoftmaxSets().fit(table, right, sample_weight=weight).predict(table)
-    expected = SoftmaxSets().fit(table.take(kept), right[kept]).predict(table)
-    np.testing.assert_array_equal(found, expected)
-
-
 def test_of_too_many_rows_whole_documents_are_drawn():
     table, right, _ = competing(0)
     model = SoftmaxSets(max_rows=1000)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
@@ -154,6 +154,7 @@ def test_equal_rows_give_equal_fits() -> None:
     assert (first.label_weights == second.label_weights).all()
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 1_000))
 def test_compiled_code_corrects_the_announced_sets_as_the_fit_does(seed: int) -> None:
     known, own = candidates(20, seed=seed)
@@ -167,6 +168,7 @@ def test_compiled_code_corrects_the_announced_sets_as_the_fit_does(seed: int) ->
     assert (total <= 1 + 1e-9).all()
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 1_000))
 def test_the_identity_changes_no_confidence(seed: int) -> None:
     known, own = candidates(20, seed=seed)

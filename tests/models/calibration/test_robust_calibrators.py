@@ -1,7 +1,6 @@
 """Robust calibrators: what noise hides they find, and without noise they are ordinary ones."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -90,17 +89,6 @@ def test_weights_of_zero_leave_rows_out_and_equal_seeds_give_equal_fits(calibrat
     with_lies = clone(calibrator).fit(table, lies, sample_weight=weight, alpha=0.2, beta=0.02)
     without = clone(calibrator).fit(table, agreed, sample_weight=weight, alpha=0.2, beta=0.02)
     np.testing.assert_allclose(with_lies.predict(table), without.predict(table), atol=1e-6)
-
-
-@both
-def test_state_survives_json_and_predicts_the_same(calibrator):
-    table, agreed, alphas, betas, _ = noisy(9, 1500, 0.2)
-    original = clone(calibrator).fit(table, agreed, alpha=alphas, beta=betas)
-    arrays, settings = original.get_state()
-    again = type(calibrator).from_state(arrays, json.loads(json.dumps(settings)))
-    new = make_table(1)[0]
-    assert (again.predict(new) == original.predict(new)).all()
-    assert again.shape_ == original.shape_
 
 
 @both

@@ -1,6 +1,5 @@
 """The vectorizer: equal to scikit-learn's on plain text, unmoved by any other."""
 
-import json
 import re
 import time
 
@@ -188,28 +187,6 @@ def test_a_megabyte_of_combining_marks_takes_seconds_not_minutes():
     started_at = time.process_time()  # what others do meanwhile does not count
     vectorizer.transform(["a" + "\u0300\u0323" * 500_000])
     assert time.process_time() - started_at < 20
-
-
-def test_the_state_is_arrays_and_json_and_restores_the_vectorizer():
-    vectorizer = TextVectorizer(bigrams=True, beginnings=3, first_line_twice=True).fit(TEXTS)
-    arrays, settings = vectorizer.get_state()
-    for array in arrays.values():
-        array.flags.writeable = False  # as memory-mapped
-    again = TextVectorizer.from_state(arrays, json.loads(json.dumps(settings)))
-    assert again.get_params() == vectorizer.get_params()
-    assert abs(again.transform(TEXTS) - vectorizer.transform(TEXTS)).max() == 0
-    with pytest.raises(ValueError, match="idf has shape"):
-        TextVectorizer.from_state(arrays | {"idf": arrays["idf"][:-1]}, settings)
-
-
-def test_a_state_from_before_beginnings_is_read_as_it_was():
-    vectorizer = TextVectorizer(bigrams=True).fit(TEXTS)
-    arrays, settings = vectorizer.get_state()
-    del settings["beginnings"]
-    for parameter in ("beginnings", "first_line_twice"):
-        del settings["params"][parameter]
-    again = TextVectorizer.from_state(arrays, settings)
-    assert abs(again.transform(TEXTS) - vectorizer.transform(TEXTS)).max() == 0
 
 
 def test_bad_arguments_are_refused():

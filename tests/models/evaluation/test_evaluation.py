@@ -10,13 +10,14 @@ from setwise.models.evaluation import evaluation
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import RunningMetrics
 from setwise.models.options import TrainingOptions
-from setwise.models.training import train
 from tests.models import corpora
 
+PLAIN = TrainingOptions(preset="paper", calibrator="uncalibrated", alpha=1e-3)
 
-@pytest.fixture(scope="module")
-def predictor():
-    return train(corpora.texts(), TrainingOptions(preset="paper", calibrator="uncalibrated"))
+
+@pytest.fixture
+def predictor(model_of):
+    return model_of(corpora.texts(), PLAIN)
 
 
 def test_blocks_give_the_metrics_of_one_batch(predictor, monkeypatch):
@@ -60,9 +61,9 @@ def test_labels_in_another_order_are_matched_by_name(predictor):
     assert evaluate(predictor, moved).set_accuracy == evaluate(predictor, documents).set_accuracy
 
 
-def test_features_in_another_order_are_matched_by_name():
-    documents = corpora.vectors(n=200)
-    predictor = train(documents, TrainingOptions(preset="paper", calibrator="uncalibrated"))
+def test_features_in_another_order_are_matched_by_name(model_of):
+    documents = corpora.vectors()
+    predictor = model_of(documents, PLAIN)
     order = list(range(len(documents.feature_names)))[::-1]
     moved = replace(
         documents,

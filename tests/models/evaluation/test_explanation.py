@@ -1,6 +1,5 @@
 """Explanations: what they name is what the predictor uses, whatever the method."""
 
-import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,10 +13,8 @@ from setwise.models.evaluation.explanation import (
     seen_sets,
     weigh_terms,
 )
-from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
-from setwise.models.options import METHODS, TrainingOptions, TrainingWarning
+from setwise.models.options import METHODS, TrainingOptions
 from setwise.models.predictor import RankedSet, UnknownFeatures
-from setwise.models.training import train
 from tests.models.corpora import dataset, texts
 
 # Documents of two kinds; `reflection` mostly comes with `lake` and `water`, and has no feature.
@@ -35,18 +32,17 @@ def pictures(n=400, seed=0, hidden=0.0):
     return made.__class__(**{**made.__dict__, "label_names": NAMES})
 
 
-def fitted(method, documents, **more):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)
-        warnings.simplefilter("ignore", ComponentWarning)
-        options = TrainingOptions(
-            method=method, n_components=2, n_folds=2, calibrator="isotonic", alpha=1e-3, **more
-        )
-        return train(documents, options)
+@pytest.fixture
+def fitted(model_of):
+    def fit(method, documents, **more):
+        settings = {"n_components": 2, "n_folds": 2, "calibrator": "isotonic", "alpha": 1e-3}
+        return model_of(documents, TrainingOptions(method=method, **settings, **more))
+
+    return fit
 
 
-@pytest.fixture(scope="module", params=METHODS)
-def predictor(request):
+@pytest.fixture(params=METHODS)
+def predictor(request, fitted):
     return fitted(request.param, pictures())
 
 
@@ -102,7 +98,7 @@ def test_an_explanation_tells_of_the_set_that_is_predicted(predictor):
             assert f"`{reason.label}`" in reason.sentence
 
 
-def test_a_mixture_names_the_labels_that_brought_another_one():
+def test_a_mixture_names_the_labels_that_brought_another_one(fitted):
     """Where nothing is seen, the odds are for a landscape, but against a reflection by itself."""
     predictor = fitted("cbm", pictures(n=2000, hidden=0.4), preset="fast")
     explained = list(explain_rows(predictor, pictures(n=200, seed=3, hidden=0.4).X))
@@ -145,7 +141,7 @@ def test_a_label_is_explained_by_the_labels_that_brought_it():
     assert why.components[0].share > why.components[0].weight
 
 
-def test_the_empty_set_is_explained_without_a_reason():
+def test_the_empty_set_is_explained_without_a_reason(fitted):
     rng = np.random.default_rng(0)
     X = rng.random((200, 3)) * (rng.random((200, 3)) < 0.3)
     for method in ("br", "cbm"):
@@ -155,7 +151,7 @@ def test_the_empty_set_is_explained_without_a_reason():
         assert why.reasons == ()
 
 
-def test_documents_become_the_rows_that_are_predicted():
+def test_documents_become_the_rows_that_are_predicted(fitted):
     of_text, of_vectors = fitted("br", texts()), fitted("br", pictures())
     (why,) = explain_rows(of_text, document_row(of_text, "note insulin glucose"))
     assert "label 3" in why.labels
@@ -165,7 +161,7 @@ def test_documents_become_the_rows_that_are_predicted():
     assert why.confidence == seen.ranked(0)[0].confidence
 
 
-def test_documents_that_the_model_cannot_read_are_refused():
+def test_documents_that_the_model_cannot_read_are_refused(fitted):
     of_text, of_vectors = fitted("br", texts()), fitted("br", pictures())
     with pytest.raises(ValueError, match="send text, not features"):
         document_row(of_text, {"f0": 1.0})
@@ -190,7 +186,7 @@ def test_terms_for_and_against_add_up_to_the_labels_log_odds(predictor):
     assert weigh_terms(predictor, X[:1], []) == []
 
 
-def test_a_set_is_seen_if_a_training_document_has_exactly_it():
+def test_a_set_is_seen_if_a_training_document_has_exactly_it(fitted):
     documents = pictures()
     predictor = fitted("br-rerank", documents)
     rows = documents.Y.toarray().astype(bool)

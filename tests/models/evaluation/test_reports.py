@@ -17,6 +17,7 @@ from setwise.models.evaluation.reports import (
 )
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.labels.isotonic import IsotonicCurve
+from tests.models.bounds import share_error
 
 
 def world(seed, n, *, honest=True, alpha=0.0):
@@ -52,23 +53,32 @@ def test_the_biased_numbers_are_those_of_the_papers():
     assert sum(bucket.n for bucket in found.buckets) == 700
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("alpha", [0.0, 0.2])
-@pytest.mark.parametrize("honest", [True, False])
-def test_debiased_numbers_are_unbiased_and_their_intervals_cover(honest, alpha, monkeypatch):
+@pytest.mark.parametrize(
+    ("honest", "alpha", "runs"),
+    [
+        (True, 0.2, 20),
+        *(
+            pytest.param(honest, alpha, 150, marks=pytest.mark.verify)
+            for honest in (True, False)
+            for alpha in (0.0, 0.2)
+        ),
+    ],
+)
+def test_debiased_numbers_are_unbiased_and_their_intervals_cover(honest, alpha, runs, monkeypatch):
     monkeypatch.setattr("setwise.models.evaluation.reports._BOOTSTRAPS", 200)
     alignment, sharpness = truth(honest=honest)
     found = [
         quick(*world(10 + seed, 600, honest=honest, alpha=alpha), alpha=alpha)
-        for seed in range(150)
+        for seed in range(runs)
     ]
     for estimates, true in (
         ([one.alignment_error for one in found], alignment),
         ([one.sharpness for one in found], sharpness),
     ):
         values = np.array([one.value for one in estimates])
-        assert values.mean() == pytest.approx(true, abs=4 * values.std() / np.sqrt(150))
-        assert np.mean([one.low <= true <= one.high for one in estimates]) > 0.8
+        assert values.mean() == pytest.approx(true, abs=4 * values.std() / np.sqrt(runs))
+        covered = np.mean([one.low <= true <= one.high for one in estimates])
+        assert covered > 0.9 - 4 * share_error(0.9, runs)
     if honest:
         assert np.mean([one.biased_alignment_error for one in found]) > 0.0015
 
@@ -158,15 +168,17 @@ def test_honest_confidences_stay_inside_the_band_and_others_leave_it():
     assert other.debiased_miscalibration > 0.003
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("alpha", [0.0, 0.3])
-def test_the_p_value_keeps_its_size_with_and_without_noise(alpha):
+@pytest.mark.parametrize(
+    ("alpha", "runs"),
+    [(0.3, 20), *(pytest.param(alpha, 150, marks=pytest.mark.verify) for alpha in (0.0, 0.3))],
+)
+def test_the_p_value_keeps_its_size_with_and_without_noise(alpha, runs):
     rejected = [
         draw_reliability(*world(100 + seed, 400, alpha=alpha), alpha=alpha, n_resamples=60).p_value
         <= 0.1
-        for seed in range(150)
+        for seed in range(runs)
     ]
-    assert np.mean(rejected) <= 0.1 + 3 * np.sqrt(0.09 / 150)
+    assert np.mean(rejected) <= 0.1 + 3 * share_error(0.1, runs)
 
 
 @pytest.mark.parametrize(

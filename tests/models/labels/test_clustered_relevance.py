@@ -85,15 +85,6 @@ def test_labels_of_clusters_not_searched_share_a_probability():
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
 
 
-def test_equal_seeds_give_equal_scores_on_any_number_of_threads():
-    X, Y = make(n=120)
-    first, second = (
-        ClusteredRelevance(n_jobs=jobs, random_state=1).fit(X, Y).decision_function(X)
-        for jobs in (1, 3)
-    )
-    np.testing.assert_array_equal(first, second)
-
-
 def test_a_label_that_never_occurs_and_weights_of_zero_do_no_harm():
     X, Y = make(n=120)
     Y[:, 4] = 0

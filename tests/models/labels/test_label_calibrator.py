@@ -90,27 +90,6 @@ def test_sparse_and_dense_labels_give_the_same():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("knot_indptr", np.array([0, 0, 4])),
-        ("knot_indptr", np.array([0, 9, 4])),
-        ("knot_logits", np.array([[0.0, 1.0, 0.0, 1.0]])),
-        ("knot_values", np.array([np.nan] * 4)),
-        ("knot_values", np.zeros(4, dtype=np.float32)),
-    ],
-)
-def test_state_that_compiled_code_could_trip_over_is_refused(name, value):
-    arrays = {
-        "knot_indptr": np.array([0, 2, 4]),
-        "knot_logits": np.array([0.0, 1.0, 0.0, 1.0]),
-        "knot_values": np.zeros(4),
-    }
-    LabelCalibrator.from_state(arrays, {"isotonic_share": 0.5})
-    with pytest.raises(ValueError, match=name):
-        LabelCalibrator.from_state({**arrays, name: value}, {"isotonic_share": 0.5})
-
-
-@pytest.mark.parametrize(
     ("logits", "Y", "fault"),
     [
         ([[0.0]], [[1, 0]], "one shape"),

@@ -41,15 +41,6 @@ def test_probabilities_sum_to_one_over_all_sets() -> None:
     np.testing.assert_allclose(model.predict_proba(every_set(6)).sum(axis=1), 1.0)
 
 
-def test_integer_weights_equal_repeated_sets() -> None:
-    Y = sets_of(2)
-    counts = np.random.default_rng(0).integers(0, 4, size=len(Y))
-    weighted = BernoulliMixture(3, random_state=5).fit(Y, sample_weight=counts)
-    repeated = BernoulliMixture(3, random_state=5).fit(np.repeat(Y, counts, axis=0))
-    np.testing.assert_allclose(weighted.means_, repeated.means_, atol=1e-10)
-    np.testing.assert_allclose(weighted.weights_, repeated.weights_, atol=1e-10)
-
-
 def test_order_of_rows_does_not_matter() -> None:
     Y = sets_of(3)
     shuffled = Y[np.random.default_rng(0).permutation(len(Y))]

@@ -80,14 +80,6 @@ def test_the_initial_scores_stay_in_the_sum() -> None:
     np.testing.assert_allclose(p, Y.mean(axis=0), atol=0.02)
 
 
-def test_threads_do_not_change_the_fit() -> None:
-    settings = {"max_iter": 3, "validation_fraction": 0.0}
-    one, two = (BoostedBernoulliMixture(2, n_jobs=n, **settings) for n in (1, 2))
-    X, Y = crossed(600)
-    first, second = (model.fit(X, Y).get_state()[0] for model in (one, two))
-    assert all(np.array_equal(first[name], second[name]) for name in first)
-
-
 def test_inference_is_that_of_every_mixture(model) -> None:
     assert_inference_equals_enumeration(model, crossed(20, seed=2)[0], 3, atol=1e-7)
 

@@ -58,25 +58,6 @@ def test_an_empty_batch_has_no_scores() -> None:
     assert scores.transform(X[:0]).shape == (0, 6)
 
 
-@pytest.mark.parametrize(
-    ("name", "damaged", "message"),
-    [
-        ("set_labels", np.array([9], dtype=np.int32), "set_indptr"),
-        ("deviation", np.zeros(6), "'deviation' has values"),
-        ("centre", np.zeros(5), "centre"),
-        ("classifier_coef_values", np.zeros(1, dtype=np.float32), "coef_values"),
-        ("neighbour_set_of", np.full(120, 999, dtype=np.int32), "set_of"),
-    ],
-)
-def test_damaged_states_are_refused(name: str, damaged: np.ndarray, message: str) -> None:
-    scores = LabelScores(1e-2)
-    scores.fit_transform(*documents(5))
-    arrays, settings = scores.get_state()
-    arrays[name] = damaged
-    with pytest.raises(ValueError, match=message):
-        LabelScores.from_state(arrays, settings)
-
-
 def test_what_cannot_be_cross_fitted_is_refused() -> None:
     X, Y = documents(6)
     with pytest.raises(ValueError, match="n_samples=1"):

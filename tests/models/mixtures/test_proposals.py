@@ -19,7 +19,7 @@ from setwise.models.mixtures.proposals import (
     set_aside,
 )
 from setwise.models.mixtures.stacked_mixture import StackedMixture
-from setwise.models.options import PRESETS, Preset, TrainingOptions, TrainingWarning
+from setwise.models.options import PRESETS, TrainingOptions
 from setwise.models.predictor import SetPredictor
 from setwise.models.storage.artifacts import load, save
 from setwise.models.training import train
@@ -30,17 +30,9 @@ pytestmark = pytest.mark.slow
 MIXTURES = ["cbm", "cbm-rerank"]
 
 
-def fitted(method: str, n_jobs: int | None = None, preset: Preset = "best") -> SetPredictor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)
-        warnings.simplefilter("ignore", ComponentWarning)
-        options = TrainingOptions(method=method, n_components=5, n_jobs=n_jobs, preset=preset)
-        return train(vectors(), options)
-
-
-@pytest.fixture(scope="module", params=MIXTURES)
-def predictor(request) -> SetPredictor:
-    return fitted(request.param, n_jobs=1)
+@pytest.fixture(params=MIXTURES)
+def predictor(request, model_of) -> SetPredictor:
+    return model_of(vectors(), TrainingOptions(method=request.param, n_components=5, n_folds=3))
 
 
 def test_the_best_preset_averages_mixtures(predictor):
@@ -48,8 +40,6 @@ def test_the_best_preset_averages_mixtures(predictor):
     mixture = mixture.model_ if isinstance(mixture, StackedMixture) else mixture
     assert len(mixture.fits_) == PRESETS["best"].n_fits
     assert mixture.n_components_ == 5 * len(mixture.fits_)
-    plain = fitted(predictor.manifest["method"], preset="fast").source.mixture_
-    assert plain.n_components_ == 5
 
 
 def test_confidence_is_calibrated_on_new_documents(predictor):
@@ -69,11 +59,6 @@ def test_sets_stand_in_the_order_of_the_joint_or_of_confidence_when_reranked(pre
     if predictor.manifest["method"] == "cbm-rerank":
         by = found.confidence
     assert (np.diff(by)[inside] <= 0).all()
-
-
-@pytest.mark.parametrize("predictor", ["cbm-rerank"], indirect=True, scope="module")
-def test_equal_seeds_give_equal_models_on_any_number_of_threads(predictor):
-    assert fitted("cbm-rerank", n_jobs=2).version == predictor.version
 
 
 @pytest.mark.filterwarnings("ignore::setwise.models.mixtures.bernoulli_mixture.ComponentWarning")

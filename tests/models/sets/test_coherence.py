@@ -1,17 +1,14 @@
 """What is shown of labels and of label sets is one distribution."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.models.calibration.recalibration import Recalibration
-from setwise.models.options import TrainingOptions, TrainingWarning
+from setwise.models.options import TrainingOptions
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
-from setwise.models.training import train
 from tests.models.corpora import vectors
 
 ROUNDING = 1e-9
@@ -43,10 +40,8 @@ def assert_coherent(candidates, confidence, marginals):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
-def test_no_label_is_less_probable_than_the_sets_that_hold_it(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)
-        model = train(vectors(n_features=5), MODELS[name])
+def test_no_label_is_less_probable_than_the_sets_that_hold_it(name, model_of):
+    model = model_of(vectors(n_features=5), MODELS[name])
     shown = model.predict(vectors(n=200, n_features=5, seed=1).X)
     assert_coherent(shown.candidates, shown.confidence, shown.marginals)
     trusting = Recalibration(1.5, np.array([0.5, 0.0, 0.3, 0.0, 0.0]), np.zeros(5))
@@ -76,7 +71,7 @@ def judged_sets(draw):
 
 
 @given(judged_sets())
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_any_confidences_become_one_distribution_and_the_announced_one_stays(drawn):
     candidates, confidence, alone = drawn
     shown = coherent_confidence(candidates, confidence)

@@ -1,7 +1,5 @@
 """The decider: its posterior, the set that it puts first, and its state."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +18,6 @@ from setwise.models.sets.decider import (
 )
 from setwise.models.sets.decisions import (
     ExpectedF1,
-    LabelMajority,
     LabelThresholds,
     Posterior,
     SharedThreshold,
@@ -168,28 +165,6 @@ def test_a_voter_without_votes_is_refused():
     decider = SetDecider(ExpectedF1(allow_empty=True), "linear", 0.5)
     with pytest.raises(ValueError, match="'linear' needs votes"):
         announce(decider, P, k=3)
-
-
-@pytest.mark.parametrize(
-    "decider",
-    [
-        SetDecider(ExpectedF1(allow_empty=False, remainder=0.5), "smooth", 0.25),
-        SetDecider(LabelMajority()),
-        SetDecider(SharedThreshold(0.31)),
-        SetDecider(LabelThresholds(np.array([0.1, 0.2, 0.3]))),
-    ],
-)
-def test_state_survives_json(decider):
-    arrays, settings = decider.get_state()
-    again = SetDecider.from_state(arrays, json.loads(json.dumps(settings)), labels=3)
-    assert again.get_state()[1] == settings
-    assert (again.voter, again.share) == (decider.voter, decider.share)
-    evidence = evidence_of(P, SetVotes(SEEN, ("smooth",), VOTES.weights))
-    sets = k_best_sets(P, 3, allow_empty=True)
-    confidence = np.full(len(sets), 0.3)
-    found = again.rule.decide(again.posterior(evidence, sets, confidence))
-    expected = decider.rule.decide(decider.posterior(evidence, sets, confidence))
-    assert (found != expected).nnz == 0
 
 
 @pytest.mark.parametrize(

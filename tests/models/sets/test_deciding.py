@@ -1,43 +1,29 @@
 """Objectives end to end: each rule is best at its own metric, and its confidence stays honest."""
 
 import dataclasses
-import warnings
+from itertools import chain
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array, vstack
 from scipy.special import expit
 
 from setwise.models.calibration.choice import choose_calibrator, refit_calibrator
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.evaluation.evaluation import evaluate
-from setwise.models.options import TrainingOptions, TrainingWarning
+from setwise.models.evaluation.scoring import score_calibration
+from setwise.models.options import TrainingOptions
 from setwise.models.sets.candidates import SOURCE_RULE
 from setwise.models.sets.deciding import fit_decider
 from setwise.models.sets.decisions import OBJECTIVES
 from setwise.models.storage.artifacts import load, save
-from setwise.models.training import assemble, fit_base, train
+from setwise.models.training import assemble, fit_base
+from tests.made_once import made_once
+from tests.models.bounds import gain_of, worst_alignment
+from tests.models.conftest import quietly
 from tests.models.corpora import dataset, vectors
 
 pytestmark = pytest.mark.slow
-
-METRIC = {
-    "set-accuracy": "set_accuracy",
-    "f1": "instance_f1",
-    "hamming": "hamming_loss",
-    "micro-f1": "micro_f1",
-    "macro-f1": "macro_f1",
-}
-
-
-# Half of the least that each rule gained on three thirds of BIBTEX: .036 to .046, .036 to .038,
-# .0008 to .0012, .008 to .023 and .015 to .018, in this order.
-LEAST_GAIN_ON_BIBTEX = {
-    "set-accuracy": 0.018,
-    "f1": 0.018,
-    "hamming": 0.0004,
-    "micro-f1": 0.0035,
-    "macro-f1": 0.007,
-}
 
 
 def uncertain(n, seed):
@@ -70,36 +56,40 @@ def trained_for_all(data, options):
     return predictors
 
 
-def judge(predictors, new):
-    """Return the metrics of each objective's predictor on new documents."""
-    return {name: evaluate(predictor, new) for name, predictor in predictors.items()}
+def assert_each_best_at_its_own(Y, sets):
+    """Check that no rule is beaten at its objective by more than chance, and most are clearly.
+
+    Two rules may do equally well: the mode is often the majority of labels too.
+    """
+    for objective in OBJECTIVES:
+        others = [name for name in OBJECTIVES if name != objective]
+        found = {name: gain_of(objective, Y, sets[objective], sets[name]) for name in others}
+        assert all(gain > -2.0 * error for gain, error in found.values()), (objective, found)
+        assert sum(gain > 2.0 * error for gain, error in found.values()) >= 3, (objective, found)
 
 
-def gains(found):
-    """Return, by objective, how much better its own rule does than the best of the others."""
-    out = {}
-    for objective, metric in METRIC.items():
-        sign = -1.0 if objective == "hamming" else 1.0
-        reached = {name: sign * getattr(metrics, metric) for name, metrics in found.items()}
-        own = reached.pop(objective)
-        out[objective] = own - max(reached.values())
-    return out
+N, NEW = 2000, uncertain(8000, 1)
 
 
 @pytest.fixture(scope="module")
-def predictors():
-    options = TrainingOptions(preset="paper", alpha=1e-3, calibrator="boosted-logistic")
-    return trained_for_all(uncertain(4000, 0), options)
+def predictors(tmp_path_factory):
+    def make(folder):
+        options = TrainingOptions(preset="paper", alpha=1e-3, calibrator="boosted-logistic")
+        for name, predictor in trained_for_all(uncertain(N, 0), options).items():
+            save(predictor, folder / name)
+
+    folder = made_once(tmp_path_factory, "objectives", make)
+    return {name: load(folder / name) for name in OBJECTIVES}
 
 
 @pytest.fixture(scope="module")
 def found(predictors):
-    return judge(predictors, uncertain(20_000, 1))
+    return {name: evaluate(predictor, NEW) for name, predictor in predictors.items()}
 
 
-def test_each_rule_is_best_at_its_own_metric(found):
-    gained = gains(found)
-    assert min(gained.values()) > 0.0, gained
+def test_each_rule_is_best_at_its_own_metric(predictors):
+    sets = {name: one.predict(NEW.X).chosen() for name, one in predictors.items()}
+    assert_each_best_at_its_own(NEW.Y, sets)
 
 
 def test_announced_sets_of_no_source_are_among_those_the_calibrator_learnt_from(predictors):
@@ -116,9 +106,10 @@ def test_set_accuracy_needs_no_rule(predictors):
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_confidence_is_the_chance_that_the_announced_set_is_right(found, objective):
+def test_confidence_is_the_chance_that_the_announced_set_is_right(predictors, found, objective):
     metrics = found[objective]
-    assert metrics.alignment_error < 0.002
+    confidence = predictors[objective].predict(NEW.X).top_confidence()
+    assert metrics.alignment_error < worst_alignment(confidence, off=0.04)
     assert metrics.brier < metrics.uncertainty
 
 
@@ -127,9 +118,9 @@ def test_cross_fitted_metrics_foretell_those_on_new_documents(predictors, found,
     foretold = predictors[objective].manifest["metrics"]
     metrics = found[objective]
     for name in ("set_accuracy", "instance_f1", "micro_f1"):
-        # Four standard errors of a share among the 4,000 training documents.
-        assert foretold[name] == pytest.approx(getattr(metrics, name), abs=4 * 0.5 / 4000**0.5)
-    assert foretold["brier"] == pytest.approx(metrics.brier, abs=0.02)
+        # Four standard errors of a share among the training documents.
+        assert foretold[name] == pytest.approx(getattr(metrics, name), abs=4 * 0.5 / N**0.5)
+    assert foretold["brier"] == pytest.approx(metrics.brier, abs=2 * 0.5 / N**0.5)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +133,13 @@ def test_cross_fitted_metrics_foretell_those_on_new_documents(predictors, found,
 )
 def test_every_method_takes_every_objective_and_comes_back_from_disk(method, objective, tmp_path):
     options = TrainingOptions(
-        preset="fast", method=method, optimize=objective, alpha=1e-3, n_components=3
+        preset="fast" if method == "br-rerank" else "paper",
+        method=method,
+        optimize=objective,
+        alpha=1e-3,
+        n_components=3,
     )
-    predictor = quietly(vectors(n=250), options)
+    predictor = quietly(vectors(n=150), options)
     assert predictor.manifest["training"]["optimize"] == objective
     save(predictor, tmp_path / "model")
     again = load(tmp_path / "model")
@@ -156,20 +151,10 @@ def test_every_method_takes_every_objective_and_comes_back_from_disk(method, obj
     assert ((after.confidence >= 0) & (after.confidence <= 1)).all()
 
 
-def quietly(data, options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)
-        return train(data, options)
-
-
 @pytest.mark.parametrize("objective", OBJECTIVES[1:])
 def test_odd_data_give_finite_confidences(objective):
-    rng = np.random.default_rng(0)
     odd = {
-        "ten documents": vectors(n=10),
-        "one label": vectors(n=40, n_labels=1),
         "a label on no document": dataset(np.eye(40)[:, :12], np.tile([1, 0], (40, 1))),
-        "some documents without labels": dataset(rng.random((60, 4)), rng.random((60, 3)) < 0.3),
         "more labels than documents": dataset(np.eye(20), np.eye(20, 50) + np.eye(20, 50, 1)),
     }
     for name, data in odd.items():
@@ -180,20 +165,26 @@ def test_odd_data_give_finite_confidences(objective):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("third", range(3))
-def test_each_rule_is_best_at_its_own_metric_on_bibtex(third, data_dir):
-    """Judged on each third of the training part by models of the other two."""
+@pytest.mark.verify
+def test_each_rule_is_best_at_its_own_metric_on_bibtex(data_dir):
+    """Judged on each third of the training part by models of the other two, all thirds together."""
     data = read_dataset(data_dir / "bibtex", "train")
     rows = np.random.default_rng(0).permutation(data.n)
-    held_out = np.sort(rows[third::3])
-    rest = np.setdiff1d(rows, held_out)
-    predictors = trained_for_all(data.take(rest), TrainingOptions(preset="fast"))
-    found = judge(predictors, data.take(held_out))
-    gained = gains(found)
-    for objective, least in LEAST_GAIN_ON_BIBTEX.items():
-        assert gained[objective] > least, (objective, gained)
-    for metrics in found.values():
-        assert metrics.alignment_error < 0.003
+    thirds = [np.sort(rows[third::3]) for third in range(3)]
+    made = []
+    for held_out in thirds:
+        rest = data.take(np.setdiff1d(rows, held_out))
+        models = trained_for_all(rest, TrainingOptions(preset="fast"))
+        X = data.take(held_out).X
+        made.append({name: model.predict(X) for name, model in models.items()})
+    Y = data.take(list(chain(*thirds))).Y
+    sets = {name: csr_array(vstack([part[name].chosen() for part in made])) for name in OBJECTIVES}
+    assert_each_best_at_its_own(Y, sets)
+    for name in OBJECTIVES:
+        confidence = np.concatenate([part[name].top_confidence() for part in made])
+        right = (sets[name] != Y).sum(axis=1) == 0
+        error = score_calibration(confidence, right).alignment_error
+        assert error < worst_alignment(confidence, off=0.05), name
 
 
 def test_documents_without_any_confidence_get_a_set_nonetheless():

@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.sets.decisions import (
-    OBJECTIVES,
     ExpectedF1,
     LabelMajority,
     LabelThresholds,
@@ -183,21 +182,6 @@ def test_f1_rule_learns_whether_unlisted_sets_matter() -> None:
     assert rule.decide(posterior).toarray()[0].tolist() == [1, 1, 1, 0]
     without = ExpectedF1(allow_empty=True).decide(posterior).toarray()[0]
     assert without.tolist() == [0, 0, 0, 1]
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES[1:])
-def test_a_rule_survives_its_state(objective: str) -> None:
-    rng = np.random.default_rng(1)
-    joint = rng.dirichlet(np.full(8, 0.5), size=60)
-    truth = (np.array([rng.choice(8, p=row) for row in joint])[:, None] >> np.arange(3)) & 1
-    posterior = posterior_of(joint)
-    rule = make_rule(objective, allow_empty=True).fit(  # type: ignore[arg-type]
-        posterior, matrix(truth)
-    )
-    arrays, settings = rule.get_state()
-    again = stored_rule(arrays, settings).from_state(arrays, settings)
-    assert np.array_equal(again.decide(posterior).toarray(), rule.decide(posterior).toarray())
-    assert again.get_state()[1] == rule.get_state()[1]
 
 
 def test_unknown_objectives_and_wrong_shapes_are_refused() -> None:

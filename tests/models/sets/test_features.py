@@ -5,8 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from setwise.models.data.answers import Answers
 from setwise.models.data.rows import SparseRows
@@ -106,17 +104,6 @@ def test_an_unknown_column_is_named():
 def test_an_unknown_group_is_named():
     with pytest.raises(ValueError, match="unknown feature group 'rank'"):
         SetFeatures(("score", "rank")).fit(X, Y)
-
-
-def test_transforming_before_fitting_is_refused():
-    with pytest.raises(NotFittedError):
-        SetFeatures().transform(
-            Evidence(SparseRows.of(X), np.zeros((1, 3)), np.zeros((1, 3))), None
-        )
-
-
-def test_a_clone_forgets_what_was_fitted():
-    assert not hasattr(clone(SetFeatures().fit(X, Y)), "groups_")
 
 
 @pytest.mark.parametrize("name", sorted(GROUPS))

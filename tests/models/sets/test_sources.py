@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from sklearn.exceptions import NotFittedError
 
 from setwise.models.data.rows import SparseRows
 from setwise.models.sets.evidence import Evidence
@@ -21,8 +20,3 @@ def test_empty_set_is_a_candidate_exactly_when_training_has_one(rows, allowed):
     source = MarginalCandidates(4).fit(X, csr_array(np.array(rows, dtype=np.uint8)))
     found = source.propose(evidence([0.1, 0.1]))
     assert (0 in found.sizes) is allowed
-
-
-def test_proposing_before_fitting_is_refused():
-    with pytest.raises(NotFittedError):
-        MarginalCandidates().propose(evidence([0.1, 0.1]))

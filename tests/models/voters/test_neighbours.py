@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
-from sklearn.exceptions import NotFittedError
 
 from setwise.models.data.rows import SparseRows
 from setwise.models.voters.neighbours import NearestVotes, NeighbourVotes
@@ -82,11 +81,3 @@ def test_a_state_of_other_sets_is_refused():
     arrays, settings = voter.get_state()
     with pytest.raises(ValueError, match="names sets that do not exist"):
         NeighbourVotes.from_state(arrays, {**settings, "n_sets": 2})
-
-
-def test_a_voter_needs_fitting_and_sound_parameters():
-    X, set_of, folds = corpus()
-    with pytest.raises(NotFittedError):
-        NeighbourVotes().vote(SparseRows.of(X))
-    with pytest.raises(ValueError, match="at least 1"):
-        NeighbourVotes(0).fit_folds(X, set_of, N_SETS, folds)

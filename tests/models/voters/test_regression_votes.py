@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
-from sklearn.exceptions import NotFittedError
 
 from setwise.models.data.rows import SparseRows
 from setwise.models.voters import regression_votes
@@ -102,11 +101,3 @@ def test_votes_on_a_document_do_not_depend_on_its_batch():
         np.testing.assert_array_equal(
             smooth.vote(SparseRows.of(X[[i]]), marginals[[i]])[0], together[i]
         )
-
-
-def test_voters_need_fitting_first():
-    X, marginals, _, _ = corpus()
-    with pytest.raises(NotFittedError):
-        LinearVotes().vote(SparseRows.of(X))
-    with pytest.raises(NotFittedError):
-        SmoothVotes().vote(SparseRows.of(X), marginals)

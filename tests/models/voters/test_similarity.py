@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, hstack, random_array
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import cosine_similarity
 
 from setwise.models.data.rows import SparseRows
@@ -51,19 +50,6 @@ def test_dense_measurements_are_centred():
     rows = UnitRows().fit_transform(X).toarray()
     assert np.abs(rows.mean(axis=0)).max() < 0.2
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, rtol=1e-5)
-
-
-@pytest.mark.parametrize("density", [0.2, 1.0])
-def test_a_restored_space_transforms_alike(density):
-    X = documents(density=density)
-    space = UnitRows().fit(X)
-    again = UnitRows.from_state(*space.get_state())
-    assert (space.transform(X) != again.transform(X)).nnz == 0
-
-
-def test_a_space_needs_fitting_first():
-    with pytest.raises(NotFittedError):
-        UnitRows().transform(documents())
 
 
 def test_postings_of_documents_longer_than_one_are_refused():

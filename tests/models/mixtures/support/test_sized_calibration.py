@@ -85,16 +85,17 @@ def test_rare_pairs_share_the_curve_of_their_size() -> None:
 
 
 def test_calibration_of_true_marginals_changes_little() -> None:
-    log_weights, logits = mixtures(4, n=20_000)
+    n = 5_000
+    log_weights, logits = mixtures(4, n=n)
     logits -= 2.0
     rng = np.random.default_rng(4)
-    component = (rng.uniform(size=(20_000, 1)) > np.exp(log_weights).cumsum(axis=1)).sum(axis=1)
-    Y = rng.uniform(size=(20_000, 5)) < expit(logits[np.arange(20_000), component])
+    component = (rng.uniform(size=(n, 1)) > np.exp(log_weights).cumsum(axis=1)).sum(axis=1)
+    Y = rng.uniform(size=(n, 5)) < expit(logits[np.arange(n), component])
     marginals = marginals_of(log_weights, logits)
     calibrator = SizedMarginalCalibrator().fit(marginals, csr_array(Y.astype(np.uint8)))
     calibrated, p_empty = calibrator.transform(marginals)
-    assert np.abs(calibrated.P - marginals.P).mean() < 0.01
-    assert p_empty.mean() == pytest.approx((~Y.any(axis=1)).mean(), abs=0.02)
+    assert np.abs(calibrated.P - marginals.P).mean() < 0.02
+    assert p_empty.mean() == pytest.approx((~Y.any(axis=1)).mean(), abs=0.03)
     exact = maximise_expected_f1(
         product_weights=np.exp(log_weights), product_marginals=expit(logits)
     ).sets.toarray()
