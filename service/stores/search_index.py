@@ -1,34 +1,11 @@
 """What documents are searched by, written with the facts that it follows from."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from sqlalchemy import (
-    Label,
-    Select,
-    Table,
-    Text,
-    delete,
-    func,
-    insert,
-    literal_column,
-    select,
-    text,
-)
+from sqlalchemy import TextClause, text
 
 from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.columns.types import cipher_of
-from setwise.service.stores.tables import (
-    final_labels,
-    prediction_labels,
-    predictions,
-    searched_places,
-    searched_texts,
-    searched_words,
-)
-
-_LONGEST = 100_000
-"""Characters of a text that are indexed on PostgreSQL, which bounds an entry of its index."""
 
 
 class SearchIndex(Store):
@@ -40,74 +17,101 @@ class SearchIndex(Store):
         ``predicted``: Labels by id.
         ``sent``: Ids of those that were sent.
         """
-        self._insert(prediction_labels, predicted)
-        self._insert(final_labels, {id_: predicted[id_] for id_ in sent})
+        self._insert("prediction_labels", predicted)
+        self._insert("final_labels", {id_: predicted[id_] for id_ in sent})
         if cipher_of(self._connection.dialect) is None:
-            self._add_words(predicted)
+            self._run(_ADD_WORDS, predicted)
 
     def replace_final(self, sent: Mapping[str, Sequence[str]]) -> None:
         """Replace the labels that were sent last, by the ids of predictions."""
-        self._connection.execute(
-            delete(final_labels).where(final_labels.c.prediction_id.in_(list(sent)))
-        )
-        self._insert(final_labels, sent)
+        self._run(_FORGET_FINAL, sent)
+        self._insert("final_labels", sent)
 
-    def forget_words(self, prediction_ids: Sequence[str]) -> None:
+    def forget_words(self, prediction_ids: Iterable[str]) -> None:
         """Remove words of texts, which are still stored."""
-        if self._connection.dialect.name == "postgresql":
-            indexed = searched_texts.c.prediction_id.in_(prediction_ids)
-            self._connection.execute(delete(searched_texts).where(indexed))
-            return
-        # An index without content needs the text that it shall forget.
-        command = literal_column("'delete'", Text).label("command")
-        self._connection.execute(
-            insert(searched_words).from_select(
-                ["searched_words", "rowid", "text"], _placed(prediction_ids, command)
-            )
-        )
-        indexed = searched_places.c.prediction_id.in_(prediction_ids)
-        self._connection.execute(delete(searched_places).where(indexed))
+        self._run(_FORGET_WORDS, prediction_ids)
 
     def compact(self) -> None:
         """Rewrite SQLite's index of words, which keeps forgotten words until then."""
         if self._connection.dialect.name == "sqlite":
-            self._connection.execute(
-                text("INSERT INTO searched_words (searched_words) VALUES ('optimize')")
-            )
+            self._connection.execute(_COMPACT)
 
-    def _insert(self, table: Table, labels_of: Mapping[str, Sequence[str]]) -> None:
+    def _insert(self, table: str, labels_of: Mapping[str, Sequence[str]]) -> None:
         rows = [
-            {"label": label, "prediction_id": prediction_id}
-            for prediction_id, labels in labels_of.items()
+            {"label": label, "id": id_}
+            for id_, labels in labels_of.items()
             for label in dict.fromkeys(labels)
         ]
-        if rows:
-            self._connection.execute(insert(table), rows)
-
-    def _add_words(self, prediction_ids: Iterable[str]) -> None:
-        ids = list(prediction_ids)
-        written = predictions.c.id.in_(ids), predictions.c.text.is_not(None)
-        if self._connection.dialect.name == "postgresql":
-            words = func.to_tsvector(
-                literal_column("'simple'"), func.left(predictions.c.text, _LONGEST)
-            )
-            self._connection.execute(
-                insert(searched_texts).from_select(
-                    ["prediction_id", "words"], select(predictions.c.id, words).where(*written)
-                )
-            )
+        if not rows:
             return
-        self._connection.execute(
-            insert(searched_places).from_select(
-                ["prediction_id"], select(predictions.c.id).where(*written)
-            )
-        )
-        self._connection.execute(
-            insert(searched_words).from_select(["rowid", "text"], _placed(ids))
-        )
+        insert = _INSERT[self._connection.dialect.name, table]
+        if self._connection.dialect.name == "postgresql":
+            columns = {"labels": [row["label"] for row in rows], "ids": [row["id"] for row in rows]}
+            self._connection.execute(insert, columns)
+        else:
+            self._connection.execute(insert, rows)
+
+    def _run(self, statements: "_Statements", prediction_ids: Iterable[str]) -> None:
+        """Run statements about predictions: at once on PostgreSQL, one by one on SQLite."""
+        ids = list(prediction_ids)
+        for statement in statements[self._connection.dialect.name]:
+            if self._connection.dialect.name == "postgresql":
+                self._connection.execute(statement, {"ids": ids})
+            elif ids:
+                self._connection.execute(statement, [{"id": id_} for id_ in ids])
 
 
-def _placed(ids: Sequence[str], *before: Label[str]) -> Select[Any]:
-    """Select the places of texts in SQLite's index, and the texts."""
-    placed = searched_places.c.prediction_id == predictions.c.id, predictions.c.id.in_(ids)
-    return select(*before, searched_places.c.place, predictions.c.text).where(*placed)  # type: ignore[return-value] # of any width
+_Statements = Mapping[str, Sequence[TextClause]]
+"""For each database."""
+
+_INSERT = {
+    ("sqlite", "prediction_labels"): text("INSERT INTO prediction_labels VALUES (:label, :id)"),
+    ("sqlite", "final_labels"): text("INSERT INTO final_labels VALUES (:label, :id)"),
+    ("postgresql", "prediction_labels"): text(
+        "INSERT INTO prediction_labels"
+        " SELECT unnest(CAST(:labels AS text[])), unnest(CAST(:ids AS uuid[]))"
+    ),
+    ("postgresql", "final_labels"): text(
+        "INSERT INTO final_labels"
+        " SELECT unnest(CAST(:labels AS text[])), unnest(CAST(:ids AS uuid[]))"
+    ),
+}
+_FORGET_FINAL: _Statements = {
+    "sqlite": [text("DELETE FROM final_labels WHERE prediction_id = :id")],
+    "postgresql": [
+        text("DELETE FROM final_labels WHERE prediction_id = ANY(CAST(:ids AS uuid[]))")
+    ],
+}
+_ADD_WORDS: _Statements = {
+    "sqlite": [
+        text(
+            "INSERT INTO searched_places (prediction_id)"
+            " SELECT id FROM predictions WHERE id = :id AND text IS NOT NULL"
+        ),
+        text(
+            "INSERT INTO searched_words (rowid, text) SELECT place, text"
+            " FROM searched_places JOIN predictions ON id = prediction_id WHERE id = :id"
+        ),
+    ],
+    # PostgreSQL refuses a row whose index entry is too long; no text of this length is.
+    "postgresql": [
+        text(
+            "INSERT INTO searched_texts SELECT id, to_tsvector('simple', left(text, 100000))"
+            " FROM predictions WHERE id = ANY(CAST(:ids AS uuid[])) AND text IS NOT NULL"
+        )
+    ],
+}
+_FORGET_WORDS: _Statements = {
+    # An index without content needs the text that it shall forget.
+    "sqlite": [
+        text(
+            "INSERT INTO searched_words (searched_words, rowid, text) SELECT 'delete', place, text"
+            " FROM searched_places JOIN predictions ON id = prediction_id WHERE id = :id"
+        ),
+        text("DELETE FROM searched_places WHERE prediction_id = :id"),
+    ],
+    "postgresql": [
+        text("DELETE FROM searched_texts WHERE prediction_id = ANY(CAST(:ids AS uuid[]))")
+    ],
+}
+_COMPACT = text("INSERT INTO searched_words (searched_words) VALUES ('optimize')")

@@ -390,7 +390,7 @@ final_labels = Table(
 # The words of plain texts: on SQLite a virtual table and the places of its rows, on PostgreSQL a
 # table of the words of each text.
 WORDS = "searched_"
-searched_words = table("searched_words", *map(column, ("searched_words", "rowid", "text")))
+searched_words = table("searched_words", column("rowid"))
 searched_places = table("searched_places", column("place"), column("prediction_id", Id))
 searched_texts = table("searched_texts", column("prediction_id", Id), column("words"))
 create_with(
