@@ -140,7 +140,7 @@ def _number_faults(numbers: object, pointer: str) -> Iterator[FieldFault]:
 
 
 @dataclass(frozen=True)
-class Line:
+class UploadedLine:
     """A line of an uploaded file, without content if too long."""
 
     number: int
@@ -171,7 +171,9 @@ BLOCK_BYTES = 4_000_000
 """After so many bytes a block ends, because several are in memory together."""
 
 
-def read_blocks(raw: BinaryIO, *, after: int, size: int, longest: int) -> Iterator[list[Line]]:
+def read_blocks(
+    raw: BinaryIO, *, after: int, size: int, longest: int
+) -> Iterator[list[UploadedLine]]:
     """Yield the lines of a file, ``size`` at a time, or fewer long ones.
 
     The file may be gzipped. Lines are numbered from 1. Blank lines and lines up to number
@@ -179,7 +181,7 @@ def read_blocks(raw: BinaryIO, *, after: int, size: int, longest: int) -> Iterat
 
     Raises `InvalidRequest` if the file has too many lines, or unpacks to too many bytes.
     """
-    block: list[Line] = []
+    block: list[UploadedLine] = []
     n_bytes = 0
     for line in _lines(raw, longest):
         if line is None or (line.number <= after and line.number % PAUSE_LINES == 0):
@@ -194,7 +196,7 @@ def read_blocks(raw: BinaryIO, *, after: int, size: int, longest: int) -> Iterat
         yield block
 
 
-def _lines(raw: BinaryIO, longest: int) -> Iterator[Line | None]:
+def _lines(raw: BinaryIO, longest: int) -> Iterator[UploadedLine | None]:
     head = raw.read(2)
     raw.seek(0)
     file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if head == GZIP_MAGIC else raw
@@ -207,7 +209,7 @@ def _lines(raw: BinaryIO, longest: int) -> Iterator[Line | None]:
         _check_size(number, n_bytes)
         whole = len(content) <= longest
         if begins and (not whole or content.strip()):
-            yield Line(number, content if whole else None)
+            yield UploadedLine(number, content if whole else None)
         elif number % PAUSE_LINES == 0 or skipped >= PAUSE_BYTES:
             skipped = 0
             yield None

@@ -23,8 +23,8 @@ from setwise.service.domain.files import (
     BadLine,
     Exported,
     ExportRequest,
-    Line,
     Row,
+    UploadedLine,
     annotation_row,
     content_row,
     event_row,
@@ -110,7 +110,7 @@ class _Place:
 class _Block(NamedTuple):
     """Lines of a file, with their documents or what is wrong with them."""
 
-    read: Sequence[tuple[Line, Document | BadLine]]
+    read: Sequence[tuple[UploadedLine, Document | BadLine]]
     score: Score | None = None
 
 
@@ -243,7 +243,7 @@ class Files(Recorded):
             ) from error
         return place
 
-    def _begun(self, workers: Workers | None, lines: Sequence[Line]) -> _Block:
+    def _begun(self, workers: Workers | None, lines: Sequence[UploadedLine]) -> _Block:
         if not lines:
             return _Block([])
         active = self.predictors.active()

@@ -40,7 +40,7 @@ LONGEST_UPLOAD = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class Result:
+class ResultFile:
     """A job's result file."""
 
     name: str
@@ -144,7 +144,7 @@ class Jobs(Recorded):
             self._note(transaction, caller, action, job.id, kind=job.kind, progress=job.progress)
         return changed
 
-    def result(self, caller: Caller, job_id: str) -> Result:
+    def result(self, caller: Caller, job_id: str) -> ResultFile:
         """Return a job's result; after a failure or cancellation, the finished part.
 
         Raises `Forbidden` if the caller may not read the rows of the result themselves;
@@ -164,7 +164,7 @@ class Jobs(Recorded):
             raise errors.ResultNotFound(
                 f"Job {job.id} ({job.kind}) has no result file, or no longer."
             )
-        return Result(f"{job.kind}-{job.id}.{parts[0].rsplit('.', 1)[1]}", self._read(parts))
+        return ResultFile(f"{job.kind}-{job.id}.{parts[0].rsplit('.', 1)[1]}", self._read(parts))
 
     def _read(self, parts: list[str]) -> Iterator[bytes]:
         for part in parts:

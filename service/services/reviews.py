@@ -196,7 +196,7 @@ class Reviews(Recorded):
                 now,
                 escalated=caller.may(Permission.REPORT),
                 only=only,
-                wanted=filters,
+                filters=filters,
                 segment=None if filters.segment is None else policy.segment_of(filters.segment),
             )
             if task is None:

@@ -165,7 +165,7 @@ class KeyStore(Store):
         """Store the secrets of a key."""
         column = api_keys.c
         secrets = (column.prefix, column.digest, column.old_digest, column.old_expires_at)
-        values = {one.name: getattr(key, one.name) for one in secrets}
+        values = {column.name: getattr(key, column.name) for column in secrets}
         self._connection.execute(update(api_keys).where(column.id == key.id).values(values))
 
     def use(self, key_id: str, now: datetime) -> None:
@@ -199,5 +199,5 @@ def _to_person(row: RowMapping) -> Person:
 def _to_key(row: RowMapping) -> ApiKey:
     scopes = row["scopes"]
     # A newer release may have stored scopes that this one does not know.
-    known = None if scopes is None else frozenset(_KNOWN_PERMISSIONS.intersection(scopes))
-    return ApiKey(**{**row, "scopes": known})
+    permissions = None if scopes is None else frozenset(_KNOWN_PERMISSIONS.intersection(scopes))
+    return ApiKey(**{**row, "scopes": permissions})

@@ -79,7 +79,7 @@ class AnnotatorStore(Store):
     def groups(self) -> list[AnnotatorGroup]:
         """Return all groups, ordered by id."""
         # Sorted here, because databases collate text differently.
-        return sorted(self._every(select(annotator_groups), _to_group), key=lambda one: one.id)
+        return sorted(self._every(select(annotator_groups), _to_group), key=lambda group: group.id)
 
     def save_group(self, group: AnnotatorGroup) -> None:
         """Store a group; raises `StaleVersion` unless its version is next, from 1."""
@@ -179,7 +179,7 @@ class AnnotatorStore(Store):
             .where(_unusual("audit"), audit.c.kind == ReviewKind.AUDIT.value, ~audit.c.agreed)
             .group_by(audit.c.group)
         )
-        return {group: (n, known) for group, n, known in self._connection.execute(query)}
+        return {group: (n, n_known) for group, n, n_known in self._connection.execute(query)}
 
     def shown_gold(self) -> list[GoldAnswer]:
         """Return answers with a suggestion in view that blind answers check, oldest first.
@@ -263,11 +263,11 @@ def _decides(prediction_id: Column[str]) -> ColumnElement[bool]:
 
 
 def _to_group(row: RowMapping) -> AnnotatorGroup:
-    own = dict(row)
+    fields = dict(row)
     for suffix in ("", WITH_SUGGESTION):
-        alpha, beta = (own.pop(f"{name}{suffix}") for name in Rates._fields)
-        own[f"fixed{suffix}"] = None if alpha is None else Rates(alpha, beta)
-    return AnnotatorGroup(**own)
+        alpha, beta = (fields.pop(f"{name}{suffix}") for name in Rates._fields)
+        fields[f"fixed{suffix}"] = None if alpha is None else Rates(alpha, beta)
+    return AnnotatorGroup(**fields)
 
 
 def _stale(kind: str, name: str) -> StaleVersion:

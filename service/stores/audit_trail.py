@@ -52,22 +52,22 @@ class AuditTrailStore(Store):
         )
 
     def page(
-        self, wanted: EventFilter | None = None, *, after: str | None, limit: int
+        self, filters: EventFilter | None = None, *, after: str | None, limit: int
     ) -> Page[Event]:
         """Return a page of events, newest first."""
-        found = read_events(
+        events = read_events(
             self._connection,
-            wanted or EventFilter(),
+            filters or EventFilter(),
             after=after,
             limit=limit + 1,
             newest_first=True,
         )
-        return page_of(found, limit)
+        return page_of(events, limit)
 
 
 def read_events(
     connection: Connection,
-    wanted: EventFilter,
+    filters: EventFilter,
     *,
     after: str | None,
     limit: int,
@@ -75,21 +75,21 @@ def read_events(
 ) -> list[Event]:
     """Return the next events after the id ``after``, ordered by id."""
     query = select(audit_events).where(
-        *_of_action(wanted.action),
-        *_about(wanted, _EVENT.actor_id, _EVENT.subject, _EVENT.at),
+        *_of_action(filters.action),
+        *_about(filters, _EVENT.actor_id, _EVENT.subject, _EVENT.at),
         *_past(_EVENT.id, after, newest_first),
     )
     order = _EVENT.id.desc() if newest_first else _EVENT.id
     rows = connection.execute(query.order_by(order).limit(limit)).mappings()
-    found = [Event(**row) for row in rows]
-    if not _includes(wanted.action, PREDICTION_CREATED):
-        return found
-    if wanted.subject is not None and not is_id(wanted.subject):
-        return found
+    events = [Event(**row) for row in rows]
+    if not _includes(filters.action, PREDICTION_CREATED):
+        return events
+    if filters.subject is not None and not is_id(filters.subject):
+        return events
     # Skip predictions beyond the last of these events: the limit would cut them off.
-    last = found[-1].id if len(found) == limit else None
+    last = events[-1].id if len(events) == limit else None
     query = select(_MADE.id, _MADE.client_id, _MADE.created_at, *_ORIGIN, *_DETAIL).where(
-        *_about(wanted, _MADE.client_id, _MADE.id, _MADE.created_at),
+        *_about(filters, _MADE.client_id, _MADE.id, _MADE.created_at),
         *_past(_MADE.id, after, newest_first),
         *_past(_MADE.id, last, not newest_first),
     )
@@ -102,8 +102,8 @@ def read_events(
             at=row[_MADE.created_at],
             **{column.name: row[column] for column in _DETAIL},
         )
-        found.append(event)
-    return sorted(found, key=lambda event: event.id, reverse=newest_first)[:limit]
+        events.append(event)
+    return sorted(events, key=lambda event: event.id, reverse=newest_first)[:limit]
 
 
 def _past(
@@ -115,27 +115,27 @@ def _past(
         yield id_ < place if downwards else id_ > place
 
 
-def _includes(wanted: str | None, action: str) -> bool:
-    if wanted is None:
+def _includes(prefix: str | None, action: str) -> bool:
+    if prefix is None:
         return True
-    return action.startswith(wanted) if wanted.endswith(".") else action == wanted
+    return action.startswith(prefix) if prefix.endswith(".") else action == prefix
 
 
-def _of_action(wanted: str | None) -> Iterator[ColumnElement[bool]]:
-    if wanted is not None and wanted.endswith("."):
-        yield _EVENT.action.startswith(wanted, autoescape=True)
-    elif wanted is not None:
-        yield _EVENT.action == wanted
+def _of_action(prefix: str | None) -> Iterator[ColumnElement[bool]]:
+    if prefix is not None and prefix.endswith("."):
+        yield _EVENT.action.startswith(prefix, autoescape=True)
+    elif prefix is not None:
+        yield _EVENT.action == prefix
 
 
 def _about(
-    wanted: EventFilter, actor: Column[str], subject: Column[str], at: Column[datetime]
+    filters: EventFilter, actor: Column[str], subject: Column[str], at: Column[datetime]
 ) -> Iterator[ColumnElement[bool]]:
-    if wanted.actor_id is not None:
-        yield actor == wanted.actor_id
-    if wanted.subject is not None:
-        yield subject == wanted.subject
-    if wanted.since is not None:
-        yield at >= wanted.since
-    if wanted.before is not None:
-        yield at < wanted.before
+    if filters.actor_id is not None:
+        yield actor == filters.actor_id
+    if filters.subject is not None:
+        yield subject == filters.subject
+    if filters.since is not None:
+        yield at >= filters.since
+    if filters.before is not None:
+        yield at < filters.before

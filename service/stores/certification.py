@@ -139,9 +139,9 @@ class CertificationStore(Store):
             made_by_model(self._connection, scorer.model_version), other, ~_PROVES, _SENDABLE
         )
         return [
-            one
+            prediction
             for query in (audits, recent.limit(limit))
-            for one in self._every(query.order_by(column.id.desc()), to_prediction)
+            for prediction in self._every(query.order_by(column.id.desc()), to_prediction)
         ]
 
     def of_others(
@@ -187,10 +187,10 @@ class CertificationStore(Store):
         )
         if since is None:
             return proving, others
-        highest = max((one.draw for one in proving), default=0.0)
+        highest = max((audit.draw for audit in proving), default=0.0)
         copied = select(column.draw).where(column.created_at < since, column.draw <= highest)
         before = set(self._connection.execute(copied).scalars())
-        return [one for one in proving if one.draw not in before], others
+        return [audit for audit in proving if audit.draw not in before], others
 
     def documents(self, ids: Sequence[str]) -> list[Prediction]:
         query = select(predictions).where(predictions.c.id.in_(ids)).order_by(predictions.c.id)
@@ -202,7 +202,7 @@ class CertificationStore(Store):
             return
         self._connection.execute(
             self._missing(other_scores),
-            [{**row_of(one, other_scores), **one.scorer._asdict()} for one in scores],
+            [{**row_of(score, other_scores), **score.scorer._asdict()} for score in scores],
         )
 
     def audited(self, scorer: Scorer) -> list[AuditedPrediction]:
@@ -223,10 +223,12 @@ class CertificationStore(Store):
         self, scorer: Scorer, chosen: ColumnElement[bool], *, held_back: bool
     ) -> list[AuditedPrediction]:
         column = predictions.c
-        wanted = select(annotations).join(predictions, column.id == annotations.c.prediction_id)
-        given = defaultdict(list)
-        for one in self._every(wanted.where(chosen).order_by(annotations.c.id), to_annotation):
-            given[one.prediction_id].append(one)
+        query = select(annotations).join(predictions, column.id == annotations.c.prediction_id)
+        answers = defaultdict(list)
+        for annotation in self._every(
+            query.where(chosen).order_by(annotations.c.id), to_annotation
+        ):
+            answers[annotation.prediction_id].append(annotation)
         rows = self._connection.execute(
             select(
                 column.id,
@@ -260,7 +262,7 @@ class CertificationStore(Store):
                 policy_version=row["policy_version"],
                 created_at=row["created_at"],
                 labels=tuple(row["first"]["labels"] if row["labels"] is None else row["labels"]),
-                annotations=tuple(given[row["id"]]),
+                annotations=tuple(answers[row["id"]]),
                 metadata=opened(row["metadata"], row["id"], row["client_id"])
                 if row["purged_at"] is None
                 else None,
@@ -280,7 +282,7 @@ class CertificationStore(Store):
         answered them itself, or scored them later.
         """
         meant = in_segment(predictions.c.segment, segment)
-        own = (
+        confidences = (
             select(predictions.c.confidence)
             .where(made_by(self._connection, scorer), _SETS_THRESHOLDS, meant)
             .order_by(predictions.c.id.desc())
@@ -293,8 +295,8 @@ class CertificationStore(Store):
             .order_by(other_scores.c.prediction_id.desc())
             .limit(limit)
         )
-        found = (self._connection.execute(query).scalars() for query in (own, later))
-        return [confidence for part in found for confidence in part][:limit]
+        columns = (self._connection.execute(query).scalars() for query in (confidences, later))
+        return [confidence for part in columns for confidence in part][:limit]
 
     def arrivals(
         self, since: datetime, floor: float, segment: Segment | None = None

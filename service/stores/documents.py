@@ -85,7 +85,7 @@ class DocumentStore(Store):
 
     def page(
         self,
-        wanted: DocumentFilter,
+        filters: DocumentFilter,
         order: Order,
         hidden: Collection[str] = (),
         *,
@@ -97,26 +97,26 @@ class DocumentStore(Store):
         ``hidden``: Ids of predictions to leave out.
         ``after``: The id of the last document of the page before.
         """
-        query = select(predictions).where(*self._conditions(wanted, hidden))
+        query = select(predictions).where(*self._conditions(filters, hidden))
         query = _ordered(query, order, after).limit(limit + 1)
-        found = self._every(query, to_prediction)
-        made = found[:limit]
-        more = made[-1].id if len(found) > limit else None
-        return Page(tuple(self._listed(made)), more)
+        matches = self._every(query, to_prediction)
+        page = matches[:limit]
+        more = page[-1].id if len(matches) > limit else None
+        return Page(tuple(self._listed(page)), more)
 
-    def count(self, wanted: DocumentFilter, hidden: Collection[str] = (), *, most: int) -> int:
+    def count(self, filters: DocumentFilter, hidden: Collection[str] = (), *, most: int) -> int:
         """Return the number of documents, counting no further than ``most``."""
-        found = self._ids(wanted, hidden, most).subquery()
-        return int(self._connection.execute(select(func.count()).select_from(found)).scalar_one())
+        matches = self._ids(filters, hidden, most).subquery()
+        return int(self._connection.execute(select(func.count()).select_from(matches)).scalar_one())
 
     def ids(
-        self, wanted: DocumentFilter, hidden: Collection[str] = (), *, most: int
+        self, filters: DocumentFilter, hidden: Collection[str] = (), *, most: int
     ) -> Sequence[str]:
         """Return the ids of up to ``most`` predictions."""
-        return self._connection.scalars(self._ids(wanted, hidden, most)).all()
+        return self._connection.scalars(self._ids(filters, hidden, most)).all()
 
-    def _ids(self, wanted: DocumentFilter, hidden: Collection[str], most: int) -> Select[Any]:
-        return select(_column.id).where(*self._conditions(wanted, hidden)).limit(most)
+    def _ids(self, filters: DocumentFilter, hidden: Collection[str], most: int) -> Select[Any]:
+        return select(_column.id).where(*self._conditions(filters, hidden)).limit(most)
 
     def life(self, prediction: Prediction) -> Life:
         """Return all that happened to a document."""
@@ -124,9 +124,9 @@ class DocumentStore(Store):
         message = outbox_messages.c
         of_document = select(outbox_messages).where(message.document_key.in_(key))
         messages = [
-            one
-            for one in self._every(of_document.order_by(message.ordinal), to_message)
-            if one.data.get("prediction_id") == prediction.id
+            each
+            for each in self._every(of_document.order_by(message.ordinal), to_message)
+            if each.data.get("prediction_id") == prediction.id
         ]
         life = Life(
             prediction,
@@ -134,7 +134,7 @@ class DocumentStore(Store):
             self._by_prediction(annotations, [prediction.id], to_annotation)[prediction.id],
             self._by_prediction(outcomes, [prediction.id], to_outcome)[prediction.id],
             messages,
-            DeliveryStore(self._connection).of_messages([one.id for one in messages]),
+            DeliveryStore(self._connection).of_messages([each.id for each in messages]),
             CommentStore(self._connection).of(prediction.id),
             {},
         )
@@ -143,17 +143,17 @@ class DocumentStore(Store):
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
         """Return the names of people and keys by id."""
-        known = [one for one in ids if is_id(one)]
-        found = union(
+        valid = [id_ for id_ in ids if is_id(id_)]
+        names = union(
             *(
-                select(each.c.id, each.c.name).where(each.c.id.in_(known))
+                select(each.c.id, each.c.name).where(each.c.id.in_(valid))
                 for each in (people, api_keys)
             )
         )
-        return {row.id: row.name for row in self._connection.execute(found)}
+        return {row.id: row.name for row in self._connection.execute(names)}
 
-    def _listed(self, made: Sequence[Prediction]) -> Iterator[ListedDocument]:
-        ids = [one.id for one in made]
+    def _listed(self, listed: Sequence[Prediction]) -> Iterator[ListedDocument]:
+        ids = [prediction.id for prediction in listed]
         columns = _task.prediction_id, _task.assigned_to, _FIRST.label("first")
         open_tasks = select(*columns).where(OPEN, _task.prediction_id.in_(ids))
         waiting: dict[str, list[Row[Any]]] = defaultdict(list)  # Any: several columns
@@ -161,13 +161,13 @@ class DocumentStore(Store):
             waiting[row.prediction_id].append(row)
         answers = self._by_prediction(annotations, ids, to_annotation)
         reported = self._by_prediction(outcomes, ids, to_outcome)
-        for one in made:
-            tasks = waiting[one.id]
+        for prediction in listed:
+            tasks = waiting[prediction.id]
             yield ListedDocument(
-                one,
+                prediction,
                 bool(tasks),
-                answers[one.id],
-                reported[one.id],
+                answers[prediction.id],
+                reported[prediction.id],
                 [task.assigned_to for task in tasks if task.assigned_to],
                 any(task.first for task in tasks),
             )
@@ -177,39 +177,39 @@ class DocumentStore(Store):
     ) -> Mapping[str, list[_Value]]:
         """Return the rows of predictions, in the order of their ids."""
         query = select(table).where(table.c.prediction_id.in_(ids)).order_by(table.c.id)
-        found: dict[str, list[_Value]] = defaultdict(list)
+        values: dict[str, list[_Value]] = defaultdict(list)
         for row in self._connection.execute(query).mappings():
-            found[row[table.c.prediction_id]].append(make(row))
-        return found
+            values[row[table.c.prediction_id]].append(make(row))
+        return values
 
     def _conditions(
-        self, wanted: DocumentFilter, hidden: Collection[str]
+        self, filters: DocumentFilter, hidden: Collection[str]
     ) -> Iterator[ColumnElement[bool]]:
         yield _column.id.not_in(hidden)
-        if wanted.ids:
-            yield _column.id.in_(wanted.ids)
+        if filters.ids:
+            yield _column.id.in_(filters.ids)
         for name, condition in _CONDITIONS.items():
-            value = getattr(wanted, name)
+            value = getattr(filters, name)
             if value is not None:
                 yield condition(value)
         for table, having, lacking in (
-            (prediction_labels, wanted.labels, wanted.without_labels),
-            (final_labels, wanted.final_labels, wanted.without_final_labels),
+            (prediction_labels, filters.labels, filters.without_labels),
+            (final_labels, filters.final_labels, filters.without_final_labels),
         ):
             yield from (_labelled(table, label) for label in having)
             yield from (~_labelled(table, label) for label in lacking)
-        if wanted.without_final_labels:
+        if filters.without_final_labels:
             yield or_(_STATES[State.SENT], _answered(annotations.c.settles))
-        if wanted.candidate is not None:
+        if filters.candidate is not None:
             yield exists().where(
                 _compared.prediction_id == _column.id,
-                _compared.model_id == wanted.candidate,
-                *([] if wanted.difference is None else [_DIFFERENCES[wanted.difference]]),
+                _compared.model_id == filters.candidate,
+                *([] if filters.difference is None else [_DIFFERENCES[filters.difference]]),
             )
-        if wanted.undelivered_to is not None:
-            yield self._undelivered(wanted.undelivered_to)
-        if wanted.text is not None:
-            yield self._with_words(phrases(wanted.text))
+        if filters.undelivered_to is not None:
+            yield self._undelivered(filters.undelivered_to)
+        if filters.text is not None:
+            yield self._with_words(phrases(filters.text))
 
     def _undelivered(self, endpoint_id: str) -> ColumnElement[bool]:
         # The document's key in a message is not unique to a prediction.
@@ -218,13 +218,13 @@ class DocumentStore(Store):
         dead = select(named).join(deliveries, deliveries.c.message_ordinal == message.ordinal)
         return _column.id.in_(dead.where(DEAD, deliveries.c.endpoint_id == endpoint_id))
 
-    def _with_words(self, wanted: Sequence[str]) -> ColumnElement[bool]:
+    def _with_words(self, phrases: Sequence[str]) -> ColumnElement[bool]:
         if self._connection.dialect.name == "postgresql":
             config: ColumnElement[str] = literal_column("'simple'")
-            asked = (func.phraseto_tsquery(config, phrase) for phrase in wanted)
-            found = (searched_texts.c.words.bool_op("@@")(one) for one in asked)
-            return _column.id.in_(select(searched_texts.c.prediction_id).where(*found))
-        quoted = " ".join(f'"{phrase}"' for phrase in wanted)  # phrases hold no quotes
+            asked = (func.phraseto_tsquery(config, phrase) for phrase in phrases)
+            matches = (searched_texts.c.words.bool_op("@@")(query) for query in asked)
+            return _column.id.in_(select(searched_texts.c.prediction_id).where(*matches))
+        quoted = " ".join(f'"{phrase}"' for phrase in phrases)  # phrases hold no quotes
         places = select(searched_words.c.rowid).where(
             literal_column("searched_words").match(quoted)
         )
@@ -252,25 +252,27 @@ class CommentStore(Store):
         The last written about comes first. Without ``wrote``, only those that ``reader`` answered.
         With ``among``, a prediction, only whether it is one.
         """
-        comment, seen = comments.c, comment_readers.c
-        own, given = comments.alias("own").c, annotations.c
+        comment, visit = comments.c, comment_readers.c
+        answer_comment, annotation = comments.alias("own").c, annotations.c
         newest = func.max(comment.created_at)
         query = (
             select(comment.prediction_id, func.count())
             .outerjoin(
                 comment_readers,
-                and_(seen.prediction_id == comment.prediction_id, seen.reader == reader),
+                and_(visit.prediction_id == comment.prediction_id, visit.reader == reader),
             )
             .where(
                 comment.author != reader,
-                or_(seen.read_at.is_(None), comment.created_at > seen.read_at),
+                or_(visit.read_at.is_(None), comment.created_at > visit.read_at),
                 or_(
                     comment.prediction_id == among,
                     comment.prediction_id.in_(
-                        select(given.prediction_id).where(given.reviewer == reader)
+                        select(annotation.prediction_id).where(annotation.reviewer == reader)
                     ),
                     comment.prediction_id.in_(
-                        select(own.prediction_id).where(literal(wrote), own.author == reader)
+                        select(answer_comment.prediction_id).where(
+                            literal(wrote), answer_comment.author == reader
+                        )
                     ),
                 ),
             )
@@ -281,9 +283,9 @@ class CommentStore(Store):
         if among is not None:
             query = query.where(comment.prediction_id == among)
         counts = {row[0]: int(row[1]) for row in self._connection.execute(query)}
-        made = select(predictions).where(_column.id.in_(counts))
-        found = {one.id: one for one in self._every(made, to_prediction)}
-        return [NewComments(found[name], count) for name, count in counts.items()]
+        counted = select(predictions).where(_column.id.in_(counts))
+        by_id = {prediction.id: prediction for prediction in self._every(counted, to_prediction)}
+        return [NewComments(by_id[name], count) for name, count in counts.items()]
 
     def note_read(self, prediction_id: str, reader: str, at: datetime) -> None:
         """Remember that ``reader`` has read the comments on a document up to a time."""

@@ -49,13 +49,13 @@ class HistoryStore(Store):
 
     def events(self, span: Span, *, after: str | None, limit: int) -> list[Event]:
         """Return events of all clients from the audit trail."""
-        wanted = EventFilter(since=span.created_from, before=span.created_before)
-        return read_events(self._connection, wanted, after=after, limit=limit, newest_first=False)
+        filters = EventFilter(since=span.created_from, before=span.created_before)
+        return read_events(self._connection, filters, after=after, limit=limit, newest_first=False)
 
     def evidence(self, limit: int, *, with_labels: bool) -> list[Evidence]:
         """Return the evidence on the most recent predictions, newest first."""
         column = predictions.c
-        wanted = [
+        columns = [
             column.confidence,
             column.decision,
             column.reason,
@@ -69,14 +69,14 @@ class HistoryStore(Store):
             reread_rate_of(column.id).label("reread_rate"),
         ]
         if with_labels:
-            wanted += [
+            columns += [
                 column.candidates[0].label("first"),
                 column.metadata,
                 column.id,
                 column.client_id,
             ]
         rows = self._connection.execute(
-            select(*wanted).order_by(column.id.desc()).limit(limit)
+            select(*columns).order_by(column.id.desc()).limit(limit)
         ).mappings()
         return [
             Evidence(

@@ -38,15 +38,15 @@ class JobStore(Store):
             )
         )
 
-    def page(self, wanted: JobFilter, *, after: str | None, limit: int) -> Page[Job]:
+    def page(self, filters: JobFilter, *, after: str | None, limit: int) -> Page[Job]:
         """Return a page of jobs, newest first."""
         query, column = select(jobs), jobs.c
-        if wanted.owner_id is not None:
-            query = query.where(column.owner_id == wanted.owner_id)
-        if wanted.kind is not None:
-            query = query.where(column.kind == wanted.kind)
-        if wanted.state is not None:
-            query = query.where(column.state == wanted.state.value)
+        if filters.owner_id is not None:
+            query = query.where(column.owner_id == filters.owner_id)
+        if filters.kind is not None:
+            query = query.where(column.kind == filters.kind)
+        if filters.state is not None:
+            query = query.where(column.state == filters.state.value)
         return self._page(query, column.id, _to_job, after=after, limit=limit)
 
     def any_due(self, kinds: Sequence[str], now: datetime) -> bool:
@@ -63,10 +63,10 @@ class JobStore(Store):
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
         """Lease the next due job of these kinds, or one whose lease has expired."""
         abandoned, due = _claimable(kinds, now)
-        found = self._lock(abandoned) or self._lock(due)
-        if found is None:
+        job = self._lock(abandoned) or self._lock(due)
+        if job is None:
             return None
-        claimed = found.claimed(now, lease)
+        claimed = job.claimed(now, lease)
         self._connection.execute(
             update(jobs).where(jobs.c.id == claimed.id).values(_changing(claimed))
         )
@@ -109,12 +109,12 @@ def _claimable(kinds: Sequence[str], now: datetime) -> list[Select[tuple[object,
     # Two queries, so that each reads a small index. Abandoned jobs come first, because they have
     # waited longer.
     column = jobs.c
-    wanted = select(jobs).where(column.kind.in_(kinds)).limit(1)
+    query = select(jobs).where(column.kind.in_(kinds)).limit(1)
     return [
-        wanted.where(RUNNING, column.lease_expires_at <= now).order_by(
+        query.where(RUNNING, column.lease_expires_at <= now).order_by(
             column.lease_expires_at, column.id
         ),
-        wanted.where(QUEUED, column.due_at <= now).order_by(column.due_at, column.id),
+        query.where(QUEUED, column.due_at <= now).order_by(column.due_at, column.id),
     ]
 
 

@@ -35,11 +35,11 @@ class ModelStore(Store):
 
     def add(self, model: ModelVersion) -> None:
         """Store a model; raises `DuplicateModel` if its content is registered."""
-        known = self._connection.execute(
+        model_id = self._connection.execute(
             select(models.c.id).where(models.c.version == model.version)
         ).scalar_one_or_none()
-        if known is not None:
-            raise DuplicateModel(f"The artifact is already registered as model {known}.")
+        if model_id is not None:
+            raise DuplicateModel(f"The artifact is already registered as model {model_id}.")
         try:
             self._connection.execute(insert(models), row_of(model, models))
         except IntegrityError as error:
@@ -118,7 +118,7 @@ class ComparisonStore(Store):
             return
         self._connection.execute(
             self._missing(model_comparisons),
-            [row_of(one, model_comparisons) for one in comparisons],
+            [row_of(comparison, model_comparisons) for comparison in comparisons],
         )
 
     def tally(self, model_id: str) -> Tally:
@@ -128,11 +128,11 @@ class ComparisonStore(Store):
             select(*kinds, func.count()).where(column.model_id == model_id).group_by(*kinds)
         ).all()
 
-        def total(**wanted: object) -> int:
+        def total(**values: object) -> int:
             return sum(
                 row[3]
                 for row in rows
-                if all(getattr(row, name) == value for name, value in wanted.items())
+                if all(getattr(row, name) == value for name, value in values.items())
             )
 
         auto, review = Decision.AUTO.value, Decision.REVIEW.value

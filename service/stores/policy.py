@@ -44,10 +44,10 @@ class PolicyStore(Store):
         if version is None:
             raise StorageUnavailable("The database holds no policy; run setwise db upgrade.")
         engine = self._connection.engine
-        seen = _SEEN.get(engine)
-        if seen is None or seen.version != version:
-            seen = _SEEN[engine] = self.get(version)
-        return seen
+        policy = _SEEN.get(engine)
+        if policy is None or policy.version != version:
+            policy = _SEEN[engine] = self.get(version)
+        return policy
 
     def get(self, version: str) -> RoutingPolicy:
         """Return the policy of a version that a stored prediction names."""

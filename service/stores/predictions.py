@@ -115,22 +115,22 @@ class PredictionStore(Store):
         purged = delete(idempotency_keys).where(tuple_(key.client_id, key.key).in_(oldest))
         return self._connection.execute(purged).rowcount
 
-    def page(self, wanted: PredictionFilter, *, after: str | None, limit: int) -> Page[Prediction]:
+    def page(self, filters: PredictionFilter, *, after: str | None, limit: int) -> Page[Prediction]:
         """Return a page of predictions, newest first."""
         column = predictions.c
         query = select(predictions)
-        if wanted.client_id is not None:
-            query = query.where(column.client_id == wanted.client_id)
-        if wanted.decision is not None:
-            query = query.where(column.decision == wanted.decision.value)
-        if wanted.created_from is not None:
-            query = query.where(column.created_at >= wanted.created_from)
-        if wanted.created_before is not None:
-            query = query.where(column.created_at < wanted.created_before)
-        if wanted.document_id is not None:
+        if filters.client_id is not None:
+            query = query.where(column.client_id == filters.client_id)
+        if filters.decision is not None:
+            query = query.where(column.decision == filters.decision.value)
+        if filters.created_from is not None:
+            query = query.where(column.created_at >= filters.created_from)
+        if filters.created_before is not None:
+            query = query.where(column.created_at < filters.created_before)
+        if filters.document_id is not None:
             # Select the ids first: query planners prefer to scan all of the client's predictions
             # in the order of their ids. ``coalesce`` hides the id from the planner.
-            ids = select(column.id).where(column.document_id == wanted.document_id)
+            ids = select(column.id).where(column.document_id == filters.document_id)
             if after is not None:
                 ids = ids.where(func.coalesce(column.id, column.id) < after)
             named = ids.cte("named").prefix_with("MATERIALIZED")
@@ -148,40 +148,45 @@ class PredictionStore(Store):
         return {(Decision(a), Reason(b)): count for a, b, count in self._connection.execute(query)}
 
 
-def _row(made: Prediction, answering: Submission) -> dict[str, object]:
-    document, scored, caller = made.document, made.scored, answering.caller
-    row = (made.id, made.client_id)
+def _row(prediction: Prediction, answering: Submission) -> dict[str, object]:
+    document, scored, caller = prediction.document, prediction.scored, answering.caller
+    row = (prediction.id, prediction.client_id)
     return {
-        "id": made.id,
-        "client_id": made.client_id,
+        "id": prediction.id,
+        "client_id": prediction.client_id,
         "document_id": document.id,
         "text": InRow(document.text, row),
         "features": InRow(None if document.features is None else dict(document.features), row),
         "answer": InRow(None if document.answer is None else dict(document.answer), row),
         "metadata": InRow(dict(document.metadata), row),
         "candidates": [
-            {"labels": one.labels, "confidence": one.confidence, "score": one.score}
-            for one in scored.candidates
+            {
+                "labels": candidate.labels,
+                "confidence": candidate.confidence,
+                "score": candidate.score,
+            }
+            for candidate in scored.candidates
         ],
         "marginals": [
-            {"label": one.label, "probability": one.probability} for one in scored.marginals
+            {"label": marginal.label, "probability": marginal.probability}
+            for marginal in scored.marginals
         ],
         "own_confidences": None if scored.replaced is None else list(scored.replaced),
         "confidence": scored.confidence,
         "out_of_domain": scored.out_of_domain,
         "uncalibrated": scored.uncalibrated,
-        "decision": made.decision.value,
-        "reason": made.reason.value,
-        "threshold": made.threshold,
+        "decision": prediction.decision.value,
+        "reason": prediction.reason.value,
+        "threshold": prediction.threshold,
         "model_version": scored.model_version,
         "calibrator_version": scored.calibrator_version,
-        "policy_version": made.policy_version,
-        "created_at": made.created_at,
-        "audit_role": made.selection.role.value,
-        "draw": made.selection.draw,
-        "inclusion_probability": made.selection.inclusion_probability,
-        "rule": made.rule,
-        "segment": made.segment,
+        "policy_version": prediction.policy_version,
+        "created_at": prediction.created_at,
+        "audit_role": prediction.selection.role.value,
+        "draw": prediction.selection.draw,
+        "inclusion_probability": prediction.selection.inclusion_probability,
+        "rule": prediction.rule,
+        "segment": prediction.segment,
         "actor_name": caller.name,
         "request_id": caller.request_id,
         "address": caller.address,
@@ -195,24 +200,25 @@ def _tuple(values: list[float] | None) -> tuple[float, ...] | None:
 def to_prediction(row: RowMapping) -> Prediction:
     """Return the prediction in a row with the columns of its table."""
     column = predictions.c
-    own = row[column.id], row[column.client_id]
+    bound_to = row[column.id], row[column.client_id]
     return Prediction(
         id=row[column.id],
         client_id=row[column.client_id],
         document=Document(
             id=row[column.document_id],
-            text=opened(row[column.text], *own),
-            features=opened(row[column.features], *own),
-            metadata=opened(row[column.metadata], *own),
-            answer=opened(row[column.answer], *own),
+            text=opened(row[column.text], *bound_to),
+            features=opened(row[column.features], *bound_to),
+            metadata=opened(row[column.metadata], *bound_to),
+            answer=opened(row[column.answer], *bound_to),
         ),
         scored=ScoredSet(
             candidates=tuple(
-                Candidate(tuple(one["labels"]), one["confidence"], one["score"])
-                for one in row[column.candidates]
+                Candidate(tuple(candidate["labels"]), candidate["confidence"], candidate["score"])
+                for candidate in row[column.candidates]
             ),
             marginals=tuple(
-                Marginal(one["label"], one["probability"]) for one in row[column.marginals]
+                Marginal(marginal["label"], marginal["probability"])
+                for marginal in row[column.marginals]
             ),
             out_of_domain=row[column.out_of_domain],
             model_version=row[column.model_version],
@@ -357,15 +363,15 @@ class TextStore(Store):
 
     def lines_of(self, prediction_ids: Sequence[str]) -> dict[str, list[int]]:
         """Return the lines of uploaded files that gave these predictions, by job."""
-        found: dict[str, list[int]] = {}
+        lines: dict[str, list[int]] = {}
         column = idempotency_keys.c
         for ids in _parts(prediction_ids):
             query = select(column.key).where(column.prediction_id.in_(ids))
             for key in self._connection.scalars(query):
                 job_id, _, line = key.partition("\n")
                 if line.isdecimal():  # the key of a batch goes on with a # there
-                    found.setdefault(job_id, []).append(int(line))
-        return found
+                    lines.setdefault(job_id, []).append(int(line))
+        return lines
 
     def forget(self, prediction_ids: Sequence[str]) -> None:
         """Delete names of documents from predictions, messages and idempotency keys."""
@@ -411,11 +417,12 @@ class TextStore(Store):
         """Delete the stored responses of webhook receivers to messages about predictions."""
         for ids in _parts(prediction_ids):
             about = deliveries.c.document_key.in_(ids)  # `forget` left no other key
-            found = select(deliveries.c.id).where(about)
+            delivery_ids = select(deliveries.c.id).where(about)
             self._connection.execute(
                 update(delivery_attempts)
                 .where(
-                    delivery_attempts.c.delivery_id.in_(found), delivery_attempts.c.excerpt != ""
+                    delivery_attempts.c.delivery_id.in_(delivery_ids),
+                    delivery_attempts.c.excerpt != "",
                 )
                 .values(excerpt="")
             )

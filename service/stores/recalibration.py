@@ -93,7 +93,7 @@ class CalibrationStore(Store):
         column = calibration_activations.c
         query = select(column.calibration_id).where(column.model_id == model_id)
         served = [None, *self._connection.execute(query.order_by(column.ordinal)).scalars()]
-        before = [one for one in served if one != served[-1]]
+        before = [version for version in served if version != served[-1]]
         if not before:
             return None
         return Serving(None if before[-1] is None else self.get(before[-1]))
@@ -119,23 +119,26 @@ class CalibrationStore(Store):
             column.id.in_(select(annotations.c.prediction_id)),
             column.id.in_(select(outcomes.c.prediction_id)),
         )
-        wanted = and_(made_by_model(self._connection, model_version), answered)
-        found = self._predictions(wanted, limit)
-        if not found:
+        condition = and_(made_by_model(self._connection, model_version), answered)
+        reviewed = self._predictions(condition, limit)
+        if not reviewed:
             return []
-        oldest = found[-1].id
+        oldest = reviewed[-1].id
         answers = self._annotations(model_version, oldest)
         turned_out = self._outcomes(model_version, oldest)
         return [
-            ReviewedPrediction(one, tuple(answers[one.id]), turned_out.get(one.id)) for one in found
+            ReviewedPrediction(
+                prediction, tuple(answers[prediction.id]), turned_out.get(prediction.id)
+            )
+            for prediction in reviewed
         ]
 
     def recent(self, model_version: str, *, limit: int) -> list[Prediction]:
         """Return the newest predictions of a model, newest first."""
         return self._predictions(made_by_model(self._connection, model_version), limit)
 
-    def _predictions(self, wanted: ColumnElement[bool], limit: int) -> list[Prediction]:
-        query = select(predictions).where(wanted).order_by(predictions.c.id.desc()).limit(limit)
+    def _predictions(self, condition: ColumnElement[bool], limit: int) -> list[Prediction]:
+        query = select(predictions).where(condition).order_by(predictions.c.id.desc()).limit(limit)
         return self._every(query, to_prediction)
 
     def _annotations(self, model_version: str, oldest: str) -> dict[str, list[Annotation]]:
@@ -145,10 +148,10 @@ class CalibrationStore(Store):
             .where(predictions.c.model_version == model_version, predictions.c.id >= oldest)
             .order_by(annotations.c.id)
         )
-        given = defaultdict(list)
-        for one in self._every(query, to_annotation):
-            given[one.prediction_id].append(one)
-        return given
+        answers = defaultdict(list)
+        for annotation in self._every(query, to_annotation):
+            answers[annotation.prediction_id].append(annotation)
+        return answers
 
     def _outcomes(self, model_version: str, oldest: str) -> dict[str, Outcome]:
         query = (
@@ -157,7 +160,7 @@ class CalibrationStore(Store):
             .where(predictions.c.model_version == model_version, predictions.c.id >= oldest)
             .order_by(outcomes.c.number)  # the last one counts
         )
-        return {one.prediction_id: one for one in self._every(query, to_outcome)}
+        return {outcome.prediction_id: outcome for outcome in self._every(query, to_outcome)}
 
 
 def _query() -> Select[tuple[object, ...]]:
@@ -213,6 +216,6 @@ def _model_activated(version: str) -> Select[Any]:  # Any: of one column, as bel
 
 
 def _since(connection: Connection, *firsts: Select[Any]) -> Iterator[ColumnElement[bool]]:
-    known = [one for first in firsts for one in connection.execute(first).scalars()]
-    if known:
-        yield _MADE.id >= id_earlier(max(known), CLOCKS_DIFFER_BY)
+    ids = [id_ for first in firsts for id_ in connection.execute(first).scalars()]
+    if ids:
+        yield _MADE.id >= id_earlier(max(ids), CLOCKS_DIFFER_BY)

@@ -140,7 +140,7 @@ class ReviewStore(Store):
         *,
         escalated: bool,
         only: str | None = None,
-        wanted: QueueFilter = EVERYTHING,
+        filters: QueueFilter = EVERYTHING,
         segment: Segment | None = None,
     ) -> ReviewTask | None:
         """Lock and return the first task in the queue that ``reviewer`` may claim now.
@@ -154,13 +154,17 @@ class ReviewStore(Store):
         """
         if only is not None and not is_id(only):
             return None
-        task = review_tasks.c
-        for whose in (and_(ASSIGNED, task.assigned_to == reviewer), task.assigned_to.is_(None)):
+        column = review_tasks.c
+        for whose in (and_(ASSIGNED, column.assigned_to == reviewer), column.assigned_to.is_(None)):
             for among_escalated in (True, False) if escalated else (False,):
-                among = (whose, task.escalated.is_(among_escalated), *_conditions(wanted, segment))
-                found = self._next(reviewer, now, among, only=only)
-                if found is not None:
-                    return found
+                among = (
+                    whose,
+                    column.escalated.is_(among_escalated),
+                    *_conditions(filters, segment),
+                )
+                task = self._next(reviewer, now, among, only=only)
+                if task is not None:
+                    return task
         return None
 
     def segments(self, *, most: int) -> list[str]:
@@ -447,16 +451,16 @@ class ReviewStore(Store):
         return skips
 
 
-def _conditions(wanted: QueueFilter, segment: Segment | None) -> Iterator[ColumnElement[bool]]:
+def _conditions(filters: QueueFilter, segment: Segment | None) -> Iterator[ColumnElement[bool]]:
     task, named = review_tasks.c, prediction_labels.c
     if segment is not None:
         same = predictions.c.id == task.prediction_id
         yield exists().where(same, in_segment(predictions.c.segment, segment))
-    if wanted.label is not None:
+    if filters.label is not None:
         same = named.prediction_id == task.prediction_id
-        labelled = exists().where(same, named.label == wanted.label)
+        labelled = exists().where(same, named.label == filters.label)
         yield or_(task.kind != ReviewKind.REVIEW.value, labelled)
-    if wanted.prioritized:
+    if filters.prioritized:
         yield task.queued_at < task.created_at
 
 

@@ -175,10 +175,10 @@ class Transaction:
 
     def repository(self, make: Callable[[Connection], _R]) -> _R:
         """Return the transaction's store of one kind."""
-        found = self._repositories.get(make)
-        if found is None:
-            found = self._repositories[make] = make(self._opened())
-        return cast("_R", found)
+        store = self._repositories.get(make)
+        if store is None:
+            store = self._repositories[make] = make(self._opened())
+        return cast("_R", store)
 
     def roll_back(self) -> None:
         """Undo all changes so far, and commit none."""

@@ -77,10 +77,10 @@ class OutboxStore(Store):
         """Mark the oldest unrouted messages as routed; return their number."""
         return self._mark_routed(_OLDEST_UNROUTED.limit(limit), now)
 
-    def _mark_routed(self, found: Select[Any], now: datetime) -> int:  # Any: all columns
+    def _mark_routed(self, query: Select[Any], now: datetime) -> int:  # Any: all columns
         ordinal = outbox_messages.c.ordinal
         # Locked in order, so that concurrent routers cannot deadlock.
-        locked = found.with_only_columns(ordinal).with_for_update()
+        locked = query.with_only_columns(ordinal).with_for_update()
         marked = self._connection.execute(
             update(outbox_messages).where(ordinal.in_(locked)).values(routed_at=now)
         )
@@ -213,13 +213,13 @@ class DeliveryStore(Store):
     def add(self, new: Sequence[Delivery]) -> None:
         if not new:
             return
-        wanted = {delivery.message.id for delivery in new}
-        found = self._connection.execute(
+        ids = {delivery.message.id for delivery in new}
+        numbered = self._connection.execute(
             select(outbox_messages.c.id, outbox_messages.c.ordinal).where(
-                outbox_messages.c.id.in_(wanted)
+                outbox_messages.c.id.in_(ids)
             )
         )
-        ordinals = {row.id: row.ordinal for row in found}
+        ordinals = {row.id: row.ordinal for row in numbered}
         rows = [
             {
                 **row_of(delivery, deliveries),
@@ -237,27 +237,27 @@ class DeliveryStore(Store):
     def due_endpoints(self, now: datetime) -> frozenset[str]:
         """Return enabled endpoints with deliveries to claim, without locking."""
         of_endpoint = _DELIVERY.endpoint_id == webhook_endpoints.c.id
-        found = self._connection.execute(
+        endpoint_ids = self._connection.execute(
             select(webhook_endpoints.c.id).where(
                 webhook_endpoints.c.disabled_because.is_(None),
                 webhook_endpoints.c.deleted_at.is_(None),
                 exists().where(of_endpoint, *_claimable(now)),
             )
         )
-        return frozenset(found.scalars())
+        return frozenset(endpoint_ids.scalars())
 
     def claim(
         self, endpoint_id: str, now: datetime, lease: timedelta, limit: int
     ) -> list[Delivery]:
         """Lease due deliveries, only the first unfinished one per document."""
-        found = self._all(
+        due = self._all(
             _WHOLE.where(_DELIVERY.endpoint_id == endpoint_id, *_claimable(now))
             .order_by(_DELIVERY.due_at, _DELIVERY.message_ordinal)
             .limit(limit)
             .with_for_update(of=deliveries, skip_locked=True)
         )
-        claimed = [delivery.claimed(now, lease) for delivery in found]
-        for before, delivery in zip(found, claimed, strict=True):
+        claimed = [delivery.claimed(now, lease) for delivery in due]
+        for before, delivery in zip(due, claimed, strict=True):
             self.save(delivery, token=before.token)
         return claimed
 
@@ -269,12 +269,12 @@ class DeliveryStore(Store):
 
     def failing(self) -> dict[str, int]:
         """Return how many messages wait after a failed attempt, by endpoint."""
-        found = self._connection.execute(
+        rows = self._connection.execute(
             select(_DELIVERY.endpoint_id, func.count())
             .where(PENDING, FAILED_ONCE)
             .group_by(_DELIVERY.endpoint_id)
         )
-        return {str(endpoint_id): int(count) for endpoint_id, count in found}
+        return {str(endpoint_id): int(count) for endpoint_id, count in rows}
 
     def cancel(self, endpoint_id: str, now: datetime) -> int:
         """Cancel the pending deliveries to an endpoint; return their number."""
@@ -319,8 +319,8 @@ class DeliveryStore(Store):
 
     def log(self, attempts: Sequence[Attempt]) -> None:
         rows = [
-            {**row_of(one, delivery_attempts), **row_of(one.answer, delivery_attempts)}
-            for one in attempts
+            {**row_of(attempt, delivery_attempts), **row_of(attempt.answer, delivery_attempts)}
+            for attempt in attempts
         ]
         if rows:
             self._connection.execute(insert(delivery_attempts), rows)

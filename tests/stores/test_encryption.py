@@ -121,7 +121,7 @@ def read(engine: Engine, ids: tuple[str, str]) -> tuple[object, ...]:
 
 
 def test_every_column_that_people_write_into_is_sealed() -> None:
-    assert {place.name for place in encryption.places()} == PLACES
+    assert {place.name for place in encryption.sealed_columns()} == PLACES
 
 
 def test_without_a_key_everything_is_plain(opened: Open) -> None:

@@ -56,7 +56,7 @@ def next_for(
 ) -> ReviewTask | None:
     with begin() as transaction:
         return transaction.reviews.next_for(
-            reviewer.id, now, escalated=escalated, only=only, wanted=wanted, segment=segment
+            reviewer.id, now, escalated=escalated, only=only, filters=wanted, segment=segment
         )
 
 

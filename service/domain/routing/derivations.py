@@ -12,7 +12,7 @@ from setwise.service.domain.routing.audits import (
 )
 
 
-class Result(NamedTuple):
+class RoutingResult(NamedTuple):
     """A decision, its reason and its audit."""
 
     decision: Decision
@@ -67,7 +67,7 @@ class Derivation:
     """It holds the score and, in its selection, the draw."""
     policy: RoutingPolicy
     """The version that decided."""
-    derived: Result
+    derived: RoutingResult
     """The decision derived again."""
     draw_again: float | None
     """The number that the lottery draws for the document now; None if its content was erased or
@@ -82,16 +82,16 @@ class Derivation:
         return cls(
             prediction=prediction,
             policy=policy,
-            derived=Result.derived(
+            derived=RoutingResult.derived(
                 policy.gate(prediction.segment), prediction.scored, draw, prediction.document
             ),
             draw_again=again,
         )
 
     @property
-    def stored(self) -> Result:
+    def stored(self) -> RoutingResult:
         """The stored decision."""
-        return Result.of(self.prediction)
+        return RoutingResult.of(self.prediction)
 
     @property
     def equal(self) -> bool | None:

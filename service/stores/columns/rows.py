@@ -104,10 +104,10 @@ def by_scorer(table: Table, scorer: Scorer) -> ColumnElement[bool]:
     )
 
 
-def page_of(found: Sequence[_Item], limit: int) -> Page[_Item]:
+def page_of(rows: Sequence[_Item], limit: int) -> Page[_Item]:
     """Return a page of items; one item beyond the limit shows that more follow."""
-    items = tuple(found[:limit])
-    return Page(items, items[-1].id if len(found) > limit else None)
+    items = tuple(rows[:limit])
+    return Page(items, items[-1].id if len(rows) > limit else None)
 
 
 def of_row(kind: type[Value], table: Table, row: RowMapping, /, **rest: object) -> Value:
@@ -124,5 +124,5 @@ def row_of(value: object, table: Table) -> dict[str, object]:
 
 @cache
 def _shared(kind: Any, table: Table) -> tuple[str, ...]:  # noqa: ANN401 -- a class, to be hashed
-    named = getattr(kind, "_fields", None) or [one.name for one in fields(kind)]
+    named = getattr(kind, "_fields", None) or [field.name for field in fields(kind)]
     return tuple(name for name in named if name in table.c)

@@ -86,8 +86,8 @@ _PLAIN = "sw0:"
 
 def cipher_of(dialect: Dialect) -> TextCipher | None:
     """Return the cipher of the engine with this dialect, or None."""
-    found: TextCipher | None = getattr(dialect, CIPHER, None)
-    return found
+    cipher: TextCipher | None = getattr(dialect, CIPHER, None)
+    return cipher
 
 
 class InRow(NamedTuple):

@@ -162,7 +162,8 @@ class ReportStore:
             review = case((read, reviewer_agreed_of(column.id)))
             outcome = outcome_agreed_of(column.id)
             reread, rate = (
-                case((read, one)) for one in (reread_of(column.id), reread_rate_of(column.id))
+                case((read, expression))
+                for expression in (reread_of(column.id), reread_rate_of(column.id))
             )
         else:
             reviewed, reported = reviewer_agreed_since(since), outcome_agreed_since(since)
@@ -240,12 +241,12 @@ class ReportStore:
             reread_of(column.id).label("reread"),
             reread_rate_of(column.id).label("reread_rate"),
         ).where(column.id.in_(ids), column.created_at >= since)
-        found = []
+        evidence = []
         for row in self._connection.execute(query.order_by(column.id)):
             review, outcome = reviewed.get(row.id), reported.get(row.id)
             answer = outcome or review
             if answer is not None:
-                found.append(
+                evidence.append(
                     CheckedSet(
                         row.id,
                         row.client_id,
@@ -261,7 +262,7 @@ class ReportStore:
                         reread_rate=row.reread_rate,
                     )
                 )
-        return found
+        return evidence
 
     def _reviews_of(self, ids: Select[tuple[str]]) -> dict[str, _Answer]:
         of = annotations.c
@@ -278,11 +279,11 @@ class ReportStore:
         return self._first(query.where(of.prediction_id.in_(ids)).order_by(of.number.desc()))
 
     def _first(self, query: Select[Any]) -> dict[str, _Answer]:  # Any: of three columns
-        found: dict[str, _Answer] = {}
+        answers: dict[str, _Answer] = {}
         for prediction_id, agreed, labels in self._connection.execute(query):
-            if prediction_id not in found:
-                found[prediction_id] = _Answer(bool(agreed), tuple(labels))
-        return found
+            if prediction_id not in answers:
+                answers[prediction_id] = _Answer(bool(agreed), tuple(labels))
+        return answers
 
     def undecided(self, since: datetime, *, before: datetime | None = None) -> int:
         """Count confident documents whose auditor's contradiction waits for a lead."""
@@ -320,10 +321,10 @@ class ReportStore:
     ) -> Select[tuple[str]]:
         about = about_segment(table.c.prediction_id, self._segment)
         of = select(predictions.c.id).where(predictions.c.id == table.c.prediction_id)
-        made = [of.where(*_until(before)).exists()] if before else []
+        earlier = [of.where(*_until(before)).exists()] if before else []
         newest = (
             select(table.c.prediction_id)
-            .where(table.c.created_at >= since - SLACK, about, *made)
+            .where(table.c.created_at >= since - SLACK, about, *earlier)
             .order_by(table.c.created_at.desc())
             .limit(limit)
             .subquery()

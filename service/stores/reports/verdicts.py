@@ -79,8 +79,8 @@ _REREAD_RATE = func.max(
 
 def reread_of(prediction_id: Column[str]) -> ColumnElement[int | None]:
     """Return what became of an auditor's agreement; `reread_flag` reads it."""
-    found = select(_READ_AGAIN).where(annotations.c.prediction_id == prediction_id)
-    return found.scalar_subquery()
+    query = select(_READ_AGAIN).where(annotations.c.prediction_id == prediction_id)
+    return query.scalar_subquery()
 
 
 def reread_flag(number: int | None) -> bool | None:
@@ -90,8 +90,8 @@ def reread_flag(number: int | None) -> bool | None:
 
 def reread_rate_of(prediction_id: Column[str]) -> ColumnElement[float | None]:
     """Return with which probability an auditor's agreement was to be read again."""
-    found = select(_REREAD_RATE).where(annotations.c.prediction_id == prediction_id)
-    return found.scalar_subquery()
+    query = select(_REREAD_RATE).where(annotations.c.prediction_id == prediction_id)
+    return query.scalar_subquery()
 
 
 def flag(number: int | bool | None) -> bool | None:

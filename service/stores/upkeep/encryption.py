@@ -46,7 +46,7 @@ Report = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
-class Place:
+class SealedColumn:
     """A column with sealed content."""
 
     table: Table
@@ -55,10 +55,10 @@ class Place:
     @property
     def type(self) -> Sealed:
         """The column's type."""
-        found = self.column.type
-        if not isinstance(found, Sealed):
+        type_ = self.column.type
+        if not isinstance(type_, Sealed):
             raise TypeError(f"{self.name} is not sealed")
-        return found
+        return type_
 
     @property
     def name(self) -> str:
@@ -78,14 +78,14 @@ class Place:
 
     def stored(self, raw: str, cipher: TextCipher) -> Stored:
         """Return the value of its text in the database."""
-        found = json.loads(raw) if isinstance(self.type, SealedJson) else raw
-        return self.type.stored(found, self.name, cipher)
+        value = json.loads(raw) if isinstance(self.type, SealedJson) else raw
+        return self.type.stored(value, self.name, cipher)
 
 
-def places() -> list[Place]:
+def sealed_columns() -> list[SealedColumn]:
     """Return all columns with sealed content."""
     return [
-        Place(table, column)
+        SealedColumn(table, column)
         for table in metadata.sorted_tables
         for column in table.columns
         if isinstance(column.type, Sealed)
@@ -147,7 +147,7 @@ def _has_content(engine: Engine) -> bool:
     with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
         return any(
             connection.execute(select(literal(1)).where(place.column.is_not(None)).limit(1)).first()
-            for place in places()
+            for place in sealed_columns()
         )
 
 
@@ -171,7 +171,7 @@ def reseal(engine: Engine, report: Report) -> int:
     for _ in range(PASSES):
         damaged: list[str] = []
         before = sealed
-        everywhere = places()
+        everywhere = sealed_columns()
         for number, place in enumerate(everywhere):
             report(number / len(everywhere), place.name)
             sealed += _reseal_place(engine, place, cipher, damaged)
@@ -196,9 +196,9 @@ def retire(engine: Engine) -> None:
     if cipher is None:
         return
     with engine.begin() as connection:
-        for place in places():
-            found = select(literal(1)).where(place.outdated(cipher.sealing_id)).limit(1)
-            if connection.execute(found).first() is not None:
+        for place in sealed_columns():
+            outdated = select(literal(1)).where(place.outdated(cipher.sealing_id)).limit(1)
+            if connection.execute(outdated).first() is not None:
                 raise NotDone(still_written(cipher))
         connection.execute(delete(encryption_keys).where(encryption_keys.c.id != cipher.sealing_id))
 
@@ -211,7 +211,9 @@ def still_written(cipher: TextCipher) -> str:
     )
 
 
-def _reseal_place(engine: Engine, place: Place, cipher: TextCipher, damaged: list[str]) -> int:
+def _reseal_place(
+    engine: Engine, place: SealedColumn, cipher: TextCipher, damaged: list[str]
+) -> int:
     changed = 0
     after: Sequence[object] | None = None
     while True:
@@ -224,7 +226,7 @@ def _reseal_place(engine: Engine, place: Place, cipher: TextCipher, damaged: lis
 
 def _reseal_some(
     connection: Connection,
-    place: Place,
+    place: SealedColumn,
     after: Sequence[object] | None,
     cipher: TextCipher,
     damaged: list[str],
@@ -239,8 +241,8 @@ def _reseal_some(
         query = query.where(tuple_(*keys) > tuple_(*last_key))
     rows = connection.execute(query.order_by(*keys).limit(_ROWS_AT_ONCE)).all()
     changed = 0
-    for found in rows:
-        key, row, raw = found[: len(keys)], tuple(found[len(keys) : -1]), found[-1]
+    for fields in rows:
+        key, row, raw = fields[: len(keys)], tuple(fields[len(keys) : -1]), fields[-1]
         try:
             value = place.stored(raw, cipher).open(row)
         except (StorageUnavailable, ValueError):
@@ -249,7 +251,7 @@ def _reseal_some(
         done = connection.execute(
             update(place.table)
             .where(
-                *(column == own for column, own in zip(keys, key, strict=True)),
+                *(column == value for column, value in zip(keys, key, strict=True)),
                 place.raw == raw,  # unless it has changed since
             )
             .values({place.column.name: InRow(value, row)})

@@ -31,10 +31,10 @@ def grant(connection: Connection, user: str) -> None:
     """
     if connection.dialect.name != "postgresql":
         raise ValueError("SQLite has no users; triggers alone protect what is history there")
-    known = connection.execute(
+    role = connection.execute(
         text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": user}
     ).first()
-    if known is None:
+    if role is None:
         raise ValueError(
             f"PostgreSQL has no role {user!r}; make it first: CREATE ROLE {user} LOGIN PASSWORD '…'"
         )

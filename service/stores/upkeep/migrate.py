@@ -115,10 +115,10 @@ def check(engine: Engine) -> Status:
 @cache
 def head() -> str:
     """Return the revision that this release works with."""
-    found = ScriptDirectory.from_config(_config()).get_current_head()
-    if found is None:
+    revision = ScriptDirectory.from_config(_config()).get_current_head()
+    if revision is None:
         raise ValueError(f"no migrations in {FOLDER}: install Setwise again, whole")
-    return found
+    return revision
 
 
 @contextmanager
