@@ -146,7 +146,7 @@ def assert_sound(predictions: SetPredictions) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["br", "best"])
+@pytest.mark.parametrize("way", [pytest.param("br", marks=pytest.mark.verify), "best"])
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_data_give_probabilities(odd: Callable[[], Dataset], way: str) -> None:
     data = odd()

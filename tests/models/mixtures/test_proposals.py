@@ -27,7 +27,7 @@ from tests.models.corpora import dataset, vectors
 
 pytestmark = pytest.mark.slow
 
-MIXTURES = ["cbm", "cbm-rerank"]
+MIXTURES = ["cbm", pytest.param("cbm-rerank", marks=pytest.mark.verify)]
 
 
 @pytest.fixture(params=MIXTURES)
@@ -61,6 +61,7 @@ def test_sets_stand_in_the_order_of_the_joint_or_of_confidence_when_reranked(pre
     assert (np.diff(by)[inside] <= 0).all()
 
 
+@pytest.mark.verify
 @pytest.mark.filterwarnings("ignore::setwise.models.mixtures.bernoulli_mixture.ComponentWarning")
 def test_mixtures_see_label_scores_where_rows_set_aside_speak_for_them():
     def source(documents, **given):
