@@ -102,7 +102,7 @@ class Loop:
             most_leases=10_000,
             annotated=breaker.annotated,
         )
-        self.claim, self.complete = self.reviews.claim, self.reviews.complete
+        self.claim = self.reviews.claim
 
     def resume(self, other: "Loop") -> None:
         """Go on where another one, on SQLite too, has come to."""
