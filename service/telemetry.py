@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from setwise.service import tracing
 from setwise.service.domain.breaker import Position
 from setwise.service.domain.callers import SYSTEM
-from setwise.service.domain.reports import Line
+from setwise.service.domain.reports import BacklogLine
 from setwise.service.services.all import Services
 from setwise.service.settings import PREFIX, BadSetting, Settings
 from setwise.service.tracing import Tracing
@@ -329,11 +329,11 @@ def watch(metrics: ServiceMetrics, finished: Services) -> None:
     """
 
     def gauges(
-        part: str, measure: Callable[[Line, datetime], float]
+        part: str, measure: Callable[[BacklogLine, datetime], float]
     ) -> Callable[[], Mapping[tuple[str, ...], float]]:
         def read() -> Mapping[tuple[str, ...], float]:
             backlog, now = finished.reports.backlog(SYSTEM)
-            lines: Mapping[str, Line] = getattr(backlog, part)
+            lines: Mapping[str, BacklogLine] = getattr(backlog, part)
             return {(state,): measure(line, now) for state, line in lines.items()}
 
         return read
@@ -348,7 +348,7 @@ def watch(metrics: ServiceMetrics, finished: Services) -> None:
             f"{name}_oldest_seconds",
             f"{what}: for how long the oldest does.",
             ["state"],
-            gauges(part, Line.age_s),
+            gauges(part, BacklogLine.age_s),
         )
 
     def serving() -> Mapping[tuple[str, ...], float]:

@@ -19,7 +19,13 @@ from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reports import Span
 from setwise.service.domain.reviews import Annotation, ReviewTask
-from setwise.service.domain.webhooks import Attempt, Delivery, Endpoint, Message, MessageType
+from setwise.service.domain.webhooks import (
+    Delivery,
+    DeliveryAttempt,
+    Endpoint,
+    Message,
+    MessageType,
+)
 from setwise.service.stores import tables
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
@@ -144,7 +150,7 @@ class Contents:
         return {one.id: one for one in reversed(found)}
 
     @property
-    def attempts(self) -> dict[str, Attempt]:
+    def attempts(self) -> dict[str, DeliveryAttempt]:
         with self._open() as transaction:
             return {
                 attempt.id: attempt

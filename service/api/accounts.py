@@ -56,7 +56,7 @@ _Instant = Annotated[Instant, Field(strict=False)]
 _Password = Annotated[SecretStr, Field(strict=False, max_length=2_000)]
 
 
-class Person(Mirror):
+class PersonBody(Mirror):
     """A person who signs in."""
 
     examples = (_PERSON,)
@@ -72,7 +72,7 @@ class Person(Mirror):
     )
 
 
-class PersonPage(WhollyListed[Person]):
+class PersonPage(WhollyListed[PersonBody]):
     """Every person, by login name."""
 
 
@@ -114,7 +114,7 @@ class Invitation(AnswerBody):
         },
     )
 
-    person: Person
+    person: PersonBody
     path: str = Field(
         description="Below the address of the service: the page on which the person sets a "
         "password, once."
@@ -225,10 +225,12 @@ def erase_document(caller: CallerOf, body: ErasureRequest, services: ServicesOf)
 @router.get("/people", response_model=PersonPage)
 def list_people(caller: CallerOf, services: ServicesOf) -> Response:
     """List all people, including disabled ones, in one page."""
-    return listed_wholly(map(Person.of, services.people.all(caller)))
+    return listed_wholly(map(PersonBody.of, services.people.all(caller)))
 
 
-@router.post("/people", status_code=201, response_model=Person, responses=documented(LoginTaken))
+@router.post(
+    "/people", status_code=201, response_model=PersonBody, responses=documented(LoginTaken)
+)
 def create_person(caller: CallerOf, body: PersonRequest, services: ServicesOf) -> Response:
     """Create an account for a person."""
     person = services.people.create(
@@ -238,7 +240,7 @@ def create_person(caller: CallerOf, body: PersonRequest, services: ServicesOf) -
         role=body.role,
         password=None if body.password is None else body.password.get_secret_value(),
     )
-    return answer(Person.of(person), status=201)
+    return answer(PersonBody.of(person), status=201)
 
 
 @router.post(
@@ -255,11 +257,15 @@ def invite_person(
     An earlier link stops working; the current password works until the person sets a new one.
     """
     person, secret = services.people.invite(caller, person_id, body.days)
-    return answer(Invitation(person=Person.of(person), path=f"/join?secret={secret}"), status=201)
+    return answer(
+        Invitation(person=PersonBody.of(person), path=f"/join?secret={secret}"), status=201
+    )
 
 
 @router.patch(
-    "/people/{person_id}", response_model=Person, responses=documented(PersonNotFound, LastAdmin)
+    "/people/{person_id}",
+    response_model=PersonBody,
+    responses=documented(PersonNotFound, LastAdmin),
 )
 def change_person(
     caller: CallerOf, person_id: str, body: PersonChange, services: ServicesOf
@@ -273,7 +279,7 @@ def change_person(
     person = services.people.change(
         caller, person_id, name=body.name, role=body.role, disabled=body.disabled
     )
-    return answer(Person.of(person))
+    return answer(PersonBody.of(person))
 
 
 @router.get("/keys", response_model=KeyPage)

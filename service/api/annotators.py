@@ -89,7 +89,7 @@ class NoiseRate(AnswerBody):
     checked: int = Field(ge=0, description="Number of gold labels that it is based on.")
 
 
-class NoiseFinding(AnswerBody):
+class NoiseFindingBody(AnswerBody):
     """A problem with learning from answers."""
 
     kind: str = Field(description="A stable name, such as `too-few-gold-wrong`.")
@@ -99,7 +99,7 @@ class NoiseFinding(AnswerBody):
     needed: int | None = Field(description="Further gold labels that would fix it.")
 
 
-class NoiseEstimate(AnswerBody):
+class NoiseEstimateBody(AnswerBody):
     """Noise rates of a group, from blind answers that leads checked."""
 
     alpha: NoiseRate = Field(description="Of contradictions, where the prediction is right.")
@@ -154,7 +154,7 @@ class FixedRates(RequestBody):
     )
 
 
-class GroupNoise(RequestBody):
+class GroupNoiseBody(RequestBody):
     """Where a group's noise rates come from.
 
     People tend to follow a suggestion they see, so answers given with it in view have other rates.
@@ -213,8 +213,8 @@ class GroupRequest(RequestBody):
     )
 
     name: str
-    noise: GroupNoise = Field(
-        default_factory=lambda: GroupNoise(mode="estimated", alpha=None, beta=None)
+    noise: GroupNoiseBody = Field(
+        default_factory=lambda: GroupNoiseBody(mode="estimated", alpha=None, beta=None)
     )
 
     def as_change(self) -> GroupChange:
@@ -234,16 +234,16 @@ class Group(AnswerBody):
 
     id: str
     name: str
-    noise: GroupNoise
+    noise: GroupNoiseBody
     usable: bool = Field(description="Calibrators may learn from its blind answers.")
-    estimate: NoiseEstimate | None = Field(
+    estimate: NoiseEstimateBody | None = Field(
         description="Of blind answers; null while there are no gold labels."
     )
     with_suggestion: NoiseWithSuggestion | None = Field(
         description="Of other answers; null while there are no second readings."
     )
     overlap: NoiseOverlap | None = Field(description="null while there are too few pairs.")
-    findings: list[NoiseFinding]
+    findings: list[NoiseFindingBody]
     version: int
     changed_at: datetime
     changed_by: str
@@ -293,7 +293,7 @@ class RereadAgreements(AnswerBody):
     )
 
 
-class Annotator(AnswerBody):
+class AnnotatorBody(AnswerBody):
     """An annotator, their pace and error rates.
 
     The setting `PERSONAL_FIGURES` decides who sees figures of others; for anyone else they are
@@ -333,19 +333,21 @@ class Annotator(AnswerBody):
         )
 
 
-class AnnotatorPage(WhollyListed[Annotator]):
+class AnnotatorPage(WhollyListed[AnnotatorBody]):
     """All current and past annotators, by name."""
 
 
 @router.get("/annotators", response_model=AnnotatorPage)
 def list_annotators(caller: CallerOf, services: ServicesOf, days: _Days = _DAYS) -> Response:
     """List current and past annotators with their groups, in one page."""
-    return listed_wholly(map(Annotator.of, services.annotators.page(caller, timedelta(days=days))))
+    return listed_wholly(
+        map(AnnotatorBody.of, services.annotators.page(caller, timedelta(days=days)))
+    )
 
 
 @router.get(
     "/annotators/{annotator_id}",
-    response_model=Annotator,
+    response_model=AnnotatorBody,
     responses=answering("ETag") | documented(AnnotatorNotFound),
 )
 def get_annotator(
@@ -353,12 +355,12 @@ def get_annotator(
 ) -> Response:
     """Read an annotator's group, number of answers, pace and error rates."""
     report = services.annotators.get(caller, annotator_id, timedelta(days=days))
-    return answer(Annotator.of(report), etag=report.annotator.version, counts=True)
+    return answer(AnnotatorBody.of(report), etag=report.annotator.version, counts=True)
 
 
 @router.put(
     "/annotators/{annotator_id}",
-    response_model=Annotator,
+    response_model=AnnotatorBody,
     responses=answering("ETag") | documented(AnnotatorNotFound, StaleVersion),
 )
 def place_annotator(
@@ -378,7 +380,7 @@ def place_annotator(
             if_match, lambda: services.annotators.get(caller, annotator_id).annotator.version
         ),
     )
-    return answer(Annotator.of(placed), etag=placed.annotator.version, counts=True)
+    return answer(AnnotatorBody.of(placed), etag=placed.annotator.version, counts=True)
 
 
 @router.get("/groups", response_model=GroupPage)

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
-from setwise.service.api.reports import SHARE, Share
+from setwise.service.api.reports import SHARE, ShareBody
 from setwise.service.api.schemas import AnswerBody, Example, Mirror, Probability, RequestBody
 from setwise.service.domain import breaker
 from setwise.service.domain.breaker import BreakerState, Position, TripCause
@@ -156,7 +156,7 @@ class Delay(Mirror):
     )
 
 
-class Breaker(AnswerBody):
+class BreakerBody(AnswerBody):
     """State and trips of the breaker."""
 
     examples = (_STATE,)
@@ -180,7 +180,7 @@ class Breaker(AnswerBody):
         "counts for those that were not read again.",
     )
     overlooked: int = Field(ge=0, description="Those of them that the lead found wrong.")
-    accuracy: Share = Field(description=f"Of the watched sets. {UNDECIDED}")
+    accuracy: ShareBody = Field(description=f"Of the watched sets. {UNDECIDED}")
     delays: list[Delay] = Field(description="For drops to .02 and .05 below the target.")
     unfinished: int = Field(ge=0, description="They count as right until they are read or overdue.")
     overdue: int = Field(
@@ -230,7 +230,7 @@ class Breaker(AnswerBody):
             statistic=watch.path[-1] if watch.path else 0.0,
             path=[*watch.path],
             **watch.counts(),
-            accuracy=Share.of(state.accuracy),
+            accuracy=ShareBody.of(state.accuracy),
             delays=[Delay.of(delay) for delay in delays],
             false_alarm_bound=state.false_alarm_bound,
             last_finished_at=watch.last_finished_at,
@@ -256,12 +256,12 @@ class ResetRequest(RequestBody):
     segment: str | None = Field(None, description="By default one whose breaker has tripped.")
 
 
-def _state(services: Services, caller: Caller, segment: str | None = None) -> Breaker:
+def _state(services: Services, caller: Caller, segment: str | None = None) -> BreakerBody:
     delays = services.breaker.delays(caller, segment)
-    return Breaker.of(services.breaker.get(caller, segment), delays)
+    return BreakerBody.of(services.breaker.get(caller, segment), delays)
 
 
-@router.get("", response_model=Breaker)
+@router.get("", response_model=BreakerBody)
 def get_breaker(
     caller: CallerOf,
     services: ServicesOf,
@@ -282,7 +282,7 @@ def get_breaker(
 
 
 @router.post(
-    "/reset", response_model=Breaker, responses=documented(BreakerNotTripped, CertificateNeeded)
+    "/reset", response_model=BreakerBody, responses=documented(BreakerNotTripped, CertificateNeeded)
 )
 def reset_breaker(caller: CallerOf, body: ResetRequest, services: ServicesOf) -> Response:
     """Reset the breaker, so confident label sets are sent again.

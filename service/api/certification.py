@@ -12,7 +12,7 @@ from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.jobs import Job, accepted
+from setwise.service.api.jobs import JobBody, accepted
 from setwise.service.api.schemas import (
     AnswerBody,
     Example,
@@ -24,7 +24,7 @@ from setwise.service.api.schemas import (
 )
 from setwise.service.domain import certification
 from setwise.service.domain.errors import CertificationNotFound, ModelNotFound
-from setwise.service.domain.models import Candidate
+from setwise.service.domain.models import CertificationCandidate
 from setwise.service.domain.routing.segments import LONGEST_VALUE, value_of
 
 router = APIRouter(
@@ -49,7 +49,7 @@ _EXAMPLE: Example = {
 }
 
 
-class Certification(AnswerBody):
+class CertificationBody(AnswerBody):
     """One attempt to prove a threshold from audits."""
 
     examples = (_EXAMPLE,)
@@ -83,11 +83,11 @@ class Certification(AnswerBody):
         )
 
 
-class CertificationPage(Listed[Certification]):
+class CertificationPage(Listed[CertificationBody]):
     """One page of attempts, newest first."""
 
 
-class CertifyBody(RequestBody):
+class CertificationRequest(RequestBody):
     """What to certify."""
 
     examples = ({"model_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77", "trained_on_audits": False},)
@@ -107,14 +107,14 @@ class CertifyBody(RequestBody):
         "segments that have enough.",
     )
 
-    def as_candidate(self) -> Candidate | None:
+    def as_candidate(self) -> CertificationCandidate | None:
         """Return the model for the service; None for what serves."""
         if self.model_id is None:
             return None
-        return Candidate(self.model_id, self.trained_on_audits)
+        return CertificationCandidate(self.model_id, self.trained_on_audits)
 
 
-_SERVING = CertifyBody()
+_SERVING = CertificationRequest()
 
 
 class AuditPace(Mirror):
@@ -178,11 +178,11 @@ class Outlooks(AnswerBody):
 @router.post(
     "",
     status_code=202,
-    response_model=Job,
+    response_model=JobBody,
     responses={**answering("Location", status=202), **documented(ModelNotFound)},
 )
 def request_certification(
-    caller: CallerOf, services: ServicesOf, body: CertifyBody = _SERVING
+    caller: CallerOf, services: ServicesOf, body: CertificationRequest = _SERVING
 ) -> Response:
     """Queue a job that finds the lowest threshold that audits prove.
 
@@ -201,7 +201,7 @@ def list_certifications(
 ) -> Response:
     """List all attempts, newest first, including those that proved nothing."""
     read = partial(edge.services.certification.page, caller)
-    return listed(edge, wanted, "certifications", read, Certification.of)
+    return listed(edge, wanted, "certifications", read, CertificationBody.of)
 
 
 @router.get("/outlook", response_model=Outlooks)
@@ -223,8 +223,10 @@ def get_outlook(
 
 
 @router.get(
-    "/{certification_id}", response_model=Certification, responses=documented(CertificationNotFound)
+    "/{certification_id}",
+    response_model=CertificationBody,
+    responses=documented(CertificationNotFound),
 )
 def get_certification(caller: CallerOf, certification_id: str, services: ServicesOf) -> Response:
     """Read one attempt with all its evidence."""
-    return answer(Certification.of(services.certification.get(caller, certification_id)))
+    return answer(CertificationBody.of(services.certification.get(caller, certification_id)))

@@ -71,7 +71,7 @@ class DecisionInputs(AnswerBody):
     )
 
 
-class Derivation(AnswerBody):
+class DerivationBody(AnswerBody):
     """A stored decision, and the same decision derived again."""
 
     examples = (
@@ -147,7 +147,7 @@ class Derivation(AnswerBody):
 
 @router.get(
     "/{prediction_id}/decision",
-    response_model=Derivation,
+    response_model=DerivationBody,
     responses=documented(PredictionNotFound, BlindReviewHeld),
 )
 def derive_decision(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
@@ -156,4 +156,4 @@ def derive_decision(caller: CallerOf, prediction_id: str, services: ServicesOf) 
     The decision is derived again from the stored inputs to prove it. Only leads, administrators and
     auditors may read it, because it reveals whether a document is audited.
     """
-    return answer(Derivation.of(services.predictions.derive(caller, prediction_id)))
+    return answer(DerivationBody.of(services.predictions.derive(caller, prediction_id)))

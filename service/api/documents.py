@@ -30,11 +30,11 @@ from setwise.service.api.schemas import (
     Labels,
     Listed,
     Paged,
-    Prediction,
+    PredictionBody,
     Probability,
     Query,
     RequestBody,
-    ReviewTask,
+    ReviewTaskBody,
 )
 from setwise.service.domain import documents as domain
 from setwise.service.domain import errors
@@ -44,10 +44,10 @@ from setwise.service.domain.documents import (
     Audited,
     CommentKind,
     DocumentFilter,
+    DocumentState,
     EventKind,
     ModelDifference,
     Order,
-    State,
 )
 from setwise.service.domain.files import DOCUMENT, Format, document_row, prediction_row
 from setwise.service.domain.predictions import Decision, Reason
@@ -82,7 +82,7 @@ _LISTED: Example = {
 }
 
 
-class ListedDocument(AnswerBody):
+class ListedDocumentBody(AnswerBody):
     """A document in a list, with what became of it."""
 
     examples = (_LISTED,)
@@ -110,7 +110,7 @@ class ListedDocument(AnswerBody):
     created_at: datetime
 
 
-class DocumentPage(Listed[ListedDocument]):
+class DocumentPage(Listed[ListedDocumentBody]):
     """One page of documents."""
 
 
@@ -137,7 +137,7 @@ class DocumentSearch(Query):
     without_final_label: _Labels = Field(
         [], description="A set was sent, and the last one has none of these."
     )
-    state: State | None = Field(
+    state: DocumentState | None = Field(
         None,
         description="`sent` automatically, `waiting` for a review, `held` by a reviewer, "
         "`passed-on` to a lead, `reviewed` by a person, or "
@@ -231,7 +231,7 @@ class CommentRequest(RequestBody):
     thread: str | None = Field(None, description="Id of the comment that it answers, if any.")
 
 
-class Comment(AnswerBody):
+class CommentBody(AnswerBody):
     """A comment on a document."""
 
     examples = (
@@ -268,11 +268,11 @@ class Comment(AnswerBody):
         )
 
 
-class CommentPage(Listed[Comment]):
+class CommentPage(Listed[CommentBody]):
     """The comments on a document, by thread."""
 
 
-class NewComments(AnswerBody):
+class NewCommentsBody(AnswerBody):
     """A document with comments that you have not read."""
 
     examples = ({"prediction_id": _ID, "document_id": "note-17", "new": 2},)
@@ -282,7 +282,7 @@ class NewComments(AnswerBody):
     new: int = Field(description="How many comments you have not read.")
 
 
-class NewCommentsPage(Listed[NewComments]):
+class NewCommentsPage(Listed[NewCommentsBody]):
     """Documents with comments that you have not read."""
 
 
@@ -328,7 +328,7 @@ class ActionDone(Answered):
     refused: list[Refusal]
 
 
-class LifeEvent(AnswerBody):
+class LifeEventBody(AnswerBody):
     """Something that happened to a document."""
 
     at: datetime
@@ -344,12 +344,12 @@ class LifeEvent(AnswerBody):
     comment: str | None
 
 
-class Document(Answered):
+class DocumentBody(Answered):
     """A document, its prediction, and all that happened to it."""
 
     examples = (
         {
-            "prediction": Prediction.examples[0],
+            "prediction": PredictionBody.examples[0],
             "text": "Fever and productive cough for five days.",
             "features": None,
             "metadata": {"site": "north"},
@@ -368,11 +368,11 @@ class Document(Answered):
         },
     )
 
-    prediction: Prediction
+    prediction: PredictionBody
     text: str | None = Field(description="Null if it was not sent, and once it was purged.")
     features: dict[str, float] | None
     metadata: dict[str, JsonValue]
-    events: list[LifeEvent] = Field(description="In the order in which they happened.")
+    events: list[LifeEventBody] = Field(description="In the order in which they happened.")
 
 
 @router.get("", response_model=DocumentPage)
@@ -415,7 +415,7 @@ def list_new_comments(caller: CallerOf, services: ServicesOf) -> Response:
     the list. Documents of which you hold a blind review are left out.
     """
     return listed_wholly(
-        NewComments(
+        NewCommentsBody(
             prediction_id=unread.prediction.id,
             document_id=unread.prediction.document.id,
             new=unread.number,
@@ -426,7 +426,7 @@ def list_new_comments(caller: CallerOf, services: ServicesOf) -> Response:
 
 @router.get(
     "/{prediction_id}",
-    response_model=Document,
+    response_model=DocumentBody,
     responses=documented(errors.PredictionNotFound, errors.BlindReviewHeld),
 )
 def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
@@ -475,7 +475,7 @@ def act_on_documents(caller: CallerOf, body: ActionRequest, services: ServicesOf
 @router.post(
     "/{prediction_id}/reopen",
     status_code=201,
-    response_model=ReviewTask,
+    response_model=ReviewTaskBody,
     responses=answering("ETag", status=201)
     | documented(
         errors.PredictionNotFound,
@@ -494,7 +494,7 @@ def reopen_document(
     `read-predictions` you can correct your own last answer only, with `labels`.
     """
     task = services.reviews.reopen(caller, prediction_id, body.reason, body.labels)
-    return answer(ReviewTask.of(task), status=201, etag=task.version)
+    return answer(ReviewTaskBody.of(task), status=201, etag=task.version)
 
 
 _SHOWN = (errors.PredictionNotFound, errors.BlindReviewHeld)
@@ -508,13 +508,13 @@ def list_comments(caller: CallerOf, prediction_id: str, services: ServicesOf) ->
     """
     talk = services.comments.of(caller, prediction_id)
     comments = [comment for thread in talk.threads for comment in thread.comments]
-    return listed_wholly(Comment.of(each, talk.names.get(each.author)) for each in comments)
+    return listed_wholly(CommentBody.of(each, talk.names.get(each.author)) for each in comments)
 
 
 @router.post(
     "/{prediction_id}/comments",
     status_code=201,
-    response_model=Comment,
+    response_model=CommentBody,
     responses=documented(*_SHOWN),
 )
 def add_comment(
@@ -527,4 +527,4 @@ def add_comment(
     """
     kind = CommentKind(body.kind)
     comment = services.comments.write(caller, prediction_id, body.text, kind, body.thread)
-    return answer(Comment.of(comment, caller.name), status=201)
+    return answer(CommentBody.of(comment, caller.name), status=201)

@@ -14,7 +14,7 @@ from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import Json, answering, headers
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
-from setwise.service.api.jobs import Job, accepted
+from setwise.service.api.jobs import JobBody, accepted
 from setwise.service.api.schemas import Instant, RequestBody
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain import errors
@@ -123,12 +123,12 @@ class ExportJobRequest(_Wanted, RequestBody):
     SCORING,
     tags=["jobs"],
     status_code=202,
-    response_model=Job,
+    response_model=JobBody,
     response_description="The job; `Location` is its address.",
     responses={
         **answering("Location", status=202),
         200: {
-            "model": Job,
+            "model": JobBody,
             "headers": headers("Location"),
             "description": "The job that was requested with this key before.",
         },
@@ -265,7 +265,7 @@ def export(
     "/v1/jobs/export",
     tags=["exports"],
     status_code=202,
-    response_model=Job,
+    response_model=JobBody,
     response_description="The job; `Location` is its address.",
     responses=answering("Location", status=202),
 )

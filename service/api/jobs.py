@@ -32,7 +32,7 @@ JOB_EXAMPLE: Example = {
 }
 
 
-class Job(Mirror):
+class JobBody(Mirror):
     """Work that continues in the background."""
 
     examples = (JOB_EXAMPLE,)
@@ -57,10 +57,10 @@ class Job(Mirror):
 
 def accepted(job: jobs.Job, *, status: int = 202) -> Response:
     """Return the response to a request that queued a job."""
-    return answer(Job.of(job), status=status, headers={"Location": f"/v1/jobs/{job.id}"})
+    return answer(JobBody.of(job), status=status, headers={"Location": f"/v1/jobs/{job.id}"})
 
 
-class JobPage(Listed[Job]):
+class JobPage(Listed[JobBody]):
     """One page of jobs, newest first."""
 
 
@@ -75,29 +75,31 @@ class JobQuery(Paged):
 def list_jobs(caller: CallerOf, query: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
     """List jobs, newest first; only administrators see those of others."""
     read = partial(edge.services.jobs.page, caller, JobFilter(kind=query.kind, state=query.state))
-    return listed(edge, query, f"jobs?{query.filters()}", read, Job.of)
+    return listed(edge, query, f"jobs?{query.filters()}", read, JobBody.of)
 
 
-@router.get("/{job_id}", response_model=Job, responses=documented(JobNotFound))
+@router.get("/{job_id}", response_model=JobBody, responses=documented(JobNotFound))
 def get_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Read the progress and the result of a job."""
-    return answer(Job.of(services.jobs.get(caller, job_id)))
+    return answer(JobBody.of(services.jobs.get(caller, job_id)))
 
 
-@router.post("/{job_id}/cancel", response_model=Job, responses=documented(JobNotFound, JobFinished))
+@router.post(
+    "/{job_id}/cancel", response_model=JobBody, responses=documented(JobNotFound, JobFinished)
+)
 def cancel_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Cancel a job.
 
     Its worker stops within seconds; finished work is kept.
     """
-    return answer(Job.of(services.jobs.cancel(caller, job_id)))
+    return answer(JobBody.of(services.jobs.cancel(caller, job_id)))
 
 
 @router.post(
     "/{job_id}/retry",
-    response_model=Job,
+    response_model=JobBody,
     responses=documented(JobNotFound, JobFinished, JobUnfinished),
 )
 def retry_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Retry a failed or cancelled job; it resumes at its last checkpoint."""
-    return answer(Job.of(services.jobs.retry(caller, job_id)))
+    return answer(JobBody.of(services.jobs.retry(caller, job_id)))

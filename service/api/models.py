@@ -21,7 +21,7 @@ from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.http.problems import HttpFault
-from setwise.service.api.jobs import Job, accepted
+from setwise.service.api.jobs import JobBody, accepted
 from setwise.service.api.schemas import (
     AnswerBody,
     Example,
@@ -56,7 +56,7 @@ _DIFFERENCE: Example = {
 }
 
 
-class ModelVersion(Mirror):
+class ModelVersionBody(Mirror):
     """A registered model."""
 
     examples = (
@@ -103,7 +103,7 @@ class RetrainRequest(RequestBody):
     )
 
 
-class ModelPage(WhollyListed[ModelVersion]):
+class ModelPage(WhollyListed[ModelVersionBody]):
     """Every registered model, newest first."""
 
 
@@ -238,7 +238,7 @@ class Shadowing(Mirror):
 @uploads.post(
     ARCHIVES,
     status_code=201,
-    response_model=ModelVersion,
+    response_model=ModelVersionBody,
     response_description="The registered model; it does not serve yet.",
     responses=documented(
         UNSUPPORTED_MEDIA_TYPE,
@@ -275,18 +275,18 @@ async def add_model(request: Request, caller: CallerOf, edge: EdgeOf) -> Respons
             await run_in_threadpool(file.write, chunk)
         file.seek(0)
         model = await run_in_threadpool(services.models.add, caller, file)
-    return answer(ModelVersion.of(model), status=201)
+    return answer(ModelVersionBody.of(model), status=201)
 
 
 @router.get("", response_model=ModelPage)
 def list_models(caller: CallerOf, services: ServicesOf) -> Response:
     """List the registered models, newest first, all in one page."""
-    return listed_wholly(map(ModelVersion.of, services.models.page(caller)))
+    return listed_wholly(map(ModelVersionBody.of, services.models.page(caller)))
 
 
 @router.post(
     "/{model_id}/activate",
-    response_model=ModelVersion,
+    response_model=ModelVersionBody,
     responses=documented(errors.ModelNotFound, errors.ModelDamaged),
 )
 def activate_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
@@ -296,12 +296,12 @@ def activate_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Res
     processes within seconds; no request is dropped. If it does not load, the present model keeps
     serving.
     """
-    return answer(ModelVersion.of(services.models.activate(caller, model_id)))
+    return answer(ModelVersionBody.of(services.models.activate(caller, model_id)))
 
 
 @router.post(
     "/rollback",
-    response_model=ModelVersion,
+    response_model=ModelVersionBody,
     responses=documented(
         errors.NothingToRollBack, errors.ModelDamaged, errors.StaleVersion, errors.VersionRequired
     ),
@@ -322,7 +322,7 @@ def roll_back_model(
     If another model serves, nothing happens: a repeated request cannot undo the first.
     """
     model = services.models.roll_back(caller, version_in(if_match))
-    return answer(ModelVersion.of(model))
+    return answer(ModelVersionBody.of(model))
 
 
 @router.post(
@@ -385,7 +385,7 @@ def get_comparison(
 @router.post(
     "/{model_id}/compare",
     status_code=202,
-    response_model=Job,
+    response_model=JobBody,
     response_description="The job; `Location` is its address.",
     responses=answering("Location", status=202)
     | documented(errors.ModelNotFound, UNSUPPORTED_MEDIA_TYPE),
@@ -403,7 +403,7 @@ def compare_model(
 @router.post(
     "/retrain",
     status_code=202,
-    response_model=Job,
+    response_model=JobBody,
     response_description="The job, or the unfinished one; `Location` is its address.",
     responses=answering("Location", status=202),
 )

@@ -35,7 +35,7 @@ class OutcomeRequest(RequestBody):
     source: str = Field(description="Who reports it, such as `billing`.")
 
 
-class Outcome(Mirror):
+class OutcomeBody(Mirror):
     """A label set that turned out to be right."""
 
     examples = (_OUTCOME,)
@@ -49,7 +49,7 @@ class Outcome(Mirror):
     created_at: datetime
 
 
-class OutcomePage(WhollyListed[Outcome]):
+class OutcomePage(WhollyListed[OutcomeBody]):
     """Every outcome of one prediction, oldest first."""
 
     examples = ({"items": [_OUTCOME], "next_cursor": None, "limit": 1},)
@@ -58,10 +58,13 @@ class OutcomePage(WhollyListed[Outcome]):
 @router.post(
     "/{prediction_id}/outcome",
     status_code=201,
-    response_model=Outcome,
+    response_model=OutcomeBody,
     response_description="The outcome, stored.",
     responses={
-        200: {"model": Outcome, "description": "The source reported the same; nothing changed."},
+        200: {
+            "model": OutcomeBody,
+            "description": "The source reported the same; nothing changed.",
+        },
         **documented(PredictionNotFound),
     },
 )
@@ -74,7 +77,7 @@ def report_outcome(
     counts from then on. If another label set was sent, webhooks receive `document.corrected`.
     """
     outcome, new = services.outcomes.report(caller, prediction_id, body.labels, body.source)
-    return answer(Outcome.of(outcome), status=201 if new else 200)
+    return answer(OutcomeBody.of(outcome), status=201 if new else 200)
 
 
 @router.get(
@@ -84,4 +87,4 @@ def report_outcome(
 )
 def list_outcomes(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """List all outcomes of one prediction in one page."""
-    return listed_wholly(map(Outcome.of, services.outcomes.page(caller, prediction_id)))
+    return listed_wholly(map(OutcomeBody.of, services.outcomes.page(caller, prediction_id)))

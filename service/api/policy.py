@@ -10,7 +10,7 @@ from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.reports import SHARE, Share
+from setwise.service.api.reports import SHARE, ShareBody
 from setwise.service.api.schemas import AnswerBody, Policy, PolicyRequest, Probability
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import StaleVersion, VersionRequired
@@ -52,7 +52,7 @@ class SegmentState(AnswerBody):
     tripped: bool
     documents: int = Field(ge=0, description="Among the 5,000 newest.")
     sent: int = Field(ge=0, description="That the policy in force would send of them.")
-    accuracy: Share = Field(description="Of these, as far as they were checked.")
+    accuracy: ShareBody = Field(description="Of these, as far as they were checked.")
     audits: int = Field(ge=0, description="Drawn to prove a threshold.")
     next_attempt_in: int | None = Field(
         description="Audits until its next attempt; null if none will follow."
@@ -72,7 +72,7 @@ class SegmentState(AnswerBody):
             tripped=gate.trip_id is not None,
             documents=state.forecast.documents,
             sent=state.forecast.sent,
-            accuracy=Share.of(state.forecast.accuracy),
+            accuracy=ShareBody.of(state.forecast.accuracy),
             audits=state.audits,
             next_attempt_in=state.missing,
             further_audits=None if newest is None else newest.further_audits,

@@ -23,7 +23,7 @@ from setwise.service.api.http.problems import Problem, problem_of
 from setwise.service.api.schemas import (
     AnswerBody,
     DocumentIn,
-    Prediction,
+    PredictionBody,
     PredictionPage,
     PredictionQuery,
     PredictionRequest,
@@ -122,7 +122,7 @@ class Batch(AnswerBody):
         },
     )
 
-    items: list[Prediction | Problem] = Field(
+    items: list[PredictionBody | Problem] = Field(
         description="One for each document, in order: a prediction, or a problem, which has a "
         "`type` and no `id`."
     )
@@ -131,7 +131,7 @@ class Batch(AnswerBody):
 @router.post(
     "",
     status_code=201,
-    response_model=Prediction,
+    response_model=PredictionBody,
     response_description="The prediction, stored; `Location` is its address.",
     responses=answering("Location", status=201)
     | documented(errors.DocumentTooLarge, errors.IdempotencyMismatch, errors.ModelUnavailable),
@@ -242,7 +242,7 @@ def list_predictions(
 
 @router.get(
     "/{prediction_id}",
-    response_model=Prediction,
+    response_model=PredictionBody,
     responses=documented(errors.PredictionNotFound, errors.BlindReviewHeld),
 )
 def get_prediction(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:

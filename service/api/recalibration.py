@@ -12,7 +12,7 @@ from setwise.service.api.http.conditions import version_in
 from setwise.service.api.http.dependencies import CallerOf, EdgeOf, ServicesOf, answer, listed
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
-from setwise.service.api.jobs import Job, accepted
+from setwise.service.api.jobs import JobBody, accepted
 from setwise.service.api.schemas import AnswerBody, Example, Listed, Paged, Probability, RequestBody
 from setwise.service.domain import recalibration as calibration
 from setwise.service.domain.annotators import Rates
@@ -109,7 +109,7 @@ class CalibrationRequest(RequestBody):
         )
 
 
-class Calibration(AnswerBody):
+class CalibrationBody(AnswerBody):
     """A calibrator learnt from reviews, compared with the one that served."""
 
     examples = (_EXAMPLE,)
@@ -142,7 +142,7 @@ class Calibration(AnswerBody):
         )
 
 
-class CalibrationPage(Listed[Calibration]):
+class CalibrationPage(Listed[CalibrationBody]):
     """One page of calibrators, newest first."""
 
 
@@ -164,7 +164,7 @@ class ServingCalibration(AnswerBody):
     model_id: str
     model_version: str
     calibrator_version: str
-    calibration: Calibration | None = Field(description="null is the model's own calibrator.")
+    calibration: CalibrationBody | None = Field(description="null is the model's own calibrator.")
     threshold: Probability | None = Field(
         description="Least confidence that is sent; null if nothing is sent."
     )
@@ -179,7 +179,7 @@ class ServingCalibration(AnswerBody):
             model_id=serving.model.id,
             model_version=serving.model.version,
             calibrator_version=serving.version,
-            calibration=None if stored is None else Calibration.of(stored),
+            calibration=None if stored is None else CalibrationBody.of(stored),
             threshold=serving.threshold,
             threshold_mode=serving.policy.threshold_mode,
             notice=serving.notice,
@@ -189,7 +189,7 @@ class ServingCalibration(AnswerBody):
 @router.post(
     "",
     status_code=202,
-    response_model=Job,
+    response_model=JobBody,
     responses=answering("Location", status=202) | documented(ModelUnavailable),
 )
 def request_calibration(
@@ -210,7 +210,7 @@ def request_calibration(
 def list_calibrations(caller: CallerOf, query: Annotated[Paged, Query()], edge: EdgeOf) -> Response:
     """List the calibrators of all models, newest first."""
     read = partial(edge.services.recalibration.page, caller)
-    return listed(edge, query, "calibrations", read, Calibration.of)
+    return listed(edge, query, "calibrations", read, CalibrationBody.of)
 
 
 @router.post(
@@ -239,11 +239,11 @@ def roll_back_calibration(
 
 
 @router.get(
-    "/{calibration_id}", response_model=Calibration, responses=documented(CalibrationNotFound)
+    "/{calibration_id}", response_model=CalibrationBody, responses=documented(CalibrationNotFound)
 )
 def get_calibration(caller: CallerOf, calibration_id: str, services: ServicesOf) -> Response:
     """Read one calibrator with its report."""
-    return answer(Calibration.of(services.recalibration.get(caller, calibration_id)))
+    return answer(CalibrationBody.of(services.recalibration.get(caller, calibration_id)))
 
 
 @router.post(

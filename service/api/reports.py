@@ -14,7 +14,7 @@ from setwise.service.api.schemas import (
     Mirror,
     Probability,
     RequestBody,
-    Rule,
+    RuleBody,
     Threshold,
 )
 from setwise.service.api.schemas import Query as Parameters
@@ -60,7 +60,7 @@ _ADVICE: Example = {
 }
 
 
-class Share(Mirror):
+class ShareBody(Mirror):
     """How many checked sets were right, and the estimate for all."""
 
     checked: int = Field(ge=0, description="Sets that a review, an audit or an outcome has judged.")
@@ -80,7 +80,7 @@ class Share(Mirror):
     correction: str = Field(description="The last three in a sentence; empty without agreements.")
 
 
-class Forecast(Mirror):
+class ForecastBody(Mirror):
     """The effect of a policy on recent documents."""
 
     threshold: Probability | None = Field(description="null: nothing is sent.")
@@ -88,7 +88,7 @@ class Forecast(Mirror):
     sent: int = Field(ge=0)
     coverage: Probability = Field(description="Share that was sent automatically.")
     expected_accuracy: Probability | None = Field(description="Mean confidence of what is sent.")
-    accuracy: Share
+    accuracy: ShareBody
     reviews: int = Field(ge=0)
     reviews_a_day: float = Field(ge=0)
 
@@ -99,7 +99,7 @@ class Recent(AnswerBody):
     since: datetime
     documents: int = Field(ge=0)
     sent: int = Field(ge=0)
-    accuracy: Share = Field(
+    accuracy: ShareBody = Field(
         description=f"Of the sets that were confident enough to be sent. {UNDECIDED}"
     )
     undecided: int = Field(
@@ -108,7 +108,7 @@ class Recent(AnswerBody):
     drawn: bool = Field(
         description="Whether `accuracy` is from audits; otherwise it is from reported outcomes."
     )
-    reported: Share = Field(description="Of sent sets with an outcome: not a random choice.")
+    reported: ShareBody = Field(description="Of sent sets with an outcome: not a random choice.")
     hours_saved: float | None = Field(description="What reading all that was sent would take.")
     certified: bool = Field(description="A certificate holds for the threshold in force.")
     certified_since: datetime | None
@@ -125,10 +125,10 @@ class Recent(AnswerBody):
             since=seen.since,
             documents=seen.documents,
             sent=seen.sent,
-            accuracy=Share.of(seen.accuracy),
+            accuracy=ShareBody.of(seen.accuracy),
             drawn=seen.drawn,
             undecided=seen.undecided,
-            reported=Share.of(seen.reported),
+            reported=ShareBody.of(seen.reported),
             hours_saved=seen.hours_saved,
             certified=seen.certificate.certified,
             certified_since=seen.certificate.since,
@@ -193,17 +193,17 @@ class Summary(AnswerBody):
         )
 
 
-class Bucket(AnswerBody):
+class BucketBody(AnswerBody):
     """Documents of about the same confidence."""
 
     low: Probability
     high: Probability
     documents: int = Field(ge=0)
     confidence: Probability | None = Field(description="Mean, over the checked documents.")
-    accuracy: Share
+    accuracy: ShareBody
 
 
-class Curve(AnswerBody):
+class CurveBody(AnswerBody):
     """An isotonic curve of accuracy over confidence, and a consistency band.
 
     At each point, the share `level` of the curves of honest confidences lies within the band.
@@ -218,7 +218,7 @@ class Curve(AnswerBody):
     checked: int = Field(ge=0, description="Documents that it is drawn from, the newest.")
 
 
-class Reliability(AnswerBody):
+class ReliabilityBody(AnswerBody):
     """How well confidence agrees with being right."""
 
     examples = (
@@ -250,24 +250,26 @@ class Reliability(AnswerBody):
     documents: int = Field(ge=0)
     checked: int = Field(ge=0)
     brier: float | None = Field(description="Mean squared error of the confidence.")
-    buckets: list[Bucket]
-    curve: Curve | None = Field(description="null until 50 documents are checked.")
+    buckets: list[BucketBody]
+    curve: CurveBody | None = Field(description="null until 50 documents are checked.")
 
     @classmethod
     def of(cls, made: reliability_reports.Reliability) -> Self:
         """Return the body for a report."""
-        buckets = [{**vars(one), "accuracy": Share.of(one.accuracy)} for one in made.buckets]
+        buckets = [{**vars(one), "accuracy": ShareBody.of(one.accuracy)} for one in made.buckets]
         curve = None if made.curve is None else vars(made.curve)
         return cls.model_validate({**vars(made), "buckets": buckets, "curve": curve})
 
 
-class Automation(AnswerBody):
+class AutomationBody(AnswerBody):
     """The share that would be sent at each threshold."""
 
     examples = ({"now": _FORECAST, "items": [_FORECAST]},)
 
-    now: Forecast = Field(description="The policy in force.")
-    items: list[Forecast] = Field(description="Thresholds from 0 to 1, under the rules in force.")
+    now: ForecastBody = Field(description="The policy in force.")
+    items: list[ForecastBody] = Field(
+        description="Thresholds from 0 to 1, under the rules in force."
+    )
 
 
 class PreviewRequest(RequestBody):
@@ -283,7 +285,7 @@ class PreviewRequest(RequestBody):
         None, description="As in the policy, or its value alone."
     )
     target_accuracy: float | None = Field(None, allow_inf_nan=False)
-    rules: list[Rule] | None = None
+    rules: list[RuleBody] | None = None
     segment: str | None = Field(
         None,
         max_length=LONGEST_VALUE,
@@ -292,7 +294,7 @@ class PreviewRequest(RequestBody):
     )
 
 
-class Advice(Mirror):
+class AdviceBody(Mirror):
     """The threshold that checks support for a target, or what is missing."""
 
     examples = (_ADVICE,)
@@ -320,8 +322,8 @@ class Preview(Mirror):
         },
     )
 
-    now: Forecast
-    then: Forecast
+    now: ForecastBody
+    then: ForecastBody
     certificate_ends: str | None = Field(
         description="Why the change would end the certificate in force, so that nothing would be "
         "sent until audits prove a threshold again; null if it would not."
@@ -330,7 +332,7 @@ class Preview(Mirror):
         description="Says so if even the upper bound of `then` misses the policy's target, or if a "
         "threshold set by hand sends nothing of a model that no review has taught how sure to be."
     )
-    advice: Advice | None = Field(description="Null unless a target was given.")
+    advice: AdviceBody | None = Field(description="Null unless a target was given.")
 
 
 class ReportQuery(Parameters):
@@ -348,17 +350,17 @@ def summary(caller: CallerOf, services: ServicesOf) -> Response:
     return answer(Summary.of(services.reports.summary(caller), services.reports.glance(caller)))
 
 
-@router.get("/reports/reliability", response_model=Reliability)
+@router.get("/reports/reliability", response_model=ReliabilityBody)
 def reliability(
     caller: CallerOf, wanted: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
     """Compare confidence with correctness, as known from reviews and outcomes."""
     return answer(
-        Reliability.of(services.reports.reliability(caller, wanted.documents, wanted.segment))
+        ReliabilityBody.of(services.reports.reliability(caller, wanted.documents, wanted.segment))
     )
 
 
-@router.get("/reports/automation", response_model=Automation)
+@router.get("/reports/automation", response_model=AutomationBody)
 def automation(
     caller: CallerOf, wanted: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
@@ -369,8 +371,8 @@ def automation(
     nothing is known about the documents that would be sent, the accuracy is null.
     """
     now, curve = services.reports.automation(caller, wanted.documents, wanted.segment)
-    items = [Forecast.of(each) for each in curve]
-    return answer(Automation(now=Forecast.of(now), items=items))
+    items = [ForecastBody.of(each) for each in curve]
+    return answer(AutomationBody(now=ForecastBody.of(now), items=items))
 
 
 @router.post("/admin/policy/preview", response_model=Preview)

@@ -17,13 +17,13 @@ from setwise.service.api.schemas import (
     Label,
     LabelPage,
     LabelQuery,
-    OwnAnswer,
+    OwnAnswerBody,
     OwnAnswerPage,
     Paged,
     ReleaseQuery,
     ReviewPage,
     ReviewQuery,
-    ReviewTask,
+    ReviewTaskBody,
     SkipRequest,
 )
 from setwise.service.domain import errors, reviews
@@ -39,12 +39,12 @@ def list_reviews(
 ) -> Response:
     """List review tasks, oldest first."""
     read = partial(edge.services.reviews.page, caller, state=query.state, reason=query.reason)
-    return listed(edge, query, f"reviews?{query.filters()}", read, ReviewTask.of)
+    return listed(edge, query, f"reviews?{query.filters()}", read, ReviewTaskBody.of)
 
 
 @router.post(
     "/reviews/claim",
-    response_model=ReviewTask,
+    response_model=ReviewTaskBody,
     responses={
         **answering("ETag"),
         204: {"description": "No task waits for you."},
@@ -69,12 +69,12 @@ def list_own_answers(caller: CallerOf, query: Annotated[Paged, Query()], edge: E
     To correct the last one to a document, reopen the document with your `labels`.
     """
     read = partial(edge.services.reviews.recent, caller)
-    return listed(edge, query, "reviews/recent", read, OwnAnswer.of)
+    return listed(edge, query, "reviews/recent", read, OwnAnswerBody.of)
 
 
 @router.get(
     "/reviews/{task_id}",
-    response_model=ReviewTask,
+    response_model=ReviewTaskBody,
     responses=answering("ETag") | documented(errors.ReviewNotFound, errors.BlindReviewHeld),
 )
 def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
@@ -84,7 +84,7 @@ def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response
 
 @router.post(
     "/reviews/{task_id}/heartbeat",
-    response_model=ReviewTask,
+    response_model=ReviewTaskBody,
     responses=answering("ETag") | documented(*_HELD_TASK),
 )
 def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
@@ -94,7 +94,7 @@ def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Respon
 
 @router.post(
     "/reviews/{task_id}/release",
-    response_model=ReviewTask,
+    response_model=ReviewTaskBody,
     responses=answering("ETag") | documented(*_HELD_TASK),
 )
 def release_review(
@@ -106,7 +106,7 @@ def release_review(
 
 @router.post(
     "/reviews/{task_id}/skip",
-    response_model=ReviewTask,
+    response_model=ReviewTaskBody,
     responses=answering("ETag") | documented(*_HELD_TASK),
 )
 def skip_review(
@@ -141,7 +141,7 @@ def complete_review(
 
 
 def _shown(task: reviews.ReviewTask) -> Response:
-    return answer(ReviewTask.of(task), etag=task.version)
+    return answer(ReviewTaskBody.of(task), etag=task.version)
 
 
 @router.get("/labels", response_model=LabelPage, responses=documented(errors.ModelUnavailable))

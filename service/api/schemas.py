@@ -246,7 +246,7 @@ class PredictionRequest(RequestBody):
         return document_of(self.document, self.metadata)
 
 
-class Candidate(AnswerBody):
+class CandidateBody(AnswerBody):
     """A label set that may be the right one."""
 
     labels: list[str]
@@ -256,14 +256,14 @@ class Candidate(AnswerBody):
     score: Probability = Field(description="The model's own probability of the set.")
 
 
-class Marginal(AnswerBody):
+class MarginalBody(AnswerBody):
     """The probability that one label applies."""
 
     label: str
     probability: Probability
 
 
-class Prediction(AnswerBody):
+class PredictionBody(AnswerBody):
     """A document's predicted label set, its confidence and the decision."""
 
     examples = (
@@ -296,19 +296,21 @@ class Prediction(AnswerBody):
         description="Its value of `segment_by`, whose threshold decided; one that the policy does "
         "not list is decided as `other`. null without segments."
     )
-    candidates: list[Candidate] = Field(description="Likeliest first; the first is the prediction.")
-    marginals: list[Marginal] = Field(description="Likeliest first, negligible ones left out.")
+    candidates: list[CandidateBody] = Field(
+        description="Likeliest first; the first is the prediction."
+    )
+    marginals: list[MarginalBody] = Field(description="Likeliest first, negligible ones left out.")
     model_version: str
     calibrator_version: str
     policy_version: str
     created_at: datetime
 
 
-def _marginals(scored: predictions.ScoredSet) -> list[Marginal]:
-    return [Marginal(label=m.label, probability=m.probability) for m in scored.marginals]
+def _marginals(scored: predictions.ScoredSet) -> list[MarginalBody]:
+    return [MarginalBody(label=m.label, probability=m.probability) for m in scored.marginals]
 
 
-class PredictionPage(Listed[Prediction]):
+class PredictionPage(Listed[PredictionBody]):
     """One page of predictions, newest first."""
 
 
@@ -354,14 +356,14 @@ class ReviewCandidate(AnswerBody):
     confidence: Probability
 
 
-class Lease(AnswerBody):
+class LeaseBody(AnswerBody):
     """The holder of a task, and when the lease expires."""
 
     holder: str = Field(description="Id of the holder's key.")
     expires_at: datetime
 
 
-class ReviewTask(AnswerBody):
+class ReviewTaskBody(AnswerBody):
     """A document that waits for a person."""
 
     examples = (
@@ -393,12 +395,12 @@ class ReviewTask(AnswerBody):
     candidates: list[ReviewCandidate] | None = _absent_if_none(
         "Likeliest first; absent where the answer must not be known."
     )
-    marginals: list[Marginal] | None = _absent_if_none("Absent on blind tasks.")
+    marginals: list[MarginalBody] | None = _absent_if_none("Absent on blind tasks.")
     answers: list[list[str]] | None = _absent_if_none(
         "Of an `adjudication`: the label sets that people or the model gave, sorted."
     )
     reopened_because: str | None = _absent_if_none("Why the document is to be decided again.")
-    lease: Lease | None
+    lease: LeaseBody | None
     version: int = Field(description="Changes with each claim; the `ETag` carries it.")
     created_at: datetime
 
@@ -430,13 +432,14 @@ class ReviewTask(AnswerBody):
             marginals=None if blind else _marginals(scored),
             answers=[list(labels) for labels in task.answers] or None,
             reopened_because=task.because,
-            lease=task.lease and Lease(holder=task.lease.holder, expires_at=task.lease.expires_at),
+            lease=task.lease
+            and LeaseBody(holder=task.lease.holder, expires_at=task.lease.expires_at),
             version=task.version,
             created_at=task.created_at,
         )
 
 
-class ReviewPage(Listed[ReviewTask]):
+class ReviewPage(Listed[ReviewTaskBody]):
     """One page of review tasks, oldest first."""
 
 
@@ -521,7 +524,7 @@ class Completion(AnswerBody):
         )
 
 
-class OwnAnswer(AnswerBody):
+class OwnAnswerBody(AnswerBody):
     """An answer of your own."""
 
     examples = (
@@ -559,7 +562,7 @@ class OwnAnswer(AnswerBody):
         )
 
 
-class OwnAnswerPage(Listed[OwnAnswer]):
+class OwnAnswerPage(Listed[OwnAnswerBody]):
     """One page of your answers, newest first."""
 
 
@@ -648,7 +651,7 @@ class Audit(RequestBody):
         )
 
 
-class Rule(RequestBody):
+class RuleBody(RequestBody):
     """A rule that holds documents back, however confident the model is.
 
     - `label`: holds back a set that contains `label`.
@@ -724,7 +727,7 @@ class SegmentRequest(RequestBody):
         )
 
 
-class Segment(AnswerBody):
+class SegmentBody(AnswerBody):
     """One segment, and what is in force for it."""
 
     examples = (
@@ -790,7 +793,7 @@ class PolicyRequest(RequestBody):
     confidence_floor: float | None = Field(
         None, allow_inf_nan=False, description="Nothing below it is sent, whatever the threshold."
     )
-    rules: list[Rule] = Field(
+    rules: list[RuleBody] = Field(
         default_factory=list, description="The first that a document breaks is named."
     )
     segment_by: str | None = Field(
@@ -872,11 +875,11 @@ class Policy(AnswerBody):
     overlap_rate: float
     gold_reread_rate: float
     confidence_floor: float | None
-    rules: list[Rule]
+    rules: list[RuleBody]
     segment_by: str | None
     segment_bounds: list[int]
     most_segments: int
-    segments: list[Segment] = Field(description="In the order of appearance, `other` last.")
+    segments: list[SegmentBody] = Field(description="In the order of appearance, `other` last.")
 
     @classmethod
     def of(cls, policy: routing.RoutingPolicy) -> Self:
@@ -893,11 +896,11 @@ class Policy(AnswerBody):
             overlap_rate=policy.audits.overlap_rate,
             gold_reread_rate=policy.audits.gold_reread_rate,
             confidence_floor=policy.confidence_floor,
-            rules=[Rule.model_validate(rule.declared()) for rule in policy.rules],
+            rules=[RuleBody.model_validate(rule.declared()) for rule in policy.rules],
             segment_by=segmentation and segmentation.by,
             segment_bounds=[*segmentation.bounds] if segmentation else [],
             most_segments=segmentation.most if segmentation else Segmentation.most,
-            segments=[Segment.of(policy, rule) for rule in policy.every_segment],
+            segments=[SegmentBody.of(policy, rule) for rule in policy.every_segment],
         )
 
 
@@ -909,5 +912,5 @@ def examples() -> dict[str, object]:
         body = waiting.pop()
         waiting += body.__subclasses__()
         if "examples" in vars(body):
-            members[body.__name__] = list(body.examples)
+            members[body.__name__.removesuffix("Body")] = list(body.examples)
     return members

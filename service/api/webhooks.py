@@ -142,7 +142,7 @@ class Attempt(AnswerBody):
     error: str | None = Field(description="Why there was no response.")
 
     @classmethod
-    def of(cls, attempt: domain.Attempt) -> Self:
+    def of(cls, attempt: domain.DeliveryAttempt) -> Self:
         """Return the body for an attempt."""
         members = {**vars(attempt), **vars(attempt.answer), "response": attempt.answer.excerpt}
         return cls.model_validate({name: members[name] for name in cls.model_fields})
@@ -161,7 +161,7 @@ _DELIVERY = {
 }
 
 
-class Delivery(AnswerBody):
+class DeliveryBody(AnswerBody):
     """The delivery of a message to a webhook."""
 
     examples = (_DELIVERY,)
@@ -215,23 +215,23 @@ class DeliveryWithLog(AnswerBody):
         },
     )
 
-    delivery: Delivery
+    delivery: DeliveryBody
     payload: dict[str, JsonValue]
     log: list[Attempt]
 
     @classmethod
-    def of(cls, delivery: domain.Delivery, attempts: list[domain.Attempt]) -> Self:
+    def of(cls, delivery: domain.Delivery, attempts: list[domain.DeliveryAttempt]) -> Self:
         """Return the body for a delivery and its log."""
         return cls.model_validate(
             {
-                "delivery": Delivery.of(delivery),
+                "delivery": DeliveryBody.of(delivery),
                 "payload": domain.payload(delivery.message),
                 "log": [Attempt.of(attempt) for attempt in attempts],
             }
         )
 
 
-class DeliveryPage(Listed[Delivery]):
+class DeliveryPage(Listed[DeliveryBody]):
     """One page of deliveries, newest first."""
 
 
@@ -245,7 +245,7 @@ class DeliveryQuery(Paged):
 # The outbox
 
 
-class Message(AnswerBody):
+class MessageBody(AnswerBody):
     """A message about one of your documents, as webhooks receive it."""
 
     examples = ({"id": _ID, **MESSAGE},)
@@ -263,7 +263,7 @@ class Message(AnswerBody):
         return cls.model_validate({"id": message.id, **domain.payload(message)})
 
 
-class MessagePage(Listed[Message]):
+class MessagePage(Listed[MessageBody]):
     """One page of messages, oldest first."""
 
 
@@ -391,7 +391,7 @@ def rotate_secret(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Re
 @router.post(
     "/admin/webhooks/{webhook_id}/test",
     status_code=202,
-    response_model=Delivery,
+    response_model=DeliveryBody,
     response_description="The delivery, due at once.",
     responses=answering("Location", status=202) | documented(errors.WebhookNotFound),
 )
@@ -399,7 +399,7 @@ def try_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Resp
     """Send a message of type `webhook.test`, regardless of the webhook's events."""
     delivery = services.webhooks.try_out(caller, webhook_id)
     return answer(
-        Delivery.of(delivery),
+        DeliveryBody.of(delivery),
         status=202,
         headers={"Location": f"/v1/admin/deliveries/{delivery.id}"},
     )
@@ -426,7 +426,7 @@ def list_deliveries(
         state=query.state,
         endpoint_id=query.webhook_id,
     )
-    return listed(edge, query, f"deliveries?{query.filters()}", read, Delivery.of)
+    return listed(edge, query, f"deliveries?{query.filters()}", read, DeliveryBody.of)
 
 
 @router.get(
@@ -442,14 +442,14 @@ def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Re
 @router.post(
     "/admin/deliveries/{delivery_id}/replay",
     status_code=202,
-    response_model=Delivery,
+    response_model=DeliveryBody,
     response_description="The delivery, due at once.",
     responses=documented(errors.DeliveryNotFound, errors.DeliveryCancelled),
 )
 def replay_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
     """Send a delivered, dead or waiting message again."""
     delivery = services.webhooks.replay(caller, delivery_id)
-    return answer(Delivery.of(delivery), status=202)
+    return answer(DeliveryBody.of(delivery), status=202)
 
 
 @router.get("/outbox", response_model=MessagePage)
@@ -460,7 +460,7 @@ def read_outbox(caller: CallerOf, query: Annotated[OutboxQuery, Query()], edge: 
     page, store its messages, acknowledge them, and read the first page again.
     """
     read = partial(edge.services.webhooks.outbox, caller)
-    return listed(edge, query, f"outbox?{caller.id}", read, Message.of)
+    return listed(edge, query, f"outbox?{caller.id}", read, MessageBody.of)
 
 
 @router.post("/outbox/acknowledge", response_model=Acknowledged)

@@ -211,14 +211,14 @@ class LinePredictor:
             )
 
 
-class Pool(NamedTuple):
+class BlockPool(NamedTuple):
     """Predicts blocks of lines, several at once."""
 
     begin: Callable[[list[Line]], Callable[[], str]]
     ahead: Callable[[], int]  # number of blocks to begin before the first is needed
 
 
-Processes = Callable[[LinePredictor], AbstractContextManager[Pool]]
+Processes = Callable[[LinePredictor], AbstractContextManager[BlockPool]]
 """Starts processes for a model."""
 
 
@@ -284,8 +284,8 @@ def _up_to_the_fault(
 
 
 @contextmanager
-def _alone(line_predictor: LinePredictor) -> Iterator[Pool]:
-    yield Pool(lambda block: partial(line_predictor, block), lambda: 0)
+def _alone(line_predictor: LinePredictor) -> Iterator[BlockPool]:
+    yield BlockPool(lambda block: partial(line_predictor, block), lambda: 0)
 
 
 def forks(jobs: int) -> Processes | None:
@@ -298,7 +298,7 @@ def forks(jobs: int) -> Processes | None:
         return None
 
     @contextmanager
-    def start(line_predictor: LinePredictor) -> Iterator[Pool]:
+    def start(line_predictor: LinePredictor) -> Iterator[BlockPool]:
         global _forked  # noqa: PLW0603 - forks inherit it, which needs no argument
         _forked = line_predictor
         executor = ProcessPoolExecutor(
@@ -318,7 +318,7 @@ def forks(jobs: int) -> Processes | None:
             return result
 
         try:
-            yield Pool(begin, lambda: jobs * _WAITING_PER_FORK)
+            yield BlockPool(begin, lambda: jobs * _WAITING_PER_FORK)
         finally:
             _forked = None
             executor.shutdown(cancel_futures=True)
@@ -330,10 +330,10 @@ def dask_workers(cluster: Cluster) -> Processes:
     """Return the workers of a Dask cluster."""
 
     @contextmanager
-    def start(line_predictor: LinePredictor) -> Iterator[Pool]:
+    def start(line_predictor: LinePredictor) -> Iterator[BlockPool]:
         with cluster as workers:
             begin = partial(workers.begin, LinePredictor.__call__, line_predictor)
-            yield Pool(begin, workers.ahead)
+            yield BlockPool(begin, workers.ahead)
 
     return start
 

@@ -29,7 +29,7 @@ LISTS = {
 """Fields of a filter with several values, by the names that addresses give them."""
 
 
-class State(StrEnum):
+class DocumentState(StrEnum):
     """What became of a document; it may be in more than one state."""
 
     SENT = "sent"
@@ -94,7 +94,7 @@ class DocumentFilter:
     """The set that was sent last has all of these."""
     without_final_labels: Sequence[str] = ()
     """A set was sent, and the last one has none of these."""
-    state: State | None = None
+    state: DocumentState | None = None
     audited: Audited | None = None
     decision: Decision | None = None
     reason: Reason | None = None

@@ -46,7 +46,7 @@ class ModelVersion:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CertificationCandidate:
     """A model to certify although another one may serve."""
 
     model_id: str

@@ -48,7 +48,7 @@ STEPS = 40
 """Steps of confidence in a `Cell`."""
 
 
-class Counted(NamedTuple):
+class PredictionCounts(NamedTuple):
     """The same predictions, counted by days and by steps of confidence."""
 
     by_day: list[Cell]
@@ -248,7 +248,7 @@ FEW = 30
 
 
 @dataclass(frozen=True)
-class Line:
+class BacklogLine:
     """Number of waiting items, and since when the oldest waits."""
 
     count: int
@@ -268,13 +268,13 @@ class Line:
 class Backlog:
     """All waiting work at one instant."""
 
-    reviews: Mapping[str, Line]
+    reviews: Mapping[str, BacklogLine]
     """Tasks ``waiting`` or ``skipped`` since their creation, ``leased`` since the claim."""
-    deliveries: Mapping[str, Line]
+    deliveries: Mapping[str, BacklogLine]
     """Messages ``unrouted``, deliveries ``pending`` or ``dead``, and the pending ones that are
     ``failing``, after at least one failed attempt; all since their creation.
     """
-    jobs: Mapping[str, Line]
+    jobs: Mapping[str, BacklogLine]
     """``queued`` since they are due (later jobs in the future), ``running`` since the start."""
 
 

@@ -361,7 +361,7 @@ def _target(address: Address) -> Address:
 
 
 @dataclass(frozen=True)
-class Backoff:
+class RetryDelays:
     """Delays before each attempt of a delivery."""
 
     delays: tuple[timedelta, ...] = (
@@ -411,7 +411,7 @@ class DeliveryState(StrEnum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReceiverResponse:
     """The response to an attempt, or why there was none."""
 
     started_at: datetime
@@ -433,13 +433,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class DeliveryAttempt:
     """A line of the delivery log."""
 
     id: str
     delivery_id: str
     number: int
-    answer: Answer
+    answer: ReceiverResponse
 
 
 @dataclass(frozen=True)
@@ -468,7 +468,9 @@ class Delivery:
             self, attempt=self.attempt + 1, token=self.token + 1, lease_expires_at=now + lease
         )
 
-    def answered(self, answer: Answer, now: datetime, backoff: Backoff, draw: float) -> "Delivery":
+    def answered(
+        self, answer: ReceiverResponse, now: datetime, backoff: RetryDelays, draw: float
+    ) -> "Delivery":
         """Return the delivery after an attempt: delivered, pending or dead."""
         if answer.accepted:
             return self._finished(DeliveryState.DELIVERED, now)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Response
 
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.documents import Audited, State
+from setwise.service.domain.documents import Audited, DocumentState
 from setwise.service.domain.errors import NotFound
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision
@@ -21,11 +21,11 @@ from setwise.service.pages.figures import errors, what_if, work
 from setwise.service.pages.figures.numerals import confidence, percent, plural, span, working_time
 from setwise.service.pages.figures.table import Figure, Value
 from setwise.service.pages.rendering import page, taken_away
-from setwise.service.pages.routes import Page
+from setwise.service.pages.routes import PageRoute
 from setwise.service.pages.visitors import who_may
 from setwise.service.services.all import Services
 from setwise.service.services.analysis.cockpit import Cockpit, Glance
-from setwise.service.services.analysis.over_time import Pace, Period
+from setwise.service.services.analysis.over_time import Granularity, Period
 from setwise.service.services.analysis.what_if import WhatIf
 from setwise.service.sign_in.sessions import Visit
 
@@ -51,21 +51,21 @@ class Asked(Period):
 
 
 def _periods(today: date) -> Sequence[tuple[str, Period]]:
-    monday = Pace.WEEK.start(today)
+    monday = Granularity.WEEK.start(today)
     return (
         ("Today", Period(1)),
         ("This week", Period(first=monday)),
         ("Last week", Period(first=monday - timedelta(days=7), last=monday - timedelta(days=1))),
         ("5 weeks", Period()),
-        ("3 months", Period(91, Pace.WEEK)),
-        ("1 year", Period(364, Pace.WEEK)),
+        ("3 months", Period(91, Granularity.WEEK)),
+        ("1 year", Period(364, Granularity.WEEK)),
     )
 
 
 Leads = Annotated[Visit, Depends(who_may(Permission.REPORT))]
 Wanted = Annotated[Asked, Depends()]
 
-router = APIRouter(route_class=Page)
+router = APIRouter(route_class=PageRoute)
 
 
 @router.get(HERE)
@@ -180,9 +180,9 @@ def _documents(seen: Glance) -> Mapping[str, Callable[[Sequence[Value]], str]]:
         "accuracy": partial(in_row, 7, audited=Audited.DRAWN),
         "confidence": confident,
         "pairs": lambda row: address(
-            label=row[0], final_label=row[1], state=State.CONTRADICTED, **within
+            label=row[0], final_label=row[1], state=DocumentState.CONTRADICTED, **within
         ),
-        "labels": lambda row: address(label=row[0], state=State.CONTRADICTED, **within),
+        "labels": lambda row: address(label=row[0], state=DocumentState.CONTRADICTED, **within),
     }
 
 
@@ -206,7 +206,7 @@ def _tiles(seen: Glance) -> list[Tile]:
     wrong = (
         {"audited": Audited.CONTRADICTED}
         if seen.drawn
-        else {"state": State.CONTRADICTED, "decision": Decision.AUTO}
+        else {"state": DocumentState.CONTRADICTED, "decision": Decision.AUTO}
     )
     within, address = between(seen.since.date(), seen.until), _address(seen)
     return [
@@ -227,7 +227,7 @@ def _tiles(seen: Glance) -> list[Tile]:
             f"{seen.sent:,} of {plural(seen.documents, 'document')}" if seen.documents else "",
             _saved(seen),
             "sent",
-            address(state=State.SENT, **within) if seen.sent else "",
+            address(state=DocumentState.SENT, **within) if seen.sent else "",
         ),
         Tile(
             "What waits?",
@@ -235,7 +235,7 @@ def _tiles(seen: Glance) -> list[Tile]:
             f"oldest {span(queue.oldest_s)}" if queue.waiting else "",
             f"{_queue_end(seen)}{work.undecided(seen)}.",
             "waiting",
-            documents=address(state=State.WAITING) if queue.waiting else "",
+            documents=address(state=DocumentState.WAITING) if queue.waiting else "",
         ),
     ]
 

@@ -22,7 +22,7 @@ from setwise.service.domain.reviews import Oddity, QueueFilter, ReviewKind, Revi
 from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
 from setwise.service.pages.forms import lines
 from setwise.service.pages.rendering import go, page
-from setwise.service.pages.routes import Page
+from setwise.service.pages.routes import PageRoute
 from setwise.service.pages.visitors import who_may, who_sends, whose_script_sends
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
@@ -64,7 +64,7 @@ Reads = Annotated[Visit, Depends(who_may(Permission.REVIEW))]
 Sends = Annotated[Visit, Depends(whose_script_sends(Permission.REVIEW))]
 Submits = Annotated[Visit, Depends(who_sends(Permission.REVIEW))]
 
-router = APIRouter(route_class=Page)
+router = APIRouter(route_class=PageRoute)
 
 _Id = Annotated[str, Field(max_length=40)]
 _Label = Annotated[str, Field(max_length=1_000)]
@@ -91,7 +91,7 @@ class Chosen(Asked):
     labels: Annotated[list[_Label], Field(max_length=MOST_CHOSEN)]
 
 
-class Decision(Chosen):
+class DecisionForm(Chosen):
     """What a reviewer decided, on which version of the task."""
 
     comment: str | None = None
@@ -222,7 +222,7 @@ def explain(services: ServicesOf, task_id: str, visit: Sends, chosen: Chosen) ->
 
 
 @router.post(TASK + "/decide")
-def decide(services: ServicesOf, task_id: str, visit: Sends, decision: Decision) -> Response:
+def decide(services: ServicesOf, task_id: str, visit: Sends, decision: DecisionForm) -> Response:
     """Store a decision, and say for how long it may be taken back."""
     decided = services.reviews.decide(
         visit.caller, task_id, decision.labels, decision.comment, decision.version

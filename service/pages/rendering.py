@@ -183,7 +183,7 @@ GLOSSARY: dict[str, str] = tomllib.loads(
 
 
 @dataclass(frozen=True)
-class Place:
+class NavigationPlace:
     """A page that the header of every page leads to."""
 
     name: str
@@ -197,15 +197,19 @@ class Place:
 
 
 # In the order of the header; a test requests every address.
-PLACES: tuple[Place, ...] = (
-    Place("Overview", "/"),
-    Place("Review", "/desk", (Permission.REVIEW,), "Review the next document"),
-    Place("Documents", "/documents", (Permission.READ_ALL_PREDICTIONS,), "Find a document"),
-    Place("Cockpit", "/cockpit", (Permission.REPORT,), "See how the model performs"),
-    Place("Board", "/board", (Permission.INSPECT, Permission.REPORT), "Manage the service"),
+PLACES: tuple[NavigationPlace, ...] = (
+    NavigationPlace("Overview", "/"),
+    NavigationPlace("Review", "/desk", (Permission.REVIEW,), "Review the next document"),
+    NavigationPlace(
+        "Documents", "/documents", (Permission.READ_ALL_PREDICTIONS,), "Find a document"
+    ),
+    NavigationPlace("Cockpit", "/cockpit", (Permission.REPORT,), "See how the model performs"),
+    NavigationPlace(
+        "Board", "/board", (Permission.INSPECT, Permission.REPORT), "Manage the service"
+    ),
 )
 
 
-def places_for(caller: Caller) -> list[Place]:
+def places_for(caller: Caller) -> list[NavigationPlace]:
     """Return the places that ``caller`` may go to."""
     return [place for place in PLACES if not place.needed or caller.may_one(place.needed)]

@@ -37,7 +37,7 @@ _REFUSALS: tuple[tuple[type[ServiceError], HTTPStatus, str], ...] = (
 )
 
 
-class Page(APIRoute):
+class PageRoute(APIRoute):
     """A route for people at a browser: refusals become pages, or problems for scripts."""
 
     # Any: FastAPI's own types for a handler.

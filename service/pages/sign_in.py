@@ -13,9 +13,9 @@ from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf
 from setwise.service.domain import errors
 from setwise.service.domain.callers import ANONYMOUS
 from setwise.service.pages.rendering import go, page
-from setwise.service.pages.routes import Page
+from setwise.service.pages.routes import PageRoute
 from setwise.service.pages.visitors import LOGIN, local, who_may, who_sends
-from setwise.service.sign_in.oidc import Attempt, OpenIdConnect
+from setwise.service.sign_in.oidc import OpenIdConnect, SignInAttempt
 from setwise.service.sign_in.sessions import Visit, from_request
 
 Visits = Annotated[Visit, Depends(who_may())]
@@ -25,7 +25,7 @@ JOIN = "/join"
 INVITED = f"{JOIN}?secret="
 """Where invitations lead; the log keeps paths without what follows the question mark."""
 
-router = APIRouter(route_class=Page)
+router = APIRouter(route_class=PageRoute)
 
 
 @router.get(LOGIN)
@@ -205,7 +205,7 @@ def leave(
     next: str = "/",  # noqa: A002 -- its name in addresses
 ) -> Response:
     """Send the browser to the provider."""
-    attempt = Attempt.begin(local(next))
+    attempt = SignInAttempt.begin(local(next))
     cookies = edge.sessions
     answer = go(provider.address(attempt, cookies.origin(request) + CALLBACK))
     cookies.remember(request, answer, json.dumps(asdict(attempt)))
@@ -225,7 +225,7 @@ def arrive(
     """Begin a session for the person whom the provider vouches for."""
     cookies = edge.sessions
     flow = cookies.recall(request)
-    attempt = Attempt(**json.loads(flow)) if flow else None
+    attempt = SignInAttempt(**json.loads(flow)) if flow else None
     if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
         raise errors.Unauthenticated(
             "This sign-in was started in another browser, or too long ago."

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Response
 
 from setwise.service.api.http.dependencies import EdgeOf
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.documents import State
+from setwise.service.domain.documents import DocumentState
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
@@ -17,7 +17,7 @@ from setwise.service.pages import cockpit, desk, documents, sign_in
 from setwise.service.pages.board.sections import attention, board
 from setwise.service.pages.documents import document, listing, recent, trial
 from setwise.service.pages.rendering import SECURITY_HEADERS, assets, page
-from setwise.service.pages.routes import Page
+from setwise.service.pages.routes import PageRoute
 from setwise.service.pages.visitors import who_may
 from setwise.service.services.all import Services
 from setwise.service.services.reports import Counts
@@ -34,7 +34,7 @@ WHY = {
 }
 
 
-router = APIRouter(route_class=Page)
+router = APIRouter(route_class=PageRoute)
 for part in (
     sign_in.router,
     cockpit.router,
@@ -68,7 +68,7 @@ def asset(edge: EdgeOf, name: str) -> Response:
 
 
 @dataclass(frozen=True)
-class Part:
+class StartPart:
     """Some of the documents, or of the review tasks, as the start page shows them."""
 
     name: str
@@ -104,18 +104,18 @@ def _overview(services: Services, caller: Caller) -> dict[str, object]:
     }
 
 
-def _ways(counts: Counts) -> list[Part]:
+def _ways(counts: Counts) -> list[StartPart]:
     """Divide the documents."""
     held = counts.predictions - counts.auto_sent
     return [
-        Part(
+        StartPart(
             "Sent automatically",
             "sent",
             counts.auto_sent,
             "without waiting for a reviewer",
             {"decision": Decision.AUTO},
         ),
-        Part(
+        StartPart(
             "To a reviewer",
             "waiting",
             held,
@@ -125,17 +125,19 @@ def _ways(counts: Counts) -> list[Part]:
     ]
 
 
-def _tasks(counts: Counts) -> list[Part]:
+def _tasks(counts: Counts) -> list[StartPart]:
     """Divide the review tasks: a document has several where it is checked or disputed."""
     parts = [
-        ("Waiting", "waiting", "in the queue for a reviewer", State.WAITING),
-        ("Being reviewed", "leased", "on a reviewer's desk right now", State.HELD),
-        ("Reviewed", "completed", "submitted by a reviewer", State.REVIEWED),
+        ("Waiting", "waiting", "in the queue for a reviewer", DocumentState.WAITING),
+        ("Being reviewed", "leased", "on a reviewer's desk right now", DocumentState.HELD),
+        ("Reviewed", "completed", "submitted by a reviewer", DocumentState.REVIEWED),
     ]
     if counts.skipped:
-        parts.append(("Passed on", "skipped", "skipped twice, waiting for a lead", State.PASSED_ON))
+        parts.append(
+            ("Passed on", "skipped", "skipped twice, waiting for a lead", DocumentState.PASSED_ON)
+        )
     return [
-        Part(name, slug, getattr(counts, slug), meaning, {"state": state})
+        StartPart(name, slug, getattr(counts, slug), meaning, {"state": state})
         for name, slug, meaning, state in parts
     ]
 

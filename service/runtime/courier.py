@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.domain.webhooks import Answer, Delivery, DeliveryState, Parcel
+from setwise.service.domain.webhooks import Delivery, DeliveryState, Parcel, ReceiverResponse
 from setwise.service.runtime.sender import HttpSender
 from setwise.service.runtime.worker import POLL_S
 from setwise.service.services.webhooks import Webhooks
@@ -46,8 +46,8 @@ class Courier:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._busy: Counter[str] = Counter()
-        self._answers: queue.SimpleQueue[tuple[Delivery, Answer]] = queue.SimpleQueue()
-        self._unrecorded: list[tuple[Delivery, Answer]] = []
+        self._answers: queue.SimpleQueue[tuple[Delivery, ReceiverResponse]] = queue.SimpleQueue()
+        self._unrecorded: list[tuple[Delivery, ReceiverResponse]] = []
         self._routes_at = time.monotonic()
 
     def start(self) -> None:
@@ -118,7 +118,9 @@ class Courier:
         except Exception as error:
             # Our own error. It counts as an attempt, or it would be retried indefinitely.
             log.exception("delivery.failed", delivery_id=parcel.delivery.id)
-            answer = Answer(started_at, 0.0, error=f"a fault of Setwise: {type(error).__name__}")
+            answer = ReceiverResponse(
+                started_at, 0.0, error=f"a fault of Setwise: {type(error).__name__}"
+            )
         self._answers.put((parcel.delivery, answer))
 
     def _collect(self, patience_s: float) -> None:

@@ -7,10 +7,10 @@ from functools import partial
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.jobs import Job
-from setwise.service.domain.models import Candidate
+from setwise.service.domain.models import CertificationCandidate
 from setwise.service.domain.recalibration import Options
 from setwise.service.domain.routing.segments import value_of
-from setwise.service.runtime.worker import Report, Task
+from setwise.service.runtime.worker import JobReport, Task
 from setwise.service.services.all import Services
 from setwise.service.services.certification import CERTIFICATION
 from setwise.service.services.documents.texts import ERASE_TRACES
@@ -73,7 +73,7 @@ def _counting(name: str, count: Callable[[], int], every: timedelta) -> Task:
     return _recurring(lambda: {name: count()}, every)
 
 
-def _recalibrate(services: Services, job: Job, report: Report) -> Mapping[str, object]:
+def _recalibrate(services: Services, job: Job, report: JobReport) -> Mapping[str, object]:
     by = str(job.payload.get("requested_by", SYSTEM.id))
     made, why = services.recalibration.run(Options.from_json(job.payload), report, requested_by=by)
     return {
@@ -84,10 +84,12 @@ def _recalibrate(services: Services, job: Job, report: Report) -> Mapping[str, o
     }
 
 
-def _certify(services: Services, job: Job, report: Report) -> Mapping[str, object]:
+def _certify(services: Services, job: Job, report: JobReport) -> Mapping[str, object]:
     by, model_id = str(job.payload.get("requested_by", SYSTEM.id)), job.payload.get("model_id")
     if model_id is not None:
-        wanted = Candidate(str(model_id), job.payload.get("trained_on_audits") is not False)
+        wanted = CertificationCandidate(
+            str(model_id), job.payload.get("trained_on_audits") is not False
+        )
         return outcome_of(services.certification.certify_model(wanted, report, by))
     report(0.1, "weighing the audits")
     segment = job.payload.get("segment")

@@ -23,8 +23,8 @@ from standardwebhooks import Webhook
 from setwise.service.domain.webhooks import (
     LONGEST_EXCERPT,
     Address,
-    Answer,
     Parcel,
+    ReceiverResponse,
     address_fault,
     payload,
     url_fault,
@@ -74,7 +74,7 @@ class HttpSender:
         self._trust = ssl.create_default_context()
         self._agent = f"setwise/{version('setwise')}"
 
-    def __call__(self, parcel: Parcel) -> Answer:
+    def __call__(self, parcel: Parcel) -> ReceiverResponse:
         """Send the message once; return the response or error as an answer."""
         started_at, started = self._now(), time.monotonic()
         try:
@@ -90,14 +90,14 @@ class HttpSender:
         except httpx.TransportError as fault:
             error = f"the connection broke: {_words(fault)}"
         else:
-            return Answer(
+            return ReceiverResponse(
                 started_at,
                 time.monotonic() - started,
                 status=status,
                 excerpt=excerpt,
                 retry_after=_retry_after(headers),
             )
-        return Answer(
+        return ReceiverResponse(
             started_at, time.monotonic() - started, error=_storable(error)[:LONGEST_EXCERPT]
         )
 

@@ -43,7 +43,7 @@ class Interrupted(Exception):
     """A job stops early, because its worker stops or has lost it."""
 
 
-class Report:
+class JobReport:
     """Reports the progress of a running job, which calls it at safe points.
 
     It raises `Interrupted` if the job should stop because the worker stops, the job was cancelled,
@@ -88,7 +88,7 @@ class Report:
             self._stored_at = time.monotonic()
 
 
-Handler = Callable[[Job, Report], Mapping[str, object] | None]
+Handler = Callable[[Job, JobReport], Mapping[str, object] | None]
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Worker:
         return True
 
     def _run(self, job: Job, task: Task) -> None:
-        report = Report(job, self._jobs, self._stopping)
+        report = JobReport(job, self._jobs, self._stopping)
         try:
             with self._held(job, report):
                 self._jobs.authorise(job)
@@ -207,7 +207,7 @@ class Worker:
             log.debug("job.done", result=result)
 
     @contextmanager
-    def _held(self, job: Job, report: Report) -> Iterator[None]:
+    def _held(self, job: Job, report: JobReport) -> Iterator[None]:
         """Keep renewing the job's lease inside the block."""
         done = threading.Event()
         interval_s = self._jobs.lease.total_seconds() / 3

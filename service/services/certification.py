@@ -24,7 +24,7 @@ from setwise.service.domain.errors import (
     StaleVersion,
 )
 from setwise.service.domain.jobs import Job
-from setwise.service.domain.models import Candidate, ModelVersion
+from setwise.service.domain.models import CertificationCandidate, ModelVersion
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.routing.audits import READING_TIME, Lottery
 from setwise.service.domain.routing.segments import OTHER
@@ -168,7 +168,10 @@ class Certifications(Requesting):
         return None, "below-target" if reread else "miss-rate-unknown"
 
     def request(
-        self, caller: Caller, candidate: Candidate | None = None, segment: str | None = None
+        self,
+        caller: Caller,
+        candidate: CertificationCandidate | None = None,
+        segment: str | None = None,
     ) -> Job:
         """Queue a certification job; return the unfinished one if there is one.
 
@@ -215,7 +218,7 @@ class Certifications(Requesting):
         return attempts
 
     def certify_model(
-        self, candidate: Candidate, report: Progress, requested_by: str = SYSTEM.id
+        self, candidate: CertificationCandidate, report: Progress, requested_by: str = SYSTEM.id
     ) -> list[Certification]:
         """Store and return attempts for a model on the audits of others.
 

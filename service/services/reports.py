@@ -30,9 +30,9 @@ from setwise.service.services.analysis.forecast import (
 from setwise.service.services.analysis.mistakes import mistakes
 from setwise.service.services.analysis.over_time import (
     LAST_DAYS,
-    Pace,
+    Granularity,
     Period,
-    Row,
+    PeriodCounts,
     mean_seconds,
     over_time,
     queue,
@@ -208,7 +208,7 @@ class Reports:
         within = [day for day in reviews if first <= day.day <= last]
         sent = [cell for cell in cells if cell.decision is Decision.AUTO]
 
-        def over(pace: Pace) -> list[Row]:
+        def over(pace: Granularity) -> list[PeriodCounts]:
             rows = over_time(
                 cells,
                 reviews,
@@ -234,7 +234,7 @@ class Reports:
             documents=sum(cell.documents for cell in cells),
             sent=sum(cell.documents for cell in sent),
             rows=rows,
-            weeks=rows if period.pace is Pace.WEEK else over(Pace.WEEK),
+            weeks=rows if period.pace is Granularity.WEEK else over(Granularity.WEEK),
             known=known,
             accuracy=share([cell for cell in cells if confident(cell)], policy.risk, known),
             undecided=undecided if known.drawn else 0,

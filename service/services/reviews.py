@@ -77,7 +77,7 @@ def _ignore(transaction: Transaction, prediction: Prediction, annotation: Annota
 
 
 @dataclass(frozen=True)
-class Decided:
+class StoredDecision:
     """A stored decision."""
 
     task: ReviewTask
@@ -295,7 +295,7 @@ class Reviews(Recorded):
         labels: Sequence[str],
         comment: str | None,
         expected_version: int | None,
-    ) -> Decided:
+    ) -> StoredDecision:
         """Decide a claimed task; the caller's decisions before the newest few become final.
 
         Parameters and errors are those of `complete`. Repeating the same request changes nothing.
@@ -311,7 +311,7 @@ class Reviews(Recorded):
                 self._log(transaction, caller, "review.decided", task)
         no_undo = self.undo_window <= timedelta(0)
         self.submit_decisions_of(caller.id, keep=0 if no_undo else MOST_UNDOABLE)
-        return Decided(task, self._undo_left_s(task))
+        return StoredDecision(task, self._undo_left_s(task))
 
     def undo(self, caller: Caller, task_id: str) -> ReviewTask:
         """Undo the caller's decision; the task is leased to them again.

@@ -16,16 +16,16 @@ from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.text import Page, check_page, is_id
 from setwise.service.domain.webhooks import (
     GONE,
-    Answer,
-    Attempt,
-    Backoff,
     Delivery,
+    DeliveryAttempt,
     DeliveryState,
     Endpoint,
     EndpointChange,
     Message,
     MessageType,
     Parcel,
+    ReceiverResponse,
+    RetryDelays,
     SigningSecret,
     signing_secret,
 )
@@ -39,7 +39,7 @@ SECRET_GRACE = timedelta(hours=24)
 DELIVERY_LEASE = timedelta(seconds=60)
 """Longer than any attempt: `runtime.sender.PATIENCE_S` plus a slow DNS look-up."""
 
-BACKOFF = Backoff()
+BACKOFF = RetryDelays()
 
 MOST_ACKNOWLEDGED = 1_000
 """Most messages that one call may acknowledge."""
@@ -64,7 +64,7 @@ class Webhooks(Recorded):
     grace: timedelta = SECRET_GRACE
     """How long a replaced secret still signs beside the new one."""
     lease: timedelta = DELIVERY_LEASE
-    backoff: Backoff = BACKOFF
+    backoff: RetryDelays = BACKOFF
     new_secret: Callable[[], str] = random_secret
     draw: Callable[[], float] = random.random
     """Returns random numbers in [0, 1), which spread retries."""
@@ -209,7 +209,7 @@ class Webhooks(Recorded):
         with self.begin(read_only=True) as transaction:
             return transaction.deliveries.failing()
 
-    def delivery(self, caller: Caller, delivery_id: str) -> tuple[Delivery, list[Attempt]]:
+    def delivery(self, caller: Caller, delivery_id: str) -> tuple[Delivery, list[DeliveryAttempt]]:
         """Return a delivery and its attempts, oldest first.
 
         Raises `DeliveryNotFound`, and `BlindReviewHeld` if the caller holds a blind review of the
@@ -376,7 +376,7 @@ class Webhooks(Recorded):
                     ]
         return claimed
 
-    def record(self, answered: Sequence[tuple[Delivery, Answer]]) -> list[Delivery]:
+    def record(self, answered: Sequence[tuple[Delivery, ReceiverResponse]]) -> list[Delivery]:
         """Log attempts, and finish each delivery or schedule its next attempt.
 
         Returns the stored deliveries, without those that another courier has claimed since.
@@ -390,14 +390,14 @@ class Webhooks(Recorded):
                     stored.append(after)
             transaction.deliveries.log(
                 [
-                    Attempt(self.new_id(), delivery.id, delivery.attempt, answer)
+                    DeliveryAttempt(self.new_id(), delivery.id, delivery.attempt, answer)
                     for delivery, answer in answered
                 ]
             )
         return stored
 
     def _disable_gone(
-        self, transaction: Transaction, answered: Sequence[tuple[Delivery, Answer]]
+        self, transaction: Transaction, answered: Sequence[tuple[Delivery, ReceiverResponse]]
     ) -> None:
         for endpoint_id in sorted({d.endpoint_id for d, a in answered if a.status == GONE}):
             endpoint = transaction.endpoints.get(endpoint_id, for_update=True)

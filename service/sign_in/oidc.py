@@ -35,7 +35,7 @@ _RANKED = (Role.ADMIN, Role.LEAD, Role.AUDITOR, Role.REVIEWER)
 
 
 @dataclass(frozen=True)
-class Attempt:
+class SignInAttempt:
     """State of a sign-in, stored in the browser, where other sites cannot read it."""
 
     state: str
@@ -44,7 +44,7 @@ class Attempt:
     back: str
 
     @classmethod
-    def begin(cls, back: str) -> "Attempt":
+    def begin(cls, back: str) -> "SignInAttempt":
         """Return a new attempt with random values."""
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         return cls(state, nonce, verifier, back)
@@ -72,7 +72,7 @@ class OpenIdConnect:
         self._lock = Lock()
         self._known: tuple[dict[str, Any], KeySet, float] | None = None  # Any: JSON
 
-    def address(self, attempt: Attempt, redirect_uri: str) -> str:
+    def address(self, attempt: SignInAttempt, redirect_uri: str) -> str:
         """Return the URL at which the browser signs in.
 
         Raises `ProviderUnavailable` if the provider's metadata cannot be read.
@@ -91,7 +91,7 @@ class OpenIdConnect:
         }
         return f"{described['authorization_endpoint']}?{urlencode(asked)}"
 
-    def identify(self, code: str, attempt: Attempt, redirect_uri: str) -> ExternalIdentity:
+    def identify(self, code: str, attempt: SignInAttempt, redirect_uri: str) -> ExternalIdentity:
         """Exchange the browser's code; return the person's identity.
 
         Raises `Unauthenticated` if the code or the token is invalid; `ProviderUnavailable` if the
@@ -115,7 +115,7 @@ class OpenIdConnect:
             raise Unauthenticated("The identity provider did not accept the sign-in; try again.")
         return self._identity(self._claims(token, keys, attempt))
 
-    def _claims(self, token: str, keys: "KeySet", attempt: Attempt) -> dict[str, Any]:
+    def _claims(self, token: str, keys: "KeySet", attempt: SignInAttempt) -> dict[str, Any]:
         from joserfc import jwt  # noqa: PLC0415 -- of the extra `oidc`
         from joserfc.errors import JoseError  # noqa: PLC0415 -- as above
 

@@ -30,12 +30,12 @@ from setwise.service.domain.documents import (
     Comment,
     CommentKind,
     DocumentFilter,
+    DocumentState,
     Life,
     ListedDocument,
     ModelDifference,
     NewComments,
     Order,
-    State,
     phrases,
 )
 from setwise.service.domain.predictions import Decision, Prediction
@@ -199,7 +199,7 @@ class DocumentStore(Store):
             yield from (_labelled(table, label) for label in having)
             yield from (~_labelled(table, label) for label in lacking)
         if filters.without_final_labels:
-            yield or_(_STATES[State.SENT], _answered(annotations.c.settles))
+            yield or_(_STATES[DocumentState.SENT], _answered(annotations.c.settles))
         if filters.candidate is not None:
             yield exists().where(
                 _compared.prediction_id == _column.id,
@@ -347,13 +347,13 @@ _later = comments.alias("later")
 _task = review_tasks.c
 _FIRST = _task.queued_at < _task.created_at
 _audit = annotations.c.kind == ReviewKind.AUDIT.value
-_STATES: Mapping[State, ColumnElement[bool]] = {
-    State.SENT: _column.decision == Decision.AUTO.value,
-    State.WAITING: _in_review(OPEN),
-    State.HELD: _in_review(LEASED),
-    State.PASSED_ON: _in_review(review_tasks.c.state == ReviewState.SKIPPED.value),
-    State.REVIEWED: _answered(),
-    State.FLAGGED: _column.id.in_(
+_STATES: Mapping[DocumentState, ColumnElement[bool]] = {
+    DocumentState.SENT: _column.decision == Decision.AUTO.value,
+    DocumentState.WAITING: _in_review(OPEN),
+    DocumentState.HELD: _in_review(LEASED),
+    DocumentState.PASSED_ON: _in_review(review_tasks.c.state == ReviewState.SKIPPED.value),
+    DocumentState.REVIEWED: _answered(),
+    DocumentState.FLAGGED: _column.id.in_(
         select(comments.c.prediction_id).where(
             comments.c.kind == CommentKind.FLAGGED.value,
             ~exists().where(
@@ -365,7 +365,7 @@ _STATES: Mapping[State, ColumnElement[bool]] = {
     ),
     # Not two conditions with OR, which PostgreSQL checks by reading all answers; nor UNION ALL, of
     # which it expects 200 predictions.
-    State.CONTRADICTED: _column.id.in_(
+    DocumentState.CONTRADICTED: _column.id.in_(
         union(
             *(select(each.c.prediction_id).where(CONTRADICTED) for each in (annotations, outcomes))
         )

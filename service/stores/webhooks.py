@@ -20,13 +20,13 @@ from sqlalchemy import (
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.text import Page, is_id
 from setwise.service.domain.webhooks import (
-    Answer,
-    Attempt,
     Delivery,
+    DeliveryAttempt,
     DeliveryState,
     Endpoint,
     Message,
     MessageType,
+    ReceiverResponse,
     SigningSecret,
 )
 from setwise.service.stores.columns.rows import Store, of_row, page_of, row_of
@@ -317,7 +317,7 @@ class DeliveryStore(Store):
             query = query.where(_DELIVERY.endpoint_id == endpoint_id)
         return self._page(query, _DELIVERY.id, _to_delivery, after=after, limit=limit)
 
-    def log(self, attempts: Sequence[Attempt]) -> None:
+    def log(self, attempts: Sequence[DeliveryAttempt]) -> None:
         rows = [
             {**row_of(attempt, delivery_attempts), **row_of(attempt.answer, delivery_attempts)}
             for attempt in attempts
@@ -325,7 +325,7 @@ class DeliveryStore(Store):
         if rows:
             self._connection.execute(insert(delivery_attempts), rows)
 
-    def attempts(self, delivery_id: str) -> list[Attempt]:
+    def attempts(self, delivery_id: str) -> list[DeliveryAttempt]:
         """Return the attempts of a delivery, oldest first."""
         column = delivery_attempts.c
         query = select(delivery_attempts).where(column.delivery_id == delivery_id)
@@ -349,6 +349,6 @@ def _to_delivery(row: RowMapping) -> Delivery:
     return of_row(Delivery, deliveries, row, message=to_message(row))
 
 
-def _to_attempt(row: RowMapping) -> Attempt:
-    answer = of_row(Answer, delivery_attempts, row)
-    return of_row(Attempt, delivery_attempts, row, answer=answer)
+def _to_attempt(row: RowMapping) -> DeliveryAttempt:
+    answer = of_row(ReceiverResponse, delivery_attempts, row)
+    return of_row(DeliveryAttempt, delivery_attempts, row, answer=answer)

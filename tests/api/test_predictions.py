@@ -9,7 +9,7 @@ import pytest
 from pydantic_core import to_json
 from starlette.types import Message
 
-from setwise.service.api.schemas import Prediction
+from setwise.service.api.schemas import PredictionBody
 from setwise.service.domain.files import prediction_row
 from setwise.service.domain.predictions import Document
 from tests.edge import Service, assert_problem
@@ -235,7 +235,7 @@ def test_the_answer_is_what_its_schema_describes() -> None:
         prediction(document=Document(id=every, text="odd name")),
     ):
         row = prediction_row(made)
-        assert Prediction.model_validate(row).model_dump_json().encode() == to_json(row)
+        assert PredictionBody.model_validate(row).model_dump_json().encode() == to_json(row)
 
 
 @pytest.mark.parametrize("address", ["/v1/predictions", "/v1/predictions/batch"])

@@ -8,7 +8,7 @@ import pytest
 
 from setwise.service.api.webhook_messages import AutoSentMessage, CompletedMessage
 from setwise.service.domain.callers import Role
-from setwise.service.domain.webhooks import Answer, DeliveryState, payload
+from setwise.service.domain.webhooks import DeliveryState, ReceiverResponse, payload
 from tests.edge import Service, assert_problem
 
 URL = "https://billing.example/hooks"
@@ -28,7 +28,9 @@ def _attempt(service: Service, **answer: Any) -> int:
     webhooks, clock = replace(service.services.webhooks, draw=lambda: 0.0), service.clock
     webhooks.route()
     parcels = webhooks.claim({}, room=100, share=100)
-    webhooks.record([(parcel.delivery, Answer(clock(), 0.25, **answer)) for parcel in parcels])
+    webhooks.record(
+        [(parcel.delivery, ReceiverResponse(clock(), 0.25, **answer)) for parcel in parcels]
+    )
     return len(parcels)
 
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.webhooks import (
     MOST_SECRETS,
-    Answer,
-    Backoff,
     Delivery,
     DeliveryState,
     EndpointChange,
     MessageType,
+    ReceiverResponse,
+    RetryDelays,
     SigningSecret,
     address_fault,
     auto_sent,
@@ -28,7 +28,7 @@ from tests.fakes import START, scored_set
 from tests.samples import OTHER_CLIENT, delivery, endpoint, message, prediction, sent_message
 
 HOUR = timedelta(hours=1)
-REFUSED = Answer(START, 0.1, status=500)
+REFUSED = ReceiverResponse(START, 0.1, status=500)
 
 
 def test_what_is_sent_is_told_with_its_labels() -> None:
@@ -58,7 +58,7 @@ def test_a_message_carries_no_text_and_no_metadata() -> None:
 
 
 def test_the_schedule_is_that_of_standard_webhooks() -> None:
-    backoff = Backoff()
+    backoff = RetryDelays()
     waits = [backoff.delay_after(attempt, 0.0) for attempt in range(12)]
     seconds = [wait and wait.total_seconds() for wait in waits]
     assert seconds == [
@@ -72,7 +72,7 @@ def test_the_schedule_is_that_of_standard_webhooks() -> None:
 def test_chance_only_ever_lengthens_a_wait_and_by_a_tenth_at_most(
     attempt: int, draw: float
 ) -> None:
-    plain, drawn = (Backoff().delay_after(attempt, d) for d in (0.0, draw))
+    plain, drawn = (RetryDelays().delay_after(attempt, d) for d in (0.0, draw))
     assert plain is not None
     assert drawn is not None
     assert plain <= drawn <= plain * 1.1
@@ -88,7 +88,7 @@ def test_a_delivery_is_tried_ten_times_and_then_dead() -> None:
         assert (one.state, one.due_at <= now) == (DeliveryState.PENDING, True)
         one = one.claimed(now, HOUR)
         assert (one.attempt, one.token) == (attempt, attempt)
-        one = one.answered(REFUSED, now, Backoff(), 0.99)
+        one = one.answered(REFUSED, now, RetryDelays(), 0.99)
         assert one.lease_expires_at is None
         now = max(now, one.due_at)
     assert (one.state, one.finished_at) == (DeliveryState.DEAD, now)
@@ -96,21 +96,29 @@ def test_a_delivery_is_tried_ten_times_and_then_dead() -> None:
 
 @pytest.mark.parametrize("status", [200, 201, 204, 299])
 def test_any_2xx_is_the_end(status: int) -> None:
-    done = fresh().claimed(START, HOUR).answered(Answer(START, 1, status), START, Backoff(), 0)
+    done = (
+        fresh()
+        .claimed(START, HOUR)
+        .answered(ReceiverResponse(START, 1, status), START, RetryDelays(), 0)
+    )
     assert (done.state, done.finished_at) == (DeliveryState.DELIVERED, START)
 
 
 @pytest.mark.parametrize("status", [None, 100, 199, 300, 307, 400, 404, 410, 429, 500])
 def test_anything_else_is_tried_again(status: int | None) -> None:
-    again = fresh().claimed(START, HOUR).answered(Answer(START, 1, status), START, Backoff(), 0)
+    again = (
+        fresh()
+        .claimed(START, HOUR)
+        .answered(ReceiverResponse(START, 1, status), START, RetryDelays(), 0)
+    )
     assert again.state is DeliveryState.PENDING
     assert again.due_at == START + timedelta(seconds=5)
 
 
 def test_an_endpoint_may_ask_for_a_longer_wait_up_to_a_day() -> None:
     for asked, wait in ((1, 5), (90, 90), (9e9, 86_400)):
-        busy = Answer(START, 1, 503, retry_after=timedelta(seconds=asked))
-        again = fresh().claimed(START, HOUR).answered(busy, START, Backoff(), 0)
+        busy = ReceiverResponse(START, 1, 503, retry_after=timedelta(seconds=asked))
+        again = fresh().claimed(START, HOUR).answered(busy, START, RetryDelays(), 0)
         assert again.due_at == START + timedelta(seconds=wait)
 
 

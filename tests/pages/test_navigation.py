@@ -7,7 +7,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from setwise.service.domain.callers import Caller, Permission, Role
-from setwise.service.pages.rendering import GLOSSARY, PLACES, Place, places_for, templates
+from setwise.service.pages.rendering import GLOSSARY, PLACES, NavigationPlace, places_for, templates
 from tests.browsing import Browser
 from tests.edge import Service
 
@@ -20,7 +20,9 @@ def caller(role: Role) -> Caller:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
-def test_every_place_is_a_page_that_knows_where_it_is(service: Service, place: Place) -> None:
+def test_every_place_is_a_page_that_knows_where_it_is(
+    service: Service, place: NavigationPlace
+) -> None:
     service.person("ann", Role.ADMIN)
     browser = Browser(service)
     browser.sign_in()

@@ -37,7 +37,7 @@ from setwise.service.domain.recalibration import Options
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.segments import Segmentation, SegmentRule
-from setwise.service.domain.webhooks import Answer, EndpointChange
+from setwise.service.domain.webhooks import EndpointChange, ReceiverResponse
 from setwise.service.settings import Settings
 from setwise.service.stores import tables
 from setwise.service.stores.database import utc_now
@@ -175,7 +175,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
     parcels = services.webhooks.claim({}, room=2, share=2)
     services.webhooks.record(
         [
-            (parcel.delivery, Answer(utc_now(), 0.1, status=status))
+            (parcel.delivery, ReceiverResponse(utc_now(), 0.1, status=status))
             for parcel, status in zip(parcels, (204, 500), strict=True)
         ]
     )

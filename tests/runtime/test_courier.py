@@ -19,13 +19,13 @@ from sqlalchemy import Engine, update
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.webhooks import (
-    Answer,
-    Backoff,
     DeliveryState,
     EndpointChange,
     Message,
     MessageType,
     Parcel,
+    ReceiverResponse,
+    RetryDelays,
     signing_secret,
 )
 from setwise.service.runtime.courier import Courier
@@ -42,7 +42,7 @@ from tests.samples import ADMIN, CLIENT
 
 ROOT = Path(__file__).parents[2]
 SECRET = signing_secret(b"s" * 32)
-QUICK = Backoff(delays=(timedelta(0), *[timedelta(milliseconds=30)] * 7), jitter=0.0)
+QUICK = RetryDelays(delays=(timedelta(0), *[timedelta(milliseconds=30)] * 7), jitter=0.0)
 PATIENCE_S = 120.0  # a machine may be busy
 
 
@@ -71,10 +71,10 @@ def courier(begin: Transactions, send: Any = None, **options: timedelta) -> Cour
 class Fake:
     """A sender that asks a function instead of an endpoint."""
 
-    def __init__(self, answer: Callable[[Parcel], Answer]) -> None:
+    def __init__(self, answer: Callable[[Parcel], ReceiverResponse]) -> None:
         self._answer = answer
 
-    def __call__(self, parcel: Parcel) -> Answer:
+    def __call__(self, parcel: Parcel) -> ReceiverResponse:
         return self._answer(parcel)
 
     def close(self) -> None:
@@ -200,7 +200,7 @@ def test_a_courier_writes_only_when_there_is_something_to_write(real: Transactio
     def writes() -> int:
         return opened.count(False)
 
-    with running(courier(noted, Fake(lambda _: Answer(utc_now(), 0.0, status=200)))):
+    with running(courier(noted, Fake(lambda _: ReceiverResponse(utc_now(), 0.0, status=200)))):
         add(real, "https://b.example/")
         eventually(lambda: len(opened) > 5)
         assert writes() == 0
@@ -257,10 +257,10 @@ def test_a_receiver_that_is_gone_hears_nothing_more(begin: Transactions) -> None
 
 
 def test_a_fault_of_our_own_is_counted_and_does_not_stop_the_others(begin: Transactions) -> None:
-    def send(parcel: Parcel) -> Answer:
+    def send(parcel: Parcel) -> ReceiverResponse:
         if parcel.delivery.message.data["number"] == 0:
             raise ZeroDivisionError("with a document in its words")
-        return Answer(utc_now(), 0.0, status=200)
+        return ReceiverResponse(utc_now(), 0.0, status=200)
 
     add(begin, "https://b.example/")
     tell(begin, 3)
@@ -286,10 +286,10 @@ def test_answers_that_could_not_be_recorded_are_recorded_later(begin: Transactio
             raise StorageUnavailable("The database is not available: it sleeps.")
         return begin(read_only=read_only)
 
-    def send(parcel: Parcel) -> Answer:
+    def send(parcel: Parcel) -> ReceiverResponse:
         sent.append(parcel.delivery.message.id)
         down.set()
-        return Answer(utc_now(), 0.0, status=200)
+        return ReceiverResponse(utc_now(), 0.0, status=200)
 
     add(begin, "https://b.example/")
     told = tell(begin, 1)

@@ -16,8 +16,8 @@ from standardwebhooks import Webhook
 
 from setwise.service.domain.webhooks import (
     Address,
-    Answer,
     Parcel,
+    ReceiverResponse,
     SigningSecret,
     payload,
     signing_secret,
@@ -205,7 +205,7 @@ def _drip_body(connection: socket.socket) -> None:
 
 def _attempt(
     serve: Callable[[socket.socket], None], scheme: str = "http", *, patience_s: float = PATIENCE_S
-) -> Answer:
+) -> ReceiverResponse:
     def quietly(connection: socket.socket) -> None:
         with suppress(OSError):  # the sender hangs up
             serve(connection)

@@ -10,7 +10,7 @@ import structlog
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.errors import InvalidRequest, ModelUnavailable, StorageUnavailable
 from setwise.service.domain.jobs import Job, JobState, RetryRule
-from setwise.service.runtime.worker import Interrupted, Report, Task, Worker
+from setwise.service.runtime.worker import Interrupted, JobReport, Task, Worker
 from setwise.service.services.jobs import Jobs
 from setwise.service.stores.transaction import Transactions
 from tests.building import jobs
@@ -45,7 +45,7 @@ def world() -> World:
 def test_a_job_is_run_once_and_its_result_kept(world: World) -> None:
     ran: list[object] = []
 
-    def add(job: Job, report: Report) -> dict[str, object]:
+    def add(job: Job, report: JobReport) -> dict[str, object]:
         ran.append(job.payload)
         return {"sum": 5}
 
@@ -64,7 +64,7 @@ def test_jobs_of_other_kinds_are_left_to_others(world: World) -> None:
 
 
 def test_a_failed_job_is_tried_again_and_then_given_up(world: World) -> None:
-    def fail(job: Job, report: Report) -> None:
+    def fail(job: Job, report: JobReport) -> None:
         raise ModelUnavailable("no model")
 
     worker = world.worker(fail=Task(fail))
@@ -78,7 +78,7 @@ def test_a_failed_job_is_tried_again_and_then_given_up(world: World) -> None:
 
 
 def test_what_can_only_fail_again_is_not_tried_again(world: World) -> None:
-    def fail(job: Job, report: Report) -> None:
+    def fail(job: Job, report: JobReport) -> None:
         raise InvalidRequest("no such file")
 
     world.jobs().enqueue("fail")
@@ -90,7 +90,7 @@ def test_what_can_only_fail_again_is_not_tried_again(world: World) -> None:
 def test_a_job_goes_on_from_its_checkpoint(world: World) -> None:
     began_with: list[object] = []
 
-    def count(job: Job, report: Report) -> None:
+    def count(job: Job, report: JobReport) -> None:
         began_with.append(job.checkpoint)
         report.checkpoint({"done": 7})
         if len(began_with) == 1:
@@ -112,7 +112,7 @@ def test_a_cancelled_job_stops_at_its_next_safe_point(
     cancel = world.jobs().cancel
     steps: list[str] = []
 
-    def work_on(job: Job, report: Report) -> None:
+    def work_on(job: Job, report: JobReport) -> None:
         report(0.1, "first")
         steps.append("first")
         cancel(SYSTEM, job.id)
@@ -128,7 +128,7 @@ def test_a_cancelled_job_stops_at_its_next_safe_point(
 def test_a_cancelled_job_keeps_no_checkpoint_of_what_came_after(world: World) -> None:
     cancel = world.jobs().cancel
 
-    def work_on(job: Job, report: Report) -> None:
+    def work_on(job: Job, report: JobReport) -> None:
         cancel(SYSTEM, job.id)
         report.checkpoint({"done": 1})
         raise AssertionError("not reached")
@@ -139,7 +139,7 @@ def test_a_cancelled_job_keeps_no_checkpoint_of_what_came_after(world: World) ->
 
 
 def test_the_words_of_an_unexpected_error_are_not_kept(world: World) -> None:
-    def fail(job: Job, report: Report) -> None:
+    def fail(job: Job, report: JobReport) -> None:
         raise ValueError("the patient said")
 
     world.jobs().enqueue("fail")
@@ -163,7 +163,7 @@ def test_a_recurring_job_keeps_one_row_and_waits_for_its_turn(world: World) -> N
 
 
 def test_a_recurring_job_that_was_given_up_is_scheduled_anew(world: World) -> None:
-    def fail(job: Job, report: Report) -> None:
+    def fail(job: Job, report: JobReport) -> None:
         raise InvalidRequest("no")
 
     worker = world.worker(tick=Task(fail, every=timedelta(seconds=30)))
@@ -176,7 +176,7 @@ def test_a_recurring_job_that_was_given_up_is_scheduled_anew(world: World) -> No
 
 
 def test_a_worker_that_lost_its_lease_drops_its_result(world: World) -> None:
-    def slow(job: Job, report: Report) -> dict[str, object]:
+    def slow(job: Job, report: JobReport) -> dict[str, object]:
         world.clock.advance(seconds=61)
         other = world.jobs().claim(["slow"])
         assert other is not None
@@ -194,7 +194,7 @@ def test_the_lease_of_a_long_job_is_renewed_with_its_progress() -> None:
     world = World(lease=timedelta(seconds=0.06))
     renewed = threading.Event()
 
-    def long(job: Job, report: Report) -> None:
+    def long(job: Job, report: JobReport) -> None:
         report(0.5, "half way")
         deadline = time.monotonic() + 120
         while world.job().message != "half way" and time.monotonic() < deadline:
@@ -212,7 +212,7 @@ def test_a_long_job_hears_that_it_lost_its_lease() -> None:
     world = World(lease=timedelta(seconds=0.06))
     interrupted = threading.Event()
 
-    def long(job: Job, report: Report) -> None:
+    def long(job: Job, report: JobReport) -> None:
         # By a clock that is ahead, so that no renewal in between makes the lease last.
         ahead = jobs(
             world.database, lambda: world.clock() + timedelta(seconds=1), lease=world.lease
@@ -237,7 +237,7 @@ def test_a_long_job_hears_that_it_lost_its_lease() -> None:
 def test_a_stopped_worker_gives_its_job_back(world: World) -> None:
     started = threading.Event()
 
-    def endless(job: Job, report: Report) -> None:
+    def endless(job: Job, report: JobReport) -> None:
         while True:
             started.set()
             report(0.0)
@@ -298,7 +298,7 @@ def test_two_workers_never_run_the_same_job(world: World) -> None:
     ran: list[str] = []
     lock = threading.Lock()
 
-    def note(job: Job, report: Report) -> None:
+    def note(job: Job, report: JobReport) -> None:
         with lock:
             ran.append(job.id)
 

@@ -7,7 +7,7 @@ import pytest
 
 from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.errors import InvalidRequest, ModelNotFound
-from setwise.service.domain.models import Candidate
+from setwise.service.domain.models import CertificationCandidate
 from setwise.service.domain.predictions import Decision, Document, Prediction, ScoredSet
 from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.stores.database import new_id
@@ -79,7 +79,7 @@ class Office(Loop):
 
     def try_new(self, *, trained_on_audits: bool = False) -> Certification:
         (made,) = self.certifications.certify_model(
-            Candidate(NEW.id, trained_on_audits), Worker(), ADMIN.id
+            CertificationCandidate(NEW.id, trained_on_audits), Worker(), ADMIN.id
         )
         return made
 
@@ -190,11 +190,13 @@ def test_without_the_time_of_the_artifact_the_statement_is_required() -> None:
             transaction.models.add(unknown)
             transaction.commit()
         with pytest.raises(InvalidRequest, match="does not say when") as refused:
-            office.certifications.request(ADMIN, Candidate(unknown.id))
+            office.certifications.request(ADMIN, CertificationCandidate(unknown.id))
         assert [one.pointer for one in refused.value.faults] == ["/trained_on_audits"]
-        office.certifications.request(ADMIN, Candidate(unknown.id, trained_on_audits=False))
+        office.certifications.request(
+            ADMIN, CertificationCandidate(unknown.id, trained_on_audits=False)
+        )
     with pytest.raises(ModelNotFound):
-        office.certifications.request(ADMIN, Candidate(new_id()))
+        office.certifications.request(ADMIN, CertificationCandidate(new_id()))
 
 
 def test_what_a_label_rule_held_back_because_of_the_old_set_counts_as_wrong(

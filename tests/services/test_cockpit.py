@@ -20,7 +20,7 @@ from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selectio
 from setwise.service.pages.figures.work import accuracy, undecided
 from setwise.service.services.analysis.cockpit import Cockpit
 from setwise.service.services.analysis.mistakes import mistakes
-from setwise.service.services.analysis.over_time import Pace, Period, Queue, over_time, queue
+from setwise.service.services.analysis.over_time import Granularity, Period, Queue, over_time, queue
 from setwise.service.services.analysis.what_if import STEPS, WhatIf
 from setwise.service.services.policy import Policies
 from setwise.service.stores.database import new_id
@@ -273,7 +273,7 @@ def test_a_threshold_between_two_steps_sends_no_more_than_it_would(
 
 
 def test_days_and_weeks_hold_the_same_documents(filled: Transactions) -> None:
-    days, weeks = read(filled), read(filled, Period(pace=Pace.WEEK))
+    days, weeks = read(filled), read(filled, Period(pace=Granularity.WEEK))
     assert sum(row.documents for row in days.rows) == sum(row.documents for row in weeks.rows)
     assert [row.start for row in days.rows[-3:]] == [
         date(2025, 12, 31),
@@ -412,7 +412,7 @@ def test_the_backlog_of_the_past_follows_from_what_came_and_went() -> None:
         days,
         first=TODAY - timedelta(days=2),
         last=TODAY,
-        pace=Pace.DAY,
+        pace=Granularity.DAY,
         waiting=20,
         known=standing([]),
         risk=0.1,

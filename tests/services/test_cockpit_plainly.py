@@ -21,7 +21,7 @@ from setwise.service.domain.reports import Share
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan, AuditRole, Selection
 from setwise.service.services.analysis.cockpit import Cockpit
-from setwise.service.services.analysis.over_time import Pace, Period
+from setwise.service.services.analysis.over_time import Granularity, Period
 from setwise.service.services.analysis.what_if import WhatIf
 from setwise.service.services.policy import Policies
 from setwise.service.stores.database import new_id
@@ -225,7 +225,7 @@ def same(found: Share, expected: Share) -> None:
         assert getattr(found, name) == (value if value is None else pytest.approx(value, rel=1e-9))
 
 
-def read(begin: Transactions, pace: Pace) -> Cockpit:
+def read(begin: Transactions, pace: Granularity) -> Cockpit:
     return building.reports(begin, FakeClock()).cockpit(LEAD, Period(DAYS, pace))
 
 
@@ -234,15 +234,15 @@ def what_if(begin: Transactions, **question: float) -> WhatIf:
 
 
 @ON_BOTH
-@pytest.mark.parametrize("pace", Pace)
-def test_every_number_is_that_of_a_plain_count(filled: Transactions, pace: Pace) -> None:
+@pytest.mark.parametrize("pace", Granularity)
+def test_every_number_is_that_of_a_plain_count(filled: Transactions, pace: Granularity) -> None:
     seen = read(filled, pace)
     plain = Plain(stored(filled, seen.since.date()))
     assert seen.documents == len(plain.found)
     assert seen.sent == sum(one.one.decision is Decision.AUTO for one in plain.found)
     assert seen.drawn
     same(seen.accuracy, plain.share([one for one in plain.found if one.sure]))
-    for rows, width in ((seen.rows, pace), (seen.weeks, Pace.WEEK)):
+    for rows, width in ((seen.rows, pace), (seen.weeks, Granularity.WEEK)):
         assert sum(row.documents for row in rows) == len(plain.found)
         for row in rows:
             inside = [one for one in plain.found if width.start(one.day) == row.start]
@@ -265,7 +265,7 @@ def test_every_forecast_is_that_of_a_plain_count(filled: Transactions) -> None:
 
 
 def test_shares_by_source_are_those_of_a_plain_count(filled: Transactions) -> None:
-    seen = read(filled, Pace.DAY)
+    seen = read(filled, Granularity.DAY)
     plain = Plain(stored(filled, seen.since.date()))
     sites = {one.value: one for one in seen.mistakes.sources if one.field == "site"}
     assert sorted(sites) == ["n", "s", "w"]

@@ -7,7 +7,7 @@ import pytest
 
 from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Role
-from setwise.service.domain.documents import CommentKind, DocumentFilter, Order, State
+from setwise.service.domain.documents import CommentKind, DocumentFilter, DocumentState, Order
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.services.documents.comments import Comments
@@ -49,7 +49,7 @@ class Office:
 
     def flagged(self) -> list[str]:
         with self.begin(read_only=True) as transaction:
-            wanted = DocumentFilter(state=State.FLAGGED)
+            wanted = DocumentFilter(state=DocumentState.FLAGGED)
             found = transaction.documents.page(wanted, Order.NEWEST, after=None, limit=9)
             return [one.prediction.id for one in found.items]
 

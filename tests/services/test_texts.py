@@ -11,7 +11,7 @@ from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, HeldDecision, ReviewTask
-from setwise.service.domain.webhooks import Answer, Attempt, DeliveryState
+from setwise.service.domain.webhooks import DeliveryAttempt, DeliveryState, ReceiverResponse
 from setwise.service.services.documents import texts as module
 from setwise.service.services.documents.texts import Texts
 from setwise.service.stores.transaction import Transactions
@@ -171,11 +171,11 @@ def test_answers_of_receivers_go_too(archive: Archive) -> None:
     told = endpoint()
     under_way = delivery(message, told)
     old, young = (
-        Attempt(
+        DeliveryAttempt(
             real_id(age, archive.number()),
             under_way.id,
             number,
-            Answer(NOW - age, 0.1, 500, "fever? what fever", None),
+            ReceiverResponse(NOW - age, 0.1, 500, "fever? what fever", None),
         )
         for number, age in ((1, 31 * DAY), (2, DAY))
     )

@@ -16,7 +16,7 @@ from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.jobs import Job, JobState
 from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction, Submission
 from setwise.service.domain.reviews import Annotation, HeldDecision
-from setwise.service.domain.webhooks import Answer, Attempt
+from setwise.service.domain.webhooks import DeliveryAttempt, ReceiverResponse
 from setwise.service.runtime.files import FolderOrObjectFiles
 from setwise.service.services.documents.texts import ERASE_TRACES, Texts
 from setwise.service.services.files import EXPORT, SCORING
@@ -135,8 +135,8 @@ def everywhere(world: World, name: str | None = f"{MARK}-17") -> Prediction:
         transaction.outbox.add(message)
         transaction.endpoints.add(told)
         transaction.deliveries.add([under_way])
-        answer = Answer(NOW, 0.1, 500, f"what {MARK}?", None)
-        transaction.deliveries.log([Attempt(prediction().id, under_way.id, 1, answer)])
+        answer = ReceiverResponse(NOW, 0.1, 500, f"what {MARK}?", None)
+        transaction.deliveries.log([DeliveryAttempt(prediction().id, under_way.id, 1, answer)])
     scoring, exporting = world.job(SCORING), world.job(EXPORT, wanted={"what": "predictions"})
     other = prediction().id
     rows = [

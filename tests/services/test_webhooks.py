@@ -9,8 +9,6 @@ from setwise.service.domain import errors
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.webhooks import (
-    Answer,
-    Backoff,
     Delivery,
     DeliveryState,
     Endpoint,
@@ -18,6 +16,8 @@ from setwise.service.domain.webhooks import (
     Message,
     MessageType,
     Parcel,
+    ReceiverResponse,
+    RetryDelays,
 )
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
@@ -116,7 +116,9 @@ class Post:
         return self.hooks.claim(busy, room=room, share=share)
 
     def record(self, *parcels: Parcel, status: int) -> list[Delivery]:
-        return self.hooks.record([(p.delivery, Answer(self.clock(), 0.1, status)) for p in parcels])
+        return self.hooks.record(
+            [(p.delivery, ReceiverResponse(self.clock(), 0.1, status)) for p in parcels]
+        )
 
     @property
     def messages(self) -> list[Message]:
@@ -319,9 +321,9 @@ def test_the_given_schedule_decides(post: Post) -> None:
     post.add()
     post.predict("0.9")
     (parcel,) = post.claim()
-    schedule = Backoff((timedelta(0), timedelta(hours=1)), 1.0)
+    schedule = RetryDelays((timedelta(0), timedelta(hours=1)), 1.0)
     hooks = webhooks(*post.parts, draw=lambda: 0.5, backoff=schedule)
-    (again,) = hooks.record([(parcel.delivery, Answer(post.clock(), 1, 500))])
+    (again,) = hooks.record([(parcel.delivery, ReceiverResponse(post.clock(), 1, 500))])
     assert again.due_at == post.clock() + timedelta(hours=1.5)
 
 

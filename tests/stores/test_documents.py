@@ -9,9 +9,9 @@ from sqlalchemy import Engine
 from setwise.service.domain.documents import (
     Audited,
     DocumentFilter,
+    DocumentState,
     ModelDifference,
     Order,
-    State,
 )
 from setwise.service.domain.models import ComparedAnswer
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
@@ -71,8 +71,8 @@ def found(begin: Transactions, order: Order = Order.OLDEST, **wanted: object) ->
         ({"confidence_from": 0.4, "confidence_to": 0.9}, (FEVER,)),
         ({"decision": Decision.AUTO}, (COUGH,)),
         ({"reason": Reason.BELOW_THRESHOLD, "text": "fever"}, (FEVER,)),
-        ({"state": State.SENT}, (COUGH,)),
-        ({"state": State.REVIEWED}, ()),
+        ({"state": DocumentState.SENT}, (COUGH,)),
+        ({"state": DocumentState.REVIEWED}, ()),
         ({"audited": Audited.DRAWN}, ()),
         ({"created_from": START + timedelta(days=1)}, (COUGH,)),
         ({"created_before": START + timedelta(days=1)}, (FEVER, NUMBERS)),

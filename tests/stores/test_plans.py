@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, event, inspect, text
 
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.documents import DocumentFilter, State
+from setwise.service.domain.documents import DocumentFilter, DocumentState
 from setwise.service.domain.jobs import JobFilter
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Decision, Document, PredictionFilter
@@ -94,7 +94,7 @@ FROM_INDEXES: dict[str, tuple[Callable[[Transaction], object], str]] = {
     "second readings": (lambda it: it.annotators.pairs(), "ix_annotations_unusual"),
     "decisions counted": (lambda it: it.predictions.counts(), "ix_predictions_"),
     "contradicted documents": (
-        lambda it: it.documents.count(DocumentFilter(state=State.CONTRADICTED), most=50),
+        lambda it: it.documents.count(DocumentFilter(state=DocumentState.CONTRADICTED), most=50),
         "ix_annotations_contradicted",
     ),
     "audits counted": (lambda it: it.reports.certification_audits(SCORER), "ix_predictions_audits"),

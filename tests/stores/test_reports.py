@@ -10,7 +10,7 @@ import pytest
 
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
-from setwise.service.domain.reports import STEPS, Cell, Line, ReviewDay, verdict
+from setwise.service.domain.reports import STEPS, BacklogLine, Cell, ReviewDay, verdict
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditRole, Selection
 from setwise.service.stores.transaction import Transactions
@@ -259,7 +259,7 @@ def test_audits_that_certify_are_counted_once_they_are_read(begin: Transactions)
         assert transaction.reports.certification_audits(scorer._replace(model_version="x")) == 0
 
 
-NOTHING = Line(0, None)
+NOTHING = BacklogLine(0, None)
 
 
 MINUTE = timedelta(minutes=1)
@@ -280,17 +280,17 @@ def test_what_waits_is_counted_with_the_age_of_its_oldest(begin: Transactions) -
         backlog = transaction.backlog.read()
     assert running is not None
     assert backlog.reviews == {
-        "waiting": Line(2, waiting[0].created_at),
-        "leased": Line(1, START + 5 * MINUTE),
+        "waiting": BacklogLine(2, waiting[0].created_at),
+        "leased": BacklogLine(1, START + 5 * MINUTE),
         "skipped": NOTHING,
     }
     assert backlog.deliveries == {
-        "unrouted": Line(1, waiting[2].prediction.created_at),
+        "unrouted": BacklogLine(1, waiting[2].prediction.created_at),
         "pending": NOTHING,
         "failing": NOTHING,
         "dead": NOTHING,
     }
     assert backlog.jobs == {
-        "queued": Line(1, START + 2 * MINUTE),
-        "running": Line(1, START + MINUTE),
+        "queued": BacklogLine(1, START + 2 * MINUTE),
+        "running": BacklogLine(1, START + MINUTE),
     }

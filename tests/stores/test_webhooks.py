@@ -7,15 +7,15 @@ import pytest
 
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.webhooks import (
-    Answer,
-    Attempt,
-    Backoff,
     Delivery,
+    DeliveryAttempt,
     DeliveryState,
     Endpoint,
     EndpointChange,
     Message,
     MessageType,
+    ReceiverResponse,
+    RetryDelays,
 )
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
@@ -24,13 +24,13 @@ from tests.samples import CLIENT, OTHER_CLIENT, delivery, endpoint, message
 MINUTE = timedelta(minutes=1)
 
 
-ACCEPTED = Answer(START, 0.25, status=204)
+ACCEPTED = ReceiverResponse(START, 0.25, status=204)
 
 
-BROKEN = Answer(START, 0.1 + 0.2, status=500, excerpt="out of order · נפיחות")
+BROKEN = ReceiverResponse(START, 0.1 + 0.2, status=500, excerpt="out of order · נפיחות")
 
 
-UNANSWERED = Answer(START, 15.0, error="no answer in time")
+UNANSWERED = ReceiverResponse(START, 15.0, error="no answer in time")
 
 
 def store(begin: Transactions, *things: Message | Endpoint | Delivery) -> None:
@@ -171,11 +171,11 @@ def test_a_delivery_comes_back_as_it_was_through_its_life(begin: Transactions) -
     claimed = claim(begin, to)
     assert claimed == [queued.claimed(START, MINUTE)]
     assert read(begin, queued.id) == claimed[0]
-    failed = claimed[0].answered(BROKEN, START, Backoff(), 0.5)
+    failed = claimed[0].answered(BROKEN, START, RetryDelays(), 0.5)
     assert save(begin, failed)
     assert read(begin, queued.id) == failed
     again = claim(begin, to, minutes=9)
-    done = again[0].answered(ACCEPTED, START, Backoff(), 0.5)
+    done = again[0].answered(ACCEPTED, START, RetryDelays(), 0.5)
     assert save(begin, done)
     assert read(begin, queued.id) == done
     assert claim(begin, to, minutes=999) == []
@@ -186,7 +186,7 @@ def test_the_log_keeps_every_attempt(begin: Transactions) -> None:
     queued = delivery(told, to)
     store(begin, told, to, queued)
     attempts = [
-        Attempt(message().id, queued.id, number + 1, answer)
+        DeliveryAttempt(message().id, queued.id, number + 1, answer)
         for number, answer in enumerate((BROKEN, UNANSWERED, ACCEPTED))
     ]
     with begin() as transaction:
@@ -209,12 +209,12 @@ def test_of_a_document_only_the_first_unfinished_delivery_is_claimed(begin: Tran
     # Another endpoint has an order of its own.
     assert [one.message for one in claim(begin, other)] == [told[1]]
     # A failure keeps the ones behind it back; its end lets them go.
-    save(begin, free.answered(ACCEPTED, START, Backoff(), 0.0))
-    save(begin, first.answered(BROKEN, START + MINUTE, Backoff(), 0.0))
+    save(begin, free.answered(ACCEPTED, START, RetryDelays(), 0.0))
+    save(begin, first.answered(BROKEN, START + MINUTE, RetryDelays(), 0.0))
     assert claim(begin, to, minutes=1.01) == []
     again = claim(begin, to, minutes=2)
     assert [one.message for one in again] == [told[0]]
-    save(begin, again[0].answered(ACCEPTED, START, Backoff(), 0.0))
+    save(begin, again[0].answered(ACCEPTED, START, RetryDelays(), 0.0))
     assert [one.message for one in claim(begin, to, minutes=2)] == [told[1]]
 
 
@@ -222,7 +222,7 @@ def test_a_dead_delivery_lets_the_ones_behind_it_go(begin: Transactions) -> None
     to, told = endpoint(), [message("x/1"), message("x/1")]
     store(begin, to, *told, *(delivery(one, to) for one in told))
     (first,) = claim(begin, to)
-    save(begin, first.answered(BROKEN, START, Backoff(delays=(MINUTE,)), 0.0))
+    save(begin, first.answered(BROKEN, START, RetryDelays(delays=(MINUTE,)), 0.0))
     assert [one.message for one in claim(begin, to)] == [told[1]]
     with begin() as transaction:
         dead = transaction.deliveries.dead(to.id, 9)
@@ -246,7 +246,7 @@ def test_a_lease_that_ran_out_is_taken_over_and_the_old_holder_refused(begin: Tr
     assert claim(begin, to, minutes=0.99) == []
     (taken,) = claim(begin, to, minutes=1)
     assert (taken.token, taken.attempt) == (2, 2)
-    assert not save(begin, lost.answered(BROKEN, START, Backoff(), 0.0))
+    assert not save(begin, lost.answered(BROKEN, START, RetryDelays(), 0.0))
     assert read(begin, taken.id) == taken
 
 
@@ -258,7 +258,7 @@ def test_what_was_cancelled_or_replayed_takes_no_late_answer(begin: Transactions
     with begin() as transaction:
         assert transaction.deliveries.cancel(to.id, START) == 2
     for late in (first, second):
-        assert not save(begin, late.answered(ACCEPTED, START, Backoff(), 0.0))
+        assert not save(begin, late.answered(ACCEPTED, START, RetryDelays(), 0.0))
         found = read(begin, late.id)
         assert found is not None
         assert found.state is DeliveryState.CANCELLED
@@ -279,7 +279,7 @@ def test_endpoints_are_due_as_long_as_something_can_be_claimed_for_them(
     (first,) = claim(begin, to, minutes=1)
     assert due(begin, minutes=1) == set()  # the second one of the document waits for the first
     assert due(begin, minutes=2) == {to.id}
-    save(begin, first.answered(BROKEN, START + MINUTE, Backoff(delays=(MINUTE,)), 0.0))
+    save(begin, first.answered(BROKEN, START + MINUTE, RetryDelays(delays=(MINUTE,)), 0.0))
     assert due(begin, minutes=1) == {to.id}
     with begin() as transaction:
         transaction.endpoints.save(to.gone())
@@ -293,7 +293,7 @@ def test_deliveries_are_listed_newest_first_by_state_and_endpoint(begin: Transac
     elsewhere = delivery(told[0], other)
     store(begin, to, other, *told, *queued, elsewhere)
     (first, *_) = claim(begin, to, limit=1)
-    done = first.answered(ACCEPTED, START, Backoff(), 0.0)
+    done = first.answered(ACCEPTED, START, RetryDelays(), 0.0)
     save(begin, done)
 
     def page(**wanted: object) -> tuple[list[str], str | None]:

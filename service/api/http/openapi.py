@@ -4,6 +4,8 @@ A route names the problems that are specific to it (`documented`). `describe` ad
 from its form: whether it takes a key, a body or parameters.
 """
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -49,6 +51,10 @@ _WITH_BODY = (
     MALFORMED_JSON,
     errors.InvalidRequest,
 )
+_SUFFIX = re.compile(r"\b([A-Z]\w*?)Body(?![a-z])")
+"""A body that shows a value of the domain ends in Body, so that a name is one class; the document
+leaves the suffix out.
+"""
 _FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")
 
 _KEY: Json = {
@@ -72,7 +78,7 @@ def documented(*faults: Fault) -> dict[int | str, Json]:
 def describe(app: FastAPI) -> Json:
     """Return the OpenAPI document of an application, built once."""
     if app.openapi_schema is None:
-        document = get_openapi(
+        described = get_openapi(
             title=app.title,
             version=app.version,
             summary="Label sets with a calibrated confidence: send the sure ones, review the rest.",
@@ -84,6 +90,7 @@ def describe(app: FastAPI) -> Json:
             routes=app.routes,
             webhooks=app.webhooks.routes,
         )
+        document: Json = json.loads(_SUFFIX.sub(r"\1", json.dumps(described)))
         for operations in document["paths"].values():
             for method, operation in operations.items():
                 _complete(operation, method)

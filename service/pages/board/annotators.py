@@ -13,7 +13,7 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersi
 from setwise.service.domain.reports import FEW
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, State
+from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
 from setwise.service.pages.figures import numerals
 from setwise.service.pages.forms import Input, Share, Version
 from setwise.service.services.analysis.noise import GroupReport
@@ -221,10 +221,10 @@ def _waiting(report: GroupReport) -> Sequence[tuple[str, object]]:
 _WITHHELD = "You may not see the figures of other people."
 
 
-def _state(call: Call) -> State:
+def _state(call: Call) -> SectionState:
     groups = call.services.annotators.groups(call.caller)
     usable = sum(report.usable for report in groups)
-    return State(f"{usable:,} of {len(groups):,} with usable error rates.")
+    return SectionState(f"{usable:,} of {len(groups):,} with usable error rates.")
 
 
 # Right sets that are rejected contradict the model, wrong ones that are accepted agree.

@@ -24,7 +24,7 @@ from setwise.service.domain.reports import Share
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
 from setwise.service.pages.board.jobs import JOBS
 from setwise.service.pages.board.outlook import outlook, why
 from setwise.service.pages.figures.numerals import confidence, exactly, percent, plain, plural
@@ -217,12 +217,14 @@ def _certification(call: Call) -> ui.View:
     )
 
 
-def _certifications_state(call: Call) -> State:
+def _certifications_state(call: Call) -> SectionState:
     newest = call.services.certification.page(call.caller, limit=1).items
     if not newest:
-        return State("None so far.")
+        return SectionState("None so far.")
     proved = newest[0].threshold
-    return State(f"The last one proved {'nothing' if proved is None else confidence(proved)}.")
+    return SectionState(
+        f"The last one proved {'nothing' if proved is None else confidence(proved)}."
+    )
 
 
 # The breaker
@@ -415,9 +417,13 @@ def _segments(state: BreakerState) -> Sequence[tuple[str, object]]:
     return (("Segment", shown), *([("Others", others)] if links else []))
 
 
-def _breaker_state(call: Call) -> State:
+def _breaker_state(call: Call) -> SectionState:
     tripped = call.services.breaker.get(call.caller).watch.position is Position.TRIPPED
-    return State("Tripped: nothing is sent.", wrong=True) if tripped else State("Not tripped.")
+    return (
+        SectionState("Tripped: nothing is sent.", wrong=True)
+        if tripped
+        else SectionState("Not tripped.")
+    )
 
 
 _NEEDED = (Permission.REPORT, Permission.INSPECT)

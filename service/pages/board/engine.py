@@ -66,7 +66,7 @@ class Action:
     """The field to which a refusal belongs."""
 
 
-class State(NamedTuple):
+class SectionState(NamedTuple):
     """How a section stands, in a line, and whether it needs attention."""
 
     words: str
@@ -84,7 +84,7 @@ class BoardPage:
     name: str = ""
     meaning: str = ""
     """What the section is called and is for; pages of one thing have none."""
-    state: Callable[["Call"], State] | None = None
+    state: Callable[["Call"], SectionState] | None = None
     """How the section stands, for the first page."""
     needed: tuple[Permission, ...] = (Permission.INSPECT,)
     """Any one of these lets a reader in."""

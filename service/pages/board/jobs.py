@@ -7,7 +7,7 @@ from markupsafe import Markup
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.jobs import Job, JobFilter, JobState
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, State
+from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
 from setwise.service.pages.forms import Filled, select
 
 JOBS = "/board/jobs"
@@ -116,7 +116,7 @@ _COLUMNS: Sequence[ui.Column[Job]] = (
         ),
         "head",
     ),
-    ui.Column("State", _state),
+    ui.Column("SectionState", _state),
     ui.Column("Requested", lambda job: job.created_at),
     ui.Column("Started", lambda job: ui.instant(job.started_at, "not yet")),
     ui.Column("Ended", _ended),
@@ -132,7 +132,7 @@ def _jobs(call: Call) -> ui.View:
     page = call.services.jobs.page(call.caller, filters, after=call.after, limit=PAGE)
     states = [("", "any state"), *((member.value, member.value) for member in JobState)]
     inputs = {
-        "state": select("State", states),
+        "state": select("SectionState", states),
         "kind": select("Kind", [("", "any kind"), *KINDS.items()]),
     }
     show_all = ui.joined(" ", ui.link(JOBS, "Show all.")) if query else ""
@@ -214,11 +214,11 @@ def _job(call: Call) -> ui.View:
     return ui.View(name(job.kind), parts, badge=_state(job), live="job", settled=job.finished)
 
 
-def _jobs_state(call: Call) -> State:
+def _jobs_state(call: Call) -> SectionState:
     failed = call.services.jobs.page(call.caller, JobFilter(state=JobState.FAILED), limit=1).items
     if failed:
-        return State(f"The last failure was on {failed[0].created_at:%-d %B}.", wrong=True)
-    return State("None failed.")
+        return SectionState(f"The last failure was on {failed[0].created_at:%-d %B}.", wrong=True)
+    return SectionState("None failed.")
 
 
 _NEEDED = (Permission.RUN_JOBS, Permission.INSPECT)

@@ -12,7 +12,7 @@ from setwise.service.domain import errors
 from setwise.service.domain.accounts import MOST_PER_MINUTE, ApiKey
 from setwise.service.domain.callers import PERMISSIONS, Permission, Role
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
 from setwise.service.pages.figures.numerals import plural
 from setwise.service.pages.forms import Day, Input, whole
 
@@ -224,13 +224,15 @@ def _keys(call: Call) -> ui.View:
     return ui.View("Keys", parts, lead=lead)
 
 
-def _keys_state(call: Call) -> State:
+def _keys_state(call: Call) -> SectionState:
     now = datetime.now(UTC)
     working = [key for key in call.services.keys.all(call.caller) if _works(key, now)]
     ending = [key for key in working if key.expired(now + SOON)]
     if ending:
-        return State(f"{ending[0].name} expires on {ending[0].expires_at:%-d %B}.", wrong=True)
-    return State(f"{len(working):,} in use.")
+        return SectionState(
+            f"{ending[0].name} expires on {ending[0].expires_at:%-d %B}.", wrong=True
+        )
+    return SectionState(f"{len(working):,} in use.")
 
 
 PAGES = (

@@ -9,13 +9,18 @@ from pydantic import BaseModel
 
 from setwise.service.domain.documents import ModelDifference
 from setwise.service.domain.errors import ModelNotFound
-from setwise.service.domain.models import Candidate, ComparedAnswer, ModelVersion, Tally
+from setwise.service.domain.models import (
+    CertificationCandidate,
+    ComparedAnswer,
+    ModelVersion,
+    Tally,
+)
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.retraining import PRESETS, Retrain
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, State
+from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
 from setwise.service.pages.board.jobs import JOBS
 from setwise.service.pages.board.recalibration import NOISE_CHOICES
 from setwise.service.pages.figures.numerals import plain, share_of
@@ -83,7 +88,7 @@ class Retrained(BaseModel):
     )
 
 
-class Shadow(BaseModel):
+class ShadowForm(BaseModel):
     """The form that starts or stops a shadow run."""
 
     end: Annotated[str, Input(widget="hidden")] = ""
@@ -95,7 +100,7 @@ def _compare(call: Call, form: Compared) -> str:
 
 
 def _certify(call: Call, form: Certified) -> str:
-    candidate = Candidate(call.id, trained_on_audits=not form.untrained)
+    candidate = CertificationCandidate(call.id, trained_on_audits=not form.untrained)
     job = call.services.certification.request(call.caller, candidate)
     return f"{JOBS}/{job.id}"
 
@@ -105,7 +110,7 @@ def _retrain(call: Call, form: Retrained) -> str:
     return f"{JOBS}/{call.services.retraining.request(call.caller, options).id}"
 
 
-def _shadow(call: Call, form: Shadow) -> str:
+def _shadow(call: Call, form: ShadowForm) -> str:
     if form.end:
         call.services.models.end_shadow(call.caller, call.id)
     else:
@@ -211,7 +216,7 @@ RETRAIN = Action(
 SHADOW = Action(
     f"{_ONE}/shadow",
     _shadow,
-    Shadow,
+    ShadowForm,
     notices={
         "shadow-begun": "The model scores live documents from now on and decides nothing.",
         "shadow-ended": "The shadow run has stopped; its scores are kept.",
@@ -262,7 +267,7 @@ _COLUMNS: Sequence[ui.Column[ModelVersion]] = (
     ui.Column("Description", summary),
     ui.Column("Registered", lambda model: model.created_at),
     ui.Column(
-        "State",
+        "SectionState",
         lambda model: ui.badge("active", "good") if model.active else ui.badge("registered"),
     ),
 )
@@ -436,12 +441,12 @@ def _differences(call: Call, report: ComparisonReport, *, routes_only: bool) -> 
     ]
 
 
-def _state(call: Call) -> State:
+def _state(call: Call) -> SectionState:
     models = call.services.models.page(call.caller)
     active = next((version for version in models if version.active), None)
     if active is None:
-        return State("None is active, so nothing can be predicted.", wrong=True)
-    return State(f"{short(active.version)} is active; {len(models):,} registered.")
+        return SectionState("None is active, so nothing can be predicted.", wrong=True)
+    return SectionState(f"{short(active.version)} is active; {len(models):,} registered.")
 
 
 PAGES = (

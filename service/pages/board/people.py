@@ -11,7 +11,7 @@ from setwise.service.domain import errors
 from setwise.service.domain.accounts import MOST_DAYS_INVITED, Person
 from setwise.service.domain.callers import Permission, Role
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, State
+from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
 from setwise.service.pages.forms import Input, whole
 
 PEOPLE = "/board/people"
@@ -195,7 +195,7 @@ _ACCOUNTS: Sequence[ui.Column[Person]] = (
     ui.Column("Login name", lambda person: person.login),
     ui.Column("Role", lambda person: person.role),
     ui.Column("Created", lambda person: person.created_at),
-    ui.Column("State", _account_state),
+    ui.Column("SectionState", _account_state),
 )
 
 
@@ -211,9 +211,9 @@ def _people(call: Call) -> ui.View:
     return ui.View("People", (table, form), lead="Who can sign in, and in which role.")
 
 
-def _people_state(call: Call) -> State:
+def _people_state(call: Call) -> SectionState:
     people = call.services.people.all(call.caller)
-    return State(f"{sum(not person.disabled for person in people):,} can sign in.")
+    return SectionState(f"{sum(not person.disabled for person in people):,} can sign in.")
 
 
 def _one_person(call: Call) -> ui.View:

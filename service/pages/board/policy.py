@@ -29,7 +29,7 @@ from setwise.service.domain.routing.segments import (
 )
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, State
+from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
 from setwise.service.pages.figures import what_if
 from setwise.service.pages.forms import (
     Filled,
@@ -200,11 +200,11 @@ def _segments(call: Call) -> dict[str, object]:
     }
 
 
-def _state(call: Call) -> State:
+def _state(call: Call) -> SectionState:
     policy = call.services.policy.get(call.caller)
     if not policy.auto_send:
-        return State("Sending is switched off.")
-    return State(
+        return SectionState("Sending is switched off.")
+    return SectionState(
         f"Threshold: {threshold_in_words(policy)}.",
         wrong=not any(gate.threshold for gate in policy.gates),
     )

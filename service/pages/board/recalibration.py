@@ -21,7 +21,7 @@ from setwise.service.domain.recalibration import (
     verdict,
 )
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, State
+from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
 from setwise.service.pages.board.jobs import JOBS
 from setwise.service.pages.board.reliability import reliability
 from setwise.service.pages.figures.numerals import confidence, exactly, percent
@@ -61,7 +61,7 @@ _CORRECTED = {
 }
 
 
-class Retraining(BaseModel):
+class RecalibrationForm(BaseModel):
     """The form that retrains the calibrator."""
 
     noise: Annotated[Noise, Input("Reviewers' errors", widget="radio", choices=NOISE_CHOICES)]
@@ -85,7 +85,7 @@ class Retraining(BaseModel):
     activate: Annotated[Activate, Input("When it is trained", widget="radio", choices=_ACTIVATE)]
 
 
-def _retrain(call: Call, form: Retraining) -> str:
+def _retrain(call: Call, form: RecalibrationForm) -> str:
     for name, value, other in (("alpha", form.alpha, form.beta), ("beta", form.beta, form.alpha)):
         if value is None and other is not None:
             fault = FieldFault(f"/rates/{name}", "is missing; enter both rates or neither")
@@ -133,7 +133,7 @@ _ONE = f"{CALIBRATORS}/{{calibration_id}}"
 RETRAIN = Action(
     CALIBRATORS,
     _retrain,
-    Retraining,
+    RecalibrationForm,
     heading="Retrain the calibrator",
     label="Retrain",
     hint="Runs in the background for up to a few minutes.",
@@ -171,7 +171,7 @@ _COLUMNS: Sequence[ui.Column[Calibration]] = (
     ),
     ui.Column("Compared with the previous one", lambda calibration: verdict(calibration.report)),
     ui.Column("Trained", lambda calibration: calibration.created_at),
-    ui.Column("State", _state),
+    ui.Column("SectionState", _state),
 )
 
 
@@ -198,9 +198,9 @@ def _calibrators(call: Call) -> ui.View:
     )
 
 
-def _newest(call: Call) -> State:
+def _newest(call: Call) -> SectionState:
     newest = call.services.recalibration.page(call.caller, after=None, limit=1).items
-    return State(
+    return SectionState(
         f"The newest, compared with the one before it, is {verdict(newest[0].report)}."
         if newest
         else "None has been trained on reviews yet."

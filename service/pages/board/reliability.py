@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from setwise.service.pages.figures.chart import Axis, Frame, chart, percent_ticks, round_ticks
-from setwise.service.pages.figures.marks import Band, Diagonal, Line, Mark
+from setwise.service.pages.figures.chart import Axis, ChartFrame, chart, percent_ticks, round_ticks
+from setwise.service.pages.figures.marks import Band, Diagonal, LineMark, Mark
 from setwise.service.pages.figures.numerals import chance, plural
-from setwise.service.pages.figures.table import Column, Figure, Kind, Value
+from setwise.service.pages.figures.table import Figure, FigureColumn, Kind, Value
 from setwise.service.services.analysis.reliability import Curve
 
 NAME = "reliability"
@@ -22,8 +22,8 @@ def reliability(report: Mapping[str, object]) -> Figure:
         "Is confidence calibrated?",
         "It is not known yet whether either calibrator is calibrated.",
         [
-            Column("calibrator", Kind.TEXT),
-            *(Column(name, Kind.SHARE) for name in ("confidence", "accuracy", "low", "high")),
+            FigureColumn("calibrator", Kind.TEXT),
+            *(FigureColumn(name, Kind.SHARE) for name in ("confidence", "accuracy", "low", "high")),
         ],
         [row for when, curve in curves.items() for row in _rows(when, curve)],
         empty=_missing(report),
@@ -38,7 +38,7 @@ def reliability(report: Mapping[str, object]) -> Figure:
     if not curves:
         return figure
     says = f"{_says(curves)} {_rows_say(report, curves)}"
-    frame = Frame(
+    frame = ChartFrame(
         Axis(0, 1, round_ticks(0, 1), "confidence"),
         Axis(0, 1, percent_ticks(0, 1), "share that is right"),
         width=760,
@@ -70,7 +70,7 @@ def _marks(curves: Mapping[str, Curve]) -> list[Mark]:
         marks.append(Band(after.confidence, after.low, after.high, "link"))
     for when, tone in zip(_WHEN, ("waiting", "link"), strict=True):
         if (curve := curves.get(when)) is not None:
-            marks.append(Line([*zip(curve.confidence, curve.accuracy, strict=True)], tone))
+            marks.append(LineMark([*zip(curve.confidence, curve.accuracy, strict=True)], tone))
     return marks
 
 

@@ -19,8 +19,8 @@ from setwise.service.pages.board import (
     webhooks,
 )
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import BOARD, BoardPage, Call, State, mount
-from setwise.service.pages.routes import Page
+from setwise.service.pages.board.engine import BOARD, BoardPage, Call, SectionState, mount
+from setwise.service.pages.routes import PageRoute
 from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
 from setwise.service.sign_in.sessions import Visit
@@ -69,7 +69,7 @@ URGENT = (webhooks.WEBHOOKS, webhooks.DELIVERIES, keys.KEYS)
 """Sections whose trouble the start page shows too."""
 
 
-def _states(call: Call, pages: Sequence[BoardPage]) -> dict[str, State]:
+def _states(call: Call, pages: Sequence[BoardPage]) -> dict[str, SectionState]:
     return {
         page.address: page.state(call)
         for page in pages
@@ -77,7 +77,7 @@ def _states(call: Call, pages: Sequence[BoardPage]) -> dict[str, State]:
     }
 
 
-def attention(services: Services, visit: Visit) -> list[tuple[BoardPage, State]]:
+def attention(services: Services, visit: Visit) -> list[tuple[BoardPage, SectionState]]:
     """Return the urgent sections that need attention, as far as the visitor may read them."""
     urgent = [section for section in SECTIONS if section.address in URGENT]
     states = _states(Call(services, visit, {}, {}, ()), urgent)
@@ -100,7 +100,7 @@ def _start(call: Call) -> ui.View:
 
 def board() -> APIRouter:
     """Return the routes of the board."""
-    router = APIRouter(route_class=Page)
+    router = APIRouter(route_class=PageRoute)
     readers = {needed for page in PAGES for needed in page.needed}
     start = BoardPage(BOARD, _start, needed=tuple(sorted(readers)))
     mount(router, [start, *PAGES])

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from setwise.service.domain.errors import WebhookNotFound
 from setwise.service.domain.webhooks import (
     SUBSCRIBABLE,
-    Attempt,
     Delivery,
+    DeliveryAttempt,
     DeliveryState,
     Endpoint,
     EndpointChange,
@@ -21,7 +21,7 @@ from setwise.service.domain.webhooks import (
 )
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
 from setwise.service.pages.figures.numerals import plural
 from setwise.service.pages.forms import Filled, Input, Version, select
 
@@ -226,7 +226,7 @@ def _webhooks(call: Call) -> ui.View:
         ),
         ui.Column("Events", _events),
         ui.Column("Added", lambda endpoint: endpoint.created_at),
-        ui.Column("State", state),
+        ui.Column("SectionState", state),
     )
     empty = "There are no webhooks. Add the address of a program that should get messages."
     table = ui.Table("Webhooks", columns, call.services.webhooks.page(call.caller), empty)
@@ -238,15 +238,15 @@ def _webhooks(call: Call) -> ui.View:
     )
 
 
-def _webhooks_state(call: Call) -> State:
+def _webhooks_state(call: Call) -> SectionState:
     endpoints = call.services.webhooks.page(call.caller)
     off = sum(not endpoint.enabled for endpoint in endpoints)
     if not endpoints:
-        return State("None.")
+        return SectionState("None.")
     failing = call.services.webhooks.failing(call.caller)
     if n := sum(endpoint.id in failing for endpoint in endpoints):
-        return State(f"{len(endpoints):,}, {n:,} of them failing.", wrong=True)
-    return State(
+        return SectionState(f"{len(endpoints):,}, {n:,} of them failing.", wrong=True)
+    return SectionState(
         f"{len(endpoints):,}, {off:,} of them off." if off else f"{len(endpoints):,}, all on."
     )
 
@@ -352,7 +352,7 @@ def _deliveries(call: Call) -> ui.View:
         ui.Column(
             "To", lambda delivery: urls.get(delivery.endpoint_id, "a deleted webhook"), "wrap"
         ),
-        ui.Column("State", _delivery_state),
+        ui.Column("SectionState", _delivery_state),
         ui.Column("Attempts", lambda delivery: delivery.attempt, "count"),
         ui.Column("Queued", lambda delivery: delivery.created_at),
         ui.Column("Next or last attempt", lambda delivery: delivery.finished_at or delivery.due_at),
@@ -377,7 +377,7 @@ def _deliveries(call: Call) -> ui.View:
             ui.Filters(
                 DELIVERIES,
                 {
-                    "state": select("State", [("", "any state"), *STATES.items()]),
+                    "state": select("SectionState", [("", "any state"), *STATES.items()]),
                     "webhook": select("Webhook", [("", "any webhook"), *urls.items()]),
                 },
                 Filled.of(**query),
@@ -390,7 +390,7 @@ def _deliveries(call: Call) -> ui.View:
     )
 
 
-def _answer(attempt: Attempt) -> Markup:
+def _answer(attempt: DeliveryAttempt) -> Markup:
     answer = attempt.answer
     shown = (
         ui.badge(str(answer.status), "good" if answer.accepted else "bad")
@@ -400,7 +400,7 @@ def _answer(attempt: Attempt) -> Markup:
     return ui.joined(shown, " ", (answer.error or answer.excerpt)[:200])
 
 
-_ATTEMPTS: Sequence[ui.Column[Attempt]] = (
+_ATTEMPTS: Sequence[ui.Column[DeliveryAttempt]] = (
     ui.Column("No.", lambda each: each.number, "count"),
     ui.Column("When", lambda each: each.answer.started_at),
     ui.Column("Seconds", lambda each: f"{each.answer.seconds:.2f}", "count"),
@@ -453,12 +453,16 @@ def _delivery(call: Call) -> ui.View:
     )
 
 
-def _deliveries_state(call: Call) -> State:
+def _deliveries_state(call: Call) -> SectionState:
     failed = call.services.webhooks.deliveries(call.caller, state=DeliveryState.DEAD, limit=1).items
     if failed:
-        return State("Some messages failed.", wrong=True)
+        return SectionState("Some messages failed.", wrong=True)
     retried = sum(call.services.webhooks.failing(call.caller).values())
-    return State(f"{_retrying(retried)}.", wrong=True) if retried else State("None failed.")
+    return (
+        SectionState(f"{_retrying(retried)}.", wrong=True)
+        if retried
+        else SectionState("None failed.")
+    )
 
 
 PAGES = (

@@ -26,11 +26,11 @@ from setwise.service.pages.documents.predictions import (
 from setwise.service.pages.figures.numerals import confidence
 from setwise.service.pages.forms import Filled, Input, filled
 from setwise.service.pages.rendering import go
-from setwise.service.pages.routes import Page
+from setwise.service.pages.routes import PageRoute
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
-router = APIRouter(route_class=Page)
+router = APIRouter(route_class=PageRoute)
 
 
 class Reopening(BaseModel):

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from setwise.service.api.documents import DocumentQuery
 from setwise.service.domain.callers import Caller
-from setwise.service.domain.documents import LISTS, Audited, Order, State
+from setwise.service.domain.documents import LISTS, Audited, DocumentState, Order
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import HERE, address
 from setwise.service.pages.forms import Filled, Input, select, utc
@@ -17,13 +17,13 @@ from setwise.service.services.documents import ME
 
 _STATES = (
     ("", "any"),
-    (State.SENT.value, "sent automatically"),
-    (State.WAITING.value, "waits for review"),
-    (State.HELD.value, "is being reviewed"),
-    (State.PASSED_ON.value, "waits for a lead"),
-    (State.REVIEWED.value, "reviewed"),
-    (State.CONTRADICTED.value, "contradicted"),
-    (State.FLAGGED.value, "flagged"),
+    (DocumentState.SENT.value, "sent automatically"),
+    (DocumentState.WAITING.value, "waits for review"),
+    (DocumentState.HELD.value, "is being reviewed"),
+    (DocumentState.PASSED_ON.value, "waits for a lead"),
+    (DocumentState.REVIEWED.value, "reviewed"),
+    (DocumentState.CONTRADICTED.value, "contradicted"),
+    (DocumentState.FLAGGED.value, "flagged"),
 )
 _AUDITS = (
     ("", "any"),
@@ -42,7 +42,7 @@ _INPUTS: Mapping[str, Input] = {
     "text": Input("Words in the text"),
     "label": Input("With label"),
     "without_label": Input("Without label"),
-    "state": select("State", _STATES),
+    "state": select("DocumentState", _STATES),
     "audited": select("Audit", _AUDITS),
     "confidence_from": Input("Confidence from"),
     "confidence_to": Input("below"),

@@ -21,7 +21,7 @@ from setwise.service.pages.documents.selections import TickedDocuments, export_o
 from setwise.service.pages.figures.numerals import confidence, plural
 from setwise.service.pages.forms import Filled, filled
 from setwise.service.pages.rendering import go, page
-from setwise.service.pages.routes import Page
+from setwise.service.pages.routes import PageRoute
 from setwise.service.services.all import Services
 from setwise.service.services.documents import MOST_COUNTED, Matches
 from setwise.service.services.documents.selections import MOST_EXPORTED
@@ -29,7 +29,7 @@ from setwise.service.sign_in.sessions import Visit
 
 PAGE = 50
 
-router = APIRouter(route_class=Page)
+router = APIRouter(route_class=PageRoute)
 
 
 @router.get(HERE)

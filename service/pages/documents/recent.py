@@ -15,14 +15,14 @@ from setwise.service.pages.documents.comments import Written, commented
 from setwise.service.pages.documents.predictions import content, labels_of, name_of
 from setwise.service.pages.forms import Filled, Input, filled, lines
 from setwise.service.pages.rendering import go, page
-from setwise.service.pages.routes import Page
+from setwise.service.pages.routes import PageRoute
 from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
 HERE = "/recent"
 PAGE = 50
 
-router = APIRouter(route_class=Page)
+router = APIRouter(route_class=PageRoute)
 
 
 class Correction(BaseModel):

@@ -12,12 +12,12 @@ from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import Reads, Sends
 from setwise.service.pages.documents.predictions import candidates, content, evidence, why
 from setwise.service.pages.rendering import page
-from setwise.service.pages.routes import Page
+from setwise.service.pages.routes import PageRoute
 from setwise.service.sign_in.sessions import Visit
 
 HERE = "/try"
 
-router = APIRouter(route_class=Page)
+router = APIRouter(route_class=PageRoute)
 
 
 @router.get(HERE)

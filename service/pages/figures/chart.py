@@ -1,6 +1,6 @@
 """Charts as SVG, from plain numbers: the same numbers always give the same marks.
 
-A chart is a `Frame` with `pages.figures.marks` in it, later ones on top. Colours come from the
+A chart is a `ChartFrame` with `pages.figures.marks` in it, later ones on top. Colours come from the
 page's style sheet by class, so that they follow its scheme and no style stands in the markup.
 The axes upwards are separate pictures over the chart: where it is wider than its box and
 scrolls, the style sheet keeps them in sight. A screen reader reads its title, its
@@ -44,7 +44,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Frame:
+class ChartFrame:
     """The axes and the size of a chart."""
 
     x: Axis
@@ -61,7 +61,7 @@ def chart(
     name: str,
     title: str,
     description: str,
-    frame: Frame,
+    frame: ChartFrame,
     marks: Sequence[Mark],
     *,
     on_right: Sequence[Mark] = (),
@@ -102,7 +102,7 @@ def chart(
     return element("div", drawn, *laid_upon, class_="plot")
 
 
-def _grid(frame: Frame, x: Scale, y: Scale) -> Iterator[Markup]:
+def _grid(frame: ChartFrame, x: Scale, y: Scale) -> Iterator[Markup]:
     for value, _ in frame.y.ticks:
         line = path([(x.start, y(value)), (x.end, y(value))])
         yield element("path", d=line, class_="grid")
@@ -113,7 +113,7 @@ def _grid(frame: Frame, x: Scale, y: Scale) -> Iterator[Markup]:
         yield text(frame.x.title, (x.start + x.end) / 2, frame.height - 6, "middle", "axis")
 
 
-def _left_axis(frame: Frame, x: Scale, y: Scale) -> Iterator[Markup]:
+def _left_axis(frame: ChartFrame, x: Scale, y: Scale) -> Iterator[Markup]:
     words = [text(label, x.start - 8, y(value) + 4, "end") for value, label in frame.y.ticks]
     if frame.y.title:
         words.append(text(frame.y.title, 0, 10, "start", "axis"))
@@ -121,7 +121,7 @@ def _left_axis(frame: Frame, x: Scale, y: Scale) -> Iterator[Markup]:
         yield _beside(frame, 0, x.start - _APART, words, "left")
 
 
-def _right_axis(frame: Frame, axis: Axis, x: Scale, y: Scale) -> Iterator[Markup]:
+def _right_axis(frame: ChartFrame, axis: Axis, x: Scale, y: Scale) -> Iterator[Markup]:
     words = [text(label, x.end + 8, y(value) + 4, "start") for value, label in axis.ticks]
     if axis.title:
         words.append(text(axis.title, frame.width, 10, "end", "axis"))
@@ -129,7 +129,9 @@ def _right_axis(frame: Frame, axis: Axis, x: Scale, y: Scale) -> Iterator[Markup
         yield _beside(frame, x.end + _APART, frame.width, words, "right")
 
 
-def _beside(frame: Frame, start: float, end: float, words: Sequence[Markup], side: str) -> Markup:
+def _beside(
+    frame: ChartFrame, start: float, end: float, words: Sequence[Markup], side: str
+) -> Markup:
     """Return a strip of the chart with words, to be laid over it at the same scale."""
     width = end - start
     return element(

@@ -4,10 +4,16 @@ import math
 from collections.abc import Callable, Sequence
 
 from setwise.service.domain.breaker import BreakerState, Position
-from setwise.service.pages.figures.chart import Axis, Frame, count_ticks, percent_ticks, round_ticks
-from setwise.service.pages.figures.marks import Intervals, Line, Mark, Rows, Rule
+from setwise.service.pages.figures.chart import (
+    Axis,
+    ChartFrame,
+    count_ticks,
+    percent_ticks,
+    round_ticks,
+)
+from setwise.service.pages.figures.marks import Intervals, LineMark, Mark, RowsMark, RuleMark
 from setwise.service.pages.figures.numerals import on_axis, percent, plain, plural
-from setwise.service.pages.figures.table import Column, Figure, Kind
+from setwise.service.pages.figures.table import Figure, FigureColumn, Kind
 from setwise.service.pages.figures.work import (
     FEW_CHECKS,
     HALF,
@@ -39,7 +45,7 @@ def labels(seen: Cockpit) -> Figure:
         "labels",
         "Labels with the most errors",
         _labels_says(seen),
-        [Column("label", TEXT), *map(Column, ("missed", "added", "documents_with_it"))],
+        [FigureColumn("label", TEXT), *map(FigureColumn, ("missed", "added", "documents_with_it"))],
         [[label.label, label.missed, label.added, label.present] for label in mistakes.labels],
         empty=_no_errors(seen),
         legend=(("waiting", "missed"), ("skipped", "added wrongly")),
@@ -47,7 +53,7 @@ def labels(seen: Cockpit) -> Figure:
     if not mistakes.labels:
         return figure
     most = max(label.missed + label.added for label in mistakes.labels)
-    rows = Rows(
+    rows = RowsMark(
         [_cut(label.label) for label in mistakes.labels],
         [((label.missed, "waiting"), (label.added, "skipped")) for label in mistakes.labels],
         [
@@ -60,10 +66,10 @@ def labels(seen: Cockpit) -> Figure:
     return drawn(figure, _lying(axis, [label.label for label in mistakes.labels]), [rows])
 
 
-def _lying(axis: Axis, names: Sequence[str]) -> Frame:
+def _lying(axis: Axis, names: Sequence[str]) -> ChartFrame:
     """Return the frame of a lying chart with a row for each name."""
     n, room = len(names), 16 + round(6.4 * max(len(_cut(name)) for name in names))
-    return Frame(axis, Axis(n, 0, ()), width=HALF, height=n * _ROW + 62, left=room)
+    return ChartFrame(axis, Axis(n, 0, ()), width=HALF, height=n * _ROW + 62, left=room)
 
 
 def _labels_says(seen: Cockpit) -> str:
@@ -93,7 +99,11 @@ def pairs(seen: Cockpit) -> Figure:
         else f"“{pairs[0].predicted}” was given where “{pairs[0].right}” was right in "
         f"{plural(pairs[0].documents, 'document')}; pairs that are confused often may need clearer "
         "guidance, or more examples.",
-        [Column("predicted", TEXT), Column("right_instead", TEXT), Column("documents")],
+        [
+            FigureColumn("predicted", TEXT),
+            FigureColumn("right_instead", TEXT),
+            FigureColumn("documents"),
+        ],
         [[pair.predicted, pair.right, pair.documents] for pair in pairs],
         empty=_no_errors(seen),
         legend=(("skipped", "documents with the first instead of the second"),),
@@ -102,7 +112,7 @@ def pairs(seen: Cockpit) -> Figure:
         return figure
     names = [f"{pair.predicted} → {pair.right}" for pair in pairs]
     most, n = max(pair.documents for pair in pairs), len(pairs)
-    rows = Rows(
+    rows = RowsMark(
         [_cut(name, _LONGEST_PAIR) for name in names],
         [((pair.documents, "skipped"),) for pair in pairs],
         [
@@ -111,7 +121,7 @@ def pairs(seen: Cockpit) -> Figure:
         ],
         above=True,
     )
-    frame = Frame(
+    frame = ChartFrame(
         Axis(0, most, count_ticks(most), "checked documents"),
         Axis(n, 0, ()),
         width=HALF,
@@ -132,10 +142,10 @@ def sizes(seen: Cockpit) -> Figure:
 
 
 _GROUP_COLUMNS = [
-    Column("value", TEXT),
-    Column("field", TEXT),
-    *map(Column, ("checked", "right")),
-    *(Column(name, SHARE) for name in ("accuracy", "low", "high")),
+    FigureColumn("value", TEXT),
+    FigureColumn("field", TEXT),
+    *map(FigureColumn, ("checked", "right")),
+    *(FigureColumn(name, SHARE) for name in ("accuracy", "low", "high")),
 ]
 
 
@@ -220,8 +230,8 @@ def _by_group(
     return drawn(figure, _lying(axis, names), marks)
 
 
-def _only_names(names: Sequence[str]) -> Rows:
-    return Rows([_cut(name) for name in names], [()] * len(names), [""] * len(names))
+def _only_names(names: Sequence[str]) -> RowsMark:
+    return RowsMark([_cut(name) for name in names], [()] * len(names), [""] * len(names))
 
 
 def breaker(state: BreakerState) -> Figure:
@@ -231,7 +241,7 @@ def breaker(state: BreakerState) -> Figure:
         "breaker",
         "Breaker",
         _breaker_says(state),
-        [Column("audit"), Column("right", TEXT), Column("evidence", Kind.NUMBER)],
+        [FigureColumn("audit"), FigureColumn("right", TEXT), FigureColumn("evidence", Kind.NUMBER)],
         [
             [place + 1, {True: "yes", False: "no", None: "not finished"}[audit.right], value]
             for place, (audit, value) in enumerate(zip(watch.audits, watch.path, strict=True))
@@ -246,7 +256,7 @@ def breaker(state: BreakerState) -> Figure:
     heights = [math.log10(max(value, 0.01)) for value in watch.path]
     alarm = math.log10(watch.run_length)
     n = len(heights)
-    frame = Frame(
+    frame = ChartFrame(
         Axis(0, n, round_ticks(0, n), "audits, in the order of the documents"),
         Axis(
             -2,
@@ -258,8 +268,8 @@ def breaker(state: BreakerState) -> Figure:
         left=64,
     )
     marks: list[Mark] = [
-        Rule(alarm, "bad", f"alarm at {plain(watch.run_length)}", level=True),
-        Line([(place + 1, height) for place, height in enumerate(heights)], "completed"),
+        RuleMark(alarm, "bad", f"alarm at {plain(watch.run_length)}", level=True),
+        LineMark([(place + 1, height) for place, height in enumerate(heights)], "completed"),
     ]
     return drawn(figure, frame, marks)
 
@@ -309,10 +319,10 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
         "Reviewers' error rates",
         _noise_says(groups),
         [
-            Column("group", TEXT),
-            Column("rate", TEXT),
-            *(Column(name, SHARE) for name in ("estimate", "low", "high")),
-            Column("decided_by_leads"),
+            FigureColumn("group", TEXT),
+            FigureColumn("rate", TEXT),
+            *(FigureColumn(name, SHARE) for name in ("estimate", "low", "high")),
+            FigureColumn("decided_by_leads"),
         ],
         [
             [group, name, rate.estimate, rate.low, rate.high, rate.n]

@@ -48,7 +48,7 @@ class Mark(Protocol):
 
 
 @dataclass(frozen=True)
-class Line:
+class LineMark:
     """A line through points; ``tone`` is a class of the style sheet."""
 
     points: Sequence[Point]
@@ -120,7 +120,7 @@ class Bars:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowsMark:
     """Bars that lie, one a row from the top down, each with its name."""
 
     names: Sequence[str]
@@ -179,7 +179,7 @@ class Intervals:
 
 
 @dataclass(frozen=True)
-class Rule:
+class RuleMark:
     """A straight line at one number of an axis, with a label."""
 
     at: float

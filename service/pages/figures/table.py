@@ -48,7 +48,7 @@ _WRITTEN: dict[Kind, Callable[[float], str]] = {
 
 
 @dataclass(frozen=True)
-class Column:
+class FigureColumn:
     """A column of a figure's table."""
 
     name: str
@@ -76,7 +76,7 @@ class Figure:
     title: str
     says: str
     """What the chart means."""
-    columns: Sequence[Column]
+    columns: Sequence[FigureColumn]
     rows: Sequence[Sequence[Value]]
     svg: Markup | None = None
     """None where there is nothing to draw yet; ``empty`` says why, and what to do."""
@@ -103,7 +103,7 @@ class Figure:
 
     def within(self, segment: str) -> "Figure":
         """Return the figure with a column that names a segment."""
-        columns = [Column("segment", Kind.TEXT), *self.columns]
+        columns = [FigureColumn("segment", Kind.TEXT), *self.columns]
         return replace(self, columns=columns, rows=[[segment, *row] for row in self.rows])
 
     def as_csv(self) -> str:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setwise.service.pages.figures.chart import Axis, Frame, percent_ticks, round_ticks
-from setwise.service.pages.figures.marks import Band, Line, Mark, Rule
+from setwise.service.pages.figures.chart import Axis, ChartFrame, percent_ticks, round_ticks
+from setwise.service.pages.figures.marks import Band, LineMark, Mark, RuleMark
 from setwise.service.pages.figures.numerals import (
     confidence,
     exactly,
@@ -14,7 +14,7 @@ from setwise.service.pages.figures.numerals import (
     plural,
     working_time,
 )
-from setwise.service.pages.figures.table import Column, Figure, Kind
+from setwise.service.pages.figures.table import Figure, FigureColumn, Kind
 from setwise.service.pages.figures.work import SHARE, WIDE, bounded, drawn
 from setwise.service.services.analysis.forecast import Forecast
 from setwise.service.services.analysis.what_if import STEPS, WhatIf
@@ -76,12 +76,12 @@ def _figure(answer: WhatIf) -> Figure:
         "What if the policy changed?",
         _says(answer),
         [
-            Column("threshold", Kind.CONFIDENCE),
-            Column("sent", SHARE),
-            *(Column(name, SHARE) for name in ("accuracy", "low", "high")),
-            Column("checked"),
-            Column("reviews_a_day", Kind.NUMBER),
-            Column("hours_a_day", Kind.HOURS, "Reviewing per day"),
+            FigureColumn("threshold", Kind.CONFIDENCE),
+            FigureColumn("sent", SHARE),
+            *(FigureColumn(name, SHARE) for name in ("accuracy", "low", "high")),
+            FigureColumn("checked"),
+            FigureColumn("reviews_a_day", Kind.NUMBER),
+            FigureColumn("hours_a_day", Kind.HOURS, "Reviewing per day"),
         ],
         [
             [
@@ -108,25 +108,27 @@ def _figure(answer: WhatIf) -> Figure:
     accuracy = [each.accuracy.value or 0.0 for each in known]
     target = answer.after.target_accuracy
     marks: list[Mark] = [
-        Rule(target, "quiet", f"target {exactly(target)}", level=True, left=True, below=True),
+        RuleMark(target, "quiet", f"target {exactly(target)}", level=True, left=True, below=True),
         Band(
             places,
             [each.accuracy.low or 0.0 for each in known],
             [each.accuracy.high or 0.0 for each in known],
             "sent",
         ),
-        Line([*zip(places, accuracy, strict=True)], "sent"),
-        Line([(each.threshold or 0.0, each.coverage) for each in curve], "leased"),
+        LineMark([*zip(places, accuracy, strict=True)], "sent"),
+        LineMark([(each.threshold or 0.0, each.coverage) for each in curve], "leased"),
     ]
     if answer.now.threshold is not None:
         marks.append(
-            Rule(
+            RuleMark(
                 answer.now.threshold, "quiet", f"current {confidence(answer.now.threshold)}", row=2
             )
         )
     if answer.tried and answer.then.threshold is not None:
         marks.append(
-            Rule(answer.then.threshold, "bad", f"tried {confidence(answer.then.threshold)}", row=3)
+            RuleMark(
+                answer.then.threshold, "bad", f"tried {confidence(answer.then.threshold)}", row=3
+            )
         )
     work = [
         (each.threshold or 0.0, worked)
@@ -135,14 +137,14 @@ def _figure(answer: WhatIf) -> Figure:
     ]
     unit, right = _working_axis(max((worked for _, worked in work), default=0.0))
     shares = percent_ticks(0, 1)
-    frame = Frame(
+    frame = ChartFrame(
         Axis(0, 1, round_ticks(0, 1), "threshold"),
         Axis(0, 1, shares),
         right if work else None,
         width=WIDE,
         height=290,
     )
-    line = Line([(at, worked / unit) for at, worked in work], "waiting dashed")
+    line = LineMark([(at, worked / unit) for at, worked in work], "waiting dashed")
     return drawn(figure, frame, marks, on_right=[line])
 
 

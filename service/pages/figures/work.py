@@ -10,7 +10,7 @@ from datetime import date
 from setwise.service.domain.reports import FEW, UNDECIDED, Share
 from setwise.service.pages.figures.chart import (
     Axis,
-    Frame,
+    ChartFrame,
     Tick,
     chart,
     count_ticks,
@@ -23,9 +23,9 @@ from setwise.service.pages.figures.marks import (
     Bars,
     Diagonal,
     Intervals,
-    Line,
+    LineMark,
     Mark,
-    Rule,
+    RuleMark,
 )
 from setwise.service.pages.figures.numerals import (
     chance,
@@ -36,9 +36,9 @@ from setwise.service.pages.figures.numerals import (
     plural,
     span,
 )
-from setwise.service.pages.figures.table import Column, Figure, Kind, Value
+from setwise.service.pages.figures.table import Figure, FigureColumn, Kind, Value
 from setwise.service.services.analysis.cockpit import Bin, Cockpit, Glance
-from setwise.service.services.analysis.over_time import Pace, Row
+from setwise.service.services.analysis.over_time import Granularity, PeriodCounts
 from setwise.service.services.analysis.reliability import LEAST_CHECKED
 
 SHARE, TEXT = Kind.SHARE, Kind.TEXT
@@ -58,9 +58,9 @@ def volume(seen: Glance) -> Figure:
         "Documents",
         _volume_says(seen),
         [
-            Column(seen.pace.value, TEXT),
-            *map(Column, ("sent", "audited", "reviewed")),
-            Column("share_sent", SHARE),
+            FigureColumn(seen.pace.value, TEXT),
+            *map(FigureColumn, ("sent", "audited", "reviewed")),
+            FigureColumn("share_sent", SHARE),
         ],
         [
             [_iso(row), row.sent, row.audited, row.reviewed, ratio(row.sent, row.documents)]
@@ -77,7 +77,7 @@ def volume(seen: Glance) -> Figure:
     bars = [
         _routes(place, place + 1, row, _name(row, seen.pace)) for place, row in enumerate(seen.rows)
     ]
-    frame = Frame(
+    frame = ChartFrame(
         Axis(0, len(seen.rows), _dates(seen.rows)),
         Axis(0, most, count_ticks(most), f"documents per {seen.pace}"),
         width=HALF,
@@ -85,7 +85,7 @@ def volume(seen: Glance) -> Figure:
     return drawn(figure, frame, [Bars(bars)])
 
 
-def _routes(start: float, end: float, one: Row | Bin, name: str) -> Bar:
+def _routes(start: float, end: float, one: PeriodCounts | Bin, name: str) -> Bar:
     """Return the bar of documents by where they went."""
     parts = (one.sent, "sent"), (one.audited, "audited"), (one.reviewed, "waiting")
     counts = f"{one.sent:,} sent, {one.audited:,} audited, {one.reviewed:,} to reviewers"
@@ -112,9 +112,9 @@ def accuracy(seen: Glance) -> Figure:
         "Accuracy of what was sent",
         _accuracy_says(seen),
         [
-            Column("week", TEXT),
-            *map(Column, ("checked", "right", "agreed", "reread", "overlooked")),
-            *(Column(name, SHARE) for name in ("accuracy", "low", "high")),
+            FigureColumn("week", TEXT),
+            *map(FigureColumn, ("checked", "right", "agreed", "reread", "overlooked")),
+            *(FigureColumn(name, SHARE) for name in ("accuracy", "low", "high")),
         ],
         [
             [
@@ -143,12 +143,13 @@ def accuracy(seen: Glance) -> Figure:
     floor = max(0.0, min(*(row.accuracy.low or 0.0 for _, row in known), target) - 0.05)
     marks: list[Mark] = [
         *intervals(
-            [(place + 0.5, _name(row, Pace.WEEK), row.accuracy) for place, row in known], "sent"
+            [(place + 0.5, _name(row, Granularity.WEEK), row.accuracy) for place, row in known],
+            "sent",
         ),
         # On top, where its label can be read.
-        Rule(target, "warn", f"target {exactly(target)}", level=True),
+        RuleMark(target, "warn", f"target {exactly(target)}", level=True),
     ]
-    frame = Frame(
+    frame = ChartFrame(
         Axis(0, len(seen.weeks), _dates(seen.weeks), "week from"),
         Axis(floor, 1.0, percent_ticks(floor, 1.0)),
         width=HALF,
@@ -227,7 +228,10 @@ def backlog(seen: Cockpit) -> Figure:
         "queue",
         "Queue",
         _queue_says(seen),
-        [Column(seen.pace.value, TEXT), *map(Column, ("arrived", "submitted", "waiting"))],
+        [
+            FigureColumn(seen.pace.value, TEXT),
+            *map(FigureColumn, ("arrived", "submitted", "waiting")),
+        ],
         [[_iso(row), row.arrived, row.completed, row.backlog] for row in seen.rows],
         empty="Nothing has waited for a reviewer in this period.",
         legend=(("waiting stroke", "waiting at the end"), ("quiet stroke", "forecast")),
@@ -243,11 +247,11 @@ def backlog(seen: Cockpit) -> Figure:
     most = max(height for _, height in [*points, *future]) or 1.0
     marks: list[Mark] = [
         Band([x for x, _ in points], [0.0] * n, [height for _, height in points], "waiting"),
-        Line(points, "waiting"),
-        Line(future, "quiet dashed"),
-        Rule(n - 0.5, "quiet", "now"),
+        LineMark(points, "waiting"),
+        LineMark(future, "quiet dashed"),
+        RuleMark(n - 0.5, "quiet", "now"),
     ]
-    frame = Frame(
+    frame = ChartFrame(
         Axis(0, n + ahead, _dates(seen.rows)),
         Axis(0, most, count_ticks(most), "tasks waiting"),
         width=HALF,
@@ -293,7 +297,7 @@ def reliability(seen: Cockpit) -> Figure:
         "reliability",
         "Is confidence calibrated?",
         "Too few documents have been checked to tell whether confidence is calibrated.",
-        [Column(name, SHARE) for name in ("confidence", "accuracy", "low", "high")],
+        [FigureColumn(name, SHARE) for name in ("confidence", "accuracy", "low", "high")],
         [],
         empty=(
             f"{plural(seen.checked, 'document')} checked so far; the curve needs at least "
@@ -322,7 +326,7 @@ def reliability(seen: Cockpit) -> Figure:
         [*row] for row in zip(curve.confidence, curve.accuracy, curve.low, curve.high, strict=True)
     ]
     shares = percent_ticks(0, 1)
-    frame = Frame(
+    frame = ChartFrame(
         Axis(0, 1, round_ticks(0, 1), "confidence"),
         Axis(0, 1, shares, "share that is right"),
         width=HALF,
@@ -331,7 +335,7 @@ def reliability(seen: Cockpit) -> Figure:
     marks: list[Mark] = [
         Diagonal(),
         Band(curve.confidence, curve.low, curve.high, "link"),
-        Line([*zip(curve.confidence, curve.accuracy, strict=True)], "link"),
+        LineMark([*zip(curve.confidence, curve.accuracy, strict=True)], "link"),
     ]
     return drawn(replace(figure, says=says, rows=rows), frame, marks)
 
@@ -343,9 +347,9 @@ def histogram(seen: Cockpit) -> Figure:
         "Confidence",
         _histogram_says(seen),
         [
-            Column("from", Kind.CONFIDENCE, "Confidence from"),
-            Column("to", Kind.CONFIDENCE, "up to"),
-            *map(Column, ("sent", "audited", "reviewed")),
+            FigureColumn("from", Kind.CONFIDENCE, "Confidence from"),
+            FigureColumn("to", Kind.CONFIDENCE, "up to"),
+            *map(FigureColumn, ("sent", "audited", "reviewed")),
         ],
         [[one.low, one.high, one.sent, one.audited, one.reviewed] for one in seen.histogram],
         empty="There were no documents in this period.",
@@ -362,8 +366,8 @@ def histogram(seen: Cockpit) -> Figure:
     ]
     marks: list[Mark] = [Bars(bars, gap=0.08)]
     if seen.threshold is not None:
-        marks.append(Rule(seen.threshold, "link", f"threshold {confidence(seen.threshold)}"))
-    frame = Frame(
+        marks.append(RuleMark(seen.threshold, "link", f"threshold {confidence(seen.threshold)}"))
+    frame = ChartFrame(
         Axis(0, 1, round_ticks(0, 1), "confidence"),
         # The label of the threshold stands above the bars.
         Axis(0, 1.1 * most, count_ticks(most), "documents"),
@@ -393,7 +397,7 @@ def _histogram_says(seen: Cockpit) -> str:
 
 
 def drawn(
-    figure: Figure, frame: Frame, marks: Sequence[Mark], *, on_right: Sequence[Mark] = ()
+    figure: Figure, frame: ChartFrame, marks: Sequence[Mark], *, on_right: Sequence[Mark] = ()
 ) -> Figure:
     """Return the figure with its chart."""
     svg = chart(figure.name, figure.title, figure.says, frame, marks, on_right=on_right)
@@ -442,17 +446,17 @@ def bounded(share: Share) -> tuple[float | None, float | None, float | None]:
     return share.value, share.low, share.high
 
 
-def _iso(row: Row) -> str:
+def _iso(row: PeriodCounts) -> str:
     return row.start.isoformat()
 
 
-def _name(row: Row, pace: Pace) -> str:
-    return _short(row.start) if pace is Pace.DAY else f"week from {_short(row.start)}"
+def _name(row: PeriodCounts, pace: Granularity) -> str:
+    return _short(row.start) if pace is Granularity.DAY else f"week from {_short(row.start)}"
 
 
 def _short(day: date) -> str:
     return f"{day.day} {day:%b}"
 
 
-def _dates(rows: Sequence[Row]) -> list[Tick]:
+def _dates(rows: Sequence[PeriodCounts]) -> list[Tick]:
     return [(place + 0.5, _short(row.start)) for place, row in enumerate(rows)]

@@ -18,7 +18,7 @@ from setwise.service.domain.accounts import (
 )
 from setwise.service.domain.callers import ANONYMOUS, SYSTEM, Caller, Role
 from setwise.service.services.accounts.guarded import Guarded, dismiss, known_person
-from setwise.service.services.accounts.throttle import Counted
+from setwise.service.services.accounts.throttle import CountedAttempt
 from setwise.service.stores.transaction import Transaction
 
 
@@ -79,7 +79,7 @@ class Sessions(Guarded):
             self.throttle.succeeded(transaction, counted)
             return self._begin_session(transaction, person, visitor)
 
-    def _verified(self, counted: Counted, stored: str | None, password: str) -> bool:
+    def _verified(self, counted: CountedAttempt, stored: str | None, password: str) -> bool:
         try:
             return self.passwords.verify(stored, password)
         except errors.TooManyRequests:

@@ -29,7 +29,7 @@ _ENDED = "Too many attempts failed. Sign out, and sign in again."
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedAttempt:
     """An attempt that was counted as failed until it succeeds."""
 
     own: bytes
@@ -47,7 +47,7 @@ class Throttle:
     digest: Callable[[str], bytes]
     """Keyed hash that hides what is counted."""
 
-    def sign_in(self, login: str, address: str | None, device: Device | None) -> Counted:
+    def sign_in(self, login: str, address: str | None, device: Device | None) -> CountedAttempt:
         """Count an attempt to sign in; raises `TooManyRequests` if it is too early.
 
         A device in which this login name signed in before is counted separately: strangers can
@@ -56,25 +56,25 @@ class Throttle:
         if device is not None and device.login == login:
             own = self.digest(f"device {login} {device.id}")
             if self._count(_LOCKED, (own, DEVICE_BACKOFF), unless_exhausted=True):
-                return Counted(own)
+                return CountedAttempt(own)
         own = self._account(login)
         network = self.digest(f"network {network_of(address)}")
         self._count(_LOCKED, (own, ACCOUNT_BACKOFF), (network, NETWORK_BACKOFF))
-        return Counted(own, network)
+        return CountedAttempt(own, network)
 
-    def change(self, session_id: str) -> Counted:
+    def change(self, session_id: str) -> CountedAttempt:
         """Count a guess of the present password in a session, as `sign_in` does."""
         own = self.digest(f"change {session_id}")
         self._count(_ENDED, (own, CHANGE_BACKOFF))
-        return Counted(own)
+        return CountedAttempt(own)
 
-    def succeeded(self, transaction: Transaction, counted: Counted) -> None:
+    def succeeded(self, transaction: Transaction, counted: CountedAttempt) -> None:
         """Forget the failures before a success."""
         transaction.attempts.forget(counted.own, before=self.now() - REMEMBERED)
         if counted.network is not None:
             transaction.attempts.uncount(counted.network)
 
-    def unchecked(self, counted: Counted) -> None:
+    def unchecked(self, counted: CountedAttempt) -> None:
         """Take back an attempt whose password was not checked."""
         with self.begin() as transaction:
             for key in (counted.own, counted.network):

@@ -9,7 +9,7 @@ from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import STEPS, Cell, Share, Standing
 from setwise.service.services.analysis.mistakes import Mistakes
-from setwise.service.services.analysis.over_time import Pace, Queue, Row
+from setwise.service.services.analysis.over_time import Granularity, PeriodCounts, Queue
 from setwise.service.services.analysis.reliability import Curve
 
 
@@ -56,7 +56,7 @@ class Glance:
     since: datetime
     until: date
     """When the numbers were read, the start of the period, midnight in UTC, and its last day."""
-    pace: Pace
+    pace: Granularity
     policy: RoutingPolicy
     """That of the segment, if one was asked for."""
     segments: tuple[str, ...]
@@ -66,8 +66,8 @@ class Glance:
     documents: int
     sent: int
     """Received documents, and those sent automatically."""
-    rows: list[Row]
-    weeks: list[Row]
+    rows: list[PeriodCounts]
+    weeks: list[PeriodCounts]
     """Rows by ``pace``, and by week, because a day has too few audits to measure accuracy."""
     known: Standing
     """Weights of checked predictions."""

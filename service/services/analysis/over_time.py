@@ -12,7 +12,7 @@ from setwise.service.domain.reports import Cell, ReviewDay, Share, Standing, con
 from setwise.service.services.analysis.accuracy import shares
 
 
-class Pace(StrEnum):
+class Granularity(StrEnum):
     """Period that a row covers."""
 
     DAY = "day"
@@ -24,12 +24,12 @@ class Pace(StrEnum):
         >>> Pace.WEEK.start(date(2026, 11, 21))
         datetime.date(2026, 11, 16)
         """
-        return day if self is Pace.DAY else day - timedelta(days=day.weekday())
+        return day if self is Granularity.DAY else day - timedelta(days=day.weekday())
 
     @property
     def days(self) -> int:
         """Number of days in a row of the report."""
-        return 1 if self is Pace.DAY else 7
+        return 1 if self is Granularity.DAY else 7
 
 
 MOST_DAYS = 400
@@ -43,7 +43,7 @@ class Period:
 
     days: int = USUAL_DAYS
     """Number of days up to today; ignored if ``first`` is given."""
-    pace: Pace = Pace.DAY
+    pace: Granularity = Granularity.DAY
     first: date | None = None
     last: date | None = None
     """Both included; None or a day to come means up to today."""
@@ -83,7 +83,7 @@ class Period:
 
 
 @dataclass(frozen=True)
-class Row:
+class PeriodCounts:
     """Counts of one day or week."""
 
     start: date
@@ -111,11 +111,11 @@ def over_time(
     *,
     first: date,
     last: date,
-    pace: Pace,
+    pace: Granularity,
     waiting: int,
     known: Standing,
     risk: float,
-) -> list[Row]:
+) -> list[PeriodCounts]:
     """Return a row per day or week from ``first`` to ``last``, oldest first.
 
     ``waiting``: Tasks waiting now.
@@ -140,7 +140,7 @@ def over_time(
         [[(cell, known.of(cell)) for cell in inside[start] if confident(cell)] for start in starts],
         risk,
     )
-    rows: list[Row] = []
+    rows: list[PeriodCounts] = []
     backlog = waiting
     for start, right in zip(starts, accuracy, strict=True):
         checks = inside[start]
@@ -151,7 +151,7 @@ def over_time(
             if cell.reason is Reason.AUDIT and cell.decision is not Decision.AUTO
         )
         rows.append(
-            Row(
+            PeriodCounts(
                 start=start,
                 sent=sent,
                 audited=audited,

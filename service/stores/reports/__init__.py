@@ -34,7 +34,14 @@ from sqlalchemy import (
 
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.reports import CONFIDENT, STEPS, Cell, CheckedSet, Counted, ReviewDay
+from setwise.service.domain.reports import (
+    CONFIDENT,
+    STEPS,
+    Cell,
+    CheckedSet,
+    PredictionCounts,
+    ReviewDay,
+)
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.stores.certification import audits_of
@@ -90,7 +97,7 @@ class ReportStore:
         """Return the same aggregates of the documents of a segment; None means all."""
         return ReportStore(self._connection, segment)
 
-    def tally(self, since: datetime, *, before: datetime | None = None) -> Counted:
+    def tally(self, since: datetime, *, before: datetime | None = None) -> PredictionCounts:
         """Return counts of the predictions made since ``since``, grouped by kind."""
         first = since.astimezone(UTC).date()
         alike = self._alike(since, first).where(*_until(before)).subquery()
@@ -111,7 +118,7 @@ class ReportStore:
         day = fine.c.code // literal_column(str(of_a_day)) * literal_column(str(_KINDS))
         by_day = _together(fine, day + fine.c.code % literal_column(str(_KINDS)), on_days=True)
         by_step = _together(fine, fine.c.code % literal_column(str(of_a_day)), on_days=False)
-        tally = Counted([], [])
+        tally = PredictionCounts([], [])
         for on_days, code, probability, rate, n, total in self._connection.execute(
             union_all(by_day, by_step)
         ):

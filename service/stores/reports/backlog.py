@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, func, select
 
-from setwise.service.domain.reports import Backlog, Line
+from setwise.service.domain.reports import Backlog, BacklogLine
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.stores.columns.rows import Store
 from setwise.service.stores.reports.verdicts import about_segment
@@ -60,10 +60,10 @@ class BacklogStore(Store):
 
     def _line(
         self, since: Column[datetime], order: Column[Any], *conditions: ColumnElement[bool]
-    ) -> Line:
+    ) -> BacklogLine:
         count = select(func.count()).select_from(since.table).where(*conditions)
         oldest = select(since).where(*conditions).order_by(order).limit(1)
-        return Line(
+        return BacklogLine(
             self._connection.execute(count).scalar_one(),
             self._connection.execute(oldest).scalar_one_or_none(),
         )

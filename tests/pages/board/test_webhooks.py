@@ -1,7 +1,7 @@
 """Webhooks on the board: a webhook that refuses messages looks like one."""
 
 from setwise.service.domain.callers import SYSTEM, Role
-from setwise.service.domain.webhooks import Answer, EndpointChange
+from setwise.service.domain.webhooks import EndpointChange, ReceiverResponse
 from tests.browsing import Browser
 from tests.edge import Service
 from tests.fakes import START
@@ -24,7 +24,7 @@ def test_the_first_failure_is_on_the_board_and_on_the_start_page(service: Servic
     (parcel,) = hooks.claim({}, room=9, share=9)
     for page in ("/board/webhooks", "/"):
         assert "failed and is retried" not in browser.get(page).text
-    hooks.record([(parcel.delivery, Answer(START, 0.1, 500))])
+    hooks.record([(parcel.delivery, ReceiverResponse(START, 0.1, 500))])
     said = "1 message failed and is retried"
     for page in ("/board/webhooks", f"/board/webhooks/{hook.id}", "/board", "/"):
         assert said in browser.get(page).text, page

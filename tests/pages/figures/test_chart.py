@@ -8,7 +8,7 @@ import pytest
 
 from setwise.service.pages.figures.chart import (
     Axis,
-    Frame,
+    ChartFrame,
     chart,
     percent_ticks,
     round_step,
@@ -20,18 +20,18 @@ from setwise.service.pages.figures.marks import (
     Bars,
     Diagonal,
     Intervals,
-    Line,
+    LineMark,
     Mark,
-    Rows,
-    Rule,
+    RowsMark,
+    RuleMark,
 )
 
 # From 52 to 586 across and from 174 up to 18.
-FRAME = Frame(Axis(0, 10, [(0, "0"), (10, "10")]), Axis(0, 100, [(50, "half")]), height=200)
+FRAME = ChartFrame(Axis(0, 10, [(0, "0"), (10, "10")]), Axis(0, 100, [(50, "half")]), height=200)
 LEFT, RIGHT, BOTTOM, TOP = 52.0, 626.0, 174.0, 18.0
 
 
-def drawn(*marks: Mark, frame: Frame = FRAME, on_right: tuple[Mark, ...] = ()) -> ET.Element:
+def drawn(*marks: Mark, frame: ChartFrame = FRAME, on_right: tuple[Mark, ...] = ()) -> ET.Element:
     return ET.fromstring(chart("it", "A <title>", "What & why", frame, marks, on_right=on_right))
 
 
@@ -52,13 +52,13 @@ def test_a_chart_is_an_image_with_a_name_and_a_description() -> None:
 
 
 def test_a_line_goes_through_its_points() -> None:
-    (line,) = found(drawn(Line([(0, 0), (5, 50), (10, 100)], "good")), "path", "line")
+    (line,) = found(drawn(LineMark([(0, 0), (5, 50), (10, 100)], "good")), "path", "line")
     middle = ((LEFT + RIGHT) / 2, (BOTTOM + TOP) / 2)
     assert places(line["d"]) == [(LEFT, BOTTOM), middle, (RIGHT, TOP)]
 
 
 def test_what_lies_outside_the_axes_stays_at_the_edge() -> None:
-    (line,) = found(drawn(Line([(-5, -5), (20, 900)], "good")), "path", "line")
+    (line,) = found(drawn(LineMark([(-5, -5), (20, 900)], "good")), "path", "line")
     assert places(line["d"]) == [(LEFT, BOTTOM), (RIGHT, TOP)]
 
 
@@ -81,8 +81,8 @@ def test_parts_of_a_bar_lie_upon_each_other() -> None:
 
 
 def test_rows_lie_one_below_the_other_with_their_names() -> None:
-    frame = Frame(Axis(0, 10, ()), Axis(2, 0, ()), height=200)
-    root = drawn(Rows(["first", "second"], [[(10, "x")], [(5, "x")]], ["1", "2"]), frame=frame)
+    frame = ChartFrame(Axis(0, 10, ()), Axis(2, 0, ()), height=200)
+    root = drawn(RowsMark(["first", "second"], [[(10, "x")], [(5, "x")]], ["1", "2"]), frame=frame)
     first, second = found(root, "rect", "x")
     assert float(first["y"]) < float(second["y"])
     assert float(first["width"]) == pytest.approx(2 * float(second["width"]))
@@ -100,7 +100,7 @@ def test_intervals_reach_from_bound_to_bound_around_the_estimate() -> None:
 
 
 def test_rules_cross_the_chart_with_their_label_inside() -> None:
-    root = drawn(Rule(10, "mark", "here"), Rule(100, "mark", "top", level=True), Diagonal())
+    root = drawn(RuleMark(10, "mark", "here"), RuleMark(100, "mark", "top", level=True), Diagonal())
     upright, level, _ = (places(one["d"]) for one in found(root, "path", "rule"))
     assert upright == [(RIGHT, BOTTOM), (RIGHT, TOP)]
     assert level == [(LEFT, TOP), (RIGHT, TOP)]
@@ -110,8 +110,8 @@ def test_rules_cross_the_chart_with_their_label_inside() -> None:
 
 
 def test_a_right_axis_measures_what_is_drawn_on_it() -> None:
-    frame = Frame(Axis(0, 10, ()), Axis(0, 1, ()), Axis(0, 8, [(8, "8")], "hours"), height=200)
-    root = drawn(Line([(0, 1)], "left"), frame=frame, on_right=(Line([(0, 8)], "right"),))
+    frame = ChartFrame(Axis(0, 10, ()), Axis(0, 1, ()), Axis(0, 8, [(8, "8")], "hours"), height=200)
+    root = drawn(LineMark([(0, 1)], "left"), frame=frame, on_right=(LineMark([(0, 8)], "right"),))
     (left,), (right,) = found(root, "path", "left"), found(root, "path", "right")
     assert places(left["d"]) == places(right["d"])
     assert {one.text for one in root.iter("text")} >= {"8", "hours"}
@@ -119,7 +119,7 @@ def test_a_right_axis_measures_what_is_drawn_on_it() -> None:
 
 def test_labels_that_would_meet_are_left_out_but_not_the_last() -> None:
     ticks = [(float(n), f"{n} November") for n in range(100)]
-    root = drawn(frame=Frame(Axis(0, 99, ticks), Axis(0, 1, ())))
+    root = drawn(frame=ChartFrame(Axis(0, 99, ticks), Axis(0, 1, ())))
     shown = [one.text for one in root.iter("text")]
     assert shown[-1] == "99 November"
     assert 5 < len(shown) < 12
@@ -127,7 +127,7 @@ def test_labels_that_would_meet_are_left_out_but_not_the_last() -> None:
 
 def test_markup_in_words_stays_words() -> None:
     hostile = '"><script>alert(1)</script>'
-    made = chart(hostile, hostile, hostile, FRAME, [Rule(1, "x", hostile), Line([], "x")])
+    made = chart(hostile, hostile, hostile, FRAME, [RuleMark(1, "x", hostile), LineMark([], "x")])
     assert "<script" not in made
     assert "style=" not in made
     ET.fromstring(made)
@@ -148,7 +148,7 @@ def test_shares_are_written_in_percent() -> None:
 
 
 def test_axes_upwards_are_strips_that_readers_of_the_chart_need_not_hear() -> None:
-    frame = Frame(
+    frame = ChartFrame(
         Axis(0, 10, [(0, "0")]),
         Axis(0, 1, [(1, "all")]),
         Axis(0, 8, [(8, "8")], "hours"),
@@ -170,12 +170,12 @@ def test_axes_upwards_are_strips_that_readers_of_the_chart_need_not_hear() -> No
 
 
 def test_a_chart_without_numbers_beside_it_has_no_strips() -> None:
-    root = drawn(frame=Frame(Axis(0, 10, ()), Axis(2, 0, ())))
+    root = drawn(frame=ChartFrame(Axis(0, 10, ()), Axis(2, 0, ())))
     assert [one.tag for one in root] == ["svg"]
 
 
 def test_the_title_of_an_axis_keeps_away_from_its_highest_number() -> None:
-    root = drawn(frame=Frame(Axis(0, 1, ()), Axis(0, 100, [(100, "100")], "documents")))
+    root = drawn(frame=ChartFrame(Axis(0, 1, ()), Axis(0, 100, [(100, "100")], "documents")))
     heights = {one.text: float(one.attrib["y"]) for one in root.iter("text")}
     assert heights["100"] - heights["documents"] >= 20
 

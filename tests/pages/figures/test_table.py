@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.pages.figures.table import Column, Figure, Kind
+from setwise.service.pages.figures.table import Figure, FigureColumn, Kind
 
 FIGURE = Figure(
     "sources",
     "Sources",
     "A sentence.",
-    [Column("name", Kind.TEXT), Column("documents"), Column("share", Kind.SHARE)],
+    [FigureColumn("name", Kind.TEXT), FigureColumn("documents"), FigureColumn("share", Kind.SHARE)],
     [["north, “old”", 12_345, 0.123456], ["=SUM(A1)", 0, None]],
 )
 
@@ -46,7 +46,10 @@ def test_no_number_is_written_with_an_exponent(kind: Kind, value: float) -> None
 
 
 def test_hours_are_written_as_people_say_them() -> None:
-    columns = [Column("hours_a_day", Kind.HOURS, "Reviewing per day"), Column("from_week")]
+    columns = [
+        FigureColumn("hours_a_day", Kind.HOURS, "Reviewing per day"),
+        FigureColumn("from_week"),
+    ]
     figure = replace(FIGURE, columns=columns, rows=[[2.8e-05, 1], [0.25, 2], [120.0, 3]])
     assert [column.head for column in columns] == ["Reviewing per day", "From week"]
     assert [row[0] for row in figure.written()] == ["under a second", "15 minutes", "120 hours"]
