@@ -206,9 +206,9 @@ class Settings(BaseSettings):
     @field_validator("trusted_proxies")
     @classmethod
     def _networks(cls, value: str) -> str:
-        for given in filter(None, (part.strip() for part in value.split(","))):
+        for network in filter(None, (part.strip() for part in value.split(","))):
             try:
-                ip_network(given)
+                ip_network(network)
             except ValueError as error:
                 raise ValueError(
                     f"takes addresses and networks separated by commas, such as "
@@ -259,15 +259,15 @@ class Settings(BaseSettings):
             raise BadSetting(str(error)) from error
         try:
             # pydantic checks the values, whatever their type.
-            made = cls(**{**secrets, **overrides})  # type: ignore[arg-type]
+            settings = cls(**{**secrets, **overrides})  # type: ignore[arg-type]
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False)[0]
             name = ".".join(str(part) for part in fault["loc"]).upper()
             raise BadSetting(
                 f"{PREFIX}{name}: {fault['msg'].removeprefix('Value error, ')}"
             ) from error
-        made._commanded = frozenset(overrides)
-        return made
+        settings._commanded = frozenset(overrides)
+        return settings
 
     @property
     def commanded(self) -> frozenset[str]:
@@ -355,12 +355,12 @@ def misspelt(names: Iterable[str]) -> list[str]:
     """
     known = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields]
     known += [f"{PREFIX}{name.upper()}{SUFFIX}" for name in SECRETS]
-    found = []
+    lines = []
     for name in sorted(names):
         upper = name.upper()
         if not upper.startswith(PREFIX) or upper in known or upper.startswith(_OF_TESTS):
             continue
         near = get_close_matches(upper, known, n=1)
         hint = f"; is {near[0]} meant?" if near else "; setwise doctor lists those that are"
-        found.append(f"{name} is no setting and has no effect{hint}")
-    return found
+        lines.append(f"{name} is no setting and has no effect{hint}")
+    return lines

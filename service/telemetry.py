@@ -99,9 +99,9 @@ def _name_trace(_logger: object, _method: str, event: "EventDict") -> "EventDict
 
 
 def _trace_without_words(_logger: object, _method: str, event: "EventDict") -> "EventDict":
-    given = event.pop("exc_info", None)
-    error = given[1] if isinstance(given, tuple) else given
-    if given is True:
+    exception = event.pop("exc_info", None)
+    error = exception[1] if isinstance(exception, tuple) else exception
+    if exception is True:
         error = sys.exc_info()[1]
     parts: list[str] = []
     while isinstance(error, BaseException):
@@ -250,9 +250,9 @@ class RequestTelemetry:
             await self._app(scope, receive, send)
             return
         started_at = time.perf_counter()
-        given = Headers(scope=scope).get("x-request-id", "")
+        header = Headers(scope=scope).get("x-request-id", "")
         # Any other id could forge log lines.
-        request_id = given if _ACCEPTABLE_REQUEST_ID.fullmatch(given) else self._new_id()
+        request_id = header if _ACCEPTABLE_REQUEST_ID.fullmatch(header) else self._new_id()
         scope.setdefault("state", {})[REQUEST_ID] = request_id
         status = 0
 

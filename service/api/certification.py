@@ -197,11 +197,11 @@ def request_certification(
 
 @router.get("", response_model=CertificationPage)
 def list_certifications(
-    caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf
+    caller: CallerOf, query: Annotated[Paged, Query()], edge: EdgeOf
 ) -> Response:
     """List all attempts, newest first, including those that proved nothing."""
     read = partial(edge.services.certification.page, caller)
-    return listed(edge, wanted, "certifications", read, CertificationBody.of)
+    return listed(edge, query, "certifications", read, CertificationBody.of)
 
 
 @router.get("/outlook", response_model=Outlooks)

@@ -254,11 +254,14 @@ class ReliabilityBody(AnswerBody):
     curve: CurveBody | None = Field(description="null until 50 documents are checked.")
 
     @classmethod
-    def of(cls, made: reliability_reports.Reliability) -> Self:
+    def of(cls, measured: reliability_reports.Reliability) -> Self:
         """Return the body for a report."""
-        buckets = [{**vars(one), "accuracy": ShareBody.of(one.accuracy)} for one in made.buckets]
-        curve = None if made.curve is None else vars(made.curve)
-        return cls.model_validate({**vars(made), "buckets": buckets, "curve": curve})
+        buckets = [
+            {**vars(bucket), "accuracy": ShareBody.of(bucket.accuracy)}
+            for bucket in measured.buckets
+        ]
+        curve = None if measured.curve is None else vars(measured.curve)
+        return cls.model_validate({**vars(measured), "buckets": buckets, "curve": curve})
 
 
 class AutomationBody(AnswerBody):
@@ -352,17 +355,17 @@ def summary(caller: CallerOf, services: ServicesOf) -> Response:
 
 @router.get("/reports/reliability", response_model=ReliabilityBody)
 def reliability(
-    caller: CallerOf, wanted: Annotated[ReportQuery, Query()], services: ServicesOf
+    caller: CallerOf, query: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
     """Compare confidence with correctness, as known from reviews and outcomes."""
     return answer(
-        ReliabilityBody.of(services.reports.reliability(caller, wanted.documents, wanted.segment))
+        ReliabilityBody.of(services.reports.reliability(caller, query.documents, query.segment))
     )
 
 
 @router.get("/reports/automation", response_model=AutomationBody)
 def automation(
-    caller: CallerOf, wanted: Annotated[ReportQuery, Query()], services: ServicesOf
+    caller: CallerOf, query: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
     """Return the share sent automatically (`coverage`) and its accuracy at thresholds.
 
@@ -370,7 +373,7 @@ def automation(
     documents: on audits, each of which stands for all documents that could have been drawn. If
     nothing is known about the documents that would be sent, the accuracy is null.
     """
-    now, curve = services.reports.automation(caller, wanted.documents, wanted.segment)
+    now, curve = services.reports.automation(caller, query.documents, query.segment)
     items = [ForecastBody.of(each) for each in curve]
     return answer(AutomationBody(now=ForecastBody.of(now), items=items))
 

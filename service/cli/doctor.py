@@ -285,7 +285,7 @@ def _breaker(begin: "Transactions") -> Finding:
         gates = transaction.policies.current().gates
         tripped = [gate.trip_id for gate in gates if gate.trip_id]
         trips = [transaction.breakers.trip(trip_id) for trip_id in tripped]
-    trip = next((one for one in trips if one is not None), None)
+    trip = next((candidate for candidate in trips if candidate is not None), None)
     if trip is not None:
         where = "" if trip.segment is None else f" of {trip.segment}"
         at = f"{trip.created_at:%Y-%m-%d %H:%M}"

@@ -125,8 +125,8 @@ def verdict(report: Mapping[str, object]) -> str:
     """
     gain, p_value, n = _comparison(report)
     if gain is None or p_value is None:
-        found = report.get("comparison")
-        why = found.get("reason") if isinstance(found, Mapping) else None
+        comparison = report.get("comparison")
+        why = comparison.get("reason") if isinstance(comparison, Mapping) else None
         return f"not compared: {why}" if why else "not compared"
     better = proved(report)
     result = (
@@ -140,10 +140,10 @@ def verdict(report: Mapping[str, object]) -> str:
 
 def _comparison(report: Mapping[str, object]) -> tuple[float | None, float | None, float | None]:
     """Return gain, p-value and number of documents of the paired test."""
-    found = report.get("comparison")
-    if not isinstance(found, Mapping):
+    comparison = report.get("comparison")
+    if not isinstance(comparison, Mapping):
         return None, None, None
-    values = [found.get(name) for name in ("gain", "p_value", "n")]
+    values = [comparison.get(name) for name in ("gain", "p_value", "n")]
     gain, p_value, n = (float(x) if isinstance(x, int | float) else None for x in values)
     return gain, p_value, n
 
@@ -186,8 +186,8 @@ class ReviewedPrediction(NamedTuple):
 
     def answered_at(self) -> datetime:
         """Return the time of the first answer."""
-        given = [one.created_at for one in self.annotations]
-        return min([*given, self.outcome.created_at] if self.outcome else given)
+        instants = [annotation.created_at for annotation in self.annotations]
+        return min([*instants, self.outcome.created_at] if self.outcome else instants)
 
 
 class BestAnswer(NamedTuple):
@@ -212,8 +212,8 @@ class BestAnswer(NamedTuple):
         """Return the error rates of the answer, or why they are unknown."""
         if self.annotation is None:
             return EXACT
-        found = of(self.annotation, confidence)
-        return found if isinstance(found, str) or not self.checked else Rates(0.0, found.beta)
+        rates = of(self.annotation, confidence)
+        return rates if isinstance(rates, str) or not self.checked else Rates(0.0, rates.beta)
 
 
 WAITS_FOR_A_LEAD = "an audit contradicts the model, and no lead has decided yet"
@@ -249,7 +249,7 @@ def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> BestAnswer | str:
     """
     if reviewed.outcome is not None:
         return BestAnswer(reviewed.outcome.agreed, "outcome", None)
-    by_kind = {one.kind: one for one in reviewed.annotations}
+    by_kind = {annotation.kind: annotation for annotation in reviewed.annotations}
     if ReviewKind.AUDIT in by_kind:
         return _audited(by_kind[ReviewKind.AUDIT], by_kind.get(ReviewKind.ADJUDICATION))
     review = by_kind.get(ReviewKind.REVIEW) or by_kind.get(ReviewKind.OVERLAP)
@@ -312,57 +312,59 @@ def gather(
     excluded = Counter(dict.fromkeys(EXCLUSIONS, 0))
     proving = {
         name
-        for one in reviewed
-        if one.prediction.selection.role is AuditRole.CERTIFICATION
-        for name in _names(one.prediction)
+        for item in reviewed
+        if item.prediction.selection.role is AuditRole.CERTIFICATION
+        for name in _names(item.prediction)
     }
     seen: set[object] = set()
     rows: list[LearningRow] = []
-    for one in reviewed:
-        made = one.prediction
-        document = _names(made)
-        answer = answer_of(one, noise)
+    for item in reviewed:
+        prediction = item.prediction
+        document = _names(prediction)
+        answer = answer_of(item, noise)
         if document & proving:
             excluded[TO_CERTIFY] += 1
-        elif alarm_id is not None and made.id < alarm_id:
+        elif alarm_id is not None and prediction.id < alarm_id:
             excluded[BEFORE_THE_ALARM] += 1
-        elif made.scored.out_of_domain:
+        elif prediction.scored.out_of_domain:
             excluded[UNKNOWN_TO_THE_MODEL] += 1
         elif document & seen:
             excluded[SAME_DOCUMENT] += 1
         elif isinstance(answer, str):
             excluded[answer] += 1
         else:
-            errors = EXACT if noise is Noise.NONE else answer.rates(rates, made.scored.confidence)
+            errors = (
+                EXACT if noise is Noise.NONE else answer.rates(rates, prediction.scored.confidence)
+            )
             if isinstance(errors, str):
                 excluded[errors] += 1
                 continue
             seen |= document
-            chance = _chance(made, policies[made.policy_version])
-            answered_at = one.answered_at()
+            chance = _chance(prediction, policies[prediction.policy_version])
+            answered_at = item.answered_at()
             old = learnt_until is not None and answered_at <= learnt_until
-            rows.append(LearningRow(made, answer, errors, chance, answered_at, old))
+            rows.append(LearningRow(prediction, answer, errors, chance, answered_at, old))
     return Lessons(tuple(rows), dict(excluded))
 
 
-def _names(made: Prediction) -> set[object]:
+def _names(prediction: Prediction) -> set[object]:
     """Return what a document's copies share: its name, or what its content drew."""
-    names: set[object] = {(made.client_id, made.name)}
-    return names if made.selection.draw is None else names | {made.selection.draw}
+    names: set[object] = {(prediction.client_id, prediction.name)}
+    return names if prediction.selection.draw is None else names | {prediction.selection.draw}
 
 
-def _chance(made: Prediction, policy: RoutingPolicy) -> float:
+def _chance(prediction: Prediction, policy: RoutingPolicy) -> float:
     """Return the probability that a document like this becomes a row.
 
     Audits drawn to certify are excluded at random. Sets that were sent become rows through audits
     or outcomes only; why an outcome is reported is unknown, so each stands for itself.
     """
-    gate = policy.gate(made.segment)
-    if made.selection.role is AuditRole.TRAINING:
+    gate = policy.gate(prediction.segment)
+    if prediction.selection.role is AuditRole.TRAINING:
         return gate.audits.training_rate
-    if made.decision is Decision.AUTO:
+    if prediction.decision is Decision.AUTO:
         return 1.0
-    scored = made.scored
+    scored = prediction.scored
     scorer = Scorer(scored.model_version, scored.calibrator_version)
     return 1.0 - gate.certification_rate(scorer)
 
@@ -399,14 +401,14 @@ def unvouched(question: "RecalibrationQuestion") -> str | None:
     scorer = Scorer(question.model.version, calibrator_version(question.model, question.active))
     if not question.policy.sends or question.policy.least_of(scorer) is None:
         return None
-    found = sum(
+    n_found = sum(
         row.prediction.selection.role is AuditRole.TRAINING or row.answer.source == "outcome"
         for row in question.lessons.rows
     )
-    if found >= LEAST_SENT:
+    if n_found >= LEAST_SENT:
         return None
     return (
-        f"Only {found} of the rows are training audits or outcomes; reviews say nothing of the "
+        f"Only {n_found} of the rows are training audits or outcomes; reviews say nothing of the "
         f"confident sets that are sent. It takes {LEAST_SENT} before a calibrator is activated "
         "automatically: set audit.training_rate in the policy."
     )

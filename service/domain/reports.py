@@ -125,12 +125,12 @@ Known = Cell | CheckedSet | Evidence
 """One prediction or several alike, and whether they were right."""
 
 
-def verdict(one: Known) -> bool | None:
+def verdict(check: Known) -> bool | None:
     """Return whether the set was right; None if unknown.
 
     The last outcome takes precedence over people's answers.
     """
-    return one.reviewer_agreed if one.outcome_agreed is None else one.outcome_agreed
+    return check.reviewer_agreed if check.outcome_agreed is None else check.outcome_agreed
 
 
 class Standing(NamedTuple):
@@ -145,16 +145,16 @@ class Standing(NamedTuple):
     unseen: int
     """Number of confident documents if none was checked, else 0."""
 
-    def of(self, one: Known) -> float:
+    def of(self, check: Known) -> float:
         """Return the weight of one prediction; 0 if it does not count."""
-        return self.weights.get(_kind(one), 0.0) if _checked(one, drawn=self.drawn) else 0.0
+        return self.weights.get(_kind(check), 0.0) if _checked(check, drawn=self.drawn) else 0.0
 
-    def hides(self, one: Known) -> bool:
+    def hides(self, check: Known) -> bool:
         """Return whether nothing is known about such predictions."""
-        return self.unseen > 0 and confident(one)
+        return self.unseen > 0 and confident(check)
 
 
-def standing(found: Sequence[Known]) -> Standing:
+def standing(checks: Sequence[Known]) -> Standing:
     """Return weights by which checked predictions represent all of ``found``.
 
     Predictions that people always read are one kind; confident ones form a kind for each inclusion
@@ -166,13 +166,13 @@ def standing(found: Sequence[Known]) -> Standing:
     .. [1] C. Särndal, B. Swensson and J. Wretman, "Model Assisted Survey Sampling", Springer 1992,
        section 15.6: weighting within response homogeneity groups.
     """
-    drawn = any(confident(one) and one.reviewer_agreed is not None for one in found)
+    drawn = any(confident(check) and check.reviewer_agreed is not None for check in checks)
     everyone: Counter[float | None] = Counter()
     checked: Counter[float | None] = Counter()
-    for one in found:
-        everyone[_kind(one)] += one.documents
-        if _checked(one, drawn=drawn):
-            checked[_kind(one)] += one.documents
+    for check in checks:
+        everyone[_kind(check)] += check.documents
+        if _checked(check, drawn=drawn):
+            checked[_kind(check)] += check.documents
     sure = sum(n for kind, n in everyone.items() if kind is not None)
     seen = sum(n for kind, n in everyone.items() if kind is not None and checked[kind])
     spread = sure / seen if seen else 0.0
@@ -182,22 +182,22 @@ def standing(found: Sequence[Known]) -> Standing:
     return Standing(weights, drawn, 0 if seen else sure)
 
 
-def confident(one: Known) -> bool:
+def confident(check: Known) -> bool:
     """Return whether the prediction was sent unless an audit held it."""
-    return one.reason in CONFIDENT
+    return check.reason in CONFIDENT
 
 
-def _kind(one: Known) -> float | None:
+def _kind(check: Known) -> float | None:
     """Return the inclusion probability of confident documents; None where people read all."""
-    return (one.inclusion_probability or 0.0) if confident(one) else None
+    return (check.inclusion_probability or 0.0) if confident(check) else None
 
 
-def _checked(one: Known, *, drawn: bool) -> bool:
+def _checked(check: Known, *, drawn: bool) -> bool:
     # Outcomes need not be a random sample of the sent documents, so they count only while there is
     # no audit.
-    if not confident(one):
-        return verdict(one) is not None
-    return one.reviewer_agreed is not None if drawn else one.outcome_agreed is not None
+    if not confident(check):
+        return verdict(check) is not None
+    return check.reviewer_agreed is not None if drawn else check.outcome_agreed is not None
 
 
 @dataclass(frozen=True)

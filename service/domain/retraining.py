@@ -102,11 +102,13 @@ def compare_on_audits(
 
     A lead's decision is the truth, or else the auditor's blind answer.
     """
-    before = {one.id: one.wrong for one in serving}
+    before = {document.id: document.wrong for document in serving}
     pairs = [
-        (not before[one.id], not one.wrong)
-        for one in candidate
-        if not one.held_back and one.wrong is not None and before.get(one.id) is not None
+        (not before[document.id], not document.wrong)
+        for document in candidate
+        if not document.held_back
+        and document.wrong is not None
+        and before.get(document.id) is not None
     ]
     return OnAudits(
         audits=len(pairs),

@@ -46,8 +46,8 @@ class Asked(Period):
 
     def address(self, below: str = "", period: Period | None = None) -> str:
         """Return the address of the same, or of another time, or of something below."""
-        wanted = vars(self) | vars(period or self)
-        return f"{HERE}{below}?{urlencode({k: v for k, v in wanted.items() if v is not None})}"
+        values = vars(self) | vars(period or self)
+        return f"{HERE}{below}?{urlencode({k: v for k, v in values.items() if v is not None})}"
 
 
 def _periods(today: date) -> Sequence[tuple[str, Period]]:
@@ -97,12 +97,12 @@ def download(services: ServicesOf, name: str, form: str, visit: Leads, asked: Wa
     figures = [make(seen) for make in (*FIRST, *FURTHER)]
     figures.append(what_if.show(_what_if(services, visit.caller, asked)).figure)
     if asked.segment is not None:
-        figures = [one.within(asked.segment) for one in figures]
+        figures = [figure.within(asked.segment) for figure in figures]
     figures += [make(services, visit.caller, seen) for make in WATCHED]
-    found = next((one for one in figures if one.name == name), None)
-    if found is None:
+    figure = next((candidate for candidate in figures if candidate.name == name), None)
+    if figure is None:
         raise NotFound("The cockpit has no such figure.")
-    return taken_away(found, form)
+    return taken_away(figure, form)
 
 
 FIRST: Sequence[Callable[[Glance], Figure]] = (work.accuracy, work.volume)
@@ -142,13 +142,13 @@ def _frame(seen: Glance, asked: Asked) -> dict[str, object]:
         "now": seen.at,
         "seen": seen,
         "asked": asked,
-        "periods": [(*one, one[1] == chosen) for one in _periods(seen.at.date())],
+        "periods": [(*period, period[1] == chosen) for period in _periods(seen.at.date())],
     }
 
 
 def _with_documents(seen: Glance, figures: Iterable[Figure]) -> dict[str, Figure]:
     behind = _documents(seen)
-    return {one.name: replace(one, documents=behind.get(one.name)) for one in figures}
+    return {figure.name: replace(figure, documents=behind.get(figure.name)) for figure in figures}
 
 
 def _address(seen: Glance) -> Callable[..., str]:

@@ -75,11 +75,13 @@ def _counting(name: str, count: Callable[[], int], every: timedelta) -> Task:
 
 def _recalibrate(services: Services, job: Job, report: JobReport) -> Mapping[str, object]:
     by = str(job.payload.get("requested_by", SYSTEM.id))
-    made, why = services.recalibration.run(Options.from_json(job.payload), report, requested_by=by)
+    calibration, why = services.recalibration.run(
+        Options.from_json(job.payload), report, requested_by=by
+    )
     return {
-        "calibration_id": made.id,
-        "calibrator_version": made.version,
-        "active": made.active,
+        "calibration_id": calibration.id,
+        "calibrator_version": calibration.version,
+        "active": calibration.active,
         "reason": why,
     }
 
@@ -87,28 +89,28 @@ def _recalibrate(services: Services, job: Job, report: JobReport) -> Mapping[str
 def _certify(services: Services, job: Job, report: JobReport) -> Mapping[str, object]:
     by, model_id = str(job.payload.get("requested_by", SYSTEM.id)), job.payload.get("model_id")
     if model_id is not None:
-        wanted = CertificationCandidate(
+        candidate = CertificationCandidate(
             str(model_id), job.payload.get("trained_on_audits") is not False
         )
-        return outcome_of(services.certification.certify_model(wanted, report, by))
+        return outcome_of(services.certification.certify_model(candidate, report, by))
     report(0.1, "weighing the audits")
     segment = job.payload.get("segment")
-    made = services.certification.certify(by, None if segment is None else str(segment))
-    return outcome_of(made)
+    certification = services.certification.certify(by, None if segment is None else str(segment))
+    return outcome_of(certification)
 
 
 def outcome_of(attempts: Sequence[Certification]) -> Mapping[str, object]:
     """Return a job's result: the only attempt, or one for each segment."""
     results: list[dict[str, object]] = [
         {
-            "certification_id": one.id,
-            "threshold": one.threshold,
-            "reason": one.reason,
-            "further_audits": one.further_audits,
+            "certification_id": attempt.id,
+            "threshold": attempt.threshold,
+            "reason": attempt.reason,
+            "further_audits": attempt.further_audits,
         }
-        for one in attempts
+        for attempt in attempts
     ]
     if not attempts or attempts[0].segment is None:
         return results[0] if results else {}
     named = zip(attempts, results, strict=True)
-    return {"attempts": [{"segment": value_of(one.segment), **each} for one, each in named]}
+    return {"attempts": [{"segment": value_of(segment.segment), **each} for segment, each in named]}

@@ -53,9 +53,9 @@ class Policies(Recorded):
                     f"Version {old.version} is in force, not {expected_version}; "
                     "read the policy again and repeat the change."
                 )
-            wanted = change.as_policy(self.new_id(), self.now(), caller.id)
-            wanted = _with_segments(transaction, wanted, old)
-            new = certified(transaction, wanted, transaction.certifications.serving())
+            policy = change.as_policy(self.new_id(), self.now(), caller.id)
+            policy = _with_segments(transaction, policy, old)
+            new = certified(transaction, policy, transaction.certifications.serving())
             new = _still_retested(new, old)
             if not (change.reason or "").strip():
                 _refuse_contradicted(transaction, new)

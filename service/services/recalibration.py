@@ -85,8 +85,8 @@ class Recalibration(Requesting):
         options.check()
         with self.begin() as transaction:
             _active_model(transaction)
-            kind, wanted = CALIBRATION, options.to_json()
-            return self._request(transaction, caller, kind, kind, **wanted)
+            kind, payload = CALIBRATION, options.to_json()
+            return self._request(transaction, caller, kind, kind, **payload)
 
     def run(
         self, options: Options, report: Progress, *, requested_by: str = SYSTEM.id
@@ -112,7 +112,7 @@ class Recalibration(Requesting):
         learnt = learn(question, model, self.calibrators, report)
         report(0.95, "storing the calibrator")
         location = self.calibrators.add_calibrator(learnt.kept)
-        made = Calibration(
+        calibration = Calibration(
             id=self.new_id(),
             model_id=question.model.id,
             model_version=question.model.version,
@@ -126,11 +126,11 @@ class Recalibration(Requesting):
         )
         attempts: Sequence[ProofAttempt] = ()
         if options.activate is Activate.IF_BETTER and learnt.better and learnt.blind_spot is None:
-            attempts = self._attempt(question.model, made, model.labels)
-        made, why = self._store(made, options, attempts, learnt)
-        if made.active:
+            attempts = self._attempt(question.model, calibration, model.labels)
+        calibration, why = self._store(calibration, options, attempts, learnt)
+        if calibration.active:
             self.loader.follow()
-        return made, why
+        return calibration, why
 
     def get(self, caller: Caller, calibration_id: str) -> Calibration:
         """Return a calibrator with its report; raises `CalibrationNotFound`."""
@@ -198,7 +198,7 @@ class Recalibration(Requesting):
         model = _active_model(transaction)
         active = transaction.calibrations.active(model.id)
         reviewed = transaction.calibrations.reviewed(model.version, limit=MOST_REVIEWED)
-        policies = transaction.policies.of(one.prediction.policy_version for one in reviewed)
+        policies = transaction.policies.of(item.prediction.policy_version for item in reviewed)
         alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
         rates: RatesOf = partial(_same_rates, options.rates or EXACT)
         if options.noise is not Noise.NONE and options.rates is None:
@@ -235,58 +235,67 @@ class Recalibration(Requesting):
         learnt = None
         if stored and calibration is not None:
             learnt = self.calibrators.load_calibrator(calibration.location).recalibration
-        found = zip(stored, rescored(stored, learnt, labels), strict=True)
+        rescores = zip(stored, rescored(stored, learnt, labels), strict=True)
         with self.begin() as transaction:
             transaction.certifications.add_scores(
-                [Score(one.id, scorer, one.scored.labels, sure, self.now()) for one, sure in found]
+                [
+                    Score(prediction.id, scorer, prediction.scored.labels, sure, self.now())
+                    for prediction, sure in rescores
+                ]
             )
         return self.certifications.before_activation(scorer)
 
     def _store(
         self,
-        made: Calibration,
+        calibration: Calibration,
         options: Options,
         attempts: Sequence[ProofAttempt],
         learnt: "Learnt",
     ) -> tuple[Calibration, str]:
         with self.begin() as transaction:
             transaction.policies.lock()
-            active = transaction.calibrations.active(made.model_id)
-            if active is not None and active.version == made.version:
+            active = transaction.calibrations.active(calibration.model_id)
+            if active is not None and active.version == calibration.version:
                 return active, "it serves already: nothing has been reviewed since it was made"
-            known = transaction.calibrations.same(made.model_id, made.version, made.replaces)
+            known = transaction.calibrations.same(
+                calibration.model_id, calibration.version, calibration.replaces
+            )
             if known is None:
-                transaction.calibrations.add(made)
+                transaction.calibrations.add(calibration)
                 self._note(
                     transaction,
                     SYSTEM,
                     "calibration.made",
-                    made.id,
-                    requested_by=made.requested_by,
-                    version=made.version,
-                    model_version=made.model_version,
-                    noise=made.noise.value,
+                    calibration.id,
+                    requested_by=calibration.requested_by,
+                    version=calibration.version,
+                    model_version=calibration.model_version,
+                    noise=calibration.noise.value,
                 )
-            kept = known or made
-            why = _why_not(transaction, kept, active, options, learnt)
+            stored = known or calibration
+            why = _why_not(transaction, stored, active, options, learnt)
             if why is None:
-                transaction.calibrations.activate(kept.model_id, kept.id, self.now(), self.new_id())
+                transaction.calibrations.activate(
+                    stored.model_id, stored.id, self.now(), self.new_id()
+                )
                 self._note(
                     transaction,
                     SYSTEM,
                     "calibration.activated",
-                    kept.id,
-                    requested_by=made.requested_by,
-                    version=kept.version,
-                    replaced=kept.replaces,
+                    stored.id,
+                    requested_by=calibration.requested_by,
+                    version=stored.version,
+                    replaced=stored.replaces,
                 )
-                kept = replace(kept, active=True)
-                scorer = Scorer(kept.model_version, kept.version)
-                self.certifications.activated(transaction, scorer, attempts, made.requested_by)
+                stored = replace(stored, active=True)
+                scorer = Scorer(stored.model_version, stored.version)
+                self.certifications.activated(
+                    transaction, scorer, attempts, calibration.requested_by
+                )
             notice = sending_notice(
-                transaction.policies.current(), Scorer(kept.model_version, kept.version)
+                transaction.policies.current(), Scorer(stored.model_version, stored.version)
             )
-        return kept, why or f"it is better, so it serves now. {notice}"
+        return stored, why or f"it is better, so it serves now. {notice}"
 
     def _switch(
         self,
@@ -309,14 +318,16 @@ class Recalibration(Requesting):
             before = transaction.calibrations.active(model.id)
             if leaving is not None:
                 _check_leaving(model, before, leaving)
-            wanted = calibration.id if calibration else None
-            if wanted != (before.id if before else None):
-                transaction.calibrations.activate(model.id, wanted, self.now(), self.new_id())
+            calibration_id = calibration.id if calibration else None
+            if calibration_id != (before.id if before else None):
+                transaction.calibrations.activate(
+                    model.id, calibration_id, self.now(), self.new_id()
+                )
                 self._note(
                     transaction,
                     caller,
                     "calibration.activated",
-                    wanted or model.id,
+                    calibration_id or model.id,
                     version=calibrator_version(model, calibration),
                     replaced=calibrator_version(model, before),
                 )
@@ -341,15 +352,15 @@ def _check_leaving(model: ModelVersion, active: Calibration | None, leaving: str
 
 
 def _known(transaction: Transaction, calibration_id: str) -> Calibration:
-    found = transaction.calibrations.get(calibration_id)
-    if found is None:
+    calibration = transaction.calibrations.get(calibration_id)
+    if calibration is None:
         raise CalibrationNotFound(f"No calibrator has the id {calibration_id!r}.")
-    return found
+    return calibration
 
 
 def _why_not(
     transaction: Transaction,
-    made: Calibration,
+    calibration: Calibration,
     active: Calibration | None,
     options: Options,
     learnt: "Learnt",
@@ -358,12 +369,12 @@ def _why_not(
     if options.activate is Activate.NEVER:
         return "not asked to: activate it by hand"
     if not learnt.better:
-        return verdict(made.report)
+        return verdict(calibration.report)
     if learnt.blind_spot is not None:
         return learnt.blind_spot
-    if serving is None or serving.id != made.model_id:
+    if serving is None or serving.id != calibration.model_id:
         return "another model serves by now"
-    if active is not None and active.version != made.replaces:
+    if active is not None and active.version != calibration.replaces:
         return "another calibrator serves by now; compare again"
     return None
 

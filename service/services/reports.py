@@ -113,9 +113,9 @@ class Reports:
         _check_documents(documents)
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
-            found = transaction.history.evidence(documents, with_labels=segment is not None)
+            checks = transaction.history.evidence(documents, with_labels=segment is not None)
         gate = gate_of(policy, segment)
-        return measure(of_segment(found, policy, segment), gate.risk)
+        return measure(of_segment(checks, policy, segment), gate.risk)
 
     def automation(
         self, caller: Caller, documents: int, segment: str | None = None
@@ -126,10 +126,10 @@ class Reports:
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
             with_labels = bool(policy.rules) or policy.segmentation is not None
-            found = transaction.history.evidence(documents, with_labels=with_labels)
+            checks = transaction.history.evidence(documents, with_labels=with_labels)
         steps = [step / AUTOMATION_STEPS for step in range(AUTOMATION_STEPS + 1)]
-        gate, found = gate_of(policy, segment), of_segment(found, policy, segment)
-        return under(found, gate), over(found, steps, gate)
+        gate, checks = gate_of(policy, segment), of_segment(checks, policy, segment)
+        return under(checks, gate), over(checks, steps, gate)
 
     def glance(
         self, caller: Caller, period: Period | None = None, *, segment: str | None = None

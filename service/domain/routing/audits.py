@@ -102,7 +102,7 @@ class Identity(NamedTuple):
     draw: float | None
 
 
-def without_copies(found: Sequence[Identity]) -> list[list[int]]:
+def without_copies(identities: Sequence[Identity]) -> list[list[int]]:
     """Return the places of each document's copies, oldest documents first.
 
     Copies have the same name or the same content. They are right or wrong together, so that only
@@ -113,8 +113,8 @@ def without_copies(found: Sequence[Identity]) -> list[list[int]]:
     """
     documents: list[list[int]] = []
     known: dict[object, list[int]] = {}
-    for place, one in enumerate(found):
-        name, content = (one.client_id, one.name), one.draw
+    for place, identity in enumerate(identities):
+        name, content = (identity.client_id, identity.name), identity.draw
         copies = known.get(name) or (known.get(content) if content is not None else None)
         if copies is None:
             copies = []
@@ -255,7 +255,7 @@ def reread_rate(
     agreements = sum(usual)
     if threshold is None or not agreements:
         return share
-    above = sum(one for one in usual if one >= threshold) / agreements
+    above = sum(confidence for confidence in usual if confidence >= threshold) / agreements
     if not 0.0 < above < 1.0:
         return share
     high = min(1.0, share * (1.0 - BELOW * (1.0 - above)) / above)

@@ -234,8 +234,8 @@ def name_of(services: Services, actor_id: str) -> str:
     """Return the name of a person or key by its id; the id itself once it is gone."""
     if actor_id == SYSTEM.id:
         return "the service itself"
-    named = {one.id: one.name for one in services.keys.all(SYSTEM)}
-    named |= {one.id: one.name for one in services.people.all(SYSTEM)}
+    named = {key.id: key.name for key in services.keys.all(SYSTEM)}
+    named |= {person.id: person.name for person in services.people.all(SYSTEM)}
     return named.get(actor_id, actor_id)
 
 
@@ -296,20 +296,20 @@ def wanted(form: Filled) -> PolicyChange | None:
 
 def _rules(form: Filled) -> list[object]:
     """Return the rules that are kept, and the new one if one is written."""
-    kept: list[object] = []
+    lines: list[object] = []
     for text in form.all("rule"):
         try:
-            kept.append(json.loads(text))
+            lines.append(json.loads(text))
         except ValueError:
             form.blame("", "A rule could not be read; reload the page.")
     if not form.text("new_kind"):
-        return kept
+        return lines
     new = _new_rule(form)
     if new is not None:
         faults = read_rules([new])[1]
         form.take(faults, {fault.pointer: _field_of(fault.pointer) for fault in faults})
-        kept.append(new)
-    return kept
+        lines.append(new)
+    return lines
 
 
 def _new_rule(form: Filled) -> dict[str, object] | None:
@@ -346,10 +346,10 @@ def _field_of(pointer: str) -> str:
 def _value(line: str) -> object:
     """Read a value of metadata: a JSON number, true or false; anything else is text."""
     try:
-        found: object = json.loads(line)
+        rule: object = json.loads(line)
     except ValueError:
         return line
-    return found if isinstance(found, str | bool | int | float) else line
+    return rule if isinstance(rule, str | bool | int | float) else line
 
 
 # In words.

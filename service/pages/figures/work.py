@@ -85,11 +85,11 @@ def volume(seen: Glance) -> Figure:
     return drawn(figure, frame, [Bars(bars)])
 
 
-def _routes(start: float, end: float, one: PeriodCounts | Bin, name: str) -> Bar:
+def _routes(start: float, end: float, counts: PeriodCounts | Bin, name: str) -> Bar:
     """Return the bar of documents by where they went."""
-    parts = (one.sent, "sent"), (one.audited, "audited"), (one.reviewed, "waiting")
-    counts = f"{one.sent:,} sent, {one.audited:,} audited, {one.reviewed:,} to reviewers"
-    return Bar(start, end, parts, f"{name}: {counts}")
+    parts = (counts.sent, "sent"), (counts.audited, "audited"), (counts.reviewed, "waiting")
+    words = f"{counts.sent:,} sent, {counts.audited:,} audited, {counts.reviewed:,} to reviewers"
+    return Bar(start, end, parts, f"{name}: {words}")
 
 
 def _volume_says(seen: Glance) -> str:
@@ -106,7 +106,7 @@ def _volume_says(seen: Glance) -> str:
 
 def accuracy(seen: Glance) -> Figure:
     """Return how right the confident sets were, by weeks."""
-    known = [one for one in enumerate(seen.weeks) if one[1].accuracy.value is not None]
+    known = [week for week in enumerate(seen.weeks) if week[1].accuracy.value is not None]
     figure = Figure(
         "accuracy",
         "Accuracy of what was sent",
@@ -351,7 +351,7 @@ def histogram(seen: Cockpit) -> Figure:
             FigureColumn("to", Kind.CONFIDENCE, "up to"),
             *map(FigureColumn, ("sent", "audited", "reviewed")),
         ],
-        [[one.low, one.high, one.sent, one.audited, one.reviewed] for one in seen.histogram],
+        [[step.low, step.high, step.sent, step.audited, step.reviewed] for step in seen.histogram],
         empty="There were no documents in this period.",
         terms=("confidence", "threshold"),
         legend=ROUTES,
@@ -359,10 +359,10 @@ def histogram(seen: Cockpit) -> Figure:
     )
     if not seen.documents:
         return figure
-    most = max(one.sent + one.audited + one.reviewed for one in seen.histogram)
+    most = max(step.sent + step.audited + step.reviewed for step in seen.histogram)
     bars = [
-        _routes(one.low, one.high, one, f"confidence {one.low:g} to {one.high:g}")
-        for one in seen.histogram
+        _routes(step.low, step.high, step, f"confidence {step.low:g} to {step.high:g}")
+        for step in seen.histogram
     ]
     marks: list[Mark] = [Bars(bars, gap=0.08)]
     if seen.threshold is not None:
@@ -381,10 +381,14 @@ def _histogram_says(seen: Cockpit) -> str:
     if not seen.documents:
         return "No documents yet."
     sure = sum(
-        one.sent + one.audited + one.reviewed for one in seen.histogram if one.low >= 0.9 - 1e-9
+        step.sent + step.audited + step.reviewed
+        for step in seen.histogram
+        if step.low >= 0.9 - 1e-9
     )
     unsure = sum(
-        one.sent + one.audited + one.reviewed for one in seen.histogram if one.high <= 0.5 + 1e-9
+        step.sent + step.audited + step.reviewed
+        for step in seen.histogram
+        if step.high <= 0.5 + 1e-9
     )
     says = (
         f"The model was at least 90 % confident on {percent(ratio(sure, seen.documents), 0)} of "
@@ -418,17 +422,17 @@ def intervals(
     return [
         Intervals(
             [
-                (place, one.value or 0.0, one.low or 0.0, 1.0 if one.high is None else one.high)
-                for place, _, one in rows
-                if one.few is few
+                (place, row.value or 0.0, row.low or 0.0, 1.0 if row.high is None else row.high)
+                for place, _, row in rows
+                if row.few is few
             ],
             "quiet" if few else tone,
             [
-                f"{name}: {percent(one.value)}, between {percent(one.low)} and "
-                f"{percent(one.high)}; {one.right} of {plural(one.checked, 'check')} right, "
-                f"{plural(one.reread, 'agreement')} read again"
-                for _, name, one in rows
-                if one.few is few
+                f"{name}: {percent(row.value)}, between {percent(row.low)} and "
+                f"{percent(row.high)}; {row.right} of {plural(row.checked, 'check')} right, "
+                f"{plural(row.reread, 'agreement')} read again"
+                for _, name, row in rows
+                if row.few is few
             ],
             lying,
         )

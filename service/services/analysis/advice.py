@@ -25,17 +25,19 @@ class Advice(NamedTuple):
     """The same in words, shown wherever the advice is."""
 
 
-def advise(made: Sequence[Forecast], target: float, risk: float) -> Advice:
+def advise(forecasts: Sequence[Forecast], target: float, risk: float) -> Advice:
     """Return the lowest threshold that the checks support.
 
     ``made``: One for each threshold that could be advised.
     ``target``: Share of sent sets that must be right, in (0, 1).
     ``risk``: Risk of each bound.
     """
-    possible = [one for one in made if one.threshold is not None and one.sent]
-    supported = [one for one in possible if (one.accuracy.low or 0.0) >= target]
+    possible = [
+        forecast for forecast in forecasts if forecast.threshold is not None and forecast.sent
+    ]
+    supported = [forecast for forecast in possible if (forecast.accuracy.low or 0.0) >= target]
     if supported:
-        best = min(supported, key=lambda one: one.threshold or 0.0)
+        best = min(supported, key=lambda forecast: forecast.threshold or 0.0)
         return Advice(
             best.threshold,
             None,
@@ -46,7 +48,7 @@ def advise(made: Sequence[Forecast], target: float, risk: float) -> Advice:
             + "Only a certificate proves a threshold.",
         )
     missing = min(
-        (lack for one in possible if (lack := _missing(one, target, risk)) is not None),
+        (lack for forecast in possible if (lack := _missing(forecast, target, risk)) is not None),
         default=None if possible else (_without_errors(target, risk), _CHECKS),
     )
     if missing is None:
@@ -64,18 +66,23 @@ def advise(made: Sequence[Forecast], target: float, risk: float) -> Advice:
     )
 
 
-def misses(one: Forecast, target: float) -> bool:
+def misses(forecast: Forecast, target: float) -> bool:
     """Return whether even the upper bound of what is sent lies below the target."""
-    return bool(one.sent) and one.accuracy.high is not None and one.accuracy.high < target
+    return (
+        bool(forecast.sent)
+        and forecast.accuracy.high is not None
+        and forecast.accuracy.high < target
+    )
 
 
-def warning(one: Forecast, target: float) -> str | None:
+def warning(forecast: Forecast, target: float) -> str | None:
     """Return the sentence about a forecast that misses the target, or None."""
-    if not misses(one, target):
+    if not misses(forecast, target):
         return None
     return (
-        f"This misses the target: by {_checks(one.accuracy.checked)}, at most "
-        f"{_share(one.accuracy.high)} of what is sent is right; the target is {_share(target)}."
+        f"This misses the target: by {_checks(forecast.accuracy.checked)}, at most "
+        f"{_share(forecast.accuracy.high)} of what is sent is right; the target is "
+        f"{_share(target)}."
     )
 
 
@@ -83,19 +90,24 @@ _CHECKS = "check", "checks"
 _SECOND_READINGS = "second reading by a lead", "second readings by leads"
 
 
-def _missing(one: Forecast, target: float, risk: float) -> tuple[int, tuple[str, str]] | None:
+def _missing(forecast: Forecast, target: float, risk: float) -> tuple[int, tuple[str, str]] | None:
     """Return how many more checks, of which kind, could support the threshold."""
-    found, share = one.accuracy.value, one.accuracy
-    if found is None:
+    accuracy, share = forecast.accuracy.value, forecast.accuracy
+    if accuracy is None:
         return _without_errors(target, risk), _CHECKS
-    if found <= target:
+    if accuracy <= target:
         return None
-    wide = NormalDist().inv_cdf(1.0 - risk) ** 2 * found * (1.0 - found) / (found - target) ** 2
+    wide = (
+        NormalDist().inv_cdf(1.0 - risk) ** 2
+        * accuracy
+        * (1.0 - accuracy)
+        / (accuracy - target) ** 2
+    )
     needed = max(_without_errors(target, risk), math.ceil(wide))
     if needed > share.checked or not share.agreed:
         return max(needed - share.checked, 1), _CHECKS
     # Enough is checked: how much of it is overlooked, only second readings can tell.
-    readings = math.ceil(-math.log(risk) * share.agreed / share.checked / (found - target))
+    readings = math.ceil(-math.log(risk) * share.agreed / share.checked / (accuracy - target))
     return max(readings - share.reread, 1), _SECOND_READINGS
 
 

@@ -29,15 +29,19 @@ def group_rates(transaction: Transaction, noise: Noise) -> RatesOf:
         report_noise,
     )
 
-    found = report_noise(transaction)
+    noise_report = report_noise(transaction)
 
     def usable(report: GroupReport, *, shown: bool) -> bool:
         fixed = report.group.fixed_with_suggestion if shown else report.group.fixed
         known = noise is Noise.ESTIMATED or fixed is not None
         return known and (report.usable_with_suggestion if shown else report.usable)
 
-    groups = found.groups.values()
-    some = {one.group.id for one in groups if usable(one, shown=False) or usable(one, shown=True)}
+    groups = noise_report.groups.values()
+    some = {
+        group.group.id
+        for group in groups
+        if usable(group, shown=False) or usable(group, shown=True)
+    }
     if not some:
         reasons = [
             finding.message for group in groups for finding in group.findings if finding.blocking
@@ -51,7 +55,7 @@ def group_rates(transaction: Transaction, noise: Noise) -> RatesOf:
     def of(annotation: Annotation, confidence: float) -> Rates | str:
         if annotation.group not in some:
             return NO_RATES
-        group, shown = found.groups[annotation.group], annotation.suggestion_shown
+        group, shown = noise_report.groups[annotation.group], annotation.suggestion_shown
         if not usable(group, shown=shown):
             return NO_RATES_WITH_SUGGESTION if shown else NO_RATES
         alpha, beta = group.training_rates([confidence], suggestion_shown=shown)
