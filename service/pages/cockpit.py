@@ -33,7 +33,7 @@ HERE, DETAILS = "/cockpit", "/cockpit/details"
 
 
 @dataclass(frozen=True)
-class Asked(Period):
+class CockpitQuery(Period):
     """What the address asks for."""
 
     threshold: float | None = None
@@ -63,41 +63,41 @@ def _periods(today: date) -> Sequence[tuple[str, Period]]:
 
 
 Leads = Annotated[Visit, Depends(who_may(Permission.REPORT))]
-Wanted = Annotated[Asked, Depends()]
+QueryOf = Annotated[CockpitQuery, Depends()]
 
 router = APIRouter(route_class=PageRoute)
 
 
 @router.get(HERE)
-def show(services: ServicesOf, visit: Leads, asked: Wanted) -> Response:
+def show(services: ServicesOf, visit: Leads, query: QueryOf) -> Response:
     """Show whether sending is right enough, how much is automatic, and what waits."""
-    seen = services.reports.glance(visit.caller, asked, segment=asked.segment)
+    seen = services.reports.glance(visit.caller, query, segment=query.segment)
     figures = _with_documents(seen, (make(seen) for make in FIRST))
     values = {"tiles": _tiles(seen), "figures": figures}
-    return page("cockpit.html", values | _frame(seen, asked), visit=visit)
+    return page("cockpit.html", values | _frame(seen, query), visit=visit)
 
 
 @router.get(DETAILS)
-def details(services: ServicesOf, visit: Leads, asked: Wanted) -> Response:
+def details(services: ServicesOf, visit: Leads, query: QueryOf) -> Response:
     """Show what else is known, and what another threshold would do."""
-    seen = services.reports.cockpit(visit.caller, asked, segment=asked.segment)
+    seen = services.reports.cockpit(visit.caller, query, segment=query.segment)
     values = {
         "figures": _with_documents(seen, (make(seen) for make in FURTHER)),
         "watched": [make(services, visit.caller, seen) for make in WATCHED],
-        "what_if": what_if.show(_what_if(services, visit.caller, asked)),
+        "what_if": what_if.show(_what_if(services, visit.caller, query)),
         "may_change": visit.caller.may(Permission.ADMINISTER),
     }
-    return page("cockpit_details.html", values | _frame(seen, asked), visit=visit)
+    return page("cockpit_details.html", values | _frame(seen, query), visit=visit)
 
 
 @router.get(f"{HERE}/{{name}}.{{form}}")
-def download(services: ServicesOf, name: str, form: str, visit: Leads, asked: Wanted) -> Response:
+def download(services: ServicesOf, name: str, form: str, visit: Leads, query: QueryOf) -> Response:
     """Give the numbers of one figure as CSV or JSON."""
-    seen = services.reports.cockpit(visit.caller, asked, segment=asked.segment)
+    seen = services.reports.cockpit(visit.caller, query, segment=query.segment)
     figures = [make(seen) for make in (*FIRST, *FURTHER)]
-    figures.append(what_if.show(_what_if(services, visit.caller, asked)).figure)
-    if asked.segment is not None:
-        figures = [figure.within(asked.segment) for figure in figures]
+    figures.append(what_if.show(_what_if(services, visit.caller, query)).figure)
+    if query.segment is not None:
+        figures = [figure.within(query.segment) for figure in figures]
     figures += [make(services, visit.caller, seen) for make in WATCHED]
     figure = next((candidate for candidate in figures if candidate.name == name), None)
     if figure is None:
@@ -127,21 +127,21 @@ WATCHED: Sequence[Callable[[Services, Caller, Glance], Figure]] = (
 )
 
 
-def _what_if(services: Services, caller: Caller, asked: Asked) -> WhatIf:
+def _what_if(services: Services, caller: Caller, query: CockpitQuery) -> WhatIf:
     return services.policy.preview(
         caller,
-        threshold=asked.threshold,
-        target_accuracy=asked.target_accuracy,
-        segment=asked.segment,
+        threshold=query.threshold,
+        target_accuracy=query.target_accuracy,
+        segment=query.segment,
     )
 
 
-def _frame(seen: Glance, asked: Asked) -> dict[str, object]:
-    chosen = Period(asked.days, asked.pace, asked.first, asked.last)
+def _frame(seen: Glance, query: CockpitQuery) -> dict[str, object]:
+    chosen = Period(query.days, query.pace, query.first, query.last)
     return {
         "now": seen.at,
         "seen": seen,
-        "asked": asked,
+        "query": query,
         "periods": [(*period, period[1] == chosen) for period in _periods(seen.at.date())],
     }
 

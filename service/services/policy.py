@@ -106,6 +106,7 @@ class Policies(Recorded):
         with self.begin(read_only=True) as transaction:
             whole = transaction.policies.current()
             needed = threshold is not None or target_accuracy is not None
+            tried = needed or rules is not None
             before = gate_of(whole, segment, needed=needed)
             evidence = _recent(transaction, whole, segment)
             after, advice, certificate_ends = before, None, None
@@ -128,7 +129,7 @@ class Policies(Recorded):
                     certificate_id=None,
                 )
                 advice = advise_on(evidence, after)
-            if after != before:
+            if tried:
                 scorer = transaction.certifications.serving()
                 bare = replace(after, threshold=threshold, certificate_id=None)
                 certificate_ends = why_certificate_ends(
@@ -141,6 +142,7 @@ class Policies(Recorded):
             evidence,
             before,
             after,
+            tried=tried,
             advice=advice,
             certificate_ends=certificate_ends,
             seconds=seconds,

@@ -244,6 +244,7 @@ def test_what_a_threshold_would_send_weighs_each_check(filled: Transactions) -> 
 def test_without_a_question_the_policy_in_force_is_shown(filled: Transactions) -> None:
     answer = what_if(filled)
     assert (answer.tried, answer.then, answer.advice) == (False, answer.now, None)
+    assert what_if(filled, threshold=0.8).tried, "even if it is the present one"
 
 
 def test_a_threshold_of_the_curve_sends_what_lies_at_it(begin: Transactions) -> None:

@@ -31,8 +31,10 @@ class WhatIf:
     before: RoutingPolicy
     after: RoutingPolicy
     """The other policy, with the certificate that it would get or the threshold that checks
-    support; the same as ``before`` if nothing else was asked for.
+    support.
     """
+    tried: bool
+    """Whether another policy was asked for; otherwise ``after`` is ``before``."""
     now: Forecast
     then: Forecast
     """Both ignore a tripped breaker, because changing the policy does not reset it."""
@@ -50,11 +52,6 @@ class WhatIf:
     """Mean time per review since the oldest of the documents; None before the first one."""
 
     @property
-    def tried(self) -> bool:
-        """Whether the other policy is another one."""
-        return self.after != self.before
-
-    @property
     def contradicted(self) -> bool:
         """Whether checks contradict the target at the other policy."""
         return misses(self.then, self.after.target_accuracy)
@@ -70,6 +67,7 @@ def hold_against(
     before: RoutingPolicy,
     after: RoutingPolicy,
     *,
+    tried: bool = True,
     certificate_ends: str | None = None,
     advice: Advice | None = None,
     seconds: float | None = None,
@@ -78,6 +76,7 @@ def hold_against(
     return WhatIf(
         before=before,
         after=after,
+        tried=tried,
         now=under(evidence, before, tripped=True),
         then=under(evidence, after, tripped=True),
         curve=over(evidence, [step / STEPS for step in range(STEPS + 1)], after),
