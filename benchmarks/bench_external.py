@@ -31,7 +31,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.datasets import Dataset
 from setwise.models.data.lines import DataWarning
@@ -106,7 +106,7 @@ def judge(Y: csr_array, chosen: csr_array, confidence: Floats) -> str:
     return f"{right.mean():.3f} | {np.mean((confidence - right) ** 2):.3f} | {sendable:.3f}"
 
 
-def answered(data: Dataset, answers: Answers, *, beside: bool) -> Dataset:
+def answered(data: Dataset, answers: ModelAnswers, *, beside: bool) -> Dataset:
     """Return a data set of answers, with or without the documents."""
     if not beside:
         data = replace(
@@ -115,10 +115,10 @@ def answered(data: Dataset, answers: Answers, *, beside: bool) -> Dataset:
     return replace(data, kind="external", answers=answers)
 
 
-def label_sets(names: Sequence[str], scores: NDArray[np.float64]) -> Answers:
+def label_sets(names: Sequence[str], scores: NDArray[np.float64]) -> ModelAnswers:
     """Return each document's labels above one half as another model's answer."""
     sets = [[names[label] for label in np.flatnonzero(row > 0.5).tolist()] for row in scores]
-    return Answers.of(names, [{"labels": one} for one in sets])
+    return ModelAnswers.of(names, [{"labels": one} for one in sets])
 
 
 def rows(case: Case, seed: int) -> Iterator[tuple[str, str]]:
@@ -127,7 +127,10 @@ def rows(case: Case, seed: int) -> Iterator[tuple[str, str]]:
     alone = np.where(case.of_measured > 0.5, case.of_measured, 1 - case.of_measured).prod(axis=1)
     yield "every label above one half", judge(case.measured.Y, above, alone)
     given = {
-        "scores": (Answers.of_scores(case.of_history), Answers.of_scores(case.of_measured)),
+        "scores": (
+            ModelAnswers.of_scores(case.of_history),
+            ModelAnswers.of_scores(case.of_measured),
+        ),
         "label sets": (
             label_sets(case.history.label_names, case.of_history),
             label_sets(case.history.label_names, case.of_measured),

@@ -14,7 +14,6 @@ one of these, or ``all`` for the first three:
   validation rows of the training part.
 - ``means`` cross-validates more components, weaker penalties and the mean of several fits, on the
   training part.
-- ``scores`` does the same for label scores.
 """
 
 import argparse
@@ -24,7 +23,7 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 from scipy.special import expit
-from sklearn.base import clone
 
 from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.datasets import Dataset
@@ -44,7 +42,6 @@ from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.mixture_measure import dense
-from setwise.models.mixtures.stacked_mixture import StackedMixture
 from setwise.models.mixtures.support.mixture_support import support_log_probabilities
 from setwise.models.mixtures.support.sized_calibration import (
     SizedMarginalCalibrator,
@@ -112,7 +109,7 @@ def score(predicted: NDArray[np.uint8], Y: csr_array) -> dict[str, float]:
     }
 
 
-def exact_f1_sets(model: Model | StackedMixture, rows: csr_array) -> csr_array:
+def exact_f1_sets(model: Model, rows: csr_array) -> csr_array:
     """Return the sets of highest expected F1 under the mixture itself."""
     parts = [
         maximise_expected_f1(
@@ -320,54 +317,16 @@ def compare_means(folder: Path, sizes: list[int], seed: int, n_folds: int) -> No
                 )
 
 
-def compare_scores(folder: Path, n_components: int, seed: int, n_folds: int) -> None:
-    """Cross-validate mixtures over the features and over label scores."""
-    plain = ConditionalBernoulliMixture(n_components, random_state=seed)
-    over = clone(plain).set_params(features="linear", weighting="none")
-    models = {
-        "independent labels": clone(plain).set_params(n_components=1),
-        "over features": plain,
-        "over label scores": StackedMixture(over),
-        "two fits over them": StackedMixture(AveragedMixture(over, random_state=seed)),
-    }
-    cross_validate(folder, models, seed, n_folds)
-
-
-def cross_validate(
-    folder: Path,
-    models: Mapping[str, ConditionalBernoulliMixture | StackedMixture],
-    seed: int,
-    n_folds: int,
-) -> None:
-    """Print means over the folds, of each model fitted without them."""
-    X, Y, _, _ = read(folder)
-    folds = fold_ids(Y, 5, seed)
-    print(f"{folder.name}: training part, {n_folds} of 5 folds, seed {seed}")
-    for name, model in models.items():
-        rows: list[dict[str, float]] = []
-        for fold in range(n_folds):
-            inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-            fitted = clone(model).fit(X[outside], Y[outside])
-            ruled = np.asarray(exact_f1_sets(fitted, X[inside]).toarray())
-            likelihood = float(fitted.log_probability(X[inside], Y[inside]).mean())
-            found = score(fitted.predict(X[inside]), Y[inside])
-            by_rule = score(ruled.astype(np.uint8), Y[inside])["F1"]
-            rows.append({**found, "F1 by its rule": by_rule, "log-likelihood": likelihood})
-        kept = ("log-likelihood", "set acc", "F1", "F1 by its rule")
-        means = "  ".join(f"{key} {np.mean([row[key] for row in rows]):6.2f}" for key in kept)
-        print(f"  {name:20}  {means}", flush=True)
-
-
 def main() -> None:
     """Run the parts asked for."""
     parser = argparse.ArgumentParser(description="Conditional Bernoulli mixtures, measured.")
     parser.add_argument("folder", type=Path, nargs="?", default=default_folder())
-    parts = ["rules", "components", "sparsity", "means", "scores", "all"]
+    parts = ["rules", "components", "sparsity", "means", "all"]
     parser.add_argument("--part", choices=parts, default="all")
     parser.add_argument("--components", type=int, default=50)
     parser.add_argument("--experts", choices=EXPERTS, default="shared")
     parser.add_argument("--plot", type=Path, help="file for the plot of `components`")
-    parser.add_argument("--folds", type=int, default=5, help="folds of `means`, `scores` to use")
+    parser.add_argument("--folds", type=int, default=5, help="folds of `means` to use")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     if not given.folder.is_dir():
@@ -384,8 +343,6 @@ def main() -> None:
         compare_sparsity(given.folder, min(given.components, 20), given.seed)
     if given.part == "means":
         compare_means(given.folder, [50, 100, 200], given.seed, given.folds)
-    if given.part == "scores":
-        compare_scores(given.folder, given.components, given.seed, given.folds)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ from setwise.models.data.rows import SparseRows
 from setwise.models.data.text import repeat_first_line
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictor
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.search import k_best_sets
 from setwise.models.storage.artifacts import load, save
 from setwise.models.training import train
@@ -98,7 +98,7 @@ class Library:
         rows = SparseRows.of(csr_array(X))
         marginals = self._labels.predict_proba(csr_matrix(scaling.weigh(rows).to_matrix()))
         sets = k_best_sets(marginals, 10, allow_empty=False)
-        evidence = Evidence(rows, np.zeros_like(marginals), marginals)
+        evidence = DocumentEvidence(rows, np.zeros_like(marginals), marginals)
         table = predictor.features.transform(evidence, sets)
         confidence: NDArray[np.float64] = self._trees.inplace_predict(csr_matrix(table.to_csr()))
         return confidence

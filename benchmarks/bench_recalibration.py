@@ -25,7 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.models.calibration.calibration_rows import CalibrationRows
-from setwise.models.calibration.recalibration import AnnouncedSets, Answers, Recalibration
+from setwise.models.calibration.recalibration import (
+    AnnouncedSets,
+    ConfidenceCorrection,
+    ReviewOutcomes,
+)
 from setwise.models.calibration.robust_calibrators import RobustBoostedSets
 from setwise.models.calibration.sampling import inclusion_weights
 from setwise.models.data.dataset_files import read_dataset
@@ -77,19 +81,19 @@ def draw_world(rows: CalibrationRows, label: int, seed: int, *, failing: float) 
 def shipped(world: World, chosen: NDArray[np.int64], weight: Floats | None = None) -> Floats:
     """Learn as the service does."""
     sets, right = world.stream.sets.take(chosen), world.stream.right[chosen]
-    answers = Answers.of(right, weight=weight)
+    answers = ReviewOutcomes.of(right, weight=weight)
     n_effective = float(answers.weight.sum() ** 2 / (answers.weight @ answers.weight))
     always = world.original.beside(n_effective)
-    return Recalibration.fit(sets, answers, always=always).predict(world.judges.sets)
+    return ConfidenceCorrection.fit(sets, answers, always=always).predict(world.judges.sets)
 
 
 def linear(label_penalty: float, penalty: float) -> Callable[[World, NDArray[np.int64]], Floats]:
     """Return a correction with other penalties and no original rows."""
 
     def learn(world: World, chosen: NDArray[np.int64]) -> Floats:
-        fitted = Recalibration.fit(
+        fitted = ConfidenceCorrection.fit(
             world.stream.sets.take(chosen),
-            Answers.of(world.stream.right[chosen]),
+            ReviewOutcomes.of(world.stream.right[chosen]),
             penalty=penalty,
             label_penalty=label_penalty,
         )

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array, csr_matrix
 from setwise.models.calibration.calibrators import BoostedSets
 from setwise.models.data.rows import SparseRows
 from setwise.models.labels.label_calibrator import LabelCalibrator
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.features import SetFeatures, SetFeatureTable
 from setwise.models.sets.search import k_best_sets
 
@@ -44,7 +44,7 @@ def main() -> None:
     logits = np.log(P / (1 - P))
     labels = LabelCalibrator().fit(logits, Y)
     print(f"\n{'one stage each, K=10 of L=159':32}{'batch':>10}{'one document':>15}")
-    evidence = Evidence(
+    evidence = DocumentEvidence(
         SparseRows.of(csr_array(np.ones((len(P), 1), dtype=np.float32))),
         logits,
         labels.transform(logits),

@@ -1,4 +1,4 @@
-"""What lines of parts are worth: left out together, over several seeds.
+"""What each part of the presets is worth, over several seeds.
 
     python -m benchmarks.bench_worth --out rights.jsonl [--seeds 0,1,2] [--draw 3000] [NAME…]
     python -m benchmarks.bench_worth --table rights.jsonl
@@ -45,17 +45,14 @@ from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.kept_scores import Scores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from setwise.models.mixtures.label_scores import LabelScores
 from setwise.models.mixtures.proposals import Proposal, propose_mixture
-from setwise.models.mixtures.stacked_mixture import StackedMixture
-from setwise.models.options import MIN_DOCUMENTS_REFINED, PRESETS, Preset, TrainingOptions
+from setwise.models.options import PRESETS, Method, Preset, TrainingOptions
 from setwise.models.sets.evidence import CandidateSource
 from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.reranker import rank_by
-from setwise.models.sets.sources import VotedCandidates
+from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
 from setwise.models.training import fit_features
 from setwise.models.voters.block_ridge import Rows
-from setwise.models.voters.label_stack import LabelStack
 from setwise.models.voters.voters import SetVoters
 from setwise.models.voters.votes import SetVotes
 
@@ -70,29 +67,28 @@ N_FOLDS = 5
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which voters, feature groups and refinement a row of the table has."""
+    """Which voters and feature groups a row of the table has."""
 
     name: str
     voters: tuple[str, ...]
-    margins: bool = False
-    refined: bool = False
+    groups: tuple[str, ...]
+    voted_candidates: bool = True
 
 
 def recipes(preset: Preset) -> Iterator[Recipe]:
-    """Yield the whole preset, without its line, with one part of it, and without one part."""
-    if preset == "fast":
-        yield Recipe("fast", ("neighbours", "linear"), margins=True)
-        yield Recipe("fast without the line", ("neighbours",))
-        yield Recipe("fast without linear", ("neighbours",), margins=True)
-        yield Recipe("fast without margins", ("neighbours", "linear"))
-        return
-    few, every = ("neighbours", "smooth"), PRESETS["best"].voters
-    yield Recipe("best", every, margins=True, refined=True)
-    yield Recipe("best without the line", few)
-    yield Recipe("rest with nearest", ("neighbours", "nearest", "smooth"))
-    yield Recipe("rest with linear", ("neighbours", "linear", "smooth"))
-    yield Recipe("rest with margins", few, margins=True)
-    yield Recipe("rest with refined labels", few, refined=True)
+    """Yield the whole preset, then all but one part."""
+    voters, groups = PRESETS[preset].voters, groups_of(preset)
+    yield Recipe(preset, voters, groups)
+    for voter in voters:
+        yield Recipe(f"{preset} without {voter}", tuple(v for v in voters if v != voter), groups)
+    for group in groups[1:]:
+        yield Recipe(f"{preset} without {group}", voters, tuple(g for g in groups if g != group))
+    yield Recipe(f"{preset} without voted candidates", voters, groups, voted_candidates=False)
+
+
+def groups_of(preset: Preset) -> tuple[str, ...]:
+    """Return the feature groups of a preset that are not about votes."""
+    return ("score", "prior", *(("margins",) if PRESETS[preset].margins else ()))
 
 
 class KnownVotes(SetVoters):
@@ -126,20 +122,17 @@ class Measured(NamedTuple):
     Y: csr_array
     drawn: NDArray[np.int64]  # numbers of the documents in the training part
     folds: NDArray[np.int64]
-    base: BinaryRelevance
     logits: Any
     votes: SetVotes
 
     def cross_fit(
         self,
-        recipe: Recipe,
+        voters: tuple[str, ...],
         source: CandidateSource,
         groups: tuple[str, ...],
     ) -> CrossFitted:
-        """Return the candidates of a recipe, with its features."""
+        """Return the candidates of some voters and a source, with their features."""
         everyone = np.arange(len(self.folds))
-        refined = recipe.refined and len(everyone) >= MIN_DOCUMENTS_REFINED
-        margins = ("margins",) if recipe.margins else ()
         return cross_fit(
             self.X,
             self.Y,
@@ -147,9 +140,8 @@ class Measured(NamedTuple):
             self.logits,
             label_calibrator=LabelCalibrator(),
             source=source,
-            features=SetFeatures((*groups, *margins, *recipe.voters)),
-            voters=KnownVotes(choose(self.votes, recipe.voters, everyone)),
-            stack=LabelStack() if refined else None,
+            features=SetFeatures((*groups, *voters)),
+            voters=KnownVotes(choose(self.votes, voters, everyone)) if voters else None,
             n_jobs=1,
         )
 
@@ -159,7 +151,7 @@ def measured(folder: Path, preset: Preset, seed: int, draw: int, *, whole_words:
     train = read_dataset(folder, "train")
     drawn = np.sort(np.random.default_rng(seed).permutation(train.n)[:draw])
     train = train.take(drawn)
-    method = "cbm-rerank" if whole_words else "br-rerank"
+    method: Method = "cbm-rerank" if whole_words else "br-rerank"
     options = TrainingOptions(preset=preset, method=method, seed=seed, n_jobs=1)
     _, _, X = fit_features(train, options)
     Y = train.Y
@@ -167,7 +159,7 @@ def measured(folder: Path, preset: Preset, seed: int, draw: int, *, whole_words:
     base = BinaryRelevance(l1_ratio=0.5, random_state=seed, n_jobs=1).fit(X, Y)
     logits = out_of_fold_logits(base.for_folds(), X, Y, folds, n_jobs=1)[:]
     votes = cast_votes(X, Y, folds, logits, PRESETS[preset].voters)
-    return Measured(X, Y, drawn, folds, base, logits, votes)
+    return Measured(X, Y, drawn, folds, logits, votes)
 
 
 def cast_votes(
@@ -206,54 +198,42 @@ def measure_voters(folder: Path, preset: Preset, seed: int, draw: int) -> Rights
     """Yield what each recipe of a preset of ``br-rerank`` gets right."""
     known = measured(folder, preset, seed, draw, whole_words=False)
     for recipe in recipes(preset):
-        rows = known.cross_fit(recipe, VotedCandidates(), ("score", "prior"))
+        voted = recipe.voted_candidates and recipe.voters
+        source = VotedCandidates() if voted else MarginalCandidates()
+        rows = known.cross_fit(recipe.voters, source, recipe.groups)
         yield f"br-rerank {recipe.name}", known, right_of(rows, preset), ""
 
 
 def measure_mixtures(folder: Path, seed: int, draw: int) -> Rights:
-    """Yield what mixtures get right, alone and reranked, with and without their line."""
+    """Yield what mixtures get right, alone and reranked, whole and without each part."""
     remember(ConditionalBernoulliMixture, "fit")
-    remember(LabelScores, "fit_transform")
     known = measured(folder, "best", seed, draw, whole_words=True)
-    few = {recipe.name: recipe for preset in ("fast", "best") for recipe in recipes(preset)}
-    lines = {
-        "without the line": propose(known, seed, n_fits=1, kernel=False, scores=False),
-        "fast": propose(known, seed, n_fits=1, kernel=True, scores=True),
-        "best": propose(known, seed, n_fits=2, kernel=True, scores=True),
-        "fast without label scores": propose(known, seed, n_fits=1, kernel=True, scores=False),
+    ways = {
+        "fast": propose(known, seed, n_fits=1, kernel=True),
+        "fast without kernel": propose(known, seed, n_fits=1, kernel=False),
+        "best": propose(known, seed, n_fits=2, kernel=True),
+        "best without kernel": propose(known, seed, n_fits=2, kernel=False),
+        "best without second fit": propose(known, seed, n_fits=1, kernel=True),
     }
-    for name, make in lines.items():
+    for name, make in ways.items():
         proposal = make()
         mixture: Any = vars(proposal.for_folds)["mixture"]
         right = np.zeros(len(known.folds), dtype=bool)
         for fold in range(N_FOLDS):
-            inside, outside = (
-                np.flatnonzero(known.folds == fold),
-                np.flatnonzero(known.folds != fold),
-            )
+            inside = np.flatnonzero(known.folds == fold)
+            outside = np.flatnonzero(known.folds != fold)
             fitted = clone(mixture).fit(known.X[outside], known.Y[outside])
             modes = fitted.most_probable_sets(known.X[inside]).candidates.first()
             right[inside] = abs(modes.astype(int) - known.Y[inside].astype(int)).sum(axis=1) == 0
-        inner = mixture.mixture if isinstance(mixture, StackedMixture) else mixture
-        inner = getattr(inner, "mixture", inner)
-        used = ["scores"] if isinstance(mixture, StackedMixture) else []
-        used += ["kernel"] if inner.features == "kernel" else []
-        yield f"cbm {name}", known, right, "+".join(used)
-        groups = ("score", "independent", "prior")
-        for preset in ("fast", "best"):
-            if name not in {preset, "without the line"}:
-                continue
-            rows = known.cross_fit(few[preset], proposal.for_folds, groups)
-            label = "" if name == preset else " without mixtures' line"
-            yield f"cbm-rerank {preset}{label}", known, right_of(rows, preset), "+".join(used)
-            rows = known.cross_fit(few[f"{preset} without the line"], proposal.for_folds, groups)
-            label = " without both lines" if label else " without voters' line"
-            yield f"cbm-rerank {preset}{label}", known, right_of(rows, preset), "+".join(used)
+        used = "kernel" if getattr(mixture, "mixture", mixture).features == "kernel" else ""
+        yield f"cbm {name}", known, right, used
+        preset: Preset = "fast" if name.startswith("fast") else "best"
+        groups = ("independent", *groups_of(preset))
+        rows = known.cross_fit(PRESETS[preset].voters, proposal.for_folds, groups)
+        yield f"cbm-rerank {name}", known, right_of(rows, preset), used
 
 
-def propose(
-    known: Measured, seed: int, *, n_fits: int, kernel: bool, scores: bool
-) -> Callable[[], Proposal]:
+def propose(known: Measured, seed: int, *, n_fits: int, kernel: bool) -> Callable[[], Proposal]:
     """Return a call that fits a mixture on all documents, with these parts."""
     mixture: Any = ConditionalBernoulliMixture
     original = mixture._make_kernel
@@ -269,9 +249,6 @@ def propose(
             n_jobs=1,
             seed=seed,
             n_fits=n_fits,
-            scores=LabelScores(known.base.alpha_, l1_ratio=0.5, n_jobs=1, random_state=seed)
-            if scores
-            else None,
         )
 
     return make
@@ -333,7 +310,7 @@ def run(task: Task) -> str:
         if line == "mixtures":
             rights = measure_mixtures(path, seed, draw)
         else:
-            rights = measure_voters(path, line, seed, draw)
+            rights = measure_voters(path, "fast" if line == "fast" else "best", seed, draw)
         for name, known, right, note in rights:
             row = {
                 "set": path.name,

@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from setwise.models.calibration.noisy_history import Noise
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.dataset_files import MIN_TRAINING_DOCUMENTS
 from setwise.models.data.datasets import Dataset
 from setwise.models.data.splits import fold_ids
@@ -347,8 +347,8 @@ def _take(documents: Documents, rows: NDArray[np.int64]) -> Documents:
     return documents[rows]
 
 
-def _answers(scores: Scores, shape: tuple[int, int]) -> Answers:
-    answers = Answers.of_scores(scores)
+def _answers(scores: Scores, shape: tuple[int, int]) -> ModelAnswers:
+    answers = ModelAnswers.of_scores(scores)
     if answers.shape != shape:
         raise ValueError(f"scores has shape {answers.shape}; expected {shape}")
     return answers
@@ -375,7 +375,7 @@ def _dataset(
     documents: Documents,
     feature_names: tuple[str, ...] | None,
     targets: Targets,
-    answers: Answers | None,
+    answers: ModelAnswers | None,
 ) -> Dataset:
     labels = targets.labels
     texts = documents if isinstance(documents, tuple) else None

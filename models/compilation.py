@@ -63,8 +63,8 @@ def compile_ahead(*, mixtures: bool = False) -> None:
     rounds = [TrainingOptions(preset="fast")]
     if mixtures:
         rounds += [
-            TrainingOptions(method="cbm-rerank", preset="best"),  # experts over label scores
-            TrainingOptions(method="cbm-rerank", preset="paper", optimize="f1"),  # over features
+            TrainingOptions(method="cbm-rerank", preset="best"),
+            TrainingOptions(method="cbm-rerank", preset="paper", optimize="f1"),
             TrainingOptions(preset="paper", labels_by="clusters"),
         ]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,9 @@
 """Options of training: methods, presets and what data afford."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from setwise.models.calibration.noisy_history import Noise, checked_noise
-from setwise.models.data.capacity import MOST_WHOLE
 from setwise.models.parameters import check_parameters
 from setwise.models.sets.decisions import OBJECTIVES, Objective
 
@@ -68,33 +66,20 @@ class Extras(NamedTuple):
     """What a preset adds to the paper's features, and its calibrators."""
 
     voters: tuple[str, ...] = ()  # keys of `setwise.models.voters.voters.VOTERS`
-    stacked: bool = False  # whether votes refine label probabilities
+    margins: bool = False  # whether margins of labels describe sets
     n_fits: int = 1  # mixtures to average, where the method has one
     beginnings: int = 0  # length of the word prefixes that are features too; 0: none
-    scored: bool = False  # whether mixtures may use label scores instead of features
     calibrators: tuple[CalibratorName, ...] = CALIBRATORS  # unless labels are noisy
 
 
 PRESETS: dict[Preset, Extras] = {
     "paper": Extras(calibrators=PUBLISHED_CALIBRATORS),
     "fast": Extras(
-        ("neighbours", "linear"),
-        scored=True,
+        ("neighbours",),
         calibrators=("uncalibrated", "isotonic", "cardinality-isotonic", "group-softmax"),
     ),
-    "best": Extras(
-        ("neighbours", "nearest", "linear", "smooth"),
-        stacked=True,
-        n_fits=2,
-        beginnings=4,
-        scored=True,
-    ),
+    "best": Extras(("neighbours", "nearest", "smooth"), margins=True, n_fits=2, beginnings=4),
 }
-
-# With fewer documents, refining label probabilities overfits.
-MIN_DOCUMENTS_REFINED = 1000
-# Document-label pairs for which votes may be summed in memory.
-MAX_REFINED = MOST_WHOLE
 
 
 class TrainingWarning(UserWarning):
@@ -111,11 +96,9 @@ class TrainingOptions:
         ``"paper"`` is the published method: labels calibrated by isotonic regression, mixtures with
         separate experts linear in the features, and the papers' features and set calibrators.
         The mixture of ``"cbm-boosted"`` is the same in all presets.
-        ``"fast"`` and ``"best"`` add the votes of `PRESETS` when reranking. Votes refine label
-        probabilities only if there are neither too few nor too many documents; see
-        `affordable_extras`. If the method has a mixture, ``"fast"`` and ``"best"`` use label scores
-        when these do better on rows set aside, and ``"best"`` averages several mixtures; otherwise
-        ``"best"`` also uses word prefixes as features of texts.
+        ``"fast"`` and ``"best"`` add the votes of `PRESETS` when reranking. ``"best"`` averages
+        several mixtures if the method has one; otherwise it also uses word prefixes as features of
+        texts.
     method : {"br-rerank", "br", "cbm", "cbm-rerank", "cbm-boosted"}
         ``"br"`` chooses the most probable set under independent labels, ``"cbm"`` under a
         conditional Bernoulli mixture. ``"-rerank"`` chooses the most confident candidate; the
@@ -140,7 +123,7 @@ class TrainingOptions:
         many labels. Not with a mixture or another model's answers.
     n_components : int or None
         Components of the mixture, at least 1; None takes 25 or 100, whichever gives rows set aside
-        the higher likelihood, and 50 over label scores.
+        the higher likelihood.
     bigrams : bool
         Whether pairs of neighbouring words are features of texts too.
     seed : int
@@ -192,33 +175,9 @@ class TrainingOptions:
         check_parameters(self)
 
 
-def affordable_extras(options: TrainingOptions, n_documents: int, n_labels: int) -> Extras:
-    """Return what a preset adds for this much data.
-
-    Voters bound their own memory: beyond a few thousand documents or label sets they use samples.
-    Refining label probabilities needs at least `MIN_DOCUMENTS_REFINED` documents and at most
-    `MAX_REFINED` pairs of document and label; otherwise it is left out.
-
-    Warns
-    -----
-    TrainingWarning
-        If it is left out because there are too many documents and labels.
-    """
+def extras_of(options: TrainingOptions) -> Extras:
+    """Return what a preset adds to a method."""
     extras = PRESETS[options.preset]
-    if options.method == "cbm-boosted":
-        return Extras()
-    if options.method not in RERANKING_METHODS:
-        mixture = options.method in MIXTURE_METHODS
-        return Extras(n_fits=extras.n_fits, scored=extras.scored) if mixture else Extras()
-    if not extras.stacked or n_documents < MIN_DOCUMENTS_REFINED:
-        return extras._replace(stacked=False)
-    if n_documents * n_labels > MAX_REFINED:
-        warnings.warn(
-            f"{n_documents} documents by {n_labels} labels are too many to refine label "
-            f"probabilities by votes in memory; votes describe label sets only (more than "
-            f"{MAX_REFINED:,} pairs)",
-            TrainingWarning,
-            stacklevel=4,
-        )
-        return extras._replace(stacked=False)
-    return extras
+    if options.method in RERANKING_METHODS:
+        return extras
+    return Extras(n_fits=extras.n_fits) if options.method == "cbm" else Extras()

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import SetCalibrator
 from setwise.models.data.answer_parsing import AnswerError
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import Kind
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.scaler import FeatureScaler
@@ -27,10 +27,9 @@ from setwise.models.labels.scaling import as_rows, no_features
 from setwise.models.sets.candidates import CandidateSets, concatenate
 from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
 from setwise.models.sets.decider import Decider
-from setwise.models.sets.evidence import CandidateSource, Evidence
+from setwise.models.sets.evidence import CandidateSource, DocumentEvidence
 from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.reranker import SetReranker
-from setwise.models.voters.label_stack import LabelStack, LabelVotes
 from setwise.models.voters.voters import SetVoters
 
 # Votes are dense; this bounds their memory to a few megabytes.
@@ -164,8 +163,6 @@ class SetPredictor:
         Set if features are measurements, which are scaled before anything else.
     voters : SetVoters or None
         Set if candidates or features use votes of the training documents' label sets.
-    stack : LabelStack or None
-        Set if votes refine the label probabilities.
     decider : Decider or None
         Chooses the set to announce if the objective is not set accuracy.
     calibration_rows : CalibrationRows or None
@@ -191,7 +188,6 @@ class SetPredictor:
     reranker: SetReranker
     scaler: FeatureScaler | None = None
     voters: SetVoters | None = None
-    stack: LabelStack | None = None
     decider: Decider | None = None
     calibration_rows: CalibrationRows | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict)
@@ -213,7 +209,9 @@ class SetPredictor:
         """Names of the metadata whose numbers an external model reads."""
         return self.features.numbers
 
-    def evidence(self, X: ArrayLike | csr_array, answers: Answers | None = None) -> Evidence:
+    def evidence(
+        self, X: ArrayLike | csr_array, answers: ModelAnswers | None = None
+    ) -> DocumentEvidence:
         """Return label scores and votes for documents (n_documents, n_features)."""
         return self._evidence(self._scaled(self._checked(X)), answers)
 
@@ -224,7 +222,7 @@ class SetPredictor:
     def _scaled(self, rows: SparseRows) -> SparseRows:
         return rows if self.scaler is None else self.scaler.scale_rows(rows)
 
-    def _evidence(self, rows: SparseRows, answers: Answers | None) -> Evidence:
+    def _evidence(self, rows: SparseRows, answers: ModelAnswers | None) -> DocumentEvidence:
         if isinstance(self.base, BinaryRelevance):
             logits = self.base.score_rows(rows)
         elif answers is None:
@@ -232,13 +230,10 @@ class SetPredictor:
         else:
             logits = self.base.decision_function(answers)
         marginals = self.label_calibrator.transform(logits)
-        evidence = Evidence(rows, logits, marginals, answers=answers)
+        evidence = DocumentEvidence(rows, logits, marginals, answers=answers)
         if self.voters is None:
             return evidence
-        votes = self.voters.vote(evidence)
-        if self.stack is not None:
-            marginals = self.stack.refine(marginals, LabelVotes.of(votes))
-        return Evidence(rows, logits, marginals, votes, answers)
+        return replace(evidence, votes=self.voters.vote(evidence))
 
     def predict(self, X: ArrayLike | csr_array) -> SetPredictions:
         """Rank label sets for documents given as feature rows.
@@ -255,7 +250,7 @@ class SetPredictor:
         """
         return self._predict(self._checked(X))
 
-    def _predict(self, rows: SparseRows, answers: Answers | None = None) -> SetPredictions:
+    def _predict(self, rows: SparseRows, answers: ModelAnswers | None = None) -> SetPredictions:
         n = rows.n_rows
         if n <= _ROWS_AT_ONCE:
             return self._rank(rows, answers)
@@ -274,7 +269,7 @@ class SetPredictor:
             np.concatenate([block.known_features for block in blocks]),
         )
 
-    def _rank(self, rows: SparseRows, answers: Answers | None) -> SetPredictions:
+    def _rank(self, rows: SparseRows, answers: ModelAnswers | None) -> SetPredictions:
         evidence = self._evidence(self._scaled(rows), answers)
         ranked, confidence = self.reranker.rank(evidence, self.source.propose(evidence))
         if self.decider is not None:
@@ -306,24 +301,24 @@ class SetPredictor:
         """
         return self._predict(self.text_rows(texts))
 
-    def read_answers(self, documents: Sequence[Mapping[str, Any]]) -> Answers:
+    def read_answers(self, documents: Sequence[Mapping[str, Any]]) -> ModelAnswers:
         """Return what documents say, as `predict_answers` reads it.
 
         Parameters
         ----------
         documents : sequence of mapping
-            As for `Answers.of`.
+            As for `ModelAnswers.of`.
 
         Raises
         ------
         AnswerError
             If a document has no answer, one in another form, or not what the model learnt from.
         """
-        answers = Answers.of(self.label_names, documents, numbers=self.numbers)
+        answers = ModelAnswers.of(self.label_names, documents, numbers=self.numbers)
         self.check_answers(answers)
         return answers
 
-    def check_answers(self, answers: Answers) -> None:
+    def check_answers(self, answers: ModelAnswers) -> None:
         """Raise `AnswerError` if a document has nothing that the model learnt from.
 
         Raises
@@ -349,7 +344,7 @@ class SetPredictor:
 
     def predict_answers(
         self,
-        answers: Answers,
+        answers: ModelAnswers,
         texts: Sequence[str] | None = None,
         X: ArrayLike | csr_array | None = None,
     ) -> SetPredictions:
@@ -357,7 +352,7 @@ class SetPredictor:
 
         Parameters
         ----------
-        answers : Answers
+        answers : ModelAnswers
             Such as `read_answers` returns.
         texts : sequence of str, optional
             The documents, which a model with a `vectorizer` needs; others ignore them.

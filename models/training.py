@@ -24,7 +24,7 @@ from setwise.models.calibration.choice import ChosenCalibrator, choose_calibrato
 from setwise.models.calibration.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
 from setwise.models.calibration.losses import shifted_target
 from setwise.models.calibration.noisy_history import RowRates
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.capacity import check_room, rows_at_once
 from setwise.models.data.dataset_files import MIN_TRAINING_DOCUMENTS
 from setwise.models.data.datasets import Dataset
@@ -40,7 +40,6 @@ from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.labels.scaling import as_rows, no_features
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
-from setwise.models.mixtures.label_scores import LabelScores
 from setwise.models.mixtures.proposals import (
     Proposal,
     propose_boosted,
@@ -54,7 +53,7 @@ from setwise.models.options import (
     PRESETS,
     RERANKING_METHODS,
     TrainingOptions,
-    affordable_extras,
+    extras_of,
 )
 from setwise.models.predictor import SetPredictor, trained_features
 from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
@@ -175,7 +174,7 @@ def fit_base(
     base, penalised, read = _base(dataset, X, options, sample_weight)
     if folds is None:
         folds = fold_ids(dataset.Y, min(options.n_folds, dataset.n), options.seed)
-    extras = affordable_extras(options, *dataset.Y.shape)
+    extras = extras_of(options)
     mixture = options.method in MIXTURE_METHODS
     end = 0.5 if mixture else 0.95
     logits = out_of_fold_logits(
@@ -195,8 +194,7 @@ def fit_base(
             X,
             dataset.Y,
             () if without else extras.voters,
-            margins=bool(extras.voters),
-            stacked=extras.stacked and not without,
+            margins=extras.margins,
         )
         report(end, "candidates and their features")
     elif options.method == "cbm-boosted":
@@ -210,7 +208,7 @@ def fit_base(
             seed=options.seed,
         )
         report(0.6, "mixtures, candidates and their features")
-    elif isinstance(base, BinaryRelevance) and mixture:
+    elif mixture:
         report(end, "mixture on all documents")
         proposal = propose_mixture(
             options.n_candidates,
@@ -222,14 +220,13 @@ def fit_base(
             seed=options.seed,
             n_fits=extras.n_fits,
             experts="separate" if options.preset == "paper" else "shared",
-            scores=_label_scores(base, options) if extras.scored else None,
             voters=extras.voters,
-            stacked=extras.stacked,
+            margins=extras.margins,
         )
         report(0.6, "mixtures, candidates and their features")
     else:
         proposal = (
-            propose_voted(options.n_candidates, X, dataset.Y, extras.voters, stacked=extras.stacked)
+            propose_voted(options.n_candidates, X, dataset.Y, extras.voters, margins=extras.margins)
             if extras.voters
             else propose_marginal(options.n_candidates, X, dataset.Y)
         )
@@ -246,7 +243,6 @@ def fit_base(
             source=proposal.for_folds,
             features=proposal.features,
             voters=proposal.voters,
-            stack=proposal.stack,
             answers=dataset.answers,
             n_jobs=options.n_jobs,
         )
@@ -258,7 +254,7 @@ def _base(
     X: csr_array,
     options: TrainingOptions,
     sample_weight: NDArray[np.float64] | None,
-) -> tuple[BinaryRelevance | GivenScores, BinaryRelevance | GivenScores, csr_array | Answers]:
+) -> tuple[BinaryRelevance | GivenScores, BinaryRelevance | GivenScores, csr_array | ModelAnswers]:
     """Return label scores fitted on all documents, unfitted ones for folds, and what they read."""
     if dataset.answers is not None:
         scores = GivenScores().fit(dataset.answers, dataset.Y, sample_weight)
@@ -275,16 +271,6 @@ def _base(
 
 def _label_calibrator(options: TrainingOptions) -> LabelCalibrator:
     return LabelCalibrator(1.0) if options.preset == "paper" else LabelCalibrator()
-
-
-def _label_scores(base: BinaryRelevance, options: TrainingOptions) -> LabelScores:
-    """Return unfitted label scores with the penalties of binary relevance."""
-    return LabelScores(
-        base.alpha_,
-        l1_ratio=options.l1_ratio,
-        n_jobs=options.n_jobs,
-        random_state=options.seed,
-    )
 
 
 def assemble(
@@ -312,7 +298,6 @@ def assemble(
         base=base,
         label_calibrator=_label_calibrator(options).fit(rows.logits, Y),
         voters=proposal.voters,
-        stack=proposal.stack,
         decider=decider,
         source=proposal.final,
         reranker=SetReranker(

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array, eye_array
 
 from setwise.models.calibration.calibrators import AgreementSets
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LOGIT_LIMIT, LabelCalibrator
 from setwise.models.labels.scaling import no_features
@@ -43,7 +43,7 @@ def start_external(label_names: Sequence[str]) -> SetPredictor:
     names = checked_names("label_names", list(label_names))
     n_labels = len(names)
     nothing, unlabelled = no_features(1), csr_array(np.zeros((1, n_labels), dtype=np.uint8))
-    base = GivenScores().fit(Answers.none(1, n_labels), csr_array(eye_array(n_labels)))
+    base = GivenScores().fit(ModelAnswers.none(1, n_labels), csr_array(eye_array(n_labels)))
     base.reads_scores_ = base.reads_sets_ = True
     predictor = SetPredictor(
         kind="external",

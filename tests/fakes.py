@@ -11,7 +11,7 @@ from setwise.service.domain.errors import CalibrationDamaged
 
 if TYPE_CHECKING:
     from setwise.models.calibration.calibration_rows import CalibrationRows
-    from setwise.models.storage.recalibrations import KeptRecalibration
+    from setwise.models.storage.recalibrations import StoredRecalibration
 from setwise.service.domain import errors
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import (
@@ -183,15 +183,15 @@ class FakePasswords:
 class FakeCalibrators:
     """Keeps calibrators in memory, and tries them; those in ``damaged`` fail."""
 
-    kept: "dict[str, KeptRecalibration]" = field(default_factory=dict)
+    kept: "dict[str, StoredRecalibration]" = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
     original: "CalibrationRows | None" = None
 
-    def add_calibrator(self, kept: "KeptRecalibration") -> str:
+    def add_calibrator(self, kept: "StoredRecalibration") -> str:
         self.kept[kept.version] = kept
         return kept.version
 
-    def load_calibrator(self, location: str) -> "KeptRecalibration":
+    def load_calibrator(self, location: str) -> "StoredRecalibration":
         if location in self.damaged or location not in self.kept:
             raise CalibrationDamaged(f"The calibrator {location} cannot be loaded.")
         return self.kept[location]

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.calibration.losses import checked_rates
 from setwise.models.calibration.noisy_history import RowRates
-from setwise.models.calibration.recalibration import AnnouncedSets, Answers
+from setwise.models.calibration.recalibration import AnnouncedSets, ReviewOutcomes
 from setwise.models.calibration.sampling import effective_rows
 from setwise.models.sets.candidates import CandidateSets, RaggedSets
 from setwise.models.storage.fields import StoredArray, StoredSetting, stored_ragged
@@ -112,24 +112,24 @@ class CalibrationRows(StoredPart):
         first = np.asarray(right, dtype=np.uint8)[candidates.doc_indptr[:-1]]
         if len(first) > MOST_ROWS:
             draw = np.random.default_rng(random_state)
-            kept = np.sort(draw.choice(len(first), MOST_ROWS, replace=False))
-            sets, first = sets.take(kept), first[kept]
-            rates = None if rates is None else rates.take(kept)
+            sample = np.sort(draw.choice(len(first), MOST_ROWS, replace=False))
+            sets, first = sets.take(sample), first[sample]
+            rates = None if rates is None else rates.take(sample)
         return cls(sets, first) if rates is None else cls(sets, first, *rates)
 
-    def beside(self, n_effective: float) -> tuple[AnnouncedSets, Answers]:
+    def beside(self, n_effective: float) -> tuple[AnnouncedSets, ReviewOutcomes]:
         """Return the rows weighted by `fading_weight`, to fit together with reviews."""
         alpha, beta = self.rates
         # Noisy rows tell less, and weigh more until they tell as much as so many true ones.
         weight = np.full(len(self), fading_weight(effective_rows(alpha, beta), n_effective))
-        return self.sets, Answers.of(self.right, weight=weight, alpha=alpha, beta=beta)
+        return self.sets, ReviewOutcomes.of(self.right, weight=weight, alpha=alpha, beta=beta)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the rows."""
-        sets = RaggedSets(found["set_indptr"], found["labels"])
-        confidence, score, runner_up, rest = (found[name] for name in _SHARES)
+        sets = RaggedSets(fields["set_indptr"], fields["labels"])
+        confidence, score, runner_up, rest = (fields[name] for name in _SHARES)
         announced = AnnouncedSets(confidence, score, runner_up, rest, sets, lengths["labels"])
-        rows = cls(announced, found["right"], found["alpha"], found["beta"])
+        rows = cls(announced, fields["right"], fields["alpha"], fields["beta"])
         checked_rates(*rows.rates, len(rows))
         return rows

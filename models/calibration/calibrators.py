@@ -139,10 +139,10 @@ class IsotonicSets(StoredPart, BaseEstimator):
         return np.clip(self.curve_(table.column("score")), 0.0, 1.0)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # nothing of lengths
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # nothing of lengths
         """Rebuild the fitted calibrator."""
         calibrator = cls()
-        calibrator.curve_ = IsotonicCurve.from_knots(found["x"], found["y"])
+        calibrator.curve_ = IsotonicCurve.from_knots(fields["x"], fields["y"])
         return calibrator
 
 
@@ -183,8 +183,8 @@ class CardinalityIsotonicSets(StoredPart, BaseEstimator):
         outcome, weight = check_outcomes(table, correct, sample_weight)
         score, sizes = table.column("score"), table.sizes
         used = weight > 0
-        seen, counts = np.unique(sizes[used], return_counts=True)
-        frequent = seen[counts >= self.min_rows]
+        cardinalities, counts = np.unique(sizes[used], return_counts=True)
+        frequent = cardinalities[counts >= self.min_rows]
         rest = ~np.isin(sizes, frequent)
         if np.count_nonzero(rest & used) < self.min_rows:
             rest = np.ones(len(table), dtype=bool)
@@ -215,16 +215,16 @@ class CardinalityIsotonicSets(StoredPart, BaseEstimator):
         )
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted calibrator."""
         if lengths["curves"] == 0:
             raise ValueError("there is no curve")
-        calibrator = cls(found["min_rows"])
-        calibrator.cardinalities_ = found["cardinalities"]
-        x, y = found["x"], found["y"]
+        calibrator = cls(fields["min_rows"])
+        calibrator.cardinalities_ = fields["cardinalities"]
+        x, y = fields["x"], fields["y"]
         calibrator.curves_ = [
             IsotonicCurve.from_knots(x[start:end], y[start:end])
-            for start, end in pairwise(found["indptr"])
+            for start, end in pairwise(fields["indptr"])
         ]
         return calibrator
 
@@ -373,13 +373,13 @@ class BoostedSets(StoredPart, BaseEstimator):
         return self.trees_.margin(table, n_trees)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted calibrator, without importing XGBoost."""
-        calibrator = cls(**found["parameters"])
-        n_dense, n_labels = (checked_value("shape", side, int, low=0) for side in found["shape"])
+        calibrator = cls(**fields["parameters"])
+        n_dense, n_labels = (checked_value("shape", side, int, low=0) for side in fields["shape"])
         if lengths.get("labels", n_labels) != n_labels:
             raise ValueError(f"its trees count {n_labels} labels")
-        calibrator._adopt(found["xgboost"], n_dense, n_labels)  # own class
+        calibrator._adopt(fields["xgboost"], n_dense, n_labels)  # own class
         if calibrator.trees_.objective != _OBJECTIVES[calibrator.objective]:
             raise ValueError(f"its trees have the objective {calibrator.trees_.objective!r}")
         return calibrator

@@ -63,28 +63,30 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
     if rows.rates is not None:
         n_documents = int(effective_rows(*rows.rates))
     right = int(rows.correct.sum())
-    known = _contenders(options)
+    available = _contenders(options)
     if options.noise is None and options.calibrator == "auto":
-        known = {name: known[name] for name in PRESETS[options.preset].calibrators}
-    names = _affordable(known, n_documents, right, len(rows.correct) - right, options.calibrator)
-    contenders = {name: known[name] for name in names}
+        available = {name: available[name] for name in PRESETS[options.preset].calibrators}
+    names = _affordable(
+        available, n_documents, right, len(rows.correct) - right, options.calibrator
+    )
+    contenders = {name: available[name] for name in names}
     confidences = cross_validate(contenders, rows, options.n_jobs)
-    seen = np.arange(len(rows.correct))
+    shown = np.arange(len(rows.correct))
     if options.method not in RERANKING_METHODS:
-        seen = rows.candidates.doc_indptr[:-1]
-    brier = {name: _brier(rows, confidence, seen) for name, confidence in confidences.items()}
+        shown = rows.candidates.doc_indptr[:-1]
+    brier = {name: _brier(rows, confidence, shown) for name, confidence in confidences.items()}
     best = min(names, key=lambda name: (brier[name], names.index(name)))
     calibrator = _fit(contenders[best], _Judged.of(rows))
     return ChosenCalibrator(best, calibrator, confidences[best], brier)
 
 
 def refit_calibrator(
-    chosen: ChosenCalibrator, rows: CrossFitted, options: TrainingOptions
+    choice: ChosenCalibrator, rows: CrossFitted, options: TrainingOptions
 ) -> ChosenCalibrator:
     """Refit the chosen kind of calibrator on rows that include announced sets."""
-    unfitted = _contenders(options)[chosen.name]
-    confidence = cross_validate({chosen.name: unfitted}, rows, options.n_jobs)[chosen.name]
-    return ChosenCalibrator(chosen.name, _fit(unfitted, _Judged.of(rows)), confidence, chosen.brier)
+    unfitted = _contenders(options)[choice.name]
+    confidence = cross_validate({choice.name: unfitted}, rows, options.n_jobs)[choice.name]
+    return ChosenCalibrator(choice.name, _fit(unfitted, _Judged.of(rows)), confidence, choice.brier)
 
 
 def cross_validate(
@@ -95,11 +97,11 @@ def cross_validate(
     folds = np.unique(judged.folds)
     parts = [(calibrator, fold) for calibrator in contenders.values() for fold in folds]
     # In this process always: each worker would hold the table, gigabytes for a million documents.
-    found = iter(Threads(thread_count(n_jobs)).run(_confidence, judged, parts))
+    results = iter(Threads(thread_count(n_jobs)).run(_confidence, judged, parts))
     out = {name: np.empty(len(judged.folds)) for name in contenders}
     for confidence in out.values():
         for fold in folds:
-            confidence[judged.folds == fold] = next(found)
+            confidence[judged.folds == fold] = next(results)
     return out
 
 
@@ -136,20 +138,20 @@ def _confidence(judged: _Judged, part: tuple[SetCalibrator, int]) -> NDArray[np.
 
 def _fit(calibrator: SetCalibrator, judged: _Judged) -> SetCalibrator:
     """Fit a calibrator to candidates, as their noise asks for."""
-    _, table, given, rates = judged
+    _, table, labels, rates = judged
     if rates is None:
-        return calibrator.fit(table, given)
+        return calibrator.fit(table, labels)
     if isinstance(calibrator, RobustLogisticSets | RobustBoostedSets):
-        return calibrator.fit(table, given, alpha=rates.alpha, beta=rates.beta)
-    return calibrator.fit(table, shifted_target(given, *rates))  # they minimise a square loss
+        return calibrator.fit(table, labels, alpha=rates.alpha, beta=rates.beta)
+    return calibrator.fit(table, shifted_target(labels, *rates))  # they minimise a square loss
 
 
-def _brier(rows: CrossFitted, confidence: NDArray[np.float64], seen: NDArray[np.int64]) -> float:
+def _brier(rows: CrossFitted, confidence: NDArray[np.float64], shown: NDArray[np.int64]) -> float:
     """Return the Brier score without noise, (4.3) of the thesis."""
     rates = rows.set_rates
-    given = rows.correct.astype(np.float64)
-    target = given if rates is None else shifted_target(given, *rates)
-    return float(np.mean(((confidence - target) ** 2 + target - target**2)[seen]))
+    labels = rows.correct.astype(np.float64)
+    target = labels if rates is None else shifted_target(labels, *rates)
+    return float(np.mean(((confidence - target) ** 2 + target - target**2)[shown]))
 
 
 def set_calibrators(seed: int) -> dict[str, SetCalibrator]:
@@ -195,21 +197,21 @@ def _contenders(options: TrainingOptions) -> dict[str, SetCalibrator]:
 
 
 def _affordable(
-    known: Iterable[str], n_documents: int, right: int, wrong: int, asked: CalibratorName
+    available: Iterable[str], n_documents: int, right: int, wrong: int, requested: CalibratorName
 ) -> list[str]:
     """Return the names of the calibrators that this many documents support."""
     names = ["uncalibrated"]
     if n_documents >= MIN_DOCUMENTS_ISOTONIC:
         names += ["isotonic", "cardinality-isotonic"]
     if n_documents >= MIN_DOCUMENTS_TREES and min(right, wrong) >= MIN_OUTCOMES_TREES:
-        names += [name for name in known if name not in names]
-    if asked in names:
-        return [asked]
-    if asked != "auto" or set(names) != set(known):
+        names += [name for name in available if name not in names]
+    if requested in names:
+        return [requested]
+    if requested != "auto" or set(names) != set(available):
         warnings.warn(
             f"{n_documents} documents with {right} right and {wrong} wrong candidate sets are too "
-            f"few for a {'boosted' if asked == 'auto' else asked} calibrator: using the best of "
-            f"{', '.join(names)}; trees need {MIN_DOCUMENTS_TREES} documents and "
+            f"few for a {'boosted' if requested == 'auto' else requested} calibrator: using the "
+            f"best of {', '.join(names)}; trees need {MIN_DOCUMENTS_TREES} documents and "
             f"{MIN_OUTCOMES_TREES} candidates of either outcome, isotonic curves "
             f"{MIN_DOCUMENTS_ISOTONIC} documents",
             TrainingWarning,

@@ -18,20 +18,18 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from setwise.models.calibration.noisy_history import RowRates
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.capacity import rows_at_once
 from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.given_scores import GivenScores
-from setwise.models.labels.kept_scores import KeptScores, Scores, score_matrix
+from setwise.models.labels.kept_scores import Scores, score_matrix
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.parallel import Threads, thread_count
 from setwise.models.sets.candidates import CandidateSets, concatenate
-from setwise.models.sets.evidence import CandidateSource, Evidence
+from setwise.models.sets.evidence import CandidateSource, DocumentEvidence
 from setwise.models.sets.features import SetFeatures, SetFeatureTable, concatenate_tables
-from setwise.models.voters.label_stack import LabelStack, LabelVotes
 from setwise.models.voters.voters import SetVoters
-from setwise.models.voters.votes import SetVotes
 
 # Scores and votes of a part are dense, a quarter of a gigabyte at most; these bound their memory.
 _VOTES_AT_ONCE = 2048
@@ -46,7 +44,7 @@ class HeldOut:
 
     rows: NDArray[np.int64]  # numbers of the documents, ascending
     # Returns the evidence about them; not stored, because votes are dense.
-    evidence: Callable[[], Evidence]
+    evidence: Callable[[], DocumentEvidence]
     source: CandidateSource
     features: SetFeatures
 
@@ -80,7 +78,7 @@ class CrossFitted:
 
 def out_of_fold_logits(
     base: BinaryRelevance | GivenScores,
-    X: csr_array | Answers,
+    X: csr_array | ModelAnswers,
     Y: csr_array,
     folds: NDArray[np.int64],
     progress: Progress | None = None,
@@ -94,7 +92,7 @@ def out_of_fold_logits(
     ----------
     base : BinaryRelevance or GivenScores
         Its parameters are used, its fitted state is not.
-    X : csr_array of shape (n_documents, n_features), or Answers
+    X : csr_array of shape (n_documents, n_features), or ModelAnswers
         What the base reads.
     Y : csr_array of shape (n_documents, n_labels)
     folds : int64 ndarray of shape (n_documents,)
@@ -132,8 +130,7 @@ def cross_fit(
     source: CandidateSource,
     features: SetFeatures,
     voters: SetVoters | None = None,
-    stack: LabelStack | None = None,
-    answers: Answers | None = None,
+    answers: ModelAnswers | None = None,
     n_jobs: int | None = None,
 ) -> CrossFitted:
     """Propose and describe each fold's candidates by the other folds.
@@ -148,9 +145,7 @@ def cross_fit(
         Unfitted parts; clones are fitted.
     voters : SetVoters, optional
         Fitted here on all documents; each fold gets the votes of the other folds.
-    stack : LabelStack, optional
-        Needs voters. Fitted here on all documents; each fold is refined by the other folds.
-    answers : Answers, optional
+    answers : ModelAnswers, optional
         What another model says of the documents, none of which it has seen.
     n_jobs : int, optional
         Threads that calibrate scores and describe candidates; None means every usable core.
@@ -160,16 +155,14 @@ def cross_fit(
         outside = np.flatnonzero(folds != fold)
         calibrator = clone(label_calibrator).fit(logits, Y, rows=outside)
         _fill(marginals, calibrator.transform, logits, _parts(folds, fold, Y.shape[1]), n_jobs)
-    vote = None
-    if voters is not None:
-        vote = voters.fit_folds(X, marginals, Y, folds)
-        if stack is not None and not isinstance(marginals, KeptScores):
-            marginals = _refine(stack, marginals, vote, Y, folds)
+    vote = None if voters is None else voters.fit_folds(X, marginals, Y, folds)
 
-    def gather(part: NDArray[np.int64]) -> Evidence:
+    def gather(part: NDArray[np.int64]) -> DocumentEvidence:
         votes = None if vote is None else vote(part)
-        given = None if answers is None else answers.take(part)
-        return Evidence(SparseRows.of(X[part]), logits[part], marginals[part], votes, given)
+        of_part = None if answers is None else answers.take(part)
+        return DocumentEvidence(
+            SparseRows.of(X[part]), logits[part], marginals[part], votes, of_part
+        )
 
     held_out: list[HeldOut] = []
     for fold in np.unique(folds):
@@ -215,7 +208,7 @@ def _parts(folds: NDArray[np.int64], fold: int, n_labels: int) -> list[NDArray[n
 def _fill(
     scores: Scores,
     score: Callable[[Any], NDArray[np.floating]],
-    source: csr_array | Answers | Scores,
+    source: csr_array | ModelAnswers | Scores,
     parts: list[NDArray[np.int64]],
     n_jobs: int | None,
 ) -> None:
@@ -229,30 +222,6 @@ def _fill(
 
 def _threads(n_jobs: int | None) -> Threads:
     return Threads(min(thread_count(n_jobs), _MOST_THREADS))
-
-
-def _refine(
-    stack: LabelStack,
-    marginals: NDArray[np.float64],
-    vote: Callable[[NDArray[np.int64]], SetVotes],
-    Y: csr_array,
-    folds: NDArray[np.int64],
-) -> NDArray[np.float64]:
-    """Refine each fold by the other folds; fit the final stack."""
-    pieces = [part for fold in np.unique(folds) for part in _parts(folds, fold, Y.shape[1])]
-    by_label = [LabelVotes.of(vote(part)) for part in pieces]
-    names = by_label[0].voters
-    weights = np.empty((len(names), *marginals.shape), dtype=np.float32)
-    for part, of_part in zip(pieces, by_label, strict=True):
-        weights[:, part] = of_part.weights
-    refined = np.empty_like(marginals)
-    for fold in np.unique(folds):
-        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        others = LabelVotes(names, weights[:, outside])
-        fitted = clone(stack).fit(marginals[outside], others, Y[outside])
-        refined[inside] = fitted.refine(marginals[inside], LabelVotes(names, weights[:, inside]))
-    stack.fit(marginals, LabelVotes(names, weights), Y)
-    return refined
 
 
 def _document_order(

@@ -56,9 +56,9 @@ class SoftmaxSets(BoostedSets):
         """
         check_parameters(self)
         outcome, weight = check_outcomes(table, correct, sample_weight)
-        kept = np.flatnonzero(weight)
-        if len(kept) < len(table):
-            table, outcome, weight = table.take(kept), outcome[kept], weight[kept]
+        weighted = np.flatnonzero(weight)
+        if len(weighted) < len(table):
+            table, outcome, weight = table.take(weighted), outcome[weighted], weight[weighted]
         first = table.doc_indptr[:-1]
         right = np.add.reduceat(outcome, first)
         if right.max() > _MOST_RIGHT:

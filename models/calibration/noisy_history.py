@@ -47,23 +47,23 @@ def checked_noise(noise: Noise) -> dict[str, NoiseRates]:
     """
     if not noise:
         raise ValueError('give noise rates, such as {"*": {"alpha": 0.2}}')
-    found: dict[str, NoiseRates] = {}
+    checked: dict[str, NoiseRates] = {}
     for name, entry in noise.items():
         rates = _rates(name, entry)
         for member in _members(name, entry):
-            if member in found:
+            if member in checked:
                 raise ValueError(f"the noise of {member!r} is given twice")
-            found[member] = rates
-    return found
+            checked[member] = rates
+    return checked
 
 
 def _rates(name: str, entry: object) -> NoiseRates:
     """Return the rates of one entry."""
     if not isinstance(entry, Mapping) or not {"alpha"} <= entry.keys() <= _KEYS:
-        known = "'alpha' and perhaps 'beta' and 'annotators'"
-        raise ValueError(f"the noise of {name!r} is an object with {known}")
+        keys = "'alpha' and perhaps 'beta' and 'annotators'"
+        raise ValueError(f"the noise of {name!r} is an object with {keys}")
     numbers = [entry["alpha"], entry.get("beta", 0.0)]
-    if any(isinstance(one, bool) or not isinstance(one, int | float) for one in numbers):
+    if any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers):
         raise ValueError(f"alpha and beta of {name!r} must be numbers")
     rates = NoiseRates(*map(float, numbers))
     if rates.separation <= 0:
@@ -77,7 +77,7 @@ def _rates(name: str, entry: object) -> NoiseRates:
 def _members(name: str, entry: Mapping[str, Any]) -> list[str]:
     """Return the annotators of one entry."""
     members = entry.get("annotators", [name])
-    if not isinstance(members, list) or not all(isinstance(one, str) for one in members):
+    if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
         raise ValueError(f"the annotators of {name!r} must be a list of names")
     if GOLD in members:
         raise ValueError(f"{GOLD!r} stands for decided rows, which have no noise")
@@ -103,22 +103,22 @@ class RowRates(NamedTuple):
         """
         rates = checked_noise(noise)
         others = rates.get(EVERYONE)
-        known: dict[str | None, NoiseRates] = {
+        by_name: dict[str | None, NoiseRates] = {
             None: others or NoiseRates(0.0, 0.0),
             GOLD: NoiseRates(0.0, 0.0),
         }
-        known.update(rates)
+        by_name.update(rates)
         names = (None,) * n if annotators is None else annotators
-        missing = sorted({name for name in names if name is not None and name not in known})
+        missing = sorted({name for name in names if name is not None and name not in by_name})
         if missing and others is None:
             listed = ", ".join(missing[:3])
             raise ValueError(
                 f"there are no noise rates of {listed}{', …' if len(missing) > 3 else ''}; add "
                 f"them, or {EVERYONE!r} for all others"
             )
-        found = [known.get(name, known[None]) for name in names]
+        by_row = [by_name.get(name, by_name[None]) for name in names]
         return cls(
-            *checked_rates([one.alpha for one in found], [one.beta for one in found], len(found))
+            *checked_rates([row.alpha for row in by_row], [row.beta for row in by_row], len(by_row))
         )
 
     def take(self, rows: NDArray[np.integer]) -> "RowRates":

@@ -83,17 +83,17 @@ class AnnouncedSets:
             If a document has no candidate, or lengths differ.
         """
         # Calibrators and rounding may leave [0, 1].
-        own = np.clip(np.asarray(confidence, dtype=np.float64), 0.0, 1.0)
+        coherent = np.clip(np.asarray(confidence, dtype=np.float64), 0.0, 1.0)
         bounds = candidates.doc_indptr
-        if own.shape != (len(candidates),) or (np.diff(bounds) == 0).any():
+        if coherent.shape != (len(candidates),) or (np.diff(bounds) == 0).any():
             raise ValueError("every document needs a candidate, and every candidate a confidence")
-        own = coherent_confidence(candidates, own)
+        coherent = coherent_confidence(candidates, coherent)
         first = bounds[:-1]
         rows = np.arange(candidates.n_documents + 1, dtype=np.int64)
         sets = candidates.take(first, rows).sets
-        runner_up, rest = _others(bounds, own)
+        runner_up, rest = _others(bounds, coherent)
         return cls(
-            own[first],
+            coherent[first],
             np.minimum(np.exp(candidates.log_score[first]), 1.0),
             runner_up,
             rest,
@@ -103,13 +103,13 @@ class AnnouncedSets:
 
     def take(self, rows: NDArray[np.integer]) -> Self:
         """Return these rows."""
-        chosen = np.asarray(rows, dtype=np.int64)
+        places = np.asarray(rows, dtype=np.int64)
         return type(self)(
-            self.confidence[chosen],
-            self.score[chosen],
-            self.runner_up[chosen],
-            self.rest[chosen],
-            RaggedSets(*gather(self.sets, chosen)),
+            self.confidence[places],
+            self.score[places],
+            self.runner_up[places],
+            self.rest[places],
+            RaggedSets(*gather(self.sets, places)),
             self.n_labels,
         )
 
@@ -149,7 +149,7 @@ class AnnouncedSets:
         return csr_array((ones, self.sets.labels, self.sets.indptr), shape=shape)
 
 
-class Answers(NamedTuple):
+class ReviewOutcomes(NamedTuple):
     """Answers of people or later events about announced sets."""
 
     agreed: Floats  # (n,) 1 where the answer is the announced set, else 0
@@ -186,17 +186,17 @@ class Answers(NamedTuple):
         alphas, betas = checked_rates(alpha, beta, len(v))
         return cls(v, w, np.array(alphas), np.array(betas))
 
-    def take(self, rows: NDArray[np.integer]) -> "Answers":
+    def take(self, rows: NDArray[np.integer]) -> "ReviewOutcomes":
         """Return these rows."""
-        return Answers(*(part[rows] for part in self))
+        return ReviewOutcomes(*(part[rows] for part in self))
 
-    def beside(self, others: "Answers") -> "Answers":
+    def beside(self, others: "ReviewOutcomes") -> "ReviewOutcomes":
         """Return these rows followed by others."""
-        return Answers(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
+        return ReviewOutcomes(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
-class Recalibration(StoredPart):
+class ConfidenceCorrection(StoredPart):
     """The fitted correction."""
 
     intercept: float
@@ -223,9 +223,9 @@ class Recalibration(StoredPart):
     def fit(
         cls,
         sets: AnnouncedSets,
-        answers: Answers,
+        answers: ReviewOutcomes,
         *,
-        always: tuple[AnnouncedSets, Answers] | None = None,
+        always: tuple[AnnouncedSets, ReviewOutcomes] | None = None,
         penalty: float = PENALTY,
         label_penalty: float = LABEL_PENALTY,
     ) -> Self:
@@ -269,20 +269,20 @@ class Recalibration(StoredPart):
             w, u = parameters[1 : 1 + n_columns], parameters[1 + n_columns :]
             margin = offset + parameters[0] + design @ w + labels @ u
             slope = worth * loss.gradient(margin, answers.agreed)
-            own = shrink * parameters[1:]
-            value = worth @ loss.value(margin, answers.agreed) + 0.5 * own @ parameters[1:]
-            back = np.concatenate([design.T @ slope, labels.T @ slope]) + own
+            weighted = shrink * parameters[1:]
+            value = worth @ loss.value(margin, answers.agreed) + 0.5 * weighted @ parameters[1:]
+            back = np.concatenate([design.T @ slope, labels.T @ slope]) + weighted
             return float(value), np.concatenate([[slope.sum()], back])
 
-        found = optimize.minimize(
+        optimum = optimize.minimize(
             objective,
             np.zeros(1 + len(shrink)),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": _STEPS},
         ).x
-        weights = found[1 : 1 + n_columns] / scale
-        return cls(float(found[0] - weights @ mean), weights, found[1 + n_columns :].copy())
+        weights = optimum[1 : 1 + n_columns] / scale
+        return cls(float(optimum[0] - weights @ mean), weights, optimum[1 + n_columns :].copy())
 
     def predict(self, sets: AnnouncedSets) -> Floats:
         """Return the corrected confidence of announced sets, shape (n,)."""
@@ -308,10 +308,10 @@ class Recalibration(StoredPart):
 
 def cross_fit(
     sets: AnnouncedSets,
-    answers: Answers,
+    answers: ReviewOutcomes,
     folds: NDArray[np.integer],
     *,
-    always: tuple[AnnouncedSets, Answers] | None = None,
+    always: tuple[AnnouncedSets, ReviewOutcomes] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Floats:
     """Return each row's confidence by a correction fitted without its fold.
@@ -332,17 +332,17 @@ def cross_fit(
         if progress is not None:
             progress(number, len(names))
         inside, outside = np.flatnonzero(folds == name), np.flatnonzero(folds != name)
-        fitted = Recalibration.fit(sets.take(outside), answers.take(outside), always=always)
+        fitted = ConfidenceCorrection.fit(sets.take(outside), answers.take(outside), always=always)
         confidence[inside] = fitted.predict(sets.take(inside))
     return confidence
 
 
-def _others(bounds: NDArray[np.int64], own: Floats) -> tuple[Floats, Floats]:
+def _others(bounds: NDArray[np.int64], confidence: Floats) -> tuple[Floats, Floats]:
     """Return each document's largest other confidence and one minus the sum."""
     first = bounds[:-1]
-    others = own.copy()
+    others = confidence.copy()
     others[first] = 0.0
-    total = np.add.reduceat(own, first)
+    total = np.add.reduceat(confidence, first)
     return np.maximum.reduceat(others, first), np.clip(1.0 - total, 0.0, 1.0)
 
 
@@ -365,22 +365,22 @@ def _correct(
     doc_indptr: NDArray[np.int64],
     sets: RaggedSets,
     log_score: Floats,
-    own: Floats,
+    confidence: Floats,
     correction: _Correction,
 ) -> Floats:  # pragma: no cover - compiled
     set_indptr, weights = sets.indptr, correction.weights
-    corrected = own.copy()
+    corrected = confidence.copy()
     for i in range(len(doc_indptr) - 1):
         first, last = doc_indptr[i], doc_indptr[i + 1]
         if first == last:
             continue
-        runner_up, total = 0.0, own[first]
+        runner_up, total = 0.0, confidence[first]
         for s in range(first + 1, last):
-            runner_up = max(runner_up, own[s])
-            total += own[s]
+            runner_up = max(runner_up, confidence[s])
+            total += confidence[s]
         rest = min(max(1.0 - total, 0.0), 1.0)
         size = min(float(set_indptr[first + 1] - set_indptr[first]), _LARGEST_SIZE)
-        margin = _logit(own[first])
+        margin = _logit(confidence[first])
         margin += (
             correction.intercept
             + weights[0] * margin
@@ -392,10 +392,10 @@ def _correct(
         for place in range(set_indptr[first], set_indptr[first + 1]):
             margin += correction.label_weights[sets.labels[place]]
         now = 1.0 / (1.0 + np.exp(-margin))
-        share = (1.0 - now) / max(1.0 - own[first], _EDGE)
+        share = (1.0 - now) / max(1.0 - confidence[first], _EDGE)
         corrected[first] = now
         for s in range(first + 1, last):
             # If the model's confidences sum to more than one, none may exceed the rest, nor shrink
             # without a correction.
-            corrected[s] = min(own[s] * share, max(own[s], 1.0 - now))
+            corrected[s] = min(confidence[s] * share, max(confidence[s], 1.0 - now))
     return corrected

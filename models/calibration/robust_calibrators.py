@@ -140,10 +140,10 @@ class RobustLogisticSets(StoredPart, BaseEstimator):
 
         first = np.zeros(1 + len(shrink))
         first[0] = logit(_start(agreed, weight, alphas, betas))
-        found = optimize.minimize(
+        optimum = optimize.minimize(
             objective, first, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS}
         )
-        self.intercept_, self.coefficients_ = float(found.x[0]), found.x[1:]
+        self.intercept_, self.coefficients_ = float(optimum.x[0]), optimum.x[1:]
         return self
 
     def predict(self, table: SetFeatureTable) -> Floats:
@@ -169,11 +169,11 @@ class RobustLogisticSets(StoredPart, BaseEstimator):
         return np.concatenate([[self.intercept_], self.coefficients_])
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the calibrator."""
-        calibrator = cls(**found["parameters"])
-        calibrator.mean_, calibrator.scale_ = found["mean"], found["scale"]
-        joined = found["coefficients"]
+        calibrator = cls(**fields["parameters"])
+        calibrator.mean_, calibrator.scale_ = fields["mean"], fields["scale"]
+        joined = fields["coefficients"]
         calibrator.n_labels_ = lengths["terms"] - 1 - lengths["columns"]
         if calibrator.n_labels_ < 0:
             raise ValueError("the coefficients do not suit the columns")

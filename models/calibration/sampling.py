@@ -62,8 +62,10 @@ def effective_rows(alpha: ArrayLike, beta: ArrayLike, weight: ArrayLike | None =
     >>> effective_rows([0.5] * 100, [0.0] * 100)
     25.0
     """
-    kept = (1.0 - np.asarray(alpha, dtype=np.float64) - np.asarray(beta, dtype=np.float64)) ** 2
+    informative = (
+        1.0 - np.asarray(alpha, dtype=np.float64) - np.asarray(beta, dtype=np.float64)
+    ) ** 2
     if weight is None:
-        return float(kept.sum())
+        return float(informative.sum())
     w = np.asarray(weight, dtype=np.float64)
-    return float((w.sum() / (w @ w)) * (w @ kept))
+    return float((w.sum() / (w @ w)) * (w @ informative))

@@ -32,7 +32,7 @@ _START = 0.2
 Labels = frozenset[str]
 
 
-class Case(NamedTuple):
+class AnsweredDocument(NamedTuple):
     """One document's answers by person, and its true set if decided."""
 
     answers: Mapping[str, Labels]
@@ -75,31 +75,33 @@ def settle(
     if truth and not truth.keys() & set(dataset.ids):
         raise ValueError("the gold labels decide no training document; name documents by their id")
     rates: dict[str, Any] = dict(estimate_noise_rates(cases) if noise is None else noise)
-    known = checked_noise(rates)
-    others = known.get(EVERYONE, NoiseRates(0.0, 0.0))
+    by_name = checked_noise(rates)
+    others = by_name.get(EVERYONE, NoiseRates(0.0, 0.0))
     people = {name for case in cases for name in case.answers} - {GOLD}
-    absent = sorted(people - known.keys() - {EVERYONE})
-    if absent and EVERYONE not in known:
+    absent = sorted(people - by_name.keys() - {EVERYONE})
+    if absent and EVERYONE not in by_name:
         raise ValueError(f"there are no noise rates of {absent[0]}; add them, or {EVERYONE!r}")
-    alpha = {name: known.get(name, others).alpha for name in people} | {GOLD: 0.0}
+    alpha = {name: by_name.get(name, others).alpha for name in people} | {GOLD: 0.0}
     annotators: list[str | None] = []
-    chosen: list[Labels] = []
+    label_sets: list[Labels] = []
     for case in cases:
         labels, who, doubt = _verdict(case, alpha)
         if who not in alpha:
             rates[who] = {"alpha": doubt}
-        chosen.append(labels)
+        label_sets.append(labels)
         annotators.append(None if who == EVERYONE else who)
-    names = (*dataset.label_names, *sorted(set().union(*chosen) - {*dataset.label_names}))
+    names = (*dataset.label_names, *sorted(set().union(*label_sets) - {*dataset.label_names}))
     column = {name: place for place, name in enumerate(names)}
-    Y = label_matrix([[column[label] for label in row] for row in chosen], len(names))
+    Y = label_matrix([[column[label] for label in row] for row in label_sets], len(names))
     return (
         replace(dataset.take(rows), label_names=names, Y=Y, annotators=tuple(annotators)),
         rates,
     )
 
 
-def _cases(dataset: Dataset, truth: Mapping[str, Collection[str]]) -> tuple[list[int], list[Case]]:
+def _cases(
+    dataset: Dataset, truth: Mapping[str, Collection[str]]
+) -> tuple[list[int], list[AnsweredDocument]]:
     """Return each document's first row, and the answers about it."""
     first: dict[str, int] = {}
     answers: dict[str, dict[str, Labels]] = {}
@@ -110,10 +112,12 @@ def _cases(dataset: Dataset, truth: Mapping[str, Collection[str]]) -> tuple[list
         first.setdefault(id_, row)
         answers.setdefault(id_, {})[EVERYONE if who is None else who] = labels
     decided = {id_: frozenset(labels) for id_, labels in truth.items()}
-    return list(first.values()), [Case(given, decided.get(id_)) for id_, given in answers.items()]
+    return list(first.values()), [
+        AnsweredDocument(answered, decided.get(id_)) for id_, answered in answers.items()
+    ]
 
 
-def _verdict(case: Case, alpha: Mapping[str, float]) -> tuple[Labels, str, float]:
+def _verdict(case: AnsweredDocument, alpha: Mapping[str, float]) -> tuple[Labels, str, float]:
     """Return a document's set, its source, and the chance of an error."""
     if case.truth is not None:
         return case.truth, GOLD, 0.0
@@ -130,7 +134,7 @@ def _verdict(case: Case, alpha: Mapping[str, float]) -> tuple[Labels, str, float
     return best, who, 1.0 - belief[best]
 
 
-def _beliefs(case: Case, alpha: Mapping[str, float]) -> dict[Labels, float]:
+def _beliefs(case: AnsweredDocument, alpha: Mapping[str, float]) -> dict[Labels, float]:
     """Return each given set's probability; the rest means none is right."""
     supporters: dict[Labels, list[str]] = {}
     for name, labels in case.answers.items():
@@ -144,10 +148,10 @@ def _beliefs(case: Case, alpha: Mapping[str, float]) -> dict[Labels, float]:
         for labels, names in supporters.items()
     }
     total = sum(weight.values()) + everyone_wrong
-    return {labels: one / total for labels, one in weight.items()}
+    return {labels: share / total for labels, share in weight.items()}
 
 
-def estimate_noise_rates(cases: Sequence[Case]) -> Noise:
+def estimate_noise_rates(cases: Sequence[AnsweredDocument]) -> Noise:
     """Return each annotator's alpha, and that of all as ``"*"``, by EM.
 
     Raises
@@ -158,7 +162,8 @@ def estimate_noise_rates(cases: Sequence[Case]) -> Noise:
     Examples
     --------
     >>> true, wrong = frozenset({"a"}), frozenset({"b"})
-    >>> cases = [Case({"ann": true}, true)] * 80 + [Case({"ann": wrong}, true)] * 20
+    >>> cases = [AnsweredDocument({"ann": true}, true)] * 80
+    >>> cases += [AnsweredDocument({"ann": wrong}, true)] * 20
     >>> rates = estimate_noise_rates(cases)
     >>> round(rates["ann"]["alpha"], 2)
     0.18
@@ -172,18 +177,20 @@ def estimate_noise_rates(cases: Sequence[Case]) -> Noise:
     names = sorted({name for case in cases for name in case.answers} - {GOLD})
     alpha = dict.fromkeys([*names, GOLD], _START)
     alpha[GOLD] = 0.0
-    asked, wrong = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+    n_answers, wrong = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
     pooled = _START
     for _ in range(_STEPS):
-        asked, wrong = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+        n_answers, wrong = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
         for case in telling:
             belief = _beliefs(case, alpha) if case.truth is None else {case.truth: 1.0}
             for name, labels in case.answers.items():
                 if name != GOLD:
-                    asked[name] += 1.0
+                    n_answers[name] += 1.0
                     wrong[name] += 1.0 - belief.get(labels, 0.0)
-        pooled = sum(wrong.values()) / sum(asked.values())
-        updated = {name: (wrong[name] + _PRIOR * pooled) / (asked[name] + _PRIOR) for name in names}
+        pooled = sum(wrong.values()) / sum(n_answers.values())
+        updated = {
+            name: (wrong[name] + _PRIOR * pooled) / (n_answers[name] + _PRIOR) for name in names
+        }
         moved = max(abs(updated[name] - alpha[name]) for name in names)
         alpha.update(updated)
         if moved < _TOLERANCE:
@@ -192,9 +199,9 @@ def estimate_noise_rates(cases: Sequence[Case]) -> Noise:
     def cautious(errors: float, of: float) -> float:
         return float(betaincinv(errors + 0.5, of - errors + 0.5, _CAUTIOUS_QUANTILE))
 
-    found = {
-        name: {"alpha": cautious(wrong[name] + _PRIOR * pooled, asked[name] + _PRIOR)}
+    estimates = {
+        name: {"alpha": cautious(wrong[name] + _PRIOR * pooled, n_answers[name] + _PRIOR)}
         for name in names
     }
-    found[EVERYONE] = {"alpha": cautious(sum(wrong.values()), sum(asked.values()))}
-    return found
+    estimates[EVERYONE] = {"alpha": cautious(sum(wrong.values()), sum(n_answers.values()))}
+    return estimates

@@ -63,7 +63,7 @@ class UnknownLabels(AnswerError):
         super().__init__(document, path, f"{kind} {listed}{more}", "give labels of the model")
 
 
-class Answer(NamedTuple):
+class ParsedAnswer(NamedTuple):
     """What another model says of one document, by name."""
 
     scores: Mapping[str, float]
@@ -76,8 +76,8 @@ class Answer(NamedTuple):
         return set(self.scores).union(*(labels for labels, _ in self.sets))
 
 
-def parse_answer(document: Mapping[str, Any], place: int = 0) -> Answer:
-    """Return another model's answer from a JSON object; see `Answers.of`.
+def parse_answer(document: Mapping[str, Any], place: int = 0) -> ParsedAnswer:
+    """Return another model's answer from a JSON object; see `ModelAnswers.of`.
 
     Parameters
     ----------
@@ -107,19 +107,19 @@ def parse_answer(document: Mapping[str, Any], place: int = 0) -> Answer:
     metadata = document.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise AnswerError(place, "/metadata", "it is no object", "give an object")
-    return Answer(scores, tuple(sets), metadata, bare="labels" in document)
+    return ParsedAnswer(scores, tuple(sets), metadata, bare="labels" in document)
 
 
 _WANTED = 'give "scores", "candidates" or "labels"'
 
 
-def _parsed_scores(given: object, place: int) -> dict[str, float]:
-    if not isinstance(given, Mapping):
+def _parsed_scores(answer: object, place: int) -> dict[str, float]:
+    if not isinstance(answer, Mapping):
         raise AnswerError(place, "/scores", "they are no object", "give a probability by label")
-    if not given:
+    if not answer:
         raise AnswerError(place, "/scores", "there are none", "give at least the likeliest")
     scores: dict[str, float] = {}
-    for name, score in given.items():
+    for name, score in answer.items():
         # Negated so that NaN fails too.
         if not _is_number(score) or not 0.0 <= score <= 1.0:
             path = f"/scores/{_escaped(str(name))}"
@@ -129,44 +129,44 @@ def _parsed_scores(given: object, place: int) -> dict[str, float]:
     return scores
 
 
-def _parsed_candidates(given: object, place: int) -> list[tuple[tuple[str, ...], float]]:
-    if not isinstance(given, Sequence) or isinstance(given, str):
+def _parsed_candidates(candidates: object, place: int) -> list[tuple[tuple[str, ...], float]]:
+    if not isinstance(candidates, Sequence) or isinstance(candidates, str):
         raise AnswerError(place, "/candidates", "they are no list", "list objects with labels")
-    if not 0 < len(given) <= MOST_SETS:
-        fault = f"there are {len(given)}" if given else "the list is empty"
+    if not 0 < len(candidates) <= MOST_SETS:
+        fault = f"there are {len(candidates)}" if candidates else "the list is empty"
         raise AnswerError(place, "/candidates", fault, f"give 1 to {MOST_SETS} of them")
     sets = []
-    for number, one in enumerate(given):
+    for number, candidate in enumerate(candidates):
         path = f"/candidates/{number}"
-        if not isinstance(one, Mapping) or "labels" not in one:
+        if not isinstance(candidate, Mapping) or "labels" not in candidate:
             raise AnswerError(place, path, "it has no labels", 'give an object with "labels"')
-        unknown = [key for key in one if key not in {"labels", "score"}]
+        unknown = [key for key in candidate if key not in {"labels", "score"}]
         if unknown:
             fault = f"unknown key {_shown(unknown[0])}"
             raise AnswerError(place, path, fault, "the keys are labels and score")
-        score = one.get("score")
+        score = candidate.get("score")
         if score is not None and not (_is_number(score) and abs(score) <= LARGEST):
             fault = f"{_shown(score)} is no number within ±{LARGEST:g}"
             raise AnswerError(place, f"{path}/score", fault, "give a number, or none")
-        labels = _parsed_labels(one["labels"], place, f"{path}/labels")
+        labels = _parsed_labels(candidate["labels"], place, f"{path}/labels")
         sets.append((labels, MISSING if score is None else float(score)))
     return sets
 
 
-def _parsed_labels(given: object, place: int, path: str) -> tuple[str, ...]:
-    if not isinstance(given, Sequence) or isinstance(given, str):
+def _parsed_labels(labels: object, place: int, path: str) -> tuple[str, ...]:
+    if not isinstance(labels, Sequence) or isinstance(labels, str):
         raise AnswerError(place, path, "they are no list", "give a list of labels, [] for none")
-    for number, name in enumerate(given):
+    for number, name in enumerate(labels):
         if not isinstance(name, str):
             fault = f"{_shown(name)} is no label"
             raise AnswerError(place, f"{path}/{number}", fault, "give labels as strings")
-        if name in given[:number]:
+        if name in labels[:number]:
             fault = f"the label {_shown(name)} is given twice"
             raise AnswerError(place, f"{path}/{number}", fault, "give each label once")
-    return tuple(given)
+    return tuple(labels)
 
 
-def metadata_numbers(answers: Sequence[Answer], names: Sequence[str]) -> NDArray[np.float64]:
+def metadata_numbers(answers: Sequence[ParsedAnswer], names: Sequence[str]) -> NDArray[np.float64]:
     """Return the named numbers of the answers' metadata, or `MISSING`."""
     numbers = np.full((len(answers), len(names)), MISSING)
     for place, answer in enumerate(answers):

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, issparse
 
 from setwise.models.data.answer_parsing import (
     MISSING,
-    Answer,
+    ParsedAnswer,
     UnknownLabels,
     metadata_numbers,
     parse_answer,
@@ -19,7 +19,7 @@ from setwise.models.sets.candidates import RaggedSets, gather, join_indptr
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class ModelAnswers:
     """What another model says of n documents.
 
     Equal sets are counted; the order of labels in a set, and of a document's sets, is not kept.
@@ -111,7 +111,11 @@ class Answers:
 
     @classmethod
     def of_parsed(
-        cls, label_names: Sequence[str], answers: Sequence[Answer], *, numbers: Sequence[str] = ()
+        cls,
+        label_names: Sequence[str],
+        answers: Sequence[ParsedAnswer],
+        *,
+        numbers: Sequence[str] = (),
     ) -> Self:
         """Return parsed answers in columns; see `of`."""
         column = {name: place for place, name in enumerate(label_names)}
@@ -127,24 +131,24 @@ class Answers:
             unknown = [name for name in answer.scores if name not in column]
             if unknown:
                 raise UnknownLabels(place, "/scores", unknown)
-            own = sorted((column[name], score) for name, score in answer.scores.items())
-            columns += [label for label, _ in own]
-            values += [score for _, score in own]
+            scored = sorted((column[name], score) for name, score in answer.scores.items())
+            columns += [label for label, _ in scored]
+            values += [score for _, score in scored]
             score_bounds.append(len(columns))
-            found: dict[tuple[int, ...], tuple[int, float]] = {}
+            by_set: dict[tuple[int, ...], tuple[int, float]] = {}
             for number, (names, score) in enumerate(answer.sets):
                 unknown = [name for name in names if name not in column]
                 if unknown:
                     path = "/labels" if answer.bare else f"/candidates/{number}/labels"
                     raise UnknownLabels(place, path, unknown)
                 key = tuple(sorted(column[name] for name in names))
-                count, best = found.get(key, (0, MISSING))
-                found[key] = count + 1, float(np.fmax(best, score))
-            for key in sorted(found):
+                count, best = by_set.get(key, (0, MISSING))
+                by_set[key] = count + 1, float(np.fmax(best, score))
+            for key in sorted(by_set):
                 labels += key
                 set_bounds.append(len(labels))
-                counts.append(found[key][0])
-                set_scores.append(found[key][1])
+                counts.append(by_set[key][0])
+                set_scores.append(by_set[key][1])
             doc_bounds.append(len(counts))
         scores = None
         if any(answer.scores for answer in answers):
@@ -183,23 +187,23 @@ class Answers:
             If a score is not in [0, 1].
         """
         if issparse(scores):
-            given = csr_array(scores).astype(np.float64)
-            given.sum_duplicates()
+            rows = csr_array(scores).astype(np.float64)
+            rows.sum_duplicates()
         else:
             dense = np.atleast_2d(np.asarray(scores, dtype=np.float64))
             n, n_labels = dense.shape
             columns = np.tile(np.arange(n_labels, dtype=np.int32), n)
             bounds = np.arange(n + 1, dtype=np.int32) * n_labels
-            given = csr_array((dense.ravel(), columns, bounds), shape=dense.shape)
-        wrong = np.flatnonzero(~((given.data >= 0.0) & (given.data <= 1.0)))
+            rows = csr_array((dense.ravel(), columns, bounds), shape=dense.shape)
+        wrong = np.flatnonzero(~((rows.data >= 0.0) & (rows.data <= 1.0)))
         if len(wrong):
-            row = int(np.searchsorted(given.indptr, wrong[0], side="right")) - 1
-            column = int(given.indices[wrong[0]])
+            row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
+            column = int(rows.indices[wrong[0]])
             raise ValueError(
                 f"the score of document {row + 1} for label {column + 1} is "
-                f"{given.data[wrong[0]]:g}; give probabilities from 0 to 1"
+                f"{rows.data[wrong[0]]:g}; give probabilities from 0 to 1"
             )
-        return replace(cls.none(*given.shape), scores=given)
+        return replace(cls.none(*rows.shape), scores=rows)
 
     @classmethod
     def none(cls, n: int, n_labels: int) -> Self:
@@ -216,31 +220,31 @@ class Answers:
 
     def take(self, rows: ArrayLike) -> Self:
         """Return the given documents, in that order."""
-        chosen = np.asarray(rows, dtype=np.int64)
-        lengths = np.diff(self.doc_indptr)[chosen]
+        places = np.asarray(rows, dtype=np.int64)
+        lengths = np.diff(self.doc_indptr)[places]
         bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        starts = np.repeat(self.doc_indptr[chosen] - bounds[:-1], lengths)
-        own = starts + np.arange(bounds[-1])
+        starts = np.repeat(self.doc_indptr[places] - bounds[:-1], lengths)
+        entries = starts + np.arange(bounds[-1])
         return replace(
             self,
-            scores=None if self.scores is None else self.scores[chosen],
+            scores=None if self.scores is None else self.scores[places],
             doc_indptr=bounds,
-            sets=RaggedSets(*gather(self.sets, own)),
-            counts=self.counts[own],
-            set_scores=self.set_scores[own],
-            numbers=self.numbers[chosen],
+            sets=RaggedSets(*gather(self.sets, entries)),
+            counts=self.counts[entries],
+            set_scores=self.set_scores[entries],
+            numbers=self.numbers[places],
         )
 
     def __getitem__(self, rows: slice | NDArray[np.integer]) -> Self:
         """Return documents, as of a matrix with a row for each."""
         return self.take(np.arange(len(self))[rows])
 
-    def in_columns_of(self, own: Sequence[str], wanted: Sequence[str]) -> Self:
+    def in_columns_of(self, label_names: Sequence[str], columns: Sequence[str]) -> Self:
         """Return the same answers with other label columns.
 
         Parameters
         ----------
-        own, wanted : sequence of str
+        label_names, columns : sequence of str
             The labels of the present and of the new columns.
 
         Raises
@@ -248,31 +252,31 @@ class Answers:
         UnknownLabels
             If an answer names a label that is not wanted.
         """
-        if tuple(own) == tuple(wanted):
+        if tuple(label_names) == tuple(columns):
             return self
-        position = {name: place for place, name in enumerate(wanted)}
-        column = np.array([position.get(name, -1) for name in own], dtype=np.int32)
+        position = {name: place for place, name in enumerate(columns)}
+        column = np.array([position.get(name, -1) for name in label_names], dtype=np.int32)
         documents = np.repeat(np.arange(len(self)), np.diff(self.sets.indptr[self.doc_indptr]))
-        _check_known(column, own, self.sets.labels, documents, "/candidates")
+        _check_known(column, label_names, self.sets.labels, documents, "/candidates")
         scores = self.scores
         if scores is not None:
             of_scores = np.repeat(np.arange(len(self)), np.diff(scores.indptr))
-            _check_known(column, own, scores.indices, of_scores, "/scores")
+            _check_known(column, label_names, scores.indices, of_scores, "/scores")
             scores = csr_array(
                 (scores.data, column[scores.indices], scores.indptr),
-                shape=(len(self), len(wanted)),
+                shape=(len(self), len(columns)),
             )
             scores.sort_indices()
         ones = np.ones(len(self.sets.labels), dtype=np.uint8)
         moved = csr_array(
             (ones, column[self.sets.labels], self.sets.indptr),
-            shape=(len(self.counts), len(wanted)),
+            shape=(len(self.counts), len(columns)),
         )
         moved.sort_indices()
-        return replace(self, scores=scores, sets=RaggedSets.of(moved), n_labels=len(wanted))
+        return replace(self, scores=scores, sets=RaggedSets.of(moved), n_labels=len(columns))
 
 
-def concatenate_answers(parts: Sequence[Answers]) -> Answers:
+def concatenate_answers(parts: Sequence[ModelAnswers]) -> ModelAnswers:
     """Concatenate the answers of different documents.
 
     Raises
@@ -284,16 +288,16 @@ def concatenate_answers(parts: Sequence[Answers]) -> Answers:
         raise ValueError("answers concatenate only if they have the same labels and numbers")
     scores = None
     if any(part.scores is not None for part in parts):
-        given = [csr_array(part.shape) if part.scores is None else part.scores for part in parts]
+        matrices = [csr_array(part.shape) if part.scores is None else part.scores for part in parts]
         scores = csr_array(
             (
-                np.concatenate([part.data for part in given]),
-                np.concatenate([part.indices for part in given]).astype(np.int32),
-                join_indptr([part.indptr.astype(np.int64) for part in given]).astype(np.int32),
+                np.concatenate([part.data for part in matrices]),
+                np.concatenate([part.indices for part in matrices]).astype(np.int32),
+                join_indptr([part.indptr.astype(np.int64) for part in matrices]).astype(np.int32),
             ),
             shape=(sum(map(len, parts)), parts[0].n_labels),
         )
-    return Answers(
+    return ModelAnswers(
         scores,
         join_indptr([part.doc_indptr for part in parts]),
         RaggedSets(
@@ -310,7 +314,7 @@ def concatenate_answers(parts: Sequence[Answers]) -> Answers:
 
 def _check_known(
     column: NDArray[np.int32],
-    own: Sequence[str],
+    label_names: Sequence[str],
     labels: NDArray[np.int32],
     documents: NDArray[np.int64],
     path: str,
@@ -318,7 +322,7 @@ def _check_known(
     wrong = np.flatnonzero(column[labels] < 0)
     if len(wrong):
         document = documents[wrong[0]]
-        names = [own[labels[entry]] for entry in wrong if documents[entry] == document]
+        names = [label_names[labels[entry]] for entry in wrong if documents[entry] == document]
         raise UnknownLabels(int(document), path, names)
 
 

@@ -68,14 +68,14 @@ def check_room(
 def available_memory() -> int | None:
     """Return the bytes this process can still allocate, None if unknown."""
     bounds = [_free_of_machine(), _free_of_container(), _free_of_process()]
-    known = [bound for bound in bounds if bound is not None]
-    return max(min(known), 0) if known else None
+    finite = [bound for bound in bounds if bound is not None]
+    return max(min(finite), 0) if finite else None
 
 
 def _free_of_machine() -> int | None:
     fields = dict(line.split(":", 1) for line in _lines(_MEMINFO) if ":" in line)
-    found = [fields[name].split()[0] for name in ("MemAvailable", "SwapFree") if name in fields]
-    return 1024 * sum(map(int, found)) if found else None
+    sizes = [fields[name].split()[0] for name in ("MemAvailable", "SwapFree") if name in fields]
+    return 1024 * sum(map(int, sizes)) if sizes else None
 
 
 def _free_of_container() -> int | None:

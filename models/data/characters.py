@@ -57,10 +57,10 @@ def encoded(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
 @cache
 def _word_characters() -> NDArray[np.bool_]:
     """Return for every code point whether it is a word character."""
-    found = np.zeros(sys.maxunicode + 1, dtype=np.bool_)
-    for run in _WORD.finditer("".join(map(chr, range(len(found))))):
-        found[run.start() : run.end()] = True
-    return found
+    in_words = np.zeros(sys.maxunicode + 1, dtype=np.bool_)
+    for run in _WORD.finditer("".join(map(chr, range(len(in_words))))):
+        in_words[run.start() : run.end()] = True
+    return in_words
 
 
 @njit(cache=True, nogil=True)

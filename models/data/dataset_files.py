@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from setwise.models.data.answer_parsing import AnswerError
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import (
     Dataset,
     label_matrix,
@@ -124,13 +124,13 @@ def _file_of(path: Path, part: Part | None) -> Path:
     if part is None:
         raise DataError(path, None, "this is a folder", "name a .jsonl or .svm file in it")
     names = [f"{part}{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")]
-    found = [path / name for name in names if (path / name).is_file()]
-    if len(found) > 1:
-        both = " and ".join(file.name for file in found)
+    files = [path / name for name in names if (path / name).is_file()]
+    if len(files) > 1:
+        both = " and ".join(file.name for file in files)
         raise DataError(path, None, f"both {both} are here", "keep one")
-    if not found:
+    if not files:
         raise DataError(path, None, f"the folder has no {part} part", f"add {' or '.join(names)}")
-    return found[0]
+    return files[0]
 
 
 def labelled_dataset(
@@ -158,15 +158,15 @@ def labelled_dataset(
     DataError
         If an answer names a label that is not wanted, or a number is none.
     """
-    found = set(chain.from_iterable(documents.labels))
+    used = set(chain.from_iterable(documents.labels))
     if label_names is None:
-        found = found.union(*(answer.labels() for answer in documents.answers))
-    names = with_unknown(file, sorted(found), label_names)
+        used = used.union(*(answer.labels() for answer in documents.answers))
+    names = with_unknown(file, sorted(used), label_names)
     answers = None
     try:
         if documents.answers:
-            known = names if label_names is None else label_names
-            answers = Answers.of_parsed(known, documents.answers, numbers=numbers)
+            answerable = names if label_names is None else label_names
+            answers = ModelAnswers.of_parsed(answerable, documents.answers, numbers=numbers)
     except AnswerError as error:
         line = documents.lines[error.document]
         raise DataError(file, line, answer_fault(error), error.cure) from error

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from setwise.models.data.answers import Answers, concatenate_answers
+from setwise.models.data.answers import ModelAnswers, concatenate_answers
 from setwise.models.data.lines import DataWarning, count_of
 
 Kind = Literal["text", "vectors", "external"]
@@ -46,7 +46,7 @@ class Dataset:
         SHA-256 of the content (hex), the same whether the file was gzipped or not.
     annotators : tuple of (str or None), or None
         Who labelled each document; None when no document says.
-    answers : Answers, or None
+    answers : ModelAnswers, or None
         What another model says of the documents, which it has not seen in training. Its columns
         are the first of ``label_names``.
     """
@@ -60,7 +60,7 @@ class Dataset:
     feature_names: tuple[str, ...] | None
     fingerprint: str
     annotators: tuple[str | None, ...] | None = None
-    answers: Answers | None = None
+    answers: ModelAnswers | None = None
 
     def __post_init__(self) -> None:
         if (self.answers is None) is (self.kind == "external"):
@@ -99,22 +99,22 @@ class Dataset:
         Dataset
             Same labels and features; its fingerprint is derived from this one's and the rows.
         """
-        chosen = np.asarray(rows, dtype=np.int64)
+        places = np.asarray(rows, dtype=np.int64)
         digest = hashlib.sha256(self.fingerprint.encode())
-        digest.update(chosen.astype("<i8").tobytes())
+        digest.update(places.astype("<i8").tobytes())
         return Dataset(
             kind=self.kind,
-            ids=tuple(self.ids[row] for row in chosen),
+            ids=tuple(self.ids[row] for row in places),
             label_names=self.label_names,
-            Y=self.Y[chosen],
-            texts=None if self.texts is None else tuple(self.texts[row] for row in chosen),
-            X=None if self.X is None else self.X[chosen],
+            Y=self.Y[places],
+            texts=None if self.texts is None else tuple(self.texts[row] for row in places),
+            X=None if self.X is None else self.X[places],
             feature_names=self.feature_names,
             fingerprint=digest.hexdigest(),
             annotators=None
             if self.annotators is None
-            else tuple(self.annotators[row] for row in chosen),
-            answers=None if self.answers is None else self.answers.take(chosen),
+            else tuple(self.annotators[row] for row in places),
+            answers=None if self.answers is None else self.answers.take(places),
         )
 
     def in_columns_of(
@@ -136,11 +136,11 @@ class Dataset:
             Lists labels and features that the model lacks.
         """
         used = np.asarray(self.Y.sum(axis=0)).ravel() > 0
-        found = [name for name, is_used in zip(self.label_names, used, strict=True) if is_used]
+        carried = [name for name, is_used in zip(self.label_names, used, strict=True) if is_used]
         if self.label_names[: len(label_names)] == tuple(label_names):
             labels, Y = self.label_names, self.Y
         else:
-            labels = with_unknown("the data", found, label_names)
+            labels = with_unknown("the data", carried, label_names)
             position = {name: index for index, name in enumerate(labels)}
             column = np.array([position.get(name, -1) for name in self.label_names], dtype=np.int32)
             rows = np.split(column[self.Y.indices], self.Y.indptr[1:-1])
@@ -189,12 +189,15 @@ def concatenate_datasets(first: Dataset, second: Dataset) -> Dataset:
     annotators = None
     if first.annotators is not None or second.annotators is not None:
         parts = first, second
-        annotators = tuple(chain(*(one.annotators or (None,) * one.n for one in parts)))
+        annotators = tuple(chain(*(dataset.annotators or (None,) * dataset.n for dataset in parts)))
     answers = None
     if first.answers is not None and second.answers is not None:
         both = (first, first.answers), (second, second.answers)
         answers = concatenate_answers(
-            [own.in_columns_of(part.label_names[: own.n_labels], labels) for part, own in both]
+            [
+                of_part.in_columns_of(part.label_names[: of_part.n_labels], labels)
+                for part, of_part in both
+            ]
         )
     digest = hashlib.sha256((first.fingerprint + second.fingerprint).encode())
     return Dataset(
@@ -215,8 +218,8 @@ def _stacked(
     upper: csr_array, upper_names: tuple[str, ...], lower: csr_array, lower_names: tuple[str, ...]
 ) -> tuple[tuple[str, ...], csr_array]:
     """Stack two matrices with named columns vertically."""
-    known = set(upper_names)
-    names = (*upper_names, *(name for name in lower_names if name not in known))
+    in_upper = set(upper_names)
+    names = (*upper_names, *(name for name in lower_names if name not in in_upper))
     position = {name: index for index, name in enumerate(names)}
     column = np.array([position[name] for name in lower_names], dtype=np.int32)
     stacked = csr_array(
@@ -237,13 +240,13 @@ def numbered(n_features: int) -> tuple[str, ...]:
 
 
 def with_unknown(
-    file: Path | str, found: Iterable[str], label_names: Sequence[str] | None
+    file: Path | str, names: Iterable[str], label_names: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return the model's labels, then labels only the file has."""
     if label_names is None:
-        return tuple(found)
-    known = set(label_names)
-    unknown = [name for name in found if name not in known]
+        return tuple(names)
+    columns = set(label_names)
+    unknown = [name for name in names if name not in columns]
     if unknown:
         warnings.warn(
             f"{file}: {count_of(len(unknown), 'label')} unknown to the model, counted as misses: "
@@ -255,14 +258,14 @@ def with_unknown(
 
 
 def named_columns(
-    file: Path | str, X: csr_array, own: tuple[str, ...], wanted: tuple[str, ...]
+    file: Path | str, X: csr_array, names: tuple[str, ...], columns: tuple[str, ...]
 ) -> tuple[csr_array, tuple[str, ...]]:
     """Return `X` with the columns of a fitted model."""
-    if own == wanted:
-        return X, wanted
-    position = {name: index for index, name in enumerate(wanted)}
-    column = np.array([position.get(name, -1) for name in own], dtype=np.int32)
-    unknown = [own[index] for index in np.flatnonzero(column < 0)]
+    if names == columns:
+        return X, columns
+    position = {name: index for index, name in enumerate(columns)}
+    column = np.array([position.get(name, -1) for name in names], dtype=np.int32)
+    unknown = [names[index] for index in np.flatnonzero(column < 0)]
     if unknown:
         warnings.warn(
             f"{file}: {count_of(len(unknown), 'feature')} unknown to the model, left out: "
@@ -271,14 +274,14 @@ def named_columns(
             stacklevel=4,
         )
     moved = column[X.indices]
-    kept = moved >= 0
-    counts = np.concatenate([[0], np.cumsum(kept)])
+    has_column = moved >= 0
+    counts = np.concatenate([[0], np.cumsum(has_column)])
     result = csr_array(
-        (X.data[kept], moved[kept], counts[X.indptr].astype(X.indptr.dtype)),
-        shape=(X.shape[0], len(wanted)),
+        (X.data[has_column], moved[has_column], counts[X.indptr].astype(X.indptr.dtype)),
+        shape=(X.shape[0], len(columns)),
     )
     result.sort_indices()
-    return result, wanted
+    return result, columns
 
 
 def some_of(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from setwise.models.data.answer_parsing import Answer, AnswerError, parse_answer
+from setwise.models.data.answer_parsing import AnswerError, ParsedAnswer, parse_answer
 from setwise.models.data.lines import (
     DataError,
     DataWarning,
@@ -40,7 +40,7 @@ class LabelledDocuments:
     labels: list[tuple[str, ...]] = field(default_factory=list)
     annotators: list[str | None] = field(default_factory=list)
     # answers and lines: only of files with another model's answers; lines count from 1.
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[ParsedAnswer] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
 
 
@@ -53,7 +53,7 @@ class PredictionInput(NamedTuple):
     id: str | None
     text: str | None
     features: Mapping[str, float] | None
-    answer: Answer | None = None
+    answer: ParsedAnswer | None = None
 
 
 def read_documents(
@@ -84,7 +84,7 @@ def read_documents(
         At the first line that is not such a document or repeats an id, or if the file is empty.
     """
     documents = LabelledDocuments()
-    known = _Known(several=several)
+    ids = _KnownIds(several=several)
     repeated, wordless = _Tally(), _Tally()
     records = json_records(path, lines, distinct=external)
     for number, record in records:
@@ -103,7 +103,7 @@ def read_documents(
         elif key == "features":
             documents.features.append(line.features())
         annotator = line.annotator()
-        known.check(line, id_, record.get(key or ""), annotator)
+        ids.check(line, id_, record.get(key or ""), annotator)
         labels = line.labels()
         distinct = tuple(dict.fromkeys(labels))
         if len(distinct) < len(labels):
@@ -267,15 +267,15 @@ class _RepeatedKey(Exception):
 
 
 def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         names = [name for name, _ in pairs]
         raise _RepeatedKey(next(name for name in names if names.count(name) > 1))
-    return found
+    return record
 
 
 @dataclass
-class _Known:
+class _KnownIds:
     """The documents read so far."""
 
     several: bool  # whether several people may answer about a document
@@ -327,10 +327,10 @@ class _Line:
     def error(self, fault: str, cure: str) -> DataError:
         return DataError(self.path, self.number, fault, cure)
 
-    def refuse_unknown_keys(self, known: tuple[str, ...]) -> None:
+    def refuse_unknown_keys(self, keys: tuple[str, ...]) -> None:
         for key in self.record:
-            if key not in known:
-                cure = f"the keys are {', '.join(known)}"
+            if key not in keys:
+                cure = f"the keys are {', '.join(keys)}"
                 if key in _ANSWER_KEYS:
                     cure = "learn from another model's answers with `setwise train --external`"
                 raise self.error(f"unknown key {_quote(key)}", cure)
@@ -358,19 +358,19 @@ class _Line:
             self._check_name(f"label {position + 1}", label)
         return labels
 
-    def answer(self, *, labels_answer: bool = False) -> Answer:
+    def answer(self, *, labels_answer: bool = False) -> ParsedAnswer:
         """Return another model's answer; ``labels`` is it if ``labels_answer``."""
-        given: dict[str, object] = {}
+        parts: dict[str, object] = {}
         for key in ("scores", "candidates"):
             if key in self.record:
-                given[key] = self.record[key]
+                parts[key] = self.record[key]
         bare = "labels" if labels_answer else "answer"
         if bare in self.record:
-            given["labels"] = self.record[bare]
-        if not given:
+            parts["labels"] = self.record[bare]
+        if not parts:
             raise self.error("it has no answer", f"give {', '.join(_ANSWER_KEYS)}")
         try:
-            return parse_answer({**given, "metadata": self.record.get("metadata")})
+            return parse_answer({**parts, "metadata": self.record.get("metadata")})
         except AnswerError as error:
             raise self.error(answer_fault(error, bare), error.cure) from error
 
@@ -398,11 +398,11 @@ class _Line:
             raise self.error(f"'metadata' is {_type_name(value)}", "give an object")
 
     def features(self) -> dict[str, float]:
-        given = self.record["features"]
-        if not isinstance(given, dict):
-            raise self.error(f"'features' is {_type_name(given)}", "give an object of numbers")
+        numbers = self.record["features"]
+        if not isinstance(numbers, dict):
+            raise self.error(f"'features' is {_type_name(numbers)}", "give an object of numbers")
         features: dict[str, float] = {}
-        for name, value in given.items():
+        for name, value in numbers.items():
             if not name.strip() or not is_storable(name):
                 raise self.error(f"feature {_quote(name)} is no name", "give a name in Unicode")
             if isinstance(value, bool) or not isinstance(value, int | float):

@@ -74,9 +74,9 @@ class FeatureScaler(StoredPart):
         return self
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted scaler."""
-        scaler = super().restored(found, lengths)
+        scaler = super().restored(fields, lengths)
         if (np.abs(scaler.centre_) * scaler.scale_ > 2.0 / _CONSTANT).any():  # 2 for rounding
             raise ValueError("array 'scale' is too large beside 'centre': every document would be")
         return scaler

@@ -121,10 +121,10 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
         documents: Counter[str] = Counter()
         beginnings: Counter[str] = Counter()
         for text in texts:
-            found = {word for word in words_of(text) if len(word) <= MAX_WORD_LENGTH}
-            documents.update(found)
+            words_here = {word for word in words_of(text) if len(word) <= MAX_WORD_LENGTH}
+            documents.update(words_here)
             if self.beginnings:
-                long = [word for word in found if len(word) >= self.beginnings]
+                long = [word for word in words_here if len(word) >= self.beginnings]
                 beginnings.update({word[: self.beginnings] for word in long})
         if not documents:
             raise ValueError("no training text holds a word; give texts of letters or digits")
@@ -150,8 +150,8 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
         counts: defaultdict[int, int] = defaultdict(int)
         for text in texts:
             row = map(number.get, words_of(text), repeat(-1))
-            found = {a * len(words) + b for a, b in pairwise(row) if a >= 0 and b >= 0}
-            for pair in found:
+            pairs = {a * len(words) + b for a, b in pairwise(row) if a >= 0 and b >= 0}
+            for pair in pairs:
                 counts[pair] += 1
         least = 1 if len(texts) < _TINY_CORPUS else self.bigram_min_df
         return {pair: count for pair, count in counts.items() if count >= least}
@@ -243,11 +243,11 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
         return np.array([*words, *pairs, *beginnings], dtype=object)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted vectorizer."""
-        vectorizer = cls(**found["parameters"])
-        vectorizer.vocabulary_, vectorizer.beginnings_ = found["vocabulary"], found["beginnings"]
-        vectorizer.bigrams_, vectorizer.idf_ = found["bigrams"], found["idf"]
+        vectorizer = cls(**fields["parameters"])
+        vectorizer.vocabulary_, vectorizer.beginnings_ = fields["vocabulary"], fields["beginnings"]
+        vectorizer.bigrams_, vectorizer.idf_ = fields["bigrams"], fields["idf"]
         vectorizer.n_features_in_ = 1
         n_words, n_pairs, n_parts = lengths["words"], lengths["pairs"], lengths["beginnings"]
         if len(vectorizer.idf_) != n_words + n_pairs + n_parts:
@@ -283,7 +283,7 @@ def _check_texts(texts: Iterable[str]) -> None:
             raise TypeError(f"text {row} is of type {type(text).__name__}; give strings")
 
 
-class _Tally(NamedTuple):
+class _WordTally(NamedTuple):
     """Column counts of a text, readable in column order without sorting."""
 
     counts: NDArray[np.int32]  # undefined for columns that do not occur
@@ -294,7 +294,7 @@ class _Tally(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _weigh(
-    found: tuple[NDArray[np.int32], NDArray[np.int32]],
+    columns_of_words: tuple[NDArray[np.int32], NDArray[np.int32]],
     bounds: NDArray[np.int64],
     n_words: int,
     bigrams: NDArray[np.int64],
@@ -306,14 +306,14 @@ def _weigh(
 
     There are as many prefixes as words, or none.
     """
-    numbers, beginnings = found
+    numbers, beginnings = columns_of_words
     n = len(bounds) - 1
     capacity = len(numbers) * (1 + (len(bigrams) > 0)) + len(beginnings)
     indices = np.empty(capacity, np.int32)
     values = np.empty(capacity, np.float32)
     indptr = np.zeros(n + 1, np.int64)
     n_marks = len(idf) // _BITS + 1
-    tally = _Tally(
+    tally = _WordTally(
         np.empty(len(idf), np.int32),
         np.zeros(n_marks, np.uint64),
         np.zeros(n_marks // _BITS + 1, np.uint64),
@@ -356,7 +356,7 @@ def _count_columns(
     beginnings: NDArray[np.int32],
     n_words: int,
     bigrams: NDArray[np.int64],
-    tally: _Tally,
+    tally: _WordTally,
 ) -> None:  # pragma: no cover - compiled
     """Count the occurrences of each known column in a text."""
     for part in beginnings:
@@ -376,10 +376,10 @@ def _count_columns(
 
 @njit(cache=True, nogil=True)
 def _count(
-    column: int | np.signedinteger[Any], tally: _Tally
+    column: int | np.signedinteger[Any], tally: _WordTally
 ) -> None:  # pragma: no cover - compiled
     place, bit = column // _BITS, np.uint64(column % _BITS)
-    known = (tally.marks[place] >> bit) & _ONE
-    tally.counts[column] = tally.counts[column] * np.int64(known) + 1
+    is_counted = (tally.marks[place] >> bit) & _ONE
+    tally.counts[column] = tally.counts[column] * np.int64(is_counted) + 1
     tally.marks[place] |= _ONE << bit
     tally.groups[place // _BITS] |= _ONE << np.uint64(place % _BITS)

@@ -81,11 +81,11 @@ def _look_up(  # noqa: PLR0917 -- array views would cost more than the look-up
     while slots[slot] != 0:
         if (slots[slot] ^ value) & ~_NUMBER_MASK == 0:
             number = (slots[slot] & _NUMBER_MASK) - np.uint64(1)
-            known = starts[number]
-            if starts[number + np.uint64(1)] - known == end - start:
+            letters_at = starts[number]
+            if starts[number + np.uint64(1)] - letters_at == end - start:
                 k = 0
                 while k < end - start and (
-                    fold[text[np.uint64(start + k)]] == letters[np.uint64(known + k)]
+                    fold[text[np.uint64(start + k)]] == letters[np.uint64(letters_at + k)]
                 ):
                     k += 1
                 if k == end - start:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from scipy.sparse import csr_array
 from scipy.special import logit
 
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.evaluation.explanation import Term, WhySet, by_candidates, label_columns
 from setwise.models.labels.scaling import no_features
 from setwise.models.predictor import SetPredictor
@@ -16,7 +16,7 @@ _LEAST_WEIGHT = 0.05
 
 
 def weigh_answer(
-    predictor: SetPredictor, answers: Answers, X: csr_array | None, labels: Sequence[str]
+    predictor: SetPredictor, answers: ModelAnswers, X: csr_array | None, labels: Sequence[str]
 ) -> list[tuple[Term, ...]]:
     """Return the evidence for and against labels of one document.
 
@@ -24,7 +24,7 @@ def weigh_answer(
     ----------
     predictor : SetPredictor
         External.
-    answers : Answers
+    answers : ModelAnswers
         Of the document alone.
     X : csr_array of shape (1, n_features), or None
         The document itself; None if the model reads answers only.
@@ -61,7 +61,7 @@ def weigh_answer(
 
 def explain_answer(
     predictor: SetPredictor,
-    answers: Answers,
+    answers: ModelAnswers,
     text: str | None = None,
     X: csr_array | None = None,
     *,
@@ -83,7 +83,7 @@ def explain_answer(
     return by_candidates(predictions, 0, ranked, chosen, terms)
 
 
-def _answered(answers: Answers, label: int) -> str:
+def _answered(answers: ModelAnswers, label: int) -> str:
     """Return what another model answered of one document's label, in words."""
     parts = []
     if answers.scores is not None and answers.scores.nnz:

@@ -53,8 +53,8 @@ class LearntComponent(NamedTuple):
     component: int
     share: float  # of the training documents
     labels: tuple[LabelRate, ...]  # those that distinguish it from the others
-    # Features that favour it, with the gate's coefficients; with a kernel, label scores or trees,
-    # the deviations by which their means inside exceed those of all documents.
+    # Features that favour it, with the gate's coefficients; with a kernel or trees, the
+    # deviations by which their means inside exceed those of all documents.
     terms: tuple[Term, ...]
 
 

@@ -41,7 +41,7 @@ _DENSE_SHARE = 0.05
 _DENSE_BYTES = 256 * 2**20
 
 
-class Weights(NamedTuple):
+class LabelWeights(NamedTuple):
     """Coefficients by feature, sparse or dense, for compiled scoring."""
 
     indptr: NDArray[np.int64]  # (d + 1,)
@@ -92,7 +92,7 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
     coef_: sp.csc_array  # (n_labels, n_features) coefficients of the weighted features
     intercept_: NDArray[np.float64]  # (n_labels,)
     weighting_: FeatureWeighting
-    weights_: Weights  # coefficients and intercepts as `score_row` reads them
+    weights_: LabelWeights  # coefficients and intercepts as `score_row` reads them
     n_iter_: NDArray[np.int64]  # (n_labels,)
     n_features_in_: int
     stored: ClassVar[tuple[Stored, ...]] = (
@@ -288,31 +288,31 @@ class BinaryRelevance(StoredPart, SetClassifierMixin, ClassifierMixin, BaseEstim
         return (logits > 0.0).astype(np.int64)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted classifiers."""
-        model = cls(**found["parameters"])
+        model = cls(**fields["parameters"])
         model.weighting_ = FeatureWeighting.from_state(
-            found["scale"], found["scheme"], model.weighting
+            fields["scale"], fields["scheme"], model.weighting
         )
         model.coef_ = sp.csc_array(
-            (found["coef_values"], found["coef_indices"], found["coef_indptr"]),
+            (fields["coef_values"], fields["coef_indices"], fields["coef_indptr"]),
             shape=(lengths["labels"], lengths["features"]),
         )
-        model.alpha_, model.intercept_ = found["alpha"], found["intercept"]
-        model.n_iter_ = found["n_iter"]
+        model.alpha_, model.intercept_ = fields["alpha"], fields["intercept"]
+        model.n_iter_ = fields["n_iter"]
         model.n_features_in_ = lengths["features"]
         model.classes_ = np.arange(lengths["labels"])
         model.weights_ = _by_feature(model.coef_, model.intercept_)
         return model
 
 
-def _by_feature(coef: sp.csc_array, intercept: NDArray[np.float64]) -> Weights:
+def _by_feature(coef: sp.csc_array, intercept: NDArray[np.float64]) -> LabelWeights:
     n_labels, d = coef.shape
     fits = 4 * d * n_labels <= _DENSE_BYTES
     dense = np.zeros((0, 0), np.float32)
     if fits and coef.nnz > _DENSE_SHARE * d * n_labels:
         dense = np.ascontiguousarray(coef.toarray().T)
-    return Weights(
+    return LabelWeights(
         coef.indptr.astype(np.int64),
         coef.indices.astype(np.int32),
         np.ascontiguousarray(coef.data, dtype=np.float32),
@@ -325,7 +325,7 @@ def _by_feature(coef: sp.csc_array, intercept: NDArray[np.float64]) -> Weights:
 def score_row(
     features: NDArray[np.int32],
     values: NDArray[np.float32],
-    weights: Weights,
+    weights: LabelWeights,
     logits: NDArray[np.float64],
 ) -> None:
     """Fill the logits (L,) of one document from its weighted features."""
@@ -345,7 +345,7 @@ def score_row(
 
 @njit(cache=True, nogil=True)
 def score_rows(
-    rows: SparseRows, weights: Weights
+    rows: SparseRows, weights: LabelWeights
 ) -> NDArray[np.float64]:  # pragma: no cover - compiled
     """Return the logits (n, L) of weighted sparse rows."""
     logits = np.empty((len(rows.indptr) - 1, len(weights.intercept)))

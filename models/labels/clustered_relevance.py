@@ -87,7 +87,7 @@ class ClusteredRelevance(BinaryRelevance):
     usual_: NDArray[np.float64]
     stored = (
         StoredParameters("params", {"n_searched": (1, math.inf)}),
-        *(one for one in BinaryRelevance.stored if not isinstance(one, StoredParameters)),
+        *(entry for entry in BinaryRelevance.stored if not isinstance(entry, StoredParameters)),
         StoredPiece(
             "clusters_",
             BinaryRelevance,
@@ -191,11 +191,11 @@ class ClusteredRelevance(BinaryRelevance):
             if not 1 <= count <= n_labels:
                 raise ValueError(f"clusters must be 1 to {n_labels}, the labels; it is {count}")
             return label_clusters(X, Y, count, self.random_state)
-        given = np.asarray(count, dtype=np.int32)
-        found = np.unique(given)
-        if given.shape != (n_labels,) or not np.array_equal(found, np.arange(len(found))):
+        clusters = np.asarray(count, dtype=np.int32)
+        numbers = np.unique(clusters)
+        if clusters.shape != (n_labels,) or not np.array_equal(numbers, np.arange(len(numbers))):
             raise ValueError("clusters must number a cluster for each label, without gaps")
-        return given
+        return clusters
 
     def for_folds(self) -> Self:
         """Return an unfitted copy with the penalties and the clusters of this one."""
@@ -245,10 +245,10 @@ class ClusteredRelevance(BinaryRelevance):
         return np.asarray(log - np.log(-np.expm1(log)))
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted classifiers."""
-        model = super().restored(found, lengths)
-        model.cluster_, model.clusters_ = found["cluster"], found["clusters_"]
+        model = super().restored(fields, lengths)
+        model.cluster_, model.clusters_ = fields["cluster"], fields["clusters_"]
         model.arrange()
         return model
 
@@ -286,28 +286,28 @@ def label_clusters(
     random_state : int, RandomState or None
     """
     random = check_random_state(random_state)
-    known = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1]))
+    used = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1]))
     cluster = np.zeros(Y.shape[1], dtype=np.int32)
-    if len(known) < Y.shape[1]:
-        cluster[known] = 1
-    if len(known) == 0:
+    if len(used) < Y.shape[1]:
+        cluster[used] = 1
+    if len(used) == 0:
         return cluster
-    means = sp.csr_array(Y[:, known].T.astype(np.float32) @ X)
+    means = sp.csr_array(Y[:, used].T.astype(np.float32) @ X)
     # Sums in another order could move a label: one thread gives equal clusters on all machines.
     with threadpool_limits(1):
         if X.shape[1] > _DIMENSIONS:
-            seen = random.permutation(X.shape[0])[:_DOCUMENTS]
-            projection = TruncatedSVD(_DIMENSIONS, random_state=random).fit(X[seen])
+            sample = random.permutation(X.shape[0])[:_DOCUMENTS]
+            projection = TruncatedSVD(_DIMENSIONS, random_state=random).fit(X[sample])
             points = normalize(projection.transform(means))
         else:
             points = normalize(means.toarray())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # labels that do not differ
             fitted = KMeans(
-                min(count, len(known)), n_init=1, max_iter=_ROUNDS, random_state=random
+                min(count, len(used)), n_init=1, max_iter=_ROUNDS, random_state=random
             ).fit(points)
-    _, found = np.unique(fitted.labels_, return_inverse=True)
-    cluster[known] += found.astype(np.int32)
+    _, numbers = np.unique(fitted.labels_, return_inverse=True)
+    cluster[used] += numbers.astype(np.int32)
     return cluster
 
 
@@ -324,20 +324,20 @@ def _multiply(  # noqa: PLR0917  # compiled functions take arrays by position
 ) -> None:  # pragma: no cover - compiled
     """Turn the logits (n, L) of labels within their clusters into logits of labels, in place."""
     place = np.empty(n_searched, dtype=np.int64)
-    found = np.empty(len(cluster))
+    tempered_logits = np.empty(len(cluster))
     shared = np.empty(len(usual))
     for i in range(len(logits)):
         rank_largest(of_clusters[i], place)
         for likely in place:
             for m in range(bounds[likely], bounds[likely + 1]):
-                found[m] = _both(tempered[i, likely], logits[i, members[m]])
+                tempered_logits[m] = _both(tempered[i, likely], logits[i, members[m]])
         for k in range(len(usual)):
             shared[k] = _both(of_clusters[i, k], usual[k])
         for label in range(len(cluster)):
             logits[i, label] = shared[cluster[label]]
         for likely in place:
             for m in range(bounds[likely], bounds[likely + 1]):
-                logits[i, members[m]] = found[m]
+                logits[i, members[m]] = tempered_logits[m]
 
 
 @njit(cache=True, nogil=True)

@@ -86,11 +86,11 @@ class ForeignClassifier:
         if self.together_ is not None:
             return _of_all(self.together_, X)
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        found = self._in_threads(
+        by_label = self._in_threads(
             lambda fitted: np.full(n, fitted) if isinstance(fitted, float) else _of_one(fitted, X),
             self.each_,
         )
-        return np.column_stack(found)
+        return np.column_stack(by_label)
 
     def _in_threads(self, job: Callable[[Any], Any], items: Any) -> list[Any]:  # noqa: ANN401  # any
         threads = Parallel(n_jobs=thread_count(self.n_jobs), prefer="threads")
@@ -120,9 +120,9 @@ def _of_one(fitted: Any, X: Rows) -> NDArray[np.float64]:  # noqa: ANN401  # unt
 def _of_all(fitted: Any, X: Rows) -> NDArray[np.float64]:  # noqa: ANN401  # untyped
     if not hasattr(fitted, "predict_proba"):
         return np.asarray(expit(fitted.decision_function(X)), dtype=np.float64)
-    found = fitted.predict_proba(X)
-    if isinstance(found, list):  # one matrix per label, with a column for each class found
-        pairs = zip(found, fitted.classes_, strict=True)
+    probability = fitted.predict_proba(X)
+    if isinstance(probability, list):  # one matrix per label, with a column for each class found
+        pairs = zip(probability, fitted.classes_, strict=True)
         columns = [p[:, list(c).index(1)] if 1 in c else np.zeros(len(p)) for p, c in pairs]
-        found = np.column_stack(columns)
-    return np.asarray(found, dtype=np.float64)
+        probability = np.column_stack(columns)
+    return np.asarray(probability, dtype=np.float64)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.storage.fields import StoredSetting
 from setwise.models.storage.state import StoredPart
@@ -35,7 +35,7 @@ class GivenScores(StoredPart, BaseEstimator):
 
     Examples
     --------
-    >>> answers = Answers.of("ab", [{"scores": {"a": 0.5, "b": 0.5}}, {"labels": ["b"]}])
+    >>> answers = ModelAnswers.of("ab", [{"scores": {"a": 0.5, "b": 0.5}}, {"labels": ["b"]}])
     >>> scores = GivenScores().fit(answers, csr_array(np.array([[1, 0], [0, 1]])))
     >>> scores.decision_function(answers).round(1).tolist()
     [[0.0, 0.0], [-2.2, 2.2]]
@@ -56,13 +56,13 @@ class GivenScores(StoredPart, BaseEstimator):
     )
 
     def fit(
-        self, answers: Answers, Y: csr_array, sample_weight: NDArray[np.float64] | None = None
+        self, answers: ModelAnswers, Y: csr_array, sample_weight: NDArray[np.float64] | None = None
     ) -> Self:
         """Learn what is a small score, and a label's mean frequency in Y (n, n_labels)."""
-        given = None if answers.scores is None else answers.scores.data
+        scores = None if answers.scores is None else answers.scores.data
         self.floor_ = _DEFAULT_FLOOR
-        if given is not None and len(given):
-            self.floor_ = float(np.clip(given.min(), _EDGE, 1.0))
+        if scores is not None and len(scores):
+            self.floor_ = float(np.clip(scores.min(), _EDGE, 1.0))
         share = np.average(np.diff(Y.indptr), weights=sample_weight) / Y.shape[1]
         self.density_ = float(np.clip(share, _EDGE, 1.0 - _EDGE))
         self.n_labels_ = int(Y.shape[1])
@@ -71,7 +71,7 @@ class GivenScores(StoredPart, BaseEstimator):
         self.reads_sets_ = bool((answers.n_answers > 0)[~scored].any())
         return self
 
-    def unread(self, answers: Answers) -> NDArray[np.int64]:
+    def unread(self, answers: ModelAnswers) -> NDArray[np.int64]:
         """Return the documents without any kind of answer that the training documents had."""
         read = np.zeros(len(answers), dtype=bool)
         if self.reads_scores_:
@@ -80,7 +80,7 @@ class GivenScores(StoredPart, BaseEstimator):
             read |= answers.n_answers > 0
         return np.flatnonzero(~read)
 
-    def decision_function(self, answers: Answers) -> NDArray[np.float64]:
+    def decision_function(self, answers: ModelAnswers) -> NDArray[np.float64]:
         """Return the logits (n_documents, n_labels), finite."""
         if not hasattr(self, "floor_"):
             raise NotFittedError("GivenScores must be fitted before it scores")
@@ -92,8 +92,8 @@ class GivenScores(StoredPart, BaseEstimator):
             answers.doc_indptr, answers.sets, answers.counts, self.density_, self.n_labels_
         )
         if answers.scores is not None and self.reads_scores_:
-            given = answers.scores
-            _fill(given.indptr, given.indices, given.data, self.floor_, share)
+            scores = answers.scores
+            _fill(scores.indptr, scores.indices, scores.data, self.floor_, share)
         return np.log(share / (1.0 - share))
 
 

@@ -88,13 +88,13 @@ def isotonic_levels(
         Weights must be positive.
     """
     knots, level = _pool_adjacent_violators(x, y, weight)
-    found = np.empty(len(x))
+    levels = np.empty(len(x))
     knot = 0
     for i in range(len(x)):
         while knots[knot] < x[i]:
             knot += 1
-        found[i] = level[knot]  # both ends of a block have its level
-    return found
+        levels[i] = level[knot]  # both ends of a block have its level
+    return levels
 
 
 @njit(cache=True, nogil=True)

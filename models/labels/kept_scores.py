@@ -13,7 +13,7 @@ from setwise.models.data.capacity import KEPT_SCORES, MOST_WHOLE
 from setwise.models.labels.ranking import rank_largest
 
 
-class Column(NamedTuple):
+class ScoreColumn(NamedTuple):
     """The scores of one label: those kept, and the others as one."""
 
     documents: NDArray[np.int64]  # whose score is kept, ascending
@@ -33,23 +33,23 @@ class KeptScores:
     shape : (int, int)
     dtype : dtype
         Of the scores.
-    kept : int, default `KEPT_SCORES`
+    room : int, default `KEPT_SCORES`
         Scores kept of each document.
 
     Examples
     --------
-    >>> scores = KeptScores((2, 4), np.float64, kept=2)
+    >>> scores = KeptScores((2, 4), np.float64, room=2)
     >>> scores[np.array([0, 1])] = np.array([[0.9, 0.2, 0.7, 0.4], [0.1, 0.5, 0.3, 0.8]])
     >>> scores[np.array([0])].round(2).tolist()
     [[0.9, 0.3, 0.7, 0.3]]
     """
 
     def __init__(
-        self, shape: tuple[int, int], dtype: DTypeLike, *, kept: int = KEPT_SCORES
+        self, shape: tuple[int, int], dtype: DTypeLike, *, room: int = KEPT_SCORES
     ) -> None:
         n, n_labels = shape
         self.shape = n, n_labels
-        self._labels = np.zeros((n, min(kept, n_labels)), dtype=np.int32)
+        self._labels = np.zeros((n, min(room, n_labels)), dtype=np.int32)
         self._values = np.zeros(self._labels.shape, dtype=dtype)
         self._rest = np.zeros(n, dtype=dtype)
 
@@ -67,20 +67,20 @@ class KeptScores:
         np.put_along_axis(scores, labels.astype(np.intp), self._values[rows], axis=1)
         return scores
 
-    def columns(self, rows: NDArray[np.int64]) -> Iterator[Column]:
+    def columns(self, rows: NDArray[np.int64]) -> Iterator[ScoreColumn]:
         """Yield the scores of each label in some documents, which must be different."""
         order, indptr = self._by_label
-        wanted = np.zeros(len(self), dtype=np.bool_)
-        wanted[rows] = True
+        in_rows = np.zeros(len(self), dtype=np.bool_)
+        in_rows[rows] = True
         all_lost = self._rest[rows].sum(dtype=np.float64)
         for first, end in pairwise(indptr.tolist()):
             cells = order[first:end].astype(np.int64)
             documents, places = np.divmod(cells, self._labels.shape[1])
-            among = wanted[documents]
+            among = in_rows[documents]
             documents, places = documents[among], places[among]
             others = len(rows) - len(documents)
             lost = all_lost - self._rest[documents].sum(dtype=np.float64)
-            yield Column(
+            yield ScoreColumn(
                 documents,
                 self._values[documents, places].astype(np.float64),
                 others,
@@ -107,21 +107,21 @@ def score_matrix(shape: tuple[int, int], dtype: DTypeLike) -> Scores:
 
 @njit(cache=True, nogil=True)
 def _largest(
-    scores: NDArray[Any], kept: int
+    scores: NDArray[Any], room: int
 ) -> tuple[NDArray[np.int32], NDArray[Any], NDArray[Any]]:  # pragma: no cover - compiled
     """Return the labels and values of the largest scores, and the mean of the others."""
     n, n_labels = scores.shape
-    labels = np.empty((n, kept), dtype=np.int32)
-    values = np.empty((n, kept), dtype=scores.dtype)
+    labels = np.empty((n, room), dtype=np.int32)
+    values = np.empty((n, room), dtype=scores.dtype)
     rest = np.zeros(n, dtype=scores.dtype)
-    place = np.empty(kept, dtype=np.int64)
+    place = np.empty(room, dtype=np.int64)
     for i in range(n):
         rank_largest(scores[i], place)
         lost = np.ones(n_labels, dtype=np.bool_)
-        for k in range(kept):
+        for k in range(room):
             labels[i, k] = place[k]
             values[i, k] = scores[i, place[k]]
             lost[place[k]] = False
-        if n_labels > kept:
+        if n_labels > room:
             rest[i] = scores[i][lost].mean()
     return labels, values, rest

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.labels.isotonic import IsotonicCurve
-from setwise.models.labels.kept_scores import Column, KeptScores
+from setwise.models.labels.kept_scores import KeptScores, ScoreColumn
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredArray, StoredSetting
 from setwise.models.storage.state import StoredPart
@@ -140,23 +140,25 @@ def _points(
 
     All documents whose score is not kept make one point.
     """
-    columns: Iterable[Column] = (
+    columns: Iterable[ScoreColumn] = (
         logits.columns(used)
         if isinstance(logits, KeptScores)
-        else (Column(used, logits[used, k].astype(float), 0, 0.0) for k in range(logits.shape[1]))
+        else (
+            ScoreColumn(used, logits[used, k].astype(float), 0, 0.0) for k in range(logits.shape[1])
+        )
     )
     outcome = np.zeros(len(logits))
-    wanted = np.zeros(len(logits))
-    wanted[used] = 1.0
+    is_used = np.zeros(len(logits))
+    is_used[used] = 1.0
     for column, (first, end) in zip(columns, pairwise(truth.indptr.tolist()), strict=True):
         held = truth.indices[first:end]
         outcome[held] = truth.data[first:end]
-        found = outcome[column.documents]
-        missed = wanted[held] @ outcome[held] - found.sum()
+        outcomes = outcome[column.documents]
+        missed = is_used[held] @ outcome[held] - outcomes.sum()
         yield (
             np.clip(np.append(column.scores, column.rest), -LOGIT_LIMIT, LOGIT_LIMIT),
-            np.append(found, missed / max(column.others, 1)),
-            np.append(np.ones(len(found)), column.others),
+            np.append(outcomes, missed / max(column.others, 1)),
+            np.append(np.ones(len(outcomes)), column.others),
         )
         outcome[held] = 0.0
 

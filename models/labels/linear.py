@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.models.labels.prox_newton import Fits, Problems, Rule, fit_problems
+from setwise.models.labels.prox_newton import Fits, NewtonRule, Problems, fit_problems
 from setwise.models.labels.quadratic_model import Columns, as_columns
 from setwise.models.parallel import Engine, engine_for
 
@@ -128,7 +128,7 @@ def fit_elastic_net(
         start=start,
         start_intercept=start_intercept,
     )
-    rule = Rule(float(tol), int(max_iter), int(max_sweeps), float(trusted))
+    rule = NewtonRule(float(tol), int(max_iter), int(max_sweeps), float(trusted))
     fits = _join(_in_chunks(problems, rule, size, engine_for(n_jobs)))
     return LinearFit(
         coef=sp.csr_array((fits.values, fits.indices, fits.indptr), shape=(size, d)),
@@ -213,14 +213,14 @@ def _as_start(
     return as_columns(warm_start.coef.T), warm_start.intercept
 
 
-def _in_chunks(problems: Problems, rule: Rule, size: int, engine: Engine) -> list[Fits]:
+def _in_chunks(problems: Problems, rule: NewtonRule, size: int, engine: Engine) -> list[Fits]:
     """Fit consecutive ranges of problems side by side; return them in order."""
     chunk = max(1, -(-size // (engine.size * _CHUNKS_PER_WORKER)))
     ranges = [(first, min(first + chunk, size)) for first in range(0, size, chunk)]
     return engine.run(_fit_range, (problems, rule), ranges)
 
 
-def _fit_range(shared: tuple[Problems, Rule], part: tuple[int, int]) -> Fits:
+def _fit_range(shared: tuple[Problems, NewtonRule], part: tuple[int, int]) -> Fits:
     fits: Fits = fit_problems(shared[0], *part, shared[1])
     return fits
 

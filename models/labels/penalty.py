@@ -157,9 +157,11 @@ def _settle(
 ) -> NDArray[np.intp]:
     """Return each problem's position on the path."""
     tiny = np.finfo(np.float64).tiny
-    own = losses / np.maximum(losses[best], tiny)
+    relative = losses / np.maximum(losses[best], tiny)
     shared = losses.sum(axis=1) / max(losses[best].sum(), tiny)
-    place: NDArray[np.intp] = np.argmin(positives * own + PRIOR_POSITIVES * shared[:, None], axis=0)
+    place: NDArray[np.intp] = np.argmin(
+        positives * relative + PRIOR_POSITIVES * shared[:, None], axis=0
+    )
     return place
 
 

@@ -33,7 +33,7 @@ from setwise.models.labels.quadratic_model import (
 )
 
 
-class Rule(NamedTuple):
+class NewtonRule(NamedTuple):
     """When a fit stops."""
 
     tol: float  # estimated distance to the minimum, as a share of the intercept-only loss
@@ -66,7 +66,7 @@ class Fits(NamedTuple):
     converged: NDArray[np.bool_]  # (size,) whether it ended before the limit of its steps
 
 
-class Rows(NamedTuple):
+class LogisticRows(NamedTuple):
     """One problem's targets and weights."""
 
     target: NDArray[np.float64]  # (n,)
@@ -90,12 +90,12 @@ class Fit(NamedTuple):
     """One problem being fitted."""
 
     X: Columns
-    rows: Rows
+    rows: LogisticRows
     at: Iterate
 
 
 @njit(cache=True, nogil=True)
-def _measure(z: NDArray[np.float64], rows: Rows, at: Iterate) -> float:
+def _measure(z: NDArray[np.float64], rows: LogisticRows, at: Iterate) -> float:
     """Fill the derivatives of the loss at `z` and return the loss."""
     loss = 0.0
     for i in range(z.shape[0]):
@@ -136,7 +136,7 @@ def _step(fit: Fit, model: Model, penalty: Penalty, max_sweeps: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _descend(fit: Fit, penalty: Penalty, bar: float, rule: Rule) -> tuple[int, bool]:
+def _descend(fit: Fit, penalty: Penalty, bar: float, rule: NewtonRule) -> tuple[int, bool]:
     """Run steps until the rule ends them; return their number and whether it did."""
     at = fit.at
     for n_iter in range(rule.max_iter):
@@ -155,8 +155,8 @@ def _descend(fit: Fit, penalty: Penalty, bar: float, rule: Rule) -> tuple[int, b
 def _begin(problems: Problems, p: int, fit: Fit, intercept: float) -> None:
     """Set the iterate to the problem's start."""
     at, start = fit.at, problems.start
-    given = problems.start_intercept[p]
-    at.intercept[0] = intercept if math.isnan(given) else given
+    first = problems.start_intercept[p]
+    at.intercept[0] = intercept if math.isnan(first) else first
     at.coef[:] = 0.0
     at.z[:] = at.intercept[0]
     for m in range(start.indptr[p], start.indptr[p + 1]):
@@ -188,7 +188,7 @@ def _append(
 
 
 @njit(cache=True, nogil=True)
-def fit_problems(problems: Problems, first: int, last: int, rule: Rule) -> Fits:
+def fit_problems(problems: Problems, first: int, last: int, rule: NewtonRule) -> Fits:
     """Fit problems ``first`` to ``last - 1``.
 
     A problem whose targets are all 0 or all 1 has no finite optimum: it gets no coefficients and
@@ -207,7 +207,7 @@ def fit_problems(problems: Problems, first: int, last: int, rule: Rule) -> Fits:
         np.zeros(size), np.zeros(size, np.int64), np.ones(size, np.bool_),
     )
     # fmt: on
-    rows = Rows(np.zeros(n), np.zeros(n))
+    rows = LogisticRows(np.zeros(n), np.zeros(n))
     fit = Fit(problems.X, rows, at)
     room = (np.zeros(256, np.int32), np.zeros(256))
     for q in range(size):

@@ -129,10 +129,13 @@ class FeatureWeighting(TransformerMixin, BaseEstimator):
 
     @classmethod
     def from_state(
-        cls, scale: NDArray[np.float64], scheme: Literal["idf", "deviation", "none"], asked: Scheme
+        cls,
+        scale: NDArray[np.float64],
+        scheme: Literal["idf", "deviation", "none"],
+        requested: Scheme,
     ) -> Self:
         """Rebuild a fitted weighting from its factors and its scheme."""
-        weighting = cls(asked)
+        weighting = cls(requested)
         weighting.scale_ = np.asarray(scale, dtype=np.float64)
         weighting.scheme_ = scheme
         weighting.unit_rows_ = scheme == "idf"

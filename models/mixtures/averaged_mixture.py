@@ -29,7 +29,7 @@ from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBer
 from setwise.models.mixtures.mixture_explanation import ComponentSummary
 from setwise.models.mixtures.mixture_inference import MixtureInference
 from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits, dense
-from setwise.models.mixtures.mixture_scoring import SharedMixture
+from setwise.models.mixtures.mixture_scoring import SharedExperts
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.fields import StoredSeries
 from setwise.models.storage.state import Lengths, StoredPart
@@ -47,11 +47,10 @@ class MeanMixture:
     def __init__(self, fits: Sequence[ConditionalBernoulliMixture]) -> None:
         self._fits = tuple(fits)
         self._log_share = -np.log(len(self._fits))
-        mixtures = [fit.mixture_ for fit in self._fits]
-        sharing = [mixture for mixture in mixtures if isinstance(mixture, SharedMixture)]
-        self._sharing = sharing if len(sharing) == len(mixtures) else []
-        if self._sharing:
-            self._biases = Biases.of([mixture.biases.by_component for mixture in sharing])
+        biases = [
+            fit.experts_.layout.bias for fit in fits if isinstance(fit.experts_, SharedExperts)
+        ]
+        self._biases = Biases.of(biases) if len(biases) == len(fits) else None
 
     def log_joint(self, X: sp.csr_array, Y: sp.csr_array) -> NDArray[np.float64]:
         r"""Return :math:`\log \pi_k(x_n) p_k(y_n \mid x_n)`, shape (n, K), in nats."""
@@ -61,19 +60,16 @@ class MeanMixture:
 
     def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
         r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""
-        if not self._sharing:
-            every = [fit.mixture_.parameters(fit.describe_rows(X)) for fit in self._fits]
-            log_weights = np.concatenate([log_weights for log_weights, _ in every], axis=1)
-            return log_weights + self._log_share, np.concatenate(
-                [dense(logits) for _, logits in every], axis=1
-            )
-        parts = [
-            mixture.shared_parameters(fit.describe_rows(X))
-            for fit, mixture in zip(self._fits, self._sharing, strict=True)
+        parts = [fit.mixture_.scores(fit.describe_rows(X)) for fit in self._fits]
+        log_weights = np.concatenate([of_fit for of_fit, _ in parts], axis=1) + self._log_share
+        scores = [of_fit for _, of_fit in parts]
+        if self._biases is not None:
+            return log_weights, SharedLogits(np.stack(scores, axis=1), self._biases)
+        logits = [
+            dense(fit.experts_.logits(of_fit))
+            for fit, of_fit in zip(self._fits, scores, strict=True)
         ]
-        log_weights = np.concatenate([log_weights for log_weights, _ in parts], axis=1)
-        shared = np.stack([logits for _, logits in parts], axis=1)
-        return log_weights + self._log_share, SharedLogits(shared, self._biases)
+        return log_weights, np.concatenate(logits, axis=1)
 
 
 class AveragedMixture(StoredPart, MixtureInference):
@@ -157,9 +153,9 @@ class AveragedMixture(StoredPart, MixtureInference):
         template = ConditionalBernoulliMixture() if self.mixture is None else self.mixture
         first = clone(template).set_params(random_state=seeds[0], penalty_scale=self.penalty_scale)
         fits = [first.fit(rows, labels, sample_weight, validation)]
-        found = {"alpha": first.alpha_, "gate_alpha": first.gate_alpha_}
+        penalties = {"alpha": first.alpha_, "gate_alpha": first.gate_alpha_}
         for seed in seeds[1:]:
-            other = clone(template).set_params(random_state=seed, **found)
+            other = clone(template).set_params(random_state=seed, **penalties)
             with warnings.catch_warnings():
                 # The first fit has already warned about the number of components.
                 warnings.simplefilter("ignore", ComponentWarning)
@@ -220,17 +216,17 @@ class AveragedMixture(StoredPart, MixtureInference):
         return tuple(sorted(summaries, key=lambda summary: -summary.share))
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the mixture from its fits."""
-        model = cls.of(found["fits_"])
+        model = cls.of(fields["fits_"])
         if lengths.setdefault("components", model.n_components_) != model.n_components_:
             raise ValueError(f"it counts {model.n_components_} components")
         return model
 
 
-def _equal_sets(one: sp.csr_array, other: sp.csr_array) -> bool:
+def _equal_sets(sets: sp.csr_array, other: sp.csr_array) -> bool:
     return (
-        one.shape == other.shape
-        and np.array_equal(one.indptr, other.indptr)
-        and np.array_equal(one.indices, other.indices)
+        sets.shape == other.shape
+        and np.array_equal(sets.indptr, other.indptr)
+        and np.array_equal(sets.indices, other.indices)
     )

@@ -193,7 +193,7 @@ class _Mixture:
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
+class _BernoulliRun:
     mixture: _Mixture
     objective: float
     n_iter: int
@@ -212,13 +212,13 @@ class _DistinctSets:
     @classmethod
     def collect(cls, Y: sp.csr_array, sample_weight: ArrayLike | None, smoothing: float) -> Self:
         n = Y.shape[0]
-        given = np.ones(n) if sample_weight is None else check_sample_weight(sample_weight, n)
+        row_weight = np.ones(n) if sample_weight is None else check_sample_weight(sample_weight, n)
         keys = [row.tobytes() for row in np.split(Y.indices.astype(np.int32), Y.indptr[1:-1])]
         weight: dict[bytes, float] = {}
         first: dict[bytes, int] = {}
         for i, key in enumerate(keys):
-            if given[i] > 0.0:
-                weight[key] = weight.get(key, 0.0) + given[i]
+            if row_weight[i] > 0.0:
+                weight[key] = weight.get(key, 0.0) + row_weight[i]
                 first.setdefault(key, i)
         # Sorted, so that the starts do not depend on the order of the rows.
         ordered = sorted(weight)
@@ -261,7 +261,7 @@ def _log_sum_exp(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return total
 
 
-def _run(sets: _DistinctSets, mixture: _Mixture, max_iter: int, tol: float) -> _Run:
+def _run(sets: _DistinctSets, mixture: _Mixture, max_iter: int, tol: float) -> _BernoulliRun:
     """Run EM until a step gains less than ``tol`` per document."""
     n = sets.weight.sum()
     before = -np.inf
@@ -270,12 +270,12 @@ def _run(sets: _DistinctSets, mixture: _Mixture, max_iter: int, tol: float) -> _
         log_p = _log_sum_exp(log_joint)
         objective = float((sets.weight @ log_p + _log_prior(mixture, sets)) / n)
         if objective - before <= tol and iteration > 0:
-            return _Run(mixture, objective, iteration, converged=True)
+            return _BernoulliRun(mixture, objective, iteration, converged=True)
         if iteration == max_iter:
             break
         before = objective
         mixture = _maximise(sets, np.exp(log_joint - log_p[:, None]))
-    return _Run(mixture, objective, max_iter, converged=False)
+    return _BernoulliRun(mixture, objective, max_iter, converged=False)
 
 
 def _maximise(sets: _DistinctSets, responsibilities: NDArray[np.float64]) -> _Mixture:

@@ -21,9 +21,9 @@ from setwise.models.mixtures.experts.boosted_trees import (
     TreeSettings,
 )
 from setwise.models.mixtures.mixture_em import (
-    Documents,
     EMRun,
     StoppingRule,
+    WeightedDocuments,
     run_em,
     warn_of_missing,
 )
@@ -162,7 +162,7 @@ class BoostedBernoulliMixture(MixtureByEM):
         rows = checked_rows(self, X, reset=True)
         labels = self._adopt_targets(y, rows)
         self.weighting_ = FeatureWeighting("none").fit(rows)
-        everything = Documents.of(rows, labels, sample_weight)
+        everything = WeightedDocuments.of(rows, labels, sample_weight)
         self._check_room(*rows.shape, labels.shape[1])
         seed = int(rng.randint(np.iinfo(np.int32).max))
         n_aside = round(self.validation_fraction * len(everything.weight))
@@ -170,8 +170,8 @@ class BoostedBernoulliMixture(MixtureByEM):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ComponentWarning)  # one warning for all, below
             if validation is not None:
-                given = self.weighting_.transform(validation[0]), as_labels(validation[1])
-                held_out = Documents.of(*given)
+                aside = self.weighting_.transform(validation[0]), as_labels(validation[1])
+                held_out = WeightedDocuments.of(*aside)
                 run = self._run(everything, held_out, steps, seed)
                 rising = not run.converged
             else:
@@ -192,7 +192,7 @@ class BoostedBernoulliMixture(MixtureByEM):
         return self
 
     def _run(
-        self, training: Documents, held_out: Documents | None, steps: int, seed: int
+        self, training: WeightedDocuments, held_out: WeightedDocuments | None, steps: int, seed: int
     ) -> EMRun[BoostedState]:
         start = BernoulliMixture(
             self.n_components, n_init=self.n_init, tol=1e-4, random_state=seed
@@ -211,7 +211,7 @@ class BoostedBernoulliMixture(MixtureByEM):
             validation=held_out,
         )
 
-    def _keep(self, run: EMRun[BoostedState], documents: Documents) -> None:
+    def _keep(self, run: EMRun[BoostedState], documents: WeightedDocuments) -> None:
         self.contrast_ = feature_contrast(documents.X, self._keep_run(run, documents))
         warn_of_missing(self.n_components_, self.n_components, self.support_.shape[0])
 
@@ -228,14 +228,14 @@ class BoostedBernoulliMixture(MixtureByEM):
         )
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted mixture."""
         if lengths["experts"] != lengths["components"] * lengths["labels"]:
             raise ValueError(f"it counts {lengths['experts']} experts")
-        model = cls(**found["parameters"])
-        model.mixture_ = BoostedMixture(found["mixture_.gate"], found["mixture_.experts"])
-        model.contrast_ = found["contrast"]
-        model._restore(found, lengths)
+        model = cls(**fields["parameters"])
+        model.mixture_ = BoostedMixture(fields["mixture_.gate"], fields["mixture_.experts"])
+        model.contrast_ = fields["contrast"]
+        model._restore(fields, lengths)
         model.weighting_ = FeatureWeighting.from_state(
             np.ones(model.n_features_in_), "none", "none"
         )

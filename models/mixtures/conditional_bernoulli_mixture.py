@@ -24,8 +24,8 @@ from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.kernel_map import KernelMap
 from setwise.models.mixtures.mixture_em import (
-    Documents,
     StepReport,
+    WeightedDocuments,
     warn_of_missing,
 )
 from setwise.models.mixtures.mixture_explanation import (
@@ -35,12 +35,12 @@ from setwise.models.mixtures.mixture_explanation import (
 )
 from setwise.models.mixtures.mixture_inference import MixtureByEM
 from setwise.models.mixtures.mixture_scoring import (
+    LinearMixture,
     SeparateExperts,
     SharedExperts,
-    as_mixture,
     stored_experts,
 )
-from setwise.models.mixtures.mixture_search import Found, MixtureSearch
+from setwise.models.mixtures.mixture_search import MixtureFit, MixtureSearch
 from setwise.models.mixtures.mixture_storage import restored_linear, stored_linear
 from setwise.models.parameters import check_parameters
 from setwise.models.storage.checks import checked_array
@@ -134,6 +134,7 @@ class ConditionalBernoulliMixture(MixtureByEM):
            [0, 0, 1]])
     """
 
+    mixture_: LinearMixture
     gate_: Gate
     experts_: SharedExperts | SeparateExperts
     # (n_components, n_features) with a kernel, the number of deviations by which a feature's mean
@@ -250,29 +251,29 @@ class ConditionalBernoulliMixture(MixtureByEM):
         rows = checked_rows(self, X, reset=True)
         labels = self._adopt_targets(y, rows)
         self.weighting_ = FeatureWeighting(self.weighting).fit(rows, sample_weight=sample_weight)
-        given = Documents.of(self.weighting_.transform(rows), labels, sample_weight)
+        documents = WeightedDocuments.of(self.weighting_.transform(rows), labels, sample_weight)
         seed = int(rng.randint(np.iinfo(np.int32).max))
-        self.kernel_ = self._make_kernel(given.X, seed)
-        everything = self._describe(given)
+        self.kernel_ = self._make_kernel(documents.X, seed)
+        everything = self._describe(documents)
         self.l1_ratio_ = self._choose_l1_ratio(everything.X)
         held_out = None
         if validation is not None:
             rows = self.weighting_.transform(validation[0])
-            held_out = self._describe(Documents.of(rows, as_labels(validation[1])))
+            held_out = self._describe(WeightedDocuments.of(rows, as_labels(validation[1])))
         params = {**self.get_params(deep=False), "l1_ratio": self.l1_ratio_}
         for name in ("weighting", "features", "random_state"):
             del params[name]
         with warnings.catch_warnings():
             # Each trial would warn; `_keep` warns once.
             warnings.simplefilter("ignore", ComponentWarning)
-            found = MixtureSearch(**params).find(everything, held_out, seed, rng)
-        if not found.run.converged and self.tol > 0.0:
+            best = MixtureSearch(**params).find(everything, held_out, seed, rng)
+        if not best.run.converged and self.tol > 0.0:
             warnings.warn(
                 f"EM was still moving after {self.max_iter} steps: raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self._keep(found, everything, given.X)
+        self._keep(best, everything, documents.X)
         return self
 
     def _make_kernel(self, X: sp.csr_array, seed: int) -> KernelMap | None:
@@ -284,16 +285,16 @@ class ConditionalBernoulliMixture(MixtureByEM):
         kernel = KernelMap(n_landmarks=max(n_landmarks, 1), random_state=seed)
         return kernel.fit(X)
 
-    def _describe(self, documents: Documents) -> Documents:
+    def _describe(self, documents: WeightedDocuments) -> WeightedDocuments:
         if self.kernel_ is None:
             return documents
         return replace(documents, X=self.kernel_.transform(documents.X))
 
-    def _keep(self, found: Found, documents: Documents, X: sp.csr_array) -> None:
+    def _keep(self, fit: MixtureFit, documents: WeightedDocuments, X: sp.csr_array) -> None:
         """Store the fit to these documents, whose weighted features are ``X``."""
-        owned = self._keep_run(found.run, documents)
-        self.gate_, self.experts_ = found.run.state.gate, found.run.state.experts
-        self.alpha_, self.gate_alpha_ = found.alpha, found.gate_alpha
+        owned = self._keep_run(fit.run, documents)
+        self.gate_, self.experts_ = fit.run.state.gate, fit.run.state.experts
+        self.alpha_, self.gate_alpha_ = fit.alpha, fit.gate_alpha
         self.typical_ = np.sqrt(np.asarray(X.power(2).mean(axis=0), dtype=np.float64))
         self.contrast_ = None if self.kernel_ is None else feature_contrast(X, owned)
         warn_of_missing(self.n_components_, self.n_components, self.support_.shape[0])
@@ -306,8 +307,8 @@ class ConditionalBernoulliMixture(MixtureByEM):
     def _check_parameters(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                known = f"{', '.join(choices[:-1])} or {choices[-1]}"
-                raise ValueError(f"{name} must be {known}, got {getattr(self, name)!r}")
+                listed = f"{', '.join(choices[:-1])} or {choices[-1]}"
+                raise ValueError(f"{name} must be {listed}, got {getattr(self, name)!r}")
         for name in ("alpha", "gate_alpha", "l1_ratio"):
             value = getattr(self, name)
             if isinstance(value, str) and value != "auto":
@@ -347,22 +348,22 @@ class ConditionalBernoulliMixture(MixtureByEM):
         return super().read(arrays, settings, lengths)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted mixture."""
-        model = cls(**found["parameters"])
+        model = cls(**fields["parameters"])
         model.weighting_ = FeatureWeighting.from_state(
-            found["scale"], found["scheme"], model.weighting
+            fields["scale"], fields["scheme"], model.weighting
         )
-        model.kernel_, model.contrast_ = found["kernel_"], found["contrast"]
+        model.kernel_, model.contrast_ = fields["kernel_"], fields["contrast"]
         if model.kernel_ is not None and model.contrast_ is None:
             raise ValueError("array 'contrast' is missing")
-        model.gate_ = Gate(*restored_linear(found, "gate", lengths["described"]))
-        model.experts_ = found["experts_"]
-        model._restore(found, lengths)
-        model.mixture_ = as_mixture(model.gate_, model.experts_, model.n_jobs)
+        model.gate_ = Gate(*restored_linear(fields, "gate", lengths["described"]))
+        model.experts_ = fields["experts_"]
+        model._restore(fields, lengths)
+        model.mixture_ = LinearMixture(model.gate_, model.experts_, model.n_jobs)
         for name in ("typical", "alpha", "l1_ratio", "gate_alpha"):
-            setattr(model, f"{name}_", found[name])
-        model.reports_ = tuple(StepReport.from_json(stored) for stored in found["reports"])
+            setattr(model, f"{name}_", fields[name])
+        model.reports_ = tuple(StepReport.from_json(stored) for stored in fields["reports"])
         return model
 
 

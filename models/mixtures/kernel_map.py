@@ -74,11 +74,11 @@ class KernelMap(StoredPart, BaseEstimator):
         rows = np.random.default_rng(self.random_state).permutation(n)[: self.n_landmarks]
         self.landmarks_ = X[np.sort(rows)].toarray().astype(np.float32)
         values, vectors = np.linalg.eigh(self._kernel(self.landmarks_))
-        kept = values > _LEAST_EIGENVALUE * values[-1]
+        informative = values > _LEAST_EIGENVALUE * values[-1]
         # Fix the signs, which eigenvectors leave open.
         signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(len(values))])
         self.turn_ = (vectors * signs / np.sqrt(np.maximum(values, values[-1] * 1e-12)))[
-            :, kept
+            :, informative
         ].astype(np.float32)
         self.mean_ = np.asarray((self._kernel(X.toarray()) @ self.turn_).mean(axis=0), np.float32)
         return self

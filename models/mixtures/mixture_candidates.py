@@ -14,17 +14,14 @@ from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.mixture_mode import set_log_probabilities
-from setwise.models.mixtures.stacked_mixture import StackedMixture
 from setwise.models.sets.candidates import CandidateSets, merge
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.search import MAX_CANDIDATES
 from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
 from setwise.models.storage.fields import StoredPiece, StoredSetting
 from setwise.models.storage.state import Lengths, StoredPart
 
-SomeMixture = (
-    ConditionalBernoulliMixture | BoostedBernoulliMixture | AveragedMixture | StackedMixture
-)
+SomeMixture = ConditionalBernoulliMixture | BoostedBernoulliMixture | AveragedMixture
 
 # Maximum number of sets scored per document. A longer search proves more lists but finds no more
 # true sets.
@@ -35,8 +32,6 @@ def _stored_mixture(
     arrays: object,  # noqa: ARG001  # settings tell
     settings: Mapping[str, Any],
 ) -> type[SomeMixture]:
-    if "stacked" in settings:
-        return StackedMixture
     if "boosted" in settings:
         return BoostedBernoulliMixture
     return AveragedMixture if "fits" in settings else ConditionalBernoulliMixture
@@ -92,22 +87,22 @@ class MixtureCandidates(StoredPart, BaseEstimator):
         self.mixture_ = mixture.fit(X, Y)
         return self
 
-    def propose(self, evidence: Evidence) -> CandidateSets:
+    def propose(self, evidence: DocumentEvidence) -> CandidateSets:
         """Return the candidates of each document, most probable under the mixture first."""
         if not hasattr(self, "mixture_"):
             raise NotFittedError("MixtureCandidates must be fitted before it proposes")
         if not 1 <= self.k <= MAX_CANDIDATES:
             raise ValueError(f"k must lie between 1 and {MAX_CANDIDATES}; it is {self.k}")
         mixture = self.mixture_
-        own = mixture.most_probable_sets(evidence.X, self.k, limit=_SEARCH_LIMIT).candidates
+        likeliest = mixture.most_probable_sets(evidence.X, self.k, limit=_SEARCH_LIMIT).candidates
         if not self.union:
-            return own
-        united = merge(own, self._others(evidence))
+            return likeliest
+        united = merge(likeliest, self._others(evidence))
         rescored = replace(united, log_score=self.score(evidence, united))
         order = np.lexsort((-rescored.log_score, rescored.document))
         return rescored.reorder(order)
 
-    def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
+    def score(self, evidence: DocumentEvidence, candidates: CandidateSets) -> NDArray[np.float64]:
         """Return the log-probability of sets under the mixture, in nats."""
         scored = []
         first = 0
@@ -118,13 +113,13 @@ class MixtureCandidates(StoredPart, BaseEstimator):
             scored.append(set_log_probabilities(log_weights, logits, part))
         return np.concatenate(scored)
 
-    def _others(self, evidence: Evidence) -> CandidateSets:
+    def _others(self, evidence: DocumentEvidence) -> CandidateSets:
         """Return the sets of independent labels and of voters."""
         source = MarginalCandidates(self.k) if evidence.votes is None else VotedCandidates(self.k)
         source.allow_empty_ = self.mixture_.allow_empty_
         return source.propose(evidence)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # nothing of lengths
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # nothing of lengths
         """Rebuild the fitted source."""
-        return cls.of(found["mixture_"], found["k"], union=found["union"])
+        return cls.of(fields["mixture_"], fields["k"], union=fields["union"])

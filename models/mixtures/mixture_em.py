@@ -23,17 +23,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.labels.scaling import check_sample_weight
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
-from setwise.models.mixtures.mixture_scoring import Mixture
+from setwise.models.mixtures.mixture_scoring import ScoredMixture
 
 # A component with less than this weight of documents is dropped.
 LEAST_DOCUMENTS = 0.1
 
 
-class State(Protocol):
+class MixtureState(Protocol):
     """Parameters of a mixture between two steps."""
 
     @property
-    def mixture(self) -> Mixture:
+    def mixture(self) -> ScoredMixture:
         """The mixture with these parameters."""
 
     @property
@@ -44,7 +44,7 @@ class State(Protocol):
         """Return the state with only these components."""
 
 
-S = TypeVar("S", bound=State)
+S = TypeVar("S", bound=MixtureState)
 
 
 class Learner(Protocol[S]):
@@ -104,7 +104,7 @@ class EMRun(Generic[S]):
 
 
 @dataclass(frozen=True, eq=False)
-class Documents:
+class WeightedDocuments:
     """Rows, label sets and weights."""
 
     X: sp.csr_array
@@ -124,9 +124,9 @@ class Documents:
         if Y.shape[0] != n:
             raise ValueError(f"X has {n} rows, Y {Y.shape[0]}")
         weight = np.ones(n) if sample_weight is None else check_sample_weight(sample_weight, n)
-        kept = np.flatnonzero(weight > 0.0)
+        weighted = np.flatnonzero(weight > 0.0)
         documents = cls(X, Y, weight)
-        return documents if len(kept) == n else documents.take(kept)
+        return documents if len(weighted) == n else documents.take(weighted)
 
     def take(self, rows: NDArray[np.int64]) -> Self:
         """Return these documents."""
@@ -194,10 +194,10 @@ def responsibilities(
 def run_em(
     learner: Learner[S],
     memberships: NDArray[np.float64],
-    training: Documents,
+    training: WeightedDocuments,
     rule: StoppingRule,
     *,
-    validation: Documents | None = None,
+    validation: WeightedDocuments | None = None,
     start: S | None = None,
 ) -> EMRun[S]:
     """Alternate M and E steps until the stopping rule applies.
@@ -239,7 +239,7 @@ def _settled(reports: list[StepReport], tol: float) -> bool:
     return abs(reports[-1].objective - reports[-2].objective) < tol
 
 
-def _mean_log_likelihood(state: State, documents: Documents) -> float:
+def _mean_log_likelihood(state: MixtureState, documents: WeightedDocuments) -> float:
     _, log_likelihood = responsibilities(state.mixture.log_joint(documents.X, documents.Y))
     return float(documents.weight @ log_likelihood / documents.weight.sum())
 
@@ -251,16 +251,16 @@ def _drop_dead(
     alive = size >= LEAST_DOCUMENTS * weight.sum() / len(weight)
     if alive.all():
         return memberships, state
-    kept = np.flatnonzero(alive)
-    if len(kept) == 0:  # only if a few documents are spread over many components
-        kept = np.array([int(np.argmax(size))])
+    survivors = np.flatnonzero(alive)
+    if len(survivors) == 0:  # only if a few documents are spread over many components
+        survivors = np.array([int(np.argmax(size))])
     warnings.warn(
-        f"{len(alive) - len(kept)} of {len(alive)} components died (fewer than {LEAST_DOCUMENTS} "
-        "documents belong to them) and were dropped",
+        f"{len(alive) - len(survivors)} of {len(alive)} components died (fewer than "
+        f"{LEAST_DOCUMENTS} documents belong to them) and were dropped",
         ComponentWarning,
         stacklevel=4,
     )
-    remaining = memberships[:, kept]
+    remaining = memberships[:, survivors]
     total = remaining.sum(axis=1, keepdims=True)
-    even = np.full_like(remaining, 1.0 / len(kept))
-    return np.where(total > 0.0, remaining / np.maximum(total, 1e-300), even), state.keep(kept)
+    even = np.full_like(remaining, 1.0 / len(survivors))
+    return np.where(total > 0.0, remaining / np.maximum(total, 1e-300), even), state.keep(survivors)

@@ -19,10 +19,15 @@ from setwise.models.labels.scaling import FeatureWeighting, Matrix, checked_rows
 from setwise.models.labels.targets import SetClassifierMixin, as_labels
 from setwise.models.mixtures.experts.separate_experts import component_rates
 from setwise.models.mixtures.kernel_map import KernelMap
-from setwise.models.mixtures.mixture_em import Documents, EMRun, StepReport, responsibilities
+from setwise.models.mixtures.mixture_em import (
+    EMRun,
+    StepReport,
+    WeightedDocuments,
+    responsibilities,
+)
 from setwise.models.mixtures.mixture_measure import Logits, dense
 from setwise.models.mixtures.mixture_mode import DEFAULT_LIMIT, MixtureSets, most_probable_sets
-from setwise.models.mixtures.mixture_scoring import Mixture
+from setwise.models.mixtures.mixture_scoring import ScoredMixture
 from setwise.models.mixtures.mixture_storage import restored_sets
 from setwise.models.mixtures.support.mixture_support import (
     distinct_sets,
@@ -38,7 +43,7 @@ _BATCH_BYTES = 64_000_000
 class MixtureInference(SetClassifierMixin, ClassifierMixin, BaseEstimator):
     """Inference for estimators with a fitted mixture."""
 
-    mixture_: Mixture
+    mixture_: ScoredMixture
     weighting_: FeatureWeighting  # applied to features before the mixture
     # Applied to weighted features if gate and experts use kernel features.
     kernel_: KernelMap | None = None
@@ -140,7 +145,7 @@ class MixtureByEM(StoredPart, MixtureInference):
     reports_: tuple[StepReport, ...]  # report of each step of the last run
     n_features_in_: int
 
-    def _keep_run(self, run: EMRun[Any], documents: Documents) -> NDArray[np.float64]:
+    def _keep_run(self, run: EMRun[Any], documents: WeightedDocuments) -> NDArray[np.float64]:
         """Store a run; return each document's weight in each component."""
         self.mixture_ = run.state.mixture
         memberships, _ = responsibilities(self.mixture_.log_joint(documents.X, documents.Y))
@@ -153,12 +158,12 @@ class MixtureByEM(StoredPart, MixtureInference):
         self.allow_empty_ = bool((np.diff(documents.Y.indptr) == 0).any())
         return owned
 
-    def _restore(self, found: dict[str, Any], lengths: Lengths) -> None:
+    def _restore(self, fields: dict[str, Any], lengths: Lengths) -> None:
         """Set what every run has, from its stored state."""
         for name in ("share", "rates", "n_iter", "allow_empty"):
-            setattr(self, f"{name}_", found[name])
+            setattr(self, f"{name}_", fields[name])
         self.support_ = restored_sets(
-            found["support_indptr"], found["support_labels"], lengths["labels"]
+            fields["support_indptr"], fields["support_labels"], lengths["labels"]
         )
         self.n_components_ = lengths["components"]
         self.n_features_in_ = lengths["features"]

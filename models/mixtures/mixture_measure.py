@@ -80,8 +80,8 @@ def dense(logits: Logits) -> NDArray[np.float64]:
         return logits
     out = np.empty(logits.shape)
     for g, (start, end) in enumerate(pairwise(logits.biases.first)):
-        own = logits.biases.by_component[start:end]
-        np.add(logits.shared[:, g, None], own, out=out[:, start:end])
+        biases = logits.biases.by_component[start:end]
+        np.add(logits.shared[:, g, None], biases, out=out[:, start:end])
     return out
 
 
@@ -213,9 +213,9 @@ def _measure_shared(
             logit = shared[g, label]
             odds = math.exp(logit)
             for k in range(biases.first[g], biases.first[g + 1]):
-                own = odds * biases.odds[label, k]
-                either[k] *= 1.0 + own
-                likely[k] *= max(own, 1.0)
+                biased_odds = odds * biases.odds[label, k]
+                either[k] *= 1.0 + biased_odds
+                likely[k] *= max(biased_odds, 1.0)
                 largest[k] = max(largest[k], logit + biases.by_label[label, k])
         if label % _LABELS_BETWEEN_LOOKS == 0 and either.max() > _LARGE_ODDS_PRODUCT:
             for k in range(n_components):
@@ -248,16 +248,16 @@ def log_probability(
 
     A fixed order makes equal sets tie exactly. ``scores`` (2, K) is scratch space.
     """
-    own = scores[0]
-    own[:] = mixture.log_none
+    by_component = scores[0]
+    by_component[:] = mixture.log_none
     first = mixture.biases.first
     for t in range(size):
         label = labels[t]
         if len(first) == 1:
-            for k in range(len(own)):
-                own[k] += mixture.z[k, label]
+            for k in range(len(by_component)):
+                by_component[k] += mixture.z[k, label]
         for g in range(len(first) - 1):
             logit = mixture.shared[g, label]
             for k in range(first[g], first[g + 1]):
-                own[k] += logit + mixture.biases.by_label[label, k]
-    return log_sum(own, scores[1])
+                by_component[k] += logit + mixture.biases.by_label[label, k]
+    return log_sum(by_component, scores[1])

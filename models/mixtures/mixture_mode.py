@@ -139,16 +139,16 @@ def most_probable_sets(
         raise ValueError("logits must be finite: clip probabilities away from 0 and 1")
     if not (np.max(weights, axis=1, initial=-math.inf) > -math.inf).all():
         raise ValueError("a document has no component of positive weight")
-    found = _search_batch(weights, *parts, k, allow_empty, limit)
+    modes = _search_batch(weights, *parts, k, allow_empty, limit)
     candidates = CandidateSets(
-        found.doc_indptr,
-        found.set_indptr,
-        found.labels,
-        found.log_p,
-        np.full(len(found.log_p), SOURCE_MIXTURE, dtype=np.uint8),
+        modes.doc_indptr,
+        modes.set_indptr,
+        modes.labels,
+        modes.log_p,
+        np.full(len(modes.log_p), SOURCE_MIXTURE, dtype=np.uint8),
         z.shape[2],
     )
-    return MixtureSets(candidates, found.log_bound, found.depth, found.proven)
+    return MixtureSets(candidates, modes.log_bound, modes.depth, modes.proven)
 
 
 def set_log_probabilities(
@@ -193,7 +193,7 @@ def _as_logits(logits: ArrayLike | SharedLogits) -> Logits:
     return np.ascontiguousarray(logits, dtype=np.float64)
 
 
-class _Found(NamedTuple):
+class _Modes(NamedTuple):
     doc_indptr: NDArray[np.int64]
     set_indptr: NDArray[np.int64]
     labels: NDArray[np.int32]
@@ -446,7 +446,7 @@ def _search_batch(  # noqa: PLR0917  # compiled: no keywords
     k: int,
     allow_empty: bool,
     limit: int,
-) -> _Found:
+) -> _Modes:
     n, n_components = log_weights.shape
     n_labels = logits.shape[2]
     z = np.empty((n_components, n_labels))
@@ -485,7 +485,7 @@ def _search_batch(  # noqa: PLR0917  # compiled: no keywords
             set_indptr[m + 1] = end
             m += 1
         doc_indptr[i + 1] = m
-    return _Found(
+    return _Modes(
         doc_indptr,
         set_indptr[: m + 1].copy(),
         labels[: set_indptr[m]].copy(),
@@ -512,6 +512,6 @@ def _score_sets(  # noqa: PLR0917  # compiled: no keywords
     for i in range(len(doc_indptr) - 1):
         mixture = measure(log_weights[i], logits[i], biases, z)
         for s in range(doc_indptr[i], doc_indptr[i + 1]):
-            own = labels[set_indptr[s] : set_indptr[s + 1]]
-            out[s] = log_probability(mixture, own, len(own), scores)
+            members = labels[set_indptr[s] : set_indptr[s + 1]]
+            out[s] = log_probability(mixture, members, len(members), scores)
     return out

@@ -1,14 +1,16 @@
 r"""Compiled scores of a mixture whose gate and experts are linear.
 
 Gate and experts share one table by feature: a document's features are read once, and each feature
-adds to the scores that use it. With separate experts, a component has a constant logit for each
-label without an expert; with shared experts, the label's logit plus a bias.
+adds to the scores that use it. The logit of a label in a component is the score of an expert, if
+there is one, plus a bias: with shared experts one score a label and a bias a component, with
+separate ones a score of the component's own, or the bias alone.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -33,7 +35,7 @@ _LARGE_PRODUCT = 1e250
 _ROWS_PER_TASK = 256
 
 
-class Mixture(Protocol):
+class ScoredMixture(Protocol):
     """Scores documents under the components."""
 
     def log_joint(self, X: sp.csr_array, Y: sp.csr_array) -> NDArray[np.float64]:
@@ -62,13 +64,26 @@ class SeparateExperts(StoredPart):
     )
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the experts."""
-        component, label = found["expert_component"], found["expert_label"]
+        component, label = fields["expert_component"], fields["expert_label"]
         if (np.diff(component.astype(np.int64) * lengths["labels"] + label) <= 0).any():
             raise ValueError("experts out of order")
-        linear = restored_linear(found, "expert", lengths["features"])
-        return cls(*linear, component, label, found["constants"])
+        linear = restored_linear(fields, "expert", lengths["features"])
+        return cls(*linear, component, label, fields["constants"])
+
+    @cached_property
+    def layout(self) -> "ExpertLayout":
+        """Where the experts stand."""
+        expert = np.full(self.constants.shape, -1, dtype=np.int32)
+        expert[self.component, self.label] = np.arange(len(self.label))
+        return ExpertLayout.of(expert, np.where(expert < 0, _clipped(self.constants), 0.0))
+
+    def logits(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the log-odds (n, K, L) by the experts' scores (n, n_experts)."""
+        logits = np.tile(self.layout.bias, (len(scores), 1, 1))
+        logits[:, self.component, self.label] = scores
+        return logits
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +100,24 @@ class SharedExperts(StoredPart):
     )
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the experts."""
-        return cls(*restored_linear(found, "expert", lengths["features"]), found["bias"])
+        return cls(*restored_linear(fields, "expert", lengths["features"]), fields["bias"])
+
+    @cached_property
+    def layout(self) -> "ExpertLayout":
+        """Where the experts stand."""
+        expert = np.arange(self.bias.shape[1], dtype=np.int32)
+        return ExpertLayout.of(np.broadcast_to(expert, self.bias.shape), _clipped(self.bias))
+
+    @cached_property
+    def biases(self) -> Biases:
+        """The biases, for searches."""
+        return Biases.of([self.layout.bias])
+
+    def logits(self, scores: NDArray[np.float64]) -> SharedLogits:
+        """Return the log-odds by the experts' scores (n, n_labels)."""
+        return SharedLogits(scores[:, None], self.biases)
 
 
 def stored_experts(
@@ -98,8 +128,8 @@ def stored_experts(
     return SharedExperts if "bias" in arrays else SeparateExperts
 
 
-class Table(NamedTuple):
-    """Linear scores by feature: K gate scores, then the experts' logits."""
+class ScoreTable(NamedTuple):
+    """Linear scores by feature: K gate scores, then those of the experts."""
 
     indptr: NDArray[np.int64]  # (d + 1,)
     output: NDArray[np.int32]
@@ -107,113 +137,90 @@ class Table(NamedTuple):
     intercept: NDArray[np.float64]  # (K + E,)
     n_components: int
 
+    @classmethod
+    def of(cls, gate: Gate, experts: SharedExperts | SeparateExperts) -> Self:
+        """Return the table of a gate and experts."""
+        rows = sp.csc_array(sp.vstack([gate.coef, experts.coef]))
+        return cls(
+            rows.indptr.astype(np.int64),
+            rows.indices.astype(np.int32),
+            rows.data.astype(np.float64),
+            np.concatenate([gate.intercept, experts.intercept]),
+            len(gate.intercept),
+        )
 
-class _Layout(NamedTuple):
-    """Outputs of the experts by component and label."""
 
-    first: NDArray[np.int64]  # (K + 1,) first output of each component's experts
-    label: NDArray[np.int32]  # (K + E,)
-    slot: NDArray[np.int32]  # (K, L) output of the expert, or -1
-    constants: NDArray[np.float64]  # (K, L) logits where there is no expert
+class ExpertLayout(NamedTuple):
+    """Experts by component and label."""
+
+    expert: NDArray[np.int32]  # (K, L) the expert whose score the label's logit has, -1 for none
+    bias: NDArray[np.float64]  # (K, L) added to the score
+    # indptr, experts and odds: the experts of each component, and the exponentials of their biases.
+    indptr: NDArray[np.int64]  # (K + 1,)
+    experts: NDArray[np.int32]
+    odds: NDArray[np.float64]
     base: NDArray[np.float64]  # (K,) sum of log(1 - mu) over the labels without an expert
 
+    @classmethod
+    def of(cls, expert: NDArray[np.int32], bias: NDArray[np.float64]) -> Self:
+        """Return the layout of experts and biases, each (n_components, n_labels)."""
+        scored = expert >= 0
+        return cls(
+            np.ascontiguousarray(expert),
+            bias,
+            np.concatenate([[0], np.cumsum(scored.sum(axis=1))]).astype(np.int64),
+            expert[scored],
+            np.exp(bias[scored]),
+            np.where(scored, 0.0, -np.logaddexp(0.0, bias)).sum(axis=1),
+        )
 
-class SeparateMixture:
-    """Scores documents under a gate and experts of each component.
+
+class LinearMixture:
+    """Scores documents under a gate and experts of either kind.
 
     Parameters
     ----------
     gate : Gate
-    experts : SeparateExperts
+    experts : SharedExperts or SeparateExperts
     n_jobs : int or None
         Threads; every usable core by default. Results do not depend on it.
     """
 
-    def __init__(self, gate: Gate, experts: SeparateExperts, n_jobs: int | None = None) -> None:
+    def __init__(
+        self, gate: Gate, experts: SharedExperts | SeparateExperts, n_jobs: int | None = None
+    ) -> None:
+        self.experts = experts
         self.n_jobs = n_jobs
-        self._table = _tabulate(gate, experts.coef, experts.intercept)
-        self._layout = _lay_out(experts)
+        self._table = ScoreTable.of(gate, experts)
 
     def log_joint(self, X: sp.csr_array, Y: sp.csr_array) -> NDArray[np.float64]:
         r"""Return :math:`\log \pi_k(x_n) p_k(y_n \mid x_n)`, shape (n, K), in nats."""
         out = np.empty((X.shape[0], self._table.n_components))
-        rows, sets = SparseRows.of(X), SparseRows.of(Y)
+        rows, sets, layout = SparseRows.of(X), SparseRows.of(Y), self.experts.layout
         run_in_threads(
-            lambda a, b: _separate_log_joint(self._table, self._layout, rows, sets, a, b, out),
+            lambda a, b: _fill_log_joint(self._table, layout, rows, sets, a, b, out),
             X.shape[0],
             self.n_jobs,
         )
         return out
 
-    def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
         r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""
-        weights = np.empty((X.shape[0], self._table.n_components))
-        logits = np.empty((*weights.shape, self._layout.slot.shape[1]))
+        log_weights, scores = self.scores(X)
+        return log_weights, self.experts.logits(scores)
+
+    def scores(self, X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        r"""Return :math:`\log \pi_k(x_n)` (n, K) and the experts' scores (n, n_experts)."""
+        n_components = self._table.n_components
+        log_weights = np.empty((X.shape[0], n_components))
+        scores = np.empty((X.shape[0], len(self._table.intercept) - n_components))
         rows = SparseRows.of(X)
         run_in_threads(
-            lambda a, b: _separate_parameters(
-                self._table, self._layout, rows, a, b, weights, logits
-            ),
+            lambda a, b: _fill_scores(self._table, rows, a, b, log_weights, scores),
             X.shape[0],
             self.n_jobs,
         )
-        return weights, logits
-
-
-class SharedMixture:
-    """Scores documents under a gate and shared experts.
-
-    Parameters
-    ----------
-    gate : Gate
-    experts : SharedExperts
-    n_jobs : int or None
-        Threads; every usable core by default. Results do not depend on it.
-    """
-
-    def __init__(self, gate: Gate, experts: SharedExperts, n_jobs: int | None = None) -> None:
-        self.n_jobs = n_jobs
-        self._table = _tabulate(gate, experts.coef, experts.intercept)
-        self._bias = np.clip(experts.bias, -MAX_LOGIT, MAX_LOGIT)
-        self.biases = Biases.of([self._bias])
-
-    def log_joint(self, X: sp.csr_array, Y: sp.csr_array) -> NDArray[np.float64]:
-        r"""Return :math:`\log \pi_k(x_n) p_k(y_n \mid x_n)`, shape (n, K), in nats."""
-        out = np.empty((X.shape[0], self._table.n_components))
-        rows, sets = SparseRows.of(X), SparseRows.of(Y)
-        odds = np.exp(self._bias)
-        run_in_threads(
-            lambda a, b: _shared_log_joint(self._table, self._bias, odds, rows, sets, a, b, out),
-            X.shape[0],
-            self.n_jobs,
-        )
-        return out
-
-    def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], SharedLogits]:
-        r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""
-        weights, shared = self.shared_parameters(X)
-        return weights, SharedLogits(shared[:, None], self.biases)
-
-    def shared_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        r"""Return :math:`\log \pi_k(x_n)` (n, K) and the classifiers' log-odds (n, L)."""
-        weights = np.empty((X.shape[0], self._table.n_components))
-        shared = np.empty((X.shape[0], self._bias.shape[1]))
-        rows = SparseRows.of(X)
-        run_in_threads(
-            lambda a, b: _shared_parameters(self._table, rows, a, b, weights, shared),
-            X.shape[0],
-            self.n_jobs,
-        )
-        return weights, shared
-
-
-def as_mixture(
-    gate: Gate, experts: SharedExperts | SeparateExperts, n_jobs: int | None = None
-) -> SharedMixture | SeparateMixture:
-    """Return the mixture of a gate and experts of either kind."""
-    if isinstance(experts, SharedExperts):
-        return SharedMixture(gate, experts, n_jobs)
-    return SeparateMixture(gate, experts, n_jobs)
+        return log_weights, scores
 
 
 def run_in_threads(run: Callable[[int, int], object], n: int, n_jobs: int | None) -> None:
@@ -228,36 +235,13 @@ def run_in_threads(run: Callable[[int, int], object], n: int, n_jobs: int | None
             task.result()
 
 
-def _tabulate(gate: Gate, coef: sp.csr_array, intercept: NDArray[np.float64]) -> Table:
-    stacked = sp.csc_array(sp.vstack([gate.coef, coef]))
-    return Table(
-        stacked.indptr.astype(np.int64),
-        stacked.indices.astype(np.int32),
-        stacked.data.astype(np.float64),
-        np.concatenate([gate.intercept, intercept]),
-        len(gate.intercept),
-    )
-
-
-def _lay_out(experts: SeparateExperts) -> _Layout:
-    n_components, n_labels = experts.constants.shape
-    slot = np.full((n_components, n_labels), -1, dtype=np.int32)
-    outputs = n_components + np.arange(len(experts.label))
-    slot[experts.component, experts.label] = outputs
-    constants = np.clip(experts.constants, -MAX_LOGIT, MAX_LOGIT)
-    counts = np.bincount(experts.component, minlength=n_components)
-    return _Layout(
-        n_components + np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        np.concatenate([np.full(n_components, -1), experts.label]).astype(np.int32),
-        slot,
-        constants,
-        np.where(slot < 0, -np.logaddexp(0.0, constants), 0.0).sum(axis=1),
-    )
+def _clipped(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.clip(logits, -MAX_LOGIT, MAX_LOGIT)
 
 
 @njit(cache=True, nogil=True)
-def _score(table: Table, X: SparseRows, i: int, out: NDArray[np.float64]) -> None:
-    """Fill ``out`` (K + E,) with gate log-weights and experts' logits."""
+def _score(table: ScoreTable, X: SparseRows, i: int, out: NDArray[np.float64]) -> None:
+    """Fill ``out`` (K + E,) with gate log-weights and experts' scores."""
     out[:] = table.intercept
     for a in range(X.indptr[i], X.indptr[i + 1]):
         j = X.features[a]
@@ -278,97 +262,52 @@ def _score(table: Table, X: SparseRows, i: int, out: NDArray[np.float64]) -> Non
 
 
 @njit(cache=True, nogil=True)
-def _separate_log_joint(  # noqa: PLR0917  # compiled: no keywords
-    table: Table,
-    layout: _Layout,
+def _fill_log_joint(  # noqa: PLR0917  # compiled: no keywords
+    table: ScoreTable,
+    layout: ExpertLayout,
     X: SparseRows,
     Y: SparseRows,
     first: int,
     last: int,
     log_joint: NDArray[np.float64],
 ) -> None:
+    n_components = table.n_components
     out = np.empty(len(table.intercept))
+    odds = np.empty(len(table.intercept) - n_components)
     for i in range(first, last):
         _score(table, X, i, out)
-        for k in range(table.n_components):
+        # One exponential per expert, not per label and component: odds multiply.
+        for e in range(len(odds)):
+            odds[e] = math.exp(out[n_components + e])
+        for k in range(n_components):
             total = out[k] + layout.base[k]
             product = 1.0
-            for e in range(layout.first[k], layout.first[k + 1]):
-                product *= 1.0 + math.exp(out[e])
+            for a in range(layout.indptr[k], layout.indptr[k + 1]):
+                product *= 1.0 + odds[layout.experts[a]] * layout.odds[a]
                 if product > _LARGE_PRODUCT:
                     total -= math.log(product)
                     product = 1.0
             total -= math.log(product)
             for t in range(Y.indptr[i], Y.indptr[i + 1]):
-                slot = layout.slot[k, Y.features[t]]
-                total += out[slot] if slot >= 0 else layout.constants[k, Y.features[t]]
+                label = Y.features[t]
+                expert = layout.expert[k, label]
+                total += layout.bias[k, label]
+                if expert >= 0:
+                    total += out[n_components + expert]
             log_joint[i, k] = total
 
 
 @njit(cache=True, nogil=True)
-def _separate_parameters(  # noqa: PLR0917  # compiled: no keywords
-    table: Table,
-    layout: _Layout,
+def _fill_scores(  # noqa: PLR0917  # compiled: no keywords
+    table: ScoreTable,
     X: SparseRows,
     first: int,
     last: int,
-    weights: NDArray[np.float64],
-    logits: NDArray[np.float64],
+    log_weights: NDArray[np.float64],
+    scores: NDArray[np.float64],
 ) -> None:
     out = np.empty(len(table.intercept))
     for i in range(first, last):
         _score(table, X, i, out)
-        weights[i] = out[: table.n_components]
-        logits[i] = layout.constants
-        for k in range(table.n_components):
-            for e in range(layout.first[k], layout.first[k + 1]):
-                logits[i, k, layout.label[e]] = out[e]
-
-
-@njit(cache=True, nogil=True)
-def _shared_log_joint(  # noqa: PLR0917  # compiled: no keywords
-    table: Table,
-    bias: NDArray[np.float64],
-    bias_odds: NDArray[np.float64],
-    X: SparseRows,
-    Y: SparseRows,
-    first: int,
-    last: int,
-    log_joint: NDArray[np.float64],
-) -> None:
-    n_components, n_labels = bias.shape
-    out = np.empty(len(table.intercept))
-    odds = np.empty(n_labels)
-    for i in range(first, last):
-        _score(table, X, i, out)
-        for label in range(n_labels):
-            odds[label] = math.exp(out[n_components + label])
-        for k in range(n_components):
-            total = out[k]
-            product = 1.0
-            # One exponential per label, not per label and component: odds multiply.
-            for label in range(n_labels):
-                product *= 1.0 + odds[label] * bias_odds[k, label]
-                if product > _LARGE_PRODUCT:
-                    total -= math.log(product)
-                    product = 1.0
-            total -= math.log(product)
-            for t in range(Y.indptr[i], Y.indptr[i + 1]):
-                total += out[n_components + Y.features[t]] + bias[k, Y.features[t]]
-            log_joint[i, k] = total
-
-
-@njit(cache=True, nogil=True)
-def _shared_parameters(  # noqa: PLR0917  # compiled: no keywords
-    table: Table,
-    X: SparseRows,
-    first: int,
-    last: int,
-    weights: NDArray[np.float64],
-    shared: NDArray[np.float64],
-) -> None:
-    out = np.empty(len(table.intercept))
-    for i in range(first, last):
-        _score(table, X, i, out)
-        weights[i] = out[: table.n_components]
-        shared[i] = out[table.n_components :]
+        log_weights[i] = out[: table.n_components]
+        scores[i] = out[table.n_components :]

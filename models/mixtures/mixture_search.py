@@ -24,10 +24,10 @@ from setwise.models.mixtures.experts.mixture_learners import (
 from setwise.models.mixtures.experts.separate_experts import SeparateSettings
 from setwise.models.mixtures.experts.shared_experts import SharedSettings
 from setwise.models.mixtures.mixture_em import (
-    Documents,
     EMRun,
     StepReport,
     StoppingRule,
+    WeightedDocuments,
     responsibilities,
     run_em,
 )
@@ -75,7 +75,7 @@ class _Strengths:
 
 
 @dataclass(frozen=True, eq=False)
-class _Start:
+class _SearchStart:
     """State that EM continues from."""
 
     memberships: NDArray[np.float64]
@@ -112,7 +112,7 @@ def _prefer(trials: list[_Trial]) -> _Trial:
     return max(close, key=lambda trial: trial.strengths.gate_alpha)
 
 
-class Found(NamedTuple):
+class MixtureFit(NamedTuple):
     """A mixture and the penalties it was fitted with."""
 
     run: EMRun[Any]  # of a learner's own kind of state
@@ -140,18 +140,18 @@ class MixtureSearch:
 
     def find(
         self,
-        everything: Documents,
-        held_out: Documents | None,
+        everything: WeightedDocuments,
+        held_out: WeightedDocuments | None,
         seed: int,
         rng: np.random.RandomState,
-    ) -> Found:
+    ) -> MixtureFit:
         """Choose penalties and run EM, setting rows aside if useful.
 
         Parameters
         ----------
-        everything : Documents
+        everything : WeightedDocuments
             Training documents.
-        held_out : Documents or None
+        held_out : WeightedDocuments or None
             Validation rows given by the caller; never fitted on.
         seed : int
             Seed of the mixture of label sets that EM starts from.
@@ -165,8 +165,8 @@ class MixtureSearch:
             n_aside = min(max(1, round(_SHARE_ASIDE * n)), n - 1)
             if n_aside > 0:
                 training, aside = everything.split(rng.permutation(n), n_aside)
-        chosen, start = self._choose_strengths(training, aside, seed)
-        strengths = self._scale(chosen)
+        best, start = self._choose_strengths(training, aside, seed)
+        strengths = self._scale(best)
         if aside is None or not (self.early_stopping or held_out is not None):
             begun = self._begin(everything, seed, strengths.alpha)
             run = self._run(self._learner(everything, strengths), everything, None, begun)
@@ -174,11 +174,11 @@ class MixtureSearch:
             run = self._run(self._learner(training, strengths), training, aside, start)
             if held_out is None:
                 run = self._carry_on(run, everything, strengths)
-        return Found(run, strengths.alpha, strengths.gate_alpha)
+        return MixtureFit(run, strengths.alpha, strengths.gate_alpha)
 
     def _choose_strengths(
-        self, training: Documents, held_out: Documents | None, seed: int
-    ) -> tuple[_Strengths, _Start]:
+        self, training: WeightedDocuments, held_out: WeightedDocuments | None, seed: int
+    ) -> tuple[_Strengths, _SearchStart]:
         """Choose the penalties; return them with the state to continue from."""
         alpha, independent = self._choose_alpha(training, held_out)
         start = self._begin(training, seed, alpha, independent)
@@ -208,17 +208,18 @@ class MixtureSearch:
             best = _prefer([weaker, attempt(1.0 / _GATE_STEP)])
         mixture = best.run.state.mixture
         memberships, _ = responsibilities(mixture.log_joint(training.X, training.Y))
-        return best.strengths, _Start(memberships, best.run.state, best.run.reports)
+        return best.strengths, _SearchStart(memberships, best.run.state, best.run.reports)
 
-    def _scale(self, chosen: _Strengths) -> _Strengths:
+    def _scale(self, strengths: _Strengths) -> _Strengths:
         """Scale the penalties chosen by validation, not the given ones."""
         return _Strengths(
-            chosen.alpha * (self.penalty_scale if isinstance(self.alpha, str) else 1.0),
-            chosen.gate_alpha * (self.penalty_scale if isinstance(self.gate_alpha, str) else 1.0),
+            strengths.alpha * (self.penalty_scale if isinstance(self.alpha, str) else 1.0),
+            strengths.gate_alpha
+            * (self.penalty_scale if isinstance(self.gate_alpha, str) else 1.0),
         )
 
     def _choose_alpha(
-        self, training: Documents, held_out: Documents | None
+        self, training: WeightedDocuments, held_out: WeightedDocuments | None
     ) -> tuple[NDArray[np.float64], LinearFit | None]:
         """Return the labels' penalties and independent classifiers, if fitted."""
         n_labels = training.Y.shape[1]
@@ -243,7 +244,7 @@ class MixtureSearch:
         return choice.alpha, choice.fit if complete else None
 
     def _learner(
-        self, documents: Documents, strengths: _Strengths, steps: int = _NEWTON_STEPS
+        self, documents: WeightedDocuments, strengths: _Strengths, steps: int = _NEWTON_STEPS
     ) -> SharedLearner | SeparateLearner:
         gate = GateSettings(strengths.gate_alpha, self.l1_ratio, steps)
         if self.experts == "shared":
@@ -258,18 +259,18 @@ class MixtureSearch:
 
     def _begin(
         self,
-        documents: Documents,
+        documents: WeightedDocuments,
         seed: int,
         alpha: NDArray[np.float64],
         independent: LinearFit | None = None,
-    ) -> _Start:
+    ) -> _SearchStart:
         """Return the start: a Bernoulli mixture of label sets, with experts."""
         mixture = BernoulliMixture(
             self.n_components, n_init=self.n_init, tol=_START_TOLERANCE, random_state=seed
         ).fit(documents.Y, sample_weight=documents.weight)
         memberships = mixture.predict_proba(documents.Y)
         if self.experts != "shared":
-            return _Start(memberships, None, ())
+            return _SearchStart(memberships, None, ())
         if independent is None:
             independent = fit_elastic_net(
                 documents.X,
@@ -287,10 +288,14 @@ class MixtureSearch:
             0.0,
             self.n_jobs,
         )
-        return _Start(memberships, state, ())
+        return _SearchStart(memberships, state, ())
 
     def _run(
-        self, learner: _Learner, training: Documents, held_out: Documents | None, start: _Start
+        self,
+        learner: _Learner,
+        training: WeightedDocuments,
+        held_out: WeightedDocuments | None,
+        start: _SearchStart,
     ) -> _Run:
         rule = StoppingRule(self.max_iter, self.tol, _PATIENCE)
         run: _Run = run_em(
@@ -300,7 +305,7 @@ class MixtureSearch:
             run, n_iter=len(start.reports) + run.n_iter, reports=start.reports + run.reports
         )
 
-    def _carry_on(self, trial: _Run, everything: Documents, strengths: _Strengths) -> _Run:
+    def _carry_on(self, trial: _Run, everything: WeightedDocuments, strengths: _Strengths) -> _Run:
         """Run the final steps on all rows, continuing the trial."""
         log_joint = trial.state.mixture.log_joint(everything.X, everything.Y)
         final = run_em(

@@ -41,13 +41,13 @@ def stored_linear(
 
 
 def restored_linear(
-    found: Mapping[str, NDArray[Any]], name: str, n_features: int
+    fields: Mapping[str, NDArray[Any]], name: str, n_features: int
 ) -> tuple[sp.csr_array, NDArray[np.float64]]:
     """Return coefficients and intercepts."""
-    indptr = found[f"{name}_indptr"]
-    entries = found[f"{name}_values"], found[f"{name}_features"], indptr
+    indptr = fields[f"{name}_indptr"]
+    entries = fields[f"{name}_values"], fields[f"{name}_features"], indptr
     coef = sp.csr_array(entries, shape=(len(indptr) - 1, n_features))
-    return coef, found[f"{name}_intercept"]
+    return coef, fields[f"{name}_intercept"]
 
 
 def restored_sets(

@@ -5,7 +5,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, equal
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.voters.vote_features import Unfitted
 
 SHARE, N_ANSWERS = "answer_share", "log_answers"
@@ -33,7 +33,9 @@ class AnswerFeatures(Unfitted):
     )
     monotone = (0, 0, 0, 0, 0, 0, 0)
 
-    def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
+    def transform(
+        self, evidence: DocumentEvidence, candidates: CandidateSets
+    ) -> NDArray[np.float32]:
         """Return the seven columns.
 
         Raises
@@ -79,7 +81,7 @@ def _describe_answers(  # noqa: PLR0917 - compiled code is called by position
     doc_indptr: NDArray[np.int64],
     sets: RaggedSets,
     given_indptr: NDArray[np.int64],
-    given: RaggedSets,
+    answers: RaggedSets,
     counts: NDArray[np.float64],
     scores: NDArray[np.float64],
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
@@ -97,8 +99,8 @@ def _describe_answers(  # noqa: PLR0917 - compiled code is called by position
         for s in range(doc_indptr[i], doc_indptr[i + 1]):
             share, alike, score = 0.0, 0.0, least
             for t in range(first, last):
-                alike += counts[t] * _jaccard(sets, s, given, t)
-                if equal(sets, s, given, t):
+                alike += counts[t] * _jaccard(sets, s, answers, t)
+                if equal(sets, s, answers, t):
                     share = counts[t]
                     if not np.isnan(scores[t]):
                         score = scores[t]

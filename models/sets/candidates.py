@@ -91,14 +91,14 @@ class CandidateSets:
 
     def take(self, sets: NDArray[np.integer], doc_indptr: NDArray[np.integer]) -> Self:
         """Return the sets with these indices, regrouped into documents by ``doc_indptr``."""
-        chosen = np.asarray(sets, dtype=np.int64)
-        set_indptr, labels = gather(self.sets, chosen)
+        places = np.asarray(sets, dtype=np.int64)
+        set_indptr, labels = gather(self.sets, places)
         return type(self)(
             np.asarray(doc_indptr, dtype=np.int64),
             set_indptr,
             labels,
-            self.log_score[chosen],
-            self.source[chosen],
+            self.log_score[places],
+            self.source[places],
             self.n_labels,
         )
 
@@ -305,12 +305,12 @@ def merge_rows(
             keep[m] = s
             flags[m] = source[0][s]
             m += 1
-        own = m
+        n_before = m
         for s in range(doc_b[i], doc_b[i + 1]):
             twin = start
-            while twin < own and not equal(sets_a, keep[twin], sets_b, s):
+            while twin < n_before and not equal(sets_a, keep[twin], sets_b, s):
                 twin += 1
-            if twin < own:
+            if twin < n_before:
                 flags[twin] |= source[1][s]
             else:
                 keep[m] = n_a + s

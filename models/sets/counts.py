@@ -69,12 +69,12 @@ def _hash(labels: NDArray[np.int32]) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def _find(wanted: RaggedSets, s: int, known: RaggedSets, slots: NDArray[np.int64]) -> int:
+def _find(sets: RaggedSets, s: int, table: RaggedSets, slots: NDArray[np.int64]) -> int:
     """Return the slot of set ``s``, or a free slot if absent."""
     last = len(slots) - 1
-    labels = wanted.labels[wanted.indptr[s] : wanted.indptr[s + 1]]
+    labels = sets.labels[sets.indptr[s] : sets.indptr[s + 1]]
     slot = np.int64(_hash(labels) & np.uint64(last))
-    while slots[slot] >= 0 and not equal(known, slots[slot], wanted, s):
+    while slots[slot] >= 0 and not equal(table, slots[slot], sets, s):
         slot = (slot + 1) & last
     return slot  # type: ignore[return-value]  # an integer in compiled code
 
@@ -119,15 +119,15 @@ def _count(
 
 @njit(cache=True, nogil=True)
 def count_sets(
-    wanted: RaggedSets,
-    known: RaggedSets,
+    sets: RaggedSets,
+    table: RaggedSets,
     counts: NDArray[np.float64],
     slots: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Return the count of each wanted set (n_sets,), 0 if unknown."""
-    out = np.zeros(len(wanted.indptr) - 1, dtype=np.float64)
+    out = np.zeros(len(sets.indptr) - 1, dtype=np.float64)
     for s in range(len(out)):
-        found = slots[_find(wanted, s, known, slots)]
-        if found >= 0:
-            out[s] = counts[found]
+        place = slots[_find(sets, s, table, slots)]
+        if place >= 0:
+            out[s] = counts[place]
     return out

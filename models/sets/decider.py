@@ -18,7 +18,7 @@ from setwise.models.sets.candidates import (
     one_each,
 )
 from setwise.models.sets.decisions import DecisionRule, Posterior, stored_rule
-from setwise.models.sets.evidence import CandidateSource, Evidence
+from setwise.models.sets.evidence import CandidateSource, DocumentEvidence
 from setwise.models.sets.reranker import SetReranker, rank_rows
 from setwise.models.storage.fields import StoredPiece, StoredSetting
 from setwise.models.storage.state import StoredPart
@@ -37,7 +37,7 @@ class Decider(StoredPart, ABC):
     @abstractmethod
     def choose(
         self,
-        evidence: Evidence,
+        evidence: DocumentEvidence,
         source: CandidateSource,
         candidates: CandidateSets,
         confidence: NDArray[np.float64],
@@ -46,7 +46,7 @@ class Decider(StoredPart, ABC):
 
     def announce(
         self,
-        evidence: Evidence,
+        evidence: DocumentEvidence,
         source: CandidateSource,
         reranker: SetReranker,
         ranked: CandidateSets,
@@ -58,7 +58,7 @@ class Decider(StoredPart, ABC):
 
         Parameters
         ----------
-        evidence : Evidence
+        evidence : DocumentEvidence
         source : CandidateSource
             Where the candidates come from.
         reranker : SetReranker
@@ -71,8 +71,8 @@ class Decider(StoredPart, ABC):
         CandidateSets, float64 ndarray
             As returned by the reranker.
         """
-        chosen = self.choose(evidence, source, ranked, confidence)
-        united = admit(chosen, evidence, source, ranked)
+        announced = self.choose(evidence, source, ranked, confidence)
+        united = admit(announced, evidence, source, ranked)
         if len(united) > len(ranked):
             confidence = reranker.judge(evidence, united)
         order = announced_order(united, confidence, by_confidence=reranker.by_confidence)
@@ -98,7 +98,7 @@ class SetDecider(Decider):
 
     def choose(
         self,
-        evidence: Evidence,
+        evidence: DocumentEvidence,
         source: CandidateSource,  # noqa: ARG002  # the candidates suffice
         candidates: CandidateSets,
         confidence: NDArray[np.float64],
@@ -107,26 +107,29 @@ class SetDecider(Decider):
         return self.rule.decide(self.posterior(evidence, candidates, confidence))
 
     def posterior(
-        self, evidence: Evidence, candidates: CandidateSets, confidence: NDArray[np.float64]
+        self, evidence: DocumentEvidence, candidates: CandidateSets, confidence: NDArray[np.float64]
     ) -> Posterior:
         """Return the posterior of the documents' label sets."""
-        own = Posterior(evidence.marginals, candidates, normalise(candidates, confidence))
+        base = Posterior(evidence.marginals, candidates, normalise(candidates, confidence))
         if self.voter is None or self.share == 0.0:
-            return own
+            return base
         if evidence.votes is None:
             raise ValueError(f"a posterior of the voter {self.voter!r} needs votes")
-        return blend(own, *voted_sets(evidence.votes, self.voter), self.share)
+        return blend(base, *voted_sets(evidence.votes, self.voter), self.share)
 
 
 def admit(
-    chosen: csr_array, evidence: Evidence, source: CandidateSource, candidates: CandidateSets
+    announced: csr_array,
+    evidence: DocumentEvidence,
+    source: CandidateSource,
+    candidates: CandidateSets,
 ) -> CandidateSets:
     """Append each document's chosen set to its candidates, if it is new.
 
     In both cases the set is marked with `SOURCE_RULE`.
     """
-    alone = one_each(chosen, np.zeros(chosen.shape[0]), SOURCE_RULE)
-    scored = one_each(chosen, source.score(evidence, alone), SOURCE_RULE)
+    alone = one_each(announced, np.zeros(announced.shape[0]), SOURCE_RULE)
+    scored = one_each(announced, source.score(evidence, alone), SOURCE_RULE)
     return merge(candidates, scored)
 
 
@@ -167,11 +170,13 @@ def voted_sets(votes: SetVotes, voter: str) -> tuple[CandidateSets, NDArray[np.f
     float64 ndarray of shape (n_sets,)
         Sums to one in each document with sets.
     """
-    seen = votes.sets
+    training_sets = votes.sets
     doc_indptr, strongest, mass = find_strongest(votes.of(voter), _VOTED_SETS)
-    set_indptr, labels = gather(RaggedSets(seen.indptr, seen.labels), strongest)
+    set_indptr, labels = gather(RaggedSets(training_sets.indptr, training_sets.labels), strongest)
     flags = np.zeros(len(mass), dtype=np.uint8)
-    sets = CandidateSets(doc_indptr, set_indptr, labels, np.log(mass), flags, seen.n_labels)
+    sets = CandidateSets(
+        doc_indptr, set_indptr, labels, np.log(mass), flags, training_sets.n_labels
+    )
     return sets, mass
 
 
@@ -182,12 +187,12 @@ def blend(
 
     A set may occur twice in the blend; its mass is then the sum.
     """
-    own = posterior.candidates
-    given = np.where(np.diff(sets.doc_indptr) > 0, share, 0.0)
-    stacked = concatenate([own, sets])
+    base = posterior.candidates
+    voted_share = np.where(np.diff(sets.doc_indptr) > 0, share, 0.0)
+    stacked = concatenate([base, sets])
     masses = np.concatenate(
-        [(1.0 - given)[own.document] * posterior.mass, given[sets.document] * mass]
+        [(1.0 - voted_share)[base.document] * posterior.mass, voted_share[sets.document] * mass]
     )
-    order = np.argsort(np.concatenate([own.document, sets.document]), kind="stable")
-    both = stacked.take(order, own.doc_indptr + sets.doc_indptr)
+    order = np.argsort(np.concatenate([base.document, sets.document]), kind="stable")
+    both = stacked.take(order, base.doc_indptr + sets.doc_indptr)
     return Posterior(posterior.marginals, both, masses[order])

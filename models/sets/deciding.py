@@ -39,7 +39,7 @@ _SHARES = (0.25, 0.5)
 _MOST_MARGINALS = 200_000_000
 
 
-class Decided(NamedTuple):
+class TunedDecision(NamedTuple):
     """A tuned decider and the cross-fitted rows with its announced sets."""
 
     decider: Decider
@@ -52,7 +52,7 @@ def fit_decider(
     confidence: NDArray[np.float64],
     objective: Objective,
     source: CandidateSource | None = None,
-) -> Decided:
+) -> TunedDecision:
     """Tune an objective's rule and add its chosen sets to the candidates.
 
     Parameters
@@ -69,7 +69,7 @@ def fit_decider(
 
     Returns
     -------
-    Decided
+    TunedDecision
         For each document its rows hold the set chosen by a rule tuned on the other folds. Only the
         few settings of the F1 rule are tuned on all documents at once.
     """
@@ -80,15 +80,15 @@ def fit_decider(
     decider: Decider
     if isinstance(rule, ExpectedF1):
         tuned, posterior = _tune_f1(rule, rows, posterior, Y)
-        decider, chosen = tuned, tuned.rule.decide(posterior)
+        decider, decided = tuned, tuned.rule.decide(posterior)
         if isinstance(source, MixtureCandidates) and _fits_memory(source, len(rows.folds)):
             other, others = _fit_support(rows, Y, source)
-            if instance_f1(Y, others) > instance_f1(Y, chosen):
-                decider, chosen = other, others
+            if instance_f1(Y, others) > instance_f1(Y, decided):
+                decider, decided = other, others
     else:
         decider = SetDecider(rule.fit(posterior, Y))
-        chosen = _decide_across(rule, posterior, Y, rows.folds)
-    return Decided(decider, _add(rows, Y, chosen))
+        decided = _decide_across(rule, posterior, Y, rows.folds)
+    return TunedDecision(decider, _add(rows, Y, decided))
 
 
 def _tune_f1(
@@ -135,21 +135,21 @@ def _fit_support(
     for part in rows.held_out:
         if not isinstance(part.source, MixtureCandidates):
             raise TypeError("the folds' candidates come from no mixture")
-        found = sized_marginals(part.source, part.evidence())
+        sized = sized_marginals(part.source, part.evidence())
         # The support of a fold's mixture is a subset: the sets of the other folds.
-        P[part.rows[:, None], np.searchsorted(codes, pair_codes(found))] = found.P
+        P[part.rows[:, None], np.searchsorted(codes, pair_codes(sized))] = sized.P
 
     def of(documents: NDArray[np.int64]) -> SizedMarginals:
         return SizedMarginals(P[documents], labels, sizes, n_labels)
 
-    chosen = np.zeros(Y.shape, dtype=np.uint8)
+    decided = np.zeros(Y.shape, dtype=np.uint8)
     allow_empty = source.mixture_.allow_empty_
     for fold in np.unique(rows.folds):
         inside, outside = np.flatnonzero(rows.folds == fold), np.flatnonzero(rows.folds != fold)
         across = SupportDecider(SizedMarginalCalibrator().fit(of(outside), Y[outside]))
-        chosen[inside] = across.decide(of(inside), allow_empty=allow_empty).toarray()
+        decided[inside] = across.decide(of(inside), allow_empty=allow_empty).toarray()
     everything = SizedMarginals(P, labels, sizes, n_labels)
-    return SupportDecider(SizedMarginalCalibrator().fit(everything, Y)), csr_array(chosen)
+    return SupportDecider(SizedMarginalCalibrator().fit(everything, Y)), csr_array(decided)
 
 
 def _all_voted(rows: CrossFitted) -> dict[str, tuple[CandidateSets, NDArray[np.float64]]]:
@@ -164,8 +164,8 @@ def _all_voted(rows: CrossFitted) -> dict[str, tuple[CandidateSets, NDArray[np.f
     numbers = np.concatenate([held_out.rows for held_out in rows.held_out])
     position = np.argsort(numbers)
     out = {}
-    for voter, found in parts.items():
-        sets = concatenate([own for own, _ in found]).take_documents(position)
+    for voter, by_part in parts.items():
+        sets = concatenate([of_part for of_part, _ in by_part]).take_documents(position)
         # The scores of voted sets are the logarithms of their masses.
         out[voter] = sets, np.exp(sets.log_score)
     return out
@@ -175,12 +175,12 @@ def _decide_across(
     rule: DecisionRule, posterior: Posterior, Y: csr_array, folds: NDArray[np.int64]
 ) -> csr_array:
     """Choose each fold's sets by a rule tuned on the other folds."""
-    chosen = np.zeros(Y.shape, dtype=np.uint8)
+    decided = np.zeros(Y.shape, dtype=np.uint8)
     for fold in np.unique(folds):
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         tuned = rule.fit(_documents(posterior, outside), Y[outside])
-        chosen[inside] = tuned.decide(_documents(posterior, inside)).toarray()
-    return csr_array(chosen)
+        decided[inside] = tuned.decide(_documents(posterior, inside)).toarray()
+    return csr_array(decided)
 
 
 def _documents(posterior: Posterior, documents: NDArray[np.int64]) -> Posterior:
@@ -193,13 +193,13 @@ def _documents(posterior: Posterior, documents: NDArray[np.int64]) -> Posterior:
     )
 
 
-def _add(rows: CrossFitted, Y: csr_array, chosen: csr_array) -> CrossFitted:
+def _add(rows: CrossFitted, Y: csr_array, decided: csr_array) -> CrossFitted:
     """Add chosen sets to the candidates and recompute the features."""
     candidates, tables = [], []
     for part in rows.held_out:
         evidence = part.evidence()
-        own = rows.candidates.take_documents(part.rows)
-        candidates.append(admit(chosen[part.rows], evidence, part.source, own))
+        of_part = rows.candidates.take_documents(part.rows)
+        candidates.append(admit(decided[part.rows], evidence, part.source, of_part))
         tables.append(part.features.transform(evidence, candidates[-1]))
     ordered, table = in_document_order(rows.held_out, candidates, tables)
     return replace(rows, candidates=ordered, table=table, correct=ordered.correct(Y))

@@ -211,9 +211,9 @@ class SharedThreshold(StoredPart):
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:
         """Choose the threshold of best micro F1, the highest among equals."""
         marginals, truth = posterior.marginals, _truth(Y, posterior.marginals.shape)
-        kept = marginals >= _LEAST_THRESHOLD
+        likely = marginals >= _LEAST_THRESHOLD
         threshold = _best_threshold(
-            marginals[kept], truth[kept].astype(np.float64), float(truth.sum())
+            marginals[likely], truth[likely].astype(np.float64), float(truth.sum())
         )
         return type(self)(threshold)
 
@@ -243,11 +243,11 @@ class LabelThresholds(StoredPart):
         positives = truth.sum(axis=0)
         trust = positives / (positives + _PRIOR_POSITIVES)
         thresholds = np.empty(len(positives))
-        for label, own in enumerate(trust):
+        for label, label_trust in enumerate(trust):
             p = posterior.marginals[:, label]
-            outcome = own * truth[:, label] + (1.0 - own) * p
-            kept = p >= _LEAST_THRESHOLD
-            thresholds[label] = _best_threshold(p[kept], outcome[kept], float(outcome.sum()))
+            outcome = label_trust * truth[:, label] + (1.0 - label_trust) * p
+            likely = p >= _LEAST_THRESHOLD
+            thresholds[label] = _best_threshold(p[likely], outcome[likely], float(outcome.sum()))
         return type(self)(thresholds)
 
     def decide(self, posterior: Posterior) -> csr_array:
@@ -290,9 +290,9 @@ def _listed_marginals(posterior: Posterior) -> NDArray[np.float64]:
 
 
 def _above(marginals: NDArray[np.float64], threshold: float | NDArray[np.float64]) -> csr_array:
-    chosen = csr_array((marginals > threshold).astype(np.uint8))
-    chosen.sort_indices()
-    return chosen
+    sets = csr_array((marginals > threshold).astype(np.uint8))
+    sets.sort_indices()
+    return sets
 
 
 def _truth(Y: csr_array, shape: tuple[int, ...]) -> NDArray[np.uint8]:

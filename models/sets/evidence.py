@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.rows import SparseRows
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.storage.state import Storable
@@ -16,7 +16,7 @@ from setwise.models.voters.votes import SetVotes
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class DocumentEvidence:
     """Features, label scores and votes of a batch of documents."""
 
     rows: SparseRows  # features of the documents
@@ -27,7 +27,7 @@ class Evidence:
     marginals: NDArray[np.float64]
     # Votes of the training documents' label sets, if the model has voters.
     votes: SetVotes | None = None
-    answers: Answers | None = None  # what another model says, if the predictor is external
+    answers: ModelAnswers | None = None  # what another model says, if the predictor is external
 
     @cached_property
     def X(self) -> csr_array:  # noqa: N802 -- the usual name of a feature matrix
@@ -41,8 +41,8 @@ class CandidateSource(Storable, Protocol):
     def fit(self, X: csr_array, Y: csr_array) -> Self:
         """Learn from documents (n, n_features) and their label sets (n, n_labels)."""
 
-    def propose(self, evidence: Evidence) -> CandidateSets:
+    def propose(self, evidence: DocumentEvidence) -> CandidateSets:
         """Return at least one set for each document, most probable first."""
 
-    def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
+    def score(self, evidence: DocumentEvidence, candidates: CandidateSets) -> NDArray[np.float64]:
         """Return the log-probability (n_sets,) of any sets, as in `propose`."""

@@ -97,17 +97,17 @@ def maximise_expected_f1(
     >>> best.sets.toarray().tolist(), best.expected_f1.round(3).tolist()
     ([[1, 1, 0]], [0.6])
     """
-    given = _check_candidates(candidates, masses)
+    checked = _check_candidates(candidates, masses)
     products = _check_products(product_weights, product_marginals)
-    if given is None and products is None:
+    if checked is None and products is None:
         raise ValueError("no distribution: give candidates with masses, or products with weights")
-    if given is None:
+    if checked is None:
         assert products is not None  # noqa: S101  # one of the two is given
-        given = _no_candidates(*products[1].shape[::2])
+        checked = _no_candidates(*products[1].shape[::2])
     if products is None:
-        n = given[0].n_documents
-        products = np.zeros((n, 0)), np.zeros((n, 0, given[0].n_labels))
-    sets, mass = given
+        n = checked[0].n_documents
+        products = np.zeros((n, 0)), np.zeros((n, 0, checked[0].n_labels))
+    sets, mass = checked
     weights, marginals = products
     if marginals.shape[::2] != (sets.n_documents, sets.n_labels):
         raise ValueError(
@@ -174,10 +174,10 @@ def maximise_from_sized_marginals(
     present, row = np.unique(pair_label, return_inverse=True)
     if len(present) and not 0 <= present[0] <= present[-1] < n_labels:
         raise ValueError(f"labels must lie between 0 and {n_labels - 1}")
-    indptr, chosen, value, massless = _maximise_table(
+    indptr, best_labels, value, massless = _maximise_table(
         P, empty, present.astype(np.int32), row.astype(np.int64), pair_size
     )
-    return _collect(indptr, chosen, value, massless, n_labels)
+    return _collect(indptr, best_labels, value, massless, n_labels)
 
 
 def _check_candidates(
@@ -293,7 +293,7 @@ def _choose(table: NDArray[np.float64], p_empty: float) -> tuple[NDArray[np.int6
     gain = np.empty(n_rows)
     rows = np.empty(n_rows, dtype=np.int64)
     best = p_empty
-    chosen = rows[:0].copy()
+    members = rows[:0].copy()
     for k in range(1, n_rows + 1):
         bound = 0.0
         for s in range(n_sizes):
@@ -303,8 +303,8 @@ def _choose(table: NDArray[np.float64], p_empty: float) -> tuple[NDArray[np.int6
         total = _best_of_size(table, k, gain, rows)
         if total > best:
             best = total
-            chosen = np.sort(rows[:k])
-    return chosen, best, mass
+            members = np.sort(rows[:k])
+    return members, best, mass
 
 
 @njit(cache=True, nogil=True)
@@ -334,8 +334,8 @@ def _maximise_batch(
     value = np.zeros(n)
     present = np.empty(n_labels, dtype=np.int32)
     for i in range(n):
-        own = Products(products.weights[i], products.marginals[i])
-        table, p_empty = tabulate(sets, doc_indptr[i], doc_indptr[i + 1], own, present)
+        of_document = Products(products.weights[i], products.marginals[i])
+        table, p_empty = tabulate(sets, doc_indptr[i], doc_indptr[i + 1], of_document, present)
         rows, best, mass = _choose(table, p_empty if allow_empty else 0.0)
         if not mass > 0.0:
             return indptr, labels, value, i

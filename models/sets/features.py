@@ -15,7 +15,7 @@ from setwise.models.data.answer_parsing import LARGEST
 from setwise.models.sets.answer_features import AnswerFeatures
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather, join_indptr
 from setwise.models.sets.counts import LabelSetCounts
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.search import independent_scores
 from setwise.models.storage.fields import (
     StoredArray,
@@ -26,7 +26,6 @@ from setwise.models.storage.fields import (
 )
 from setwise.models.storage.state import Lengths, Storable, StoredPart
 from setwise.models.voters.vote_features import (
-    LinearFeatures,
     MarginFeatures,
     NearestFeatures,
     NeighbourFeatures,
@@ -90,16 +89,16 @@ class SetFeatureTable:
 
     def take(self, rows: NDArray[np.integer]) -> Self:
         """Return a table of these rows; a document's rows must be adjacent."""
-        chosen = np.asarray(rows, dtype=np.int64)
-        set_indptr, labels = gather(self.sets, chosen)
-        first = np.flatnonzero(np.diff(self.document[chosen], prepend=-1))
+        places = np.asarray(rows, dtype=np.int64)
+        set_indptr, labels = gather(self.sets, places)
+        first = np.flatnonzero(np.diff(self.document[places], prepend=-1))
         return type(self)(
             self.names,
             self.monotone,
-            self.dense[chosen],
+            self.dense[places],
             set_indptr,
             labels,
-            np.append(first, len(chosen)),
+            np.append(first, len(places)),
             self.n_labels,
         )
 
@@ -142,7 +141,9 @@ class FeatureGroup(Storable, Protocol):
     def fit(self, X: csr_array, Y: csr_array) -> Self:
         """Learn from documents (n, n_features) and their label sets (n, n_labels)."""
 
-    def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
+    def transform(
+        self, evidence: DocumentEvidence, candidates: CandidateSets
+    ) -> NDArray[np.float32]:
         """Return finite columns of shape (n_sets, len(names))."""
 
 
@@ -152,7 +153,11 @@ class ScoreFeatures(Unfitted):
     names = ("score", "log_score", "cardinality")
     monotone = (1, 1, 0)
 
-    def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:  # noqa: ARG002  # the score travels with the candidate
+    def transform(
+        self,
+        evidence: DocumentEvidence,  # noqa: ARG002  # the score travels with the candidate
+        candidates: CandidateSets,
+    ) -> NDArray[np.float32]:
         """Return probability, log-probability in nats, and number of labels of each set."""
         return _describe_scores(candidates.log_score, candidates.set_indptr)
 
@@ -166,7 +171,9 @@ class IndependentFeatures(Unfitted):
     names = ("log_independent",)
     monotone = (1,)
 
-    def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
+    def transform(
+        self, evidence: DocumentEvidence, candidates: CandidateSets
+    ) -> NDArray[np.float32]:
         """Return the summed log-probabilities of all labels' values, in nats."""
         log_score = independent_scores(evidence.marginals, candidates.doc_indptr, candidates.sets)
         return log_score.astype(np.float32)[:, None]
@@ -196,15 +203,19 @@ class PriorFeatures(StoredPart):
         self.n_labels_ = int(Y.shape[1])
         return self
 
-    def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:  # noqa: ARG002  # sets alone count
+    def transform(
+        self,
+        evidence: DocumentEvidence,  # noqa: ARG002  # sets alone count
+        candidates: CandidateSets,
+    ) -> NDArray[np.float32]:
         """Return the log prior of each set, at least 0."""
         return _describe_priors(self.counts_.lookup(candidates), max(self.counts_.total, 1.0))
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted group."""
         group = cls()
-        group.counts_ = LabelSetCounts(found["set_indptr"], found["labels"], found["counts"])
+        group.counts_ = LabelSetCounts(fields["set_indptr"], fields["labels"], fields["counts"])
         group.n_labels_ = lengths["labels"]
         return group
 
@@ -217,7 +228,6 @@ GROUPS: dict[str, type[FeatureGroup]] = {
     "answers": AnswerFeatures,
     "neighbours": NeighbourFeatures,
     "nearest": NearestFeatures,
-    "linear": LinearFeatures,
     "smooth": SmoothFeatures,
 }
 
@@ -286,7 +296,7 @@ class SetFeatures(StoredPart, BaseEstimator):
         """Names of the voters whose votes the groups describe."""
         return frozenset(group.voter for group in self.groups_ if isinstance(group, VoteFeatures))
 
-    def transform(self, evidence: Evidence, candidates: CandidateSets) -> SetFeatureTable:
+    def transform(self, evidence: DocumentEvidence, candidates: CandidateSets) -> SetFeatureTable:
         """Return the features of all candidates of the documents of ``evidence``."""
         if not hasattr(self, "groups_"):
             raise NotFittedError("SetFeatures must be fitted before it transforms")
@@ -303,18 +313,20 @@ class SetFeatures(StoredPart, BaseEstimator):
             self.n_labels_,
         )
 
-    def _of_metadata(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
+    def _of_metadata(
+        self, evidence: DocumentEvidence, candidates: CandidateSets
+    ) -> NDArray[np.float32]:
         answers = evidence.answers
         if answers is None or answers.number_names != self.numbers:
             raise ValueError(f"the features need the numbers {', '.join(self.numbers)}")
-        given = np.nan_to_num(answers.numbers, nan=_NO_NUMBER)
-        return given[candidates.document].astype(np.float32)
+        numbers = np.nan_to_num(answers.numbers, nan=_NO_NUMBER)
+        return numbers[candidates.document].astype(np.float32)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted features."""
-        features = cls(tuple(found["order"]), tuple(found["numbers"]))
-        features._keep(found["groups_"], lengths["labels"])
+        features = cls(tuple(fields["order"]), tuple(fields["numbers"]))
+        features._keep(fields["groups_"], lengths["labels"])
         return features
 
 

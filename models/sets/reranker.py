@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from setwise.models.calibration.calibrators import SetCalibrator
 from setwise.models.sets.candidates import CandidateSets
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.features import SetFeatures
 
 
@@ -29,7 +29,7 @@ class SetReranker:
     by_confidence: bool = True
 
     def rank(
-        self, evidence: Evidence, candidates: CandidateSets
+        self, evidence: DocumentEvidence, candidates: CandidateSets
     ) -> tuple[CandidateSets, NDArray[np.float64]]:
         """Order each document's candidates, the chosen set first.
 
@@ -46,7 +46,7 @@ class SetReranker:
         order = rank_by(confidence, candidates)
         return candidates.reorder(order), confidence[order]
 
-    def judge(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
+    def judge(self, evidence: DocumentEvidence, candidates: CandidateSets) -> NDArray[np.float64]:
         """Return the confidence in each candidate, shape (n_sets,), in [0, 1]."""
         return self.calibrator.predict(self.features.transform(evidence, candidates))
 

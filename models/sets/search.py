@@ -207,19 +207,19 @@ def _empty_mask(
 ) -> tuple[bool, np.uint64]:
     """Return whether flips reach the empty set, and their mask."""
     mask = np.uint64(0)
-    found = 0
+    n_flipped = 0
     for j in range(n_flips):
         for a in range(n_mode):
             if mode[a] == flips.label[j]:
                 mask |= np.uint64(1) << np.uint64(j)
-                found += 1
+                n_flipped += 1
                 break
-    return found == n_mode, mask
+    return n_flipped == n_mode, mask
 
 
 @njit(cache=True, nogil=True)
 def _cheapest_subsets(
-    flips: _Flips, n_flips: int, forbidden: tuple[bool, np.uint64], chosen: _Chosen, heap: _Heap
+    flips: _Flips, n_flips: int, forbidden: tuple[bool, np.uint64], subsets: _Chosen, heap: _Heap
 ) -> None:
     """Find the cheapest subsets of flips, except a forbidden one.
 
@@ -228,23 +228,23 @@ def _cheapest_subsets(
     the heap returns every subset once and in order.
     """
     cost = flips.cost
-    one = np.uint64(1)
+    bit = np.uint64(1)
     skip, skipped = forbidden
     n_out = 0
     if not (skip and skipped == np.uint64(0)):
-        chosen.mask[0] = 0
+        subsets.mask[0] = 0
         n_out = 1
     size = min(n_flips, 1)
     if size > 0:
-        _push(heap, 0, cost[0], one, 0)
-    while n_out < len(chosen.mask) and size > 0:
+        _push(heap, 0, cost[0], bit, 0)
+    while n_out < len(subsets.mask) and size > 0:
         total, mask, last = heap.total[0], heap.mask[0], heap.last[0]
         if not (skip and mask == skipped):
-            chosen.mask[n_out] = mask
+            subsets.mask[n_out] = mask
             n_out += 1
         if last + 1 < n_flips:
-            added = one << np.uint64(last + 1)
-            exchanged = (mask ^ (one << np.uint64(last))) | added
+            added = bit << np.uint64(last + 1)
+            exchanged = (mask ^ (bit << np.uint64(last))) | added
             dearer = cost[last + 1]
             _replace_root(heap, size, total - cost[last] + dearer, exchanged, last + 1)
             _push(heap, size, total + dearer, mask | added, last + 1)
@@ -256,24 +256,24 @@ def _cheapest_subsets(
 
 
 @njit(cache=True, nogil=True)
-def _settle_costs(flips: _Flips, chosen: _Chosen) -> None:
+def _settle_costs(flips: _Flips, subsets: _Chosen) -> None:
     """Recompute the costs and restore their order.
 
     Rounding along the heap depends on the path to a subset; here it depends on the subset alone.
     """
-    for s in range(len(chosen.mask)):
-        rest = mask = chosen.mask[s]
+    for s in range(len(subsets.mask)):
+        rest = mask = subsets.mask[s]
         total = 0.0
         while rest:
             total += flips.cost[lowest_bit(rest)]
             rest = without_lowest_bit(rest)
         slot = s
-        while slot > 0 and chosen.cost[slot - 1] > total:
-            chosen.cost[slot] = chosen.cost[slot - 1]
-            chosen.mask[slot] = chosen.mask[slot - 1]
+        while slot > 0 and subsets.cost[slot - 1] > total:
+            subsets.cost[slot] = subsets.cost[slot - 1]
+            subsets.mask[slot] = subsets.mask[slot - 1]
             slot -= 1
-        chosen.cost[slot] = total
-        chosen.mask[slot] = mask
+        subsets.cost[slot] = total
+        subsets.mask[slot] = mask
 
 
 @njit(cache=True, nogil=True)
@@ -326,7 +326,7 @@ def search_rows(
         np.empty(n_flips + 1, dtype=np.int64),
         np.empty(n_flips + 1, dtype=np.int32),
     )
-    chosen = _Chosen(np.empty(k, dtype=np.uint64), np.empty(k, dtype=np.float64))
+    subsets = _Chosen(np.empty(k, dtype=np.uint64), np.empty(k, dtype=np.float64))
     heap = _Heap(
         np.empty(k + 3, dtype=np.float64),
         np.empty(k + 3, dtype=np.uint64),
@@ -341,16 +341,16 @@ def search_rows(
         forbidden = (False, np.uint64(0))
         if not allow_empty:
             forbidden = _empty_mask(mode, n_mode, flips, n_flips)
-        _cheapest_subsets(flips, n_flips, forbidden, chosen, heap)
-        _settle_costs(flips, chosen)
+        _cheapest_subsets(flips, n_flips, forbidden, subsets, heap)
+        _settle_costs(flips, subsets)
         room = k * (n_mode + n_flips)
         if end + room > len(labels):
             longer = np.empty(2 * len(labels) + room, dtype=np.int32)
             longer[:end] = labels[:end]
             labels = longer
         for s in range(k):
-            log_score[i * k + s] = min(log_mode - chosen.cost[s], 0.0)
-            end += _write_set(chosen.mask[s], mode[:n_mode], flips, labels[end:])
+            log_score[i * k + s] = min(log_mode - subsets.cost[s], 0.0)
+            end += _write_set(subsets.mask[s], mode[:n_mode], flips, labels[end:])
             set_indptr[i * k + s + 1] = end
     return set_indptr, labels[:end].copy(), log_score, -1
 

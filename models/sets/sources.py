@@ -19,7 +19,7 @@ from setwise.models.sets.candidates import (
     merge,
     merge_rows,
 )
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.search import MAX_CANDIDATES, independent_scores, k_best_sets
 from setwise.models.storage.fields import Stored, StoredSetting
 from setwise.models.storage.state import StoredPart
@@ -53,13 +53,13 @@ class MarginalCandidates(StoredPart, BaseEstimator):
         self.allow_empty_ = bool((np.diff(Y.indptr) == 0).any())
         return self
 
-    def propose(self, evidence: Evidence) -> CandidateSets:
+    def propose(self, evidence: DocumentEvidence) -> CandidateSets:
         """Return each document's ``k`` most probable sets, or all if fewer."""
         if not hasattr(self, "allow_empty_"):
             raise NotFittedError(f"{type(self).__name__} must be fitted before it proposes")
         return k_best_sets(evidence.marginals, self.k, allow_empty=self.allow_empty_)
 
-    def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
+    def score(self, evidence: DocumentEvidence, candidates: CandidateSets) -> NDArray[np.float64]:
         """Return the log-probability of sets under independent labels, in nats."""
         return independent_scores(evidence.marginals, candidates.doc_indptr, candidates.sets)
 
@@ -92,7 +92,7 @@ class VotedCandidates(MarginalCandidates):
         self.k_voted = k_voted
         self.pool = pool
 
-    def propose(self, evidence: Evidence) -> CandidateSets:
+    def propose(self, evidence: DocumentEvidence) -> CandidateSets:
         """Return the candidates of each document.
 
         Raises
@@ -125,7 +125,7 @@ class GivenCandidates(VotedCandidates):
     no sets of voters. The parameters are those of `VotedCandidates`.
     """
 
-    def propose(self, evidence: Evidence) -> CandidateSets:
+    def propose(self, evidence: DocumentEvidence) -> CandidateSets:
         """Return the candidates of each document.
 
         Raises
@@ -135,10 +135,10 @@ class GivenCandidates(VotedCandidates):
         """
         if evidence.answers is None:
             raise ValueError("candidates of another model need its answers")
-        own = MarginalCandidates if evidence.votes is None else VotedCandidates
-        likely = own.propose(self, evidence)
+        source = MarginalCandidates if evidence.votes is None else VotedCandidates
+        likely = source.propose(self, evidence)
         answers = evidence.answers
-        given = CandidateSets(
+        answered = CandidateSets(
             answers.doc_indptr,
             answers.sets.indptr,
             answers.sets.labels,
@@ -146,7 +146,7 @@ class GivenCandidates(VotedCandidates):
             np.full(len(answers.counts), SOURCE_GIVEN, dtype=np.uint8),
             answers.n_labels,
         )
-        return merge(likely, given)
+        return merge(likely, answered)
 
 
 @njit(cache=True, nogil=True)
@@ -154,7 +154,7 @@ def _add_voted(  # noqa: PLR0917 - compiled code is called by position
     doc_indptr: NDArray[np.int64],
     sets: RaggedSets,
     source: NDArray[np.uint8],
-    seen: SeenSets,
+    training_sets: SeenSets,
     votes: NDArray[np.float32],
     k_voted: int,
     pool: int,
@@ -165,14 +165,14 @@ def _add_voted(  # noqa: PLR0917 - compiled code is called by position
 
     ``votes`` are the weights of the seen sets, of shape (n_voters, n_documents, n_sets).
     """
-    known = RaggedSets(seen.indptr, seen.labels)
+    ragged = RaggedSets(training_sets.indptr, training_sets.labels)
     for v in range(len(votes)):
-        own_indptr, leaders = find_leaders(seen, votes[v], k_voted, pool)
-        set_indptr, labels = gather(known, leaders.astype(np.int64))
-        own = RaggedSets(set_indptr, labels)
+        own_indptr, leaders = find_leaders(training_sets, votes[v], k_voted, pool)
+        set_indptr, labels = gather(ragged, leaders.astype(np.int64))
+        voted = RaggedSets(set_indptr, labels)
         flags = np.full(len(leaders), SOURCE_VOTES, dtype=np.uint8)
         keep, doc_indptr, source = merge_rows(
-            (doc_indptr, own_indptr), (sets, own), (source, flags)
+            (doc_indptr, own_indptr), (sets, voted), (source, flags)
         )
-        sets = gather_both(sets, own, keep)
+        sets = gather_both(sets, voted, keep)
     return doc_indptr, sets.indptr, sets.labels, source

@@ -45,7 +45,7 @@ from setwise.models.storage.checks import checked_array, checked_names, checked_
 from setwise.models.storage.sealed_folder import (
     MANIFEST,
     ArtifactError,
-    Part,
+    ArtifactPart,
     Parts,
     digest_of,
     listing,
@@ -57,7 +57,6 @@ from setwise.models.storage.sealed_folder import (
     write_folder,
 )
 from setwise.models.storage.state import Lengths, Storable
-from setwise.models.voters.label_stack import LabelStack
 from setwise.models.voters.voters import SetVoters
 
 Read = TypeVar("Read", bound=Storable)
@@ -211,7 +210,7 @@ def _serialize(predictor: SetPredictor) -> dict[str, bytes]:
     return serialize(_parts(predictor))
 
 
-def _parts(predictor: SetPredictor) -> dict[str, Part]:
+def _parts(predictor: SetPredictor) -> dict[str, ArtifactPart]:
     pieces: dict[str, Storable | None] = {
         "base": predictor.base,
         "label_calibrator": predictor.label_calibrator,
@@ -219,10 +218,13 @@ def _parts(predictor: SetPredictor) -> dict[str, Part]:
         "vectorizer": predictor.vectorizer,
         "scaler": predictor.scaler,
         "voters": predictor.voters,
-        "label_stack": predictor.stack,
         _ROWS_PART: predictor.calibration_rows,
     }
-    parts = {name: Part(*piece.get_state()) for name, piece in pieces.items() if piece is not None}
+    parts = {
+        name: ArtifactPart(*piece.get_state())
+        for name, piece in pieces.items()
+        if piece is not None
+    }
     parts["source"] = _part_of_kind(predictor.source, _SOURCES)
     parts[_CALIBRATOR_PART] = _part_of_kind(predictor.calibrator, _SET_CALIBRATORS)
     if predictor.decider is not None:
@@ -232,28 +234,29 @@ def _parts(predictor: SetPredictor) -> dict[str, Part]:
         "label_names": list(predictor.label_names),
         "by_confidence": predictor.reranker.by_confidence,
         "has_voters": predictor.voters is not None,
-        "has_stack": predictor.stack is not None,
         "has_decider": predictor.decider is not None,
     }
     if predictor.vectorizer is None:
         model["feature_names"] = list(predictor.feature_names)
-    parts["model"] = Part({"seen": predictor.trained_features.astype(np.uint8)}, model)
+    parts["model"] = ArtifactPart(
+        {"trained_features": predictor.trained_features.astype(np.uint8)}, model
+    )
     return parts
 
 
-def _part_of_kind(piece: Storable, kinds: Mapping[str, type[Storable]]) -> Part:
+def _part_of_kind(piece: Storable, kinds: Mapping[str, type[Storable]]) -> ArtifactPart:
     """Return a part that names its class."""
     named = [name for name, kind in kinds.items() if type(piece) is kind]
     if not named:
         raise ArtifactError(f"a predictor with a {type(piece).__name__} has no file format")
     arrays, settings = piece.get_state()
-    return Part(arrays, {"kind": named[0], **settings})
+    return ArtifactPart(arrays, {"kind": named[0], **settings})
 
 
 def _manifest_bytes(predictor: SetPredictor, files: Mapping[str, bytes]) -> bytes:
     listed = listing(files)
     version, calibrator_version = _versions(
-        {name: str(one["sha256"]) for name, one in listed.items()}
+        {name: str(entry["sha256"]) for name, entry in listed.items()}
     )
     document = {
         **{key: predictor.manifest[key] for key in _INFORMATION if key in predictor.manifest},
@@ -319,7 +322,7 @@ def _read(root: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     return manifest, files
 
 
-_FLAGS = ("by_confidence", "has_voters", "has_stack", "has_decider")
+_FLAGS = ("by_confidence", "has_voters", "has_decider")
 
 
 class _Outline(NamedTuple):
@@ -331,7 +334,6 @@ class _Outline(NamedTuple):
     trained_features: NDArray[np.uint8]
     by_confidence: bool
     has_voters: bool
-    has_stack: bool
     has_decider: bool
 
 
@@ -371,11 +373,6 @@ def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
         # Texts, counts and older artifacts have no scaler, older artifacts no rows.
         scaler=read("scaler", FeatureScaler) if parts.has("scaler") else None,
         voters=voters,
-        stack=(
-            parts.build("label_stack", partial(_stack, voters, lengths))
-            if outline.has_stack
-            else None
-        ),
         decider=(
             parts.build("decider", partial(_decider, voters, source, lengths))
             if outline.has_decider
@@ -399,9 +396,9 @@ def _check_votes(root: Path, predictor: SetPredictor) -> None:
     absent = needed - set(predictor.voters.names if predictor.voters else ())
     if absent or (type(predictor.source) is VotedCandidates and predictor.voters is None):
         raise ArtifactError(f"{root}: a part needs votes that no voter of this model casts")
-    given = isinstance(predictor.source, GivenCandidates)
+    reads_sets = isinstance(predictor.source, GivenCandidates)
     reads = bool(predictor.numbers) or "answers" in predictor.features.groups
-    if given is not (predictor.kind == "external") or (reads and not given):
+    if reads_sets is not (predictor.kind == "external") or (reads and not reads_sets):
         raise ArtifactError(f"{root}: another model's answers are for external models")
 
 
@@ -416,7 +413,7 @@ def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, An
         least = 1 if kind == "vectors" else 0
         names = tuple(checked_names("feature_names", settings["feature_names"], least=least))
     n_features = None if names is None else len(names)
-    trained_features = checked_array(arrays, "seen", np.uint8, (n_features,))
+    trained_features = checked_array(arrays, "trained_features", np.uint8, (n_features,))
     # An artifact without a decider need not say so.
     flags = {"has_decider": False, **settings}
     return _Outline(
@@ -436,16 +433,6 @@ def _label_scores(lengths: Lengths, arrays: Arrays, settings: dict[str, Any]) ->
 def _source(lengths: Lengths, arrays: Arrays, settings: dict[str, Any]) -> CandidateSource:
     kind = checked_value("kind", settings["kind"], str, choices=tuple(_SOURCES))
     return _SOURCES[kind].from_state(arrays, settings, **lengths)
-
-
-def _stack(
-    voters: SetVoters | None, lengths: Lengths, arrays: Arrays, settings: dict[str, Any]
-) -> LabelStack:
-    stack = LabelStack.from_state(arrays, settings, **lengths)
-    names = () if voters is None else voters.names
-    if not names or stack.n_columns != LabelStack.columns_of(len(names)):
-        raise ValueError(f"its trees read {stack.n_columns} columns of {len(names)} voters")
-    return stack
 
 
 def _decider(

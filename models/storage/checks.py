@@ -143,8 +143,8 @@ def checked_array(
         raise ValueError(f"array {name!r} is missing")
     array = arrays[name]
     fits = len(shape) == array.ndim and all(
-        wanted is None or wanted == length
-        for wanted, length in zip(shape, array.shape, strict=True)
+        expected is None or expected == length
+        for expected, length in zip(shape, array.shape, strict=True)
     )
     if array.dtype != np.dtype(dtype) or not fits:
         wanted_shape = ", ".join("any" if length is None else str(length) for length in shape)

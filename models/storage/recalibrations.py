@@ -5,11 +5,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from setwise.models.calibration.recalibration import Recalibration
+from setwise.models.calibration.recalibration import ConfidenceCorrection
 from setwise.models.storage.sealed_folder import (
     MANIFEST,
     ArtifactError,
-    Part,
+    ArtifactPart,
     Parts,
     digest_of,
     listing,
@@ -27,13 +27,13 @@ _PART = "recalibration"
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRecalibration:
+class StoredRecalibration:
     """A recalibration and the versions of the model it corrects."""
 
     # model_version and own_version: digests of the model and of its set calibrator.
     model_version: str
     own_version: str
-    recalibration: Recalibration
+    recalibration: ConfidenceCorrection
 
     @cached_property
     def version(self) -> str:
@@ -41,7 +41,7 @@ class KeptRecalibration:
         return digest_of({name: sha256(file) for name, file in _files(self).items()})
 
 
-def save_recalibration(kept: KeptRecalibration, folder: str | Path) -> None:
+def save_recalibration(recalibration: StoredRecalibration, folder: str | Path) -> None:
     """Write a recalibration to a new folder atomically.
 
     Raises
@@ -52,19 +52,19 @@ def save_recalibration(kept: KeptRecalibration, folder: str | Path) -> None:
     target = Path(folder).resolve()
     if target.exists():
         raise ArtifactError(f"{target}: is in the way; choose another folder")
-    files = _files(kept)
+    files = _files(recalibration)
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "version": kept.version,
-        "model_version": kept.model_version,
-        "own_version": kept.own_version,
+        "version": recalibration.version,
+        "model_version": recalibration.model_version,
+        "own_version": recalibration.own_version,
         "files": listing(files),
     }
     write_folder(target, {**files, MANIFEST: sealed(manifest)})
 
 
-def load_recalibration(folder: str | Path) -> KeptRecalibration:
+def load_recalibration(folder: str | Path) -> StoredRecalibration:
     """Load a recalibration; nothing in it is executed.
 
     Raises
@@ -75,22 +75,22 @@ def load_recalibration(folder: str | Path) -> KeptRecalibration:
     root = Path(folder)
     manifest = read_manifest(root, FORMAT, FORMAT_VERSION)
     parts = Parts(root, read_files(root, manifest))
-    kept = parts.build(_PART, _kept)
+    recalibration = parts.build(_PART, _stored)
     parts.finish()
-    if kept.version != manifest.get("version"):
+    if recalibration.version != manifest.get("version"):
         raise ArtifactError(f"{root / MANIFEST}: its version is not that of its files")
-    return kept
+    return recalibration
 
 
-def _files(kept: KeptRecalibration) -> dict[str, bytes]:
-    arrays, settings = kept.recalibration.get_state()
-    whose = {"model_version": kept.model_version, "own_version": kept.own_version}
-    return serialize({_PART: Part(arrays, {**settings, **whose})})
+def _files(stored: StoredRecalibration) -> dict[str, bytes]:
+    arrays, settings = stored.recalibration.get_state()
+    whose = {"model_version": stored.model_version, "own_version": stored.own_version}
+    return serialize({_PART: ArtifactPart(arrays, {**settings, **whose})})
 
 
-def _kept(arrays: dict[str, Any], settings: dict[str, Any]) -> KeptRecalibration:
-    return KeptRecalibration(
+def _stored(arrays: dict[str, Any], settings: dict[str, Any]) -> StoredRecalibration:
+    return StoredRecalibration(
         str(settings["model_version"]),
         str(settings["own_version"]),
-        Recalibration.from_state(arrays, settings),
+        ConfidenceCorrection.from_state(arrays, settings),
     )

@@ -46,7 +46,7 @@ class ArtifactError(ValueError):
     """A folder is not a readable artifact or cannot become one."""
 
 
-class Part(NamedTuple):
+class ArtifactPart(NamedTuple):
     """A part of a fitted object: named arrays and JSON settings."""
 
     arrays: Mapping[str, NDArray[Any]]
@@ -56,12 +56,12 @@ class Part(NamedTuple):
 # Writing
 
 
-def serialize(parts: Mapping[str, Part]) -> dict[str, bytes]:
+def serialize(parts: Mapping[str, ArtifactPart]) -> dict[str, bytes]:
     """Return the content of all files but the manifest, deterministically."""
     files: dict[str, bytes] = {}
     for name, (arrays, settings) in parts.items():
-        own = {key: value for key, value in settings.items() if key != "xgboost"}
-        files[f"{name}.json"] = canonical(own)
+        plain = {key: value for key, value in settings.items() if key != "xgboost"}
+        files[f"{name}.json"] = canonical(plain)
         if "xgboost" in settings:
             files[f"{name}.xgboost.json"] = canonical(settings["xgboost"])
         if arrays:

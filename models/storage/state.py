@@ -87,24 +87,24 @@ class StoredPart:
         """Return arrays and JSON settings for `from_state`."""
         arrays: dict[str, NDArray[Any]] = {}
         settings: dict[str, Any] = {}
-        for one in self.stored:
-            if isinstance(one, StoredParameters):
-                own = _parameters(self)
-                settings |= {one.name: own} if one.name else own
+        for entry in self.stored:
+            if isinstance(entry, StoredParameters):
+                inner_settings = _parameters(self)
+                settings |= {entry.name: inner_settings} if entry.name else inner_settings
                 continue
-            value = _fitted(self, one.attribute)
-            match one:
+            value = _fitted(self, entry.attribute)
+            match entry:
                 case StoredArray():
                     if value is not None:
-                        arrays[one.name] = np.asarray(value, dtype=one.dtype)
+                        arrays[entry.name] = np.asarray(value, dtype=entry.dtype)
                 case StoredSetting():
-                    settings[one.name] = list(value) if one.kind is list else value
+                    settings[entry.name] = list(value) if entry.kind is list else value
                 case StoredNames():
-                    settings[one.name] = list(value)
+                    settings[entry.name] = list(value)
                 case StoredPiece() | StoredPieces() | StoredSeries():
-                    inner, own = _state_within(one, value, settings)
+                    inner, inner_settings = _state_within(entry, value, settings)
                     arrays |= inner
-                    settings |= own
+                    settings |= inner_settings
         return arrays, settings
 
     @classmethod
@@ -135,46 +135,46 @@ class StoredPart:
         return cls.restored(_read(cls, arrays, settings, lengths), lengths)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # for parts that need lengths
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # for parts that need lengths
         """Build the part from checked values by name, and pieces by attribute."""
         values = {
-            one.attribute: found[_key(one)]
-            for one in cls.stored
-            if not isinstance(one, StoredParameters)
+            entry.attribute: fields[_key(entry)]
+            for entry in cls.stored
+            if not isinstance(entry, StoredParameters)
         }
         if is_dataclass(cls):
-            fields = signature(cls).parameters
-            return cls(**{name: value for name, value in values.items() if name in fields})
-        part = cls(**found.get("parameters", {}))
+            names = signature(cls).parameters
+            return cls(**{name: value for name, value in values.items() if name in names})
+        part = cls(**fields.get("parameters", {}))
         for attribute, value in values.items():
             setattr(part, attribute, value)
         return part
 
 
 def _state_within(
-    one: StoredPiece | StoredPieces | StoredSeries,
+    entry: StoredPiece | StoredPieces | StoredSeries,
     value: Any,  # noqa: ANN401  # a part, or several
     settings: Mapping[str, Any],
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return arrays and settings of inner parts."""
-    if isinstance(one, StoredPiece):
-        arrays, own = ({}, None) if value is None else value.get_state()
-        named = {f"{one.prefix}{key}": array for key, array in arrays.items()}
-        return named, {one.name: own} if one.name else own
+    if isinstance(entry, StoredPiece):
+        arrays, inner_settings = ({}, None) if value is None else value.get_state()
+        named = {f"{entry.prefix}{key}": array for key, array in arrays.items()}
+        return named, {entry.name: inner_settings} if entry.name else inner_settings
     states = [piece.get_state() for piece in value]
-    stored = [own for _, own in states]
-    if isinstance(one, StoredSeries):
+    stored = [inner_settings for _, inner_settings in states]
+    if isinstance(entry, StoredSeries):
         every = [
-            {one.array(key, number): array for key, array in inner.items()}
+            {entry.array(key, number): array for key, array in inner.items()}
             for number, (inner, _) in enumerate(states)
         ]
-        return dict(ChainMap(*every)), {one.name: stored}
+        return dict(ChainMap(*every)), {entry.name: stored}
     named = {
         f"{name}.{key}": array
-        for name, (inner, _) in zip(settings[one.order], states, strict=True)
+        for name, (inner, _) in zip(settings[entry.order], states, strict=True)
         for key, array in inner.items()
     }
-    return named, {one.name: dict(zip(settings[one.order], stored, strict=True))}
+    return named, {entry.name: dict(zip(settings[entry.order], stored, strict=True))}
 
 
 def _fitted(part: StoredPart, attribute: str) -> Any:  # noqa: ANN401  # any attribute
@@ -184,10 +184,10 @@ def _fitted(part: StoredPart, attribute: str) -> Any:  # noqa: ANN401  # any att
         raise NotFittedError(f"{type(part).__name__} must be fitted before it is stored") from error
 
 
-def _key(one: Stored) -> str:
-    if isinstance(one, StoredPiece | StoredPieces | StoredSeries):
-        return one.attribute
-    return one.name
+def _key(entry: Stored) -> str:
+    if isinstance(entry, StoredPiece | StoredPieces | StoredSeries):
+        return entry.attribute
+    return entry.name
 
 
 def _read(
@@ -197,19 +197,19 @@ def _read(
     lengths: Lengths,
 ) -> dict[str, Any]:
     """Return the checked values of all fields; extend ``lengths``."""
-    found = _read_fields(part, arrays, settings, lengths)
-    for one in part.stored:
-        if isinstance(one, StoredPiece):
-            found[one.attribute] = _read_piece(one, arrays, settings, lengths)
-        elif isinstance(one, StoredPieces):
-            order = found[one.order]
-            found[one.attribute] = _read_pieces(one, order, arrays, settings, lengths)
-        elif isinstance(one, StoredSeries):
-            found[one.attribute] = _read_series(one, arrays, settings, lengths)
-    for one in part.stored:
-        if isinstance(one, StoredArray) and found[one.name] is not None:
-            _check_values(one, found, lengths)
-    return found
+    fields = _read_fields(part, arrays, settings, lengths)
+    for entry in part.stored:
+        if isinstance(entry, StoredPiece):
+            fields[entry.attribute] = _read_piece(entry, arrays, settings, lengths)
+        elif isinstance(entry, StoredPieces):
+            order = fields[entry.order]
+            fields[entry.attribute] = _read_pieces(entry, order, arrays, settings, lengths)
+        elif isinstance(entry, StoredSeries):
+            fields[entry.attribute] = _read_series(entry, arrays, settings, lengths)
+    for entry in part.stored:
+        if isinstance(entry, StoredArray) and fields[entry.name] is not None:
+            _check_values(entry, fields, lengths)
+    return fields
 
 
 def _read_fields(
@@ -219,72 +219,75 @@ def _read_fields(
     lengths: Lengths,
 ) -> dict[str, Any]:
     """Return the part's own fields; values of arrays are not checked yet."""
-    found: dict[str, Any] = {}
-    for one in part.stored:
-        match one:
+    fields: dict[str, Any] = {}
+    for entry in part.stored:
+        match entry:
             case StoredParameters():
-                own = _setting(settings, one.name) if one.name else settings
-                found["parameters"] = _checked_parameters(part, own, one)
+                stored = _setting(settings, entry.name) if entry.name else settings
+                fields["parameters"] = _checked_parameters(part, stored, entry)
             case StoredSetting():
-                found[one.name] = _checked_setting(settings, one)
-                if one.length:
-                    _agree(one.length, found[one.name], lengths)
+                fields[entry.name] = _checked_setting(settings, entry)
+                if entry.length:
+                    _agree(entry.length, fields[entry.name], lengths)
             case StoredNames():
-                found[one.name] = _checked_names(settings, one)
-                if one.length:
-                    _agree(one.length, len(found[one.name]), lengths)
+                fields[entry.name] = _checked_names(settings, entry)
+                if entry.length:
+                    _agree(entry.length, len(fields[entry.name]), lengths)
             case StoredArray():
-                found[one.name] = _shaped_array(arrays, one, lengths)
-    return found
+                fields[entry.name] = _shaped_array(arrays, entry, lengths)
+    return fields
 
 
 def _read_pieces(
-    one: StoredPieces,
+    entry: StoredPieces,
     order: Sequence[str],
     arrays: Mapping[str, NDArray[Any]],
     settings: Mapping[str, Any],
     lengths: Lengths,
 ) -> list[Any]:
-    own = checked_value(one.name, _setting(settings, one.name), dict)
+    stored = checked_value(entry.name, _setting(settings, entry.name), dict)
     pieces = [
-        StoredPiece(one.attribute, one.kinds[name], f"{name}.", name, one.shares) for name in order
+        StoredPiece(entry.attribute, entry.kinds[name], f"{name}.", name, entry.shares)
+        for name in order
     ]
-    return [_read_piece(piece, arrays, own, lengths) for piece in pieces]
+    return [_read_piece(piece, arrays, stored, lengths) for piece in pieces]
 
 
 def _read_series(
-    one: StoredSeries,
+    entry: StoredSeries,
     arrays: Mapping[str, NDArray[Any]],
     settings: Mapping[str, Any],
     lengths: Lengths,
 ) -> list[Any]:
-    stored = checked_value(one.name, _setting(settings, one.name), list)
+    stored = checked_value(entry.name, _setting(settings, entry.name), list)
     pieces = []
-    for number, own in enumerate(stored):
-        prefix = f"{one.prefix}{number}_"
-        alike = {f"{prefix}{name}": arrays[name] for name in one.alike if name in arrays}
-        piece = StoredPiece(one.attribute, one.kind, prefix, one.name, one.shares)
-        pieces.append(_read_piece(piece, {**arrays, **alike}, {one.name: own}, lengths))
+    for number, inner in enumerate(stored):
+        prefix = f"{entry.prefix}{number}_"
+        alike = {f"{prefix}{name}": arrays[name] for name in entry.alike if name in arrays}
+        piece = StoredPiece(entry.attribute, entry.kind, prefix, entry.name, entry.shares)
+        pieces.append(_read_piece(piece, {**arrays, **alike}, {entry.name: inner}, lengths))
     return pieces
 
 
 def _read_piece(
-    one: StoredPiece,
+    entry: StoredPiece,
     arrays: Mapping[str, NDArray[Any]],
     settings: Mapping[str, Any],
     lengths: Lengths,
 ) -> StoredPart | None:
-    inner = part_of(arrays, one.prefix)
-    own = _setting(settings, one.name) if one.name else settings
-    if own is None and one.nullable:
+    inner = part_of(arrays, entry.prefix)
+    stored = _setting(settings, entry.name) if entry.name else settings
+    if stored is None and entry.nullable:
         return None
-    own = checked_value(one.name or "settings", own, dict)
-    kind: type[StoredPart] = one.kind if isinstance(one.kind, type) else one.kind(inner, own)
-    known = {name: lengths[ours] for name, ours in one.shares.items() if ours in lengths}
-    piece = kind.read(inner, own, known)
-    for name, ours in one.shares.items():
-        if name in known:
-            _agree(ours, known[name], lengths)
+    stored = checked_value(entry.name or "settings", stored, dict)
+    kind: type[StoredPart] = (
+        entry.kind if isinstance(entry.kind, type) else entry.kind(inner, stored)
+    )
+    inner_lengths = {name: lengths[ours] for name, ours in entry.shares.items() if ours in lengths}
+    piece = kind.read(inner, stored, inner_lengths)
+    for name, ours in entry.shares.items():
+        if name in inner_lengths:
+            _agree(ours, inner_lengths[name], lengths)
     return piece
 
 
@@ -300,24 +303,24 @@ def _setting(settings: Mapping[str, Any], name: str) -> object:
 
 
 def _shaped_array(
-    arrays: Mapping[str, NDArray[Any]], one: StoredArray, lengths: Lengths
+    arrays: Mapping[str, NDArray[Any]], entry: StoredArray, lengths: Lengths
 ) -> NDArray[Any] | None:
     """Return an array of the declared type and shape.
 
     Lengths that it is first to name are learnt.
     """
-    if one.optional and one.name not in arrays:
+    if entry.optional and entry.name not in arrays:
         return None
-    sides = [_Side.of(side) for side in one.shape]
+    sides = [_Side.of(side) for side in entry.shape]
     array = checked_array(
         arrays,
-        one.name,
-        one.dtype,
+        entry.name,
+        entry.dtype,
         tuple(side.length(lengths) for side in sides),
-        finite=not one.infinite,
+        finite=not entry.infinite,
     )
     for side, length in zip(sides, array.shape, strict=True):
-        side.learn(one.name, length, lengths)
+        side.learn(entry.name, length, lengths)
     return array
 
 
@@ -349,41 +352,43 @@ class _Side(NamedTuple):
             lengths[self.name] = whole
 
 
-def _check_values(one: StoredArray, found: Mapping[str, Any], lengths: Lengths) -> None:
+def _check_values(entry: StoredArray, fields: Mapping[str, Any], lengths: Lengths) -> None:
     """Check an array's values alone and against other arrays."""
-    array = found[one.name]
-    if one.cuts:
-        check_ragged(one.name, array, lengths[one.cuts], least=one.least)
-    if one.rises:
-        check_rises(one.name, found[one.rises], array)
-    if array.size == 0 or one.cuts or one.infinite:
+    array = fields[entry.name]
+    if entry.cuts:
+        check_ragged(entry.name, array, lengths[entry.cuts], least=entry.least)
+    if entry.rises:
+        check_rises(entry.name, fields[entry.rises], array)
+    if array.size == 0 or entry.cuts or entry.infinite:
         return
     least, most = array.min(), array.max()
-    if one.picks:
-        if not (one.low or 0) <= least <= most < lengths[one.picks]:
-            raise ValueError(f"array {one.name!r} names {one.picks} that do not exist")
+    if entry.picks:
+        if not (entry.low or 0) <= least <= most < lengths[entry.picks]:
+            raise ValueError(f"array {entry.name!r} names {entry.picks} that do not exist")
         return
     limit = _LARGEST.get(array.dtype, np.inf)
-    low = -limit if one.low is None else one.low
-    high = limit if one.high is None else one.high
+    low = -limit if entry.low is None else entry.low
+    high = limit if entry.high is None else entry.high
     if not low <= least <= most <= high:
         raise ValueError(
-            f"array {one.name!r} has values from {least} to {most}, not {low} to {high}"
+            f"array {entry.name!r} has values from {least} to {most}, not {low} to {high}"
         )
 
 
-def _checked_setting(settings: Mapping[str, Any], one: StoredSetting) -> Any:  # noqa: ANN401  # any JSON value
-    value = _setting(settings, one.name)
-    if value is None and one.nullable:
+def _checked_setting(settings: Mapping[str, Any], entry: StoredSetting) -> Any:  # noqa: ANN401  # any JSON value
+    value = _setting(settings, entry.name)
+    if value is None and entry.nullable:
         return None
-    return checked_value(one.name, value, one.kind, low=one.low, high=one.high, choices=one.choices)
+    return checked_value(
+        entry.name, value, entry.kind, low=entry.low, high=entry.high, choices=entry.choices
+    )
 
 
-def _checked_names(settings: Mapping[str, Any], one: StoredNames) -> list[str]:
-    names = checked_names(one.name, _setting(settings, one.name), least=one.least)
-    unknown = [name for name in names if name not in one.choices] if one.choices else []
+def _checked_names(settings: Mapping[str, Any], entry: StoredNames) -> list[str]:
+    names = checked_names(entry.name, _setting(settings, entry.name), least=entry.least)
+    unknown = [name for name in names if name not in entry.choices] if entry.choices else []
     if unknown:
-        raise ValueError(f"setting {one.name!r} names {shown(unknown[0])}, which is unknown")
+        raise ValueError(f"setting {entry.name!r} names {shown(unknown[0])}, which is unknown")
     return names
 
 
@@ -398,28 +403,30 @@ def _parameters(part: Any) -> dict[str, Any]:  # noqa: ANN401  # an estimator
     return stored
 
 
-def _checked_parameters(owner: type, stored: object, one: StoredParameters) -> dict[str, Any]:
+def _checked_parameters(owner: type, stored: object, entry: StoredParameters) -> dict[str, Any]:
     declared = signature(owner).parameters
-    own: dict[str, Any] = checked_value("parameters", stored, dict)
-    for name, value in own.items():
+    parameters: dict[str, Any] = checked_value("parameters", stored, dict)
+    for name, value in parameters.items():
         if name not in declared:
             raise ValueError(f"parameter {shown(name)} is unknown")
         if not _suits(value, declared[name].annotation) or (name == "n_jobs" and value is not None):
             raise ValueError(f"parameter {name!r} is {shown(value)}, which it cannot be")
-        low, high = one.ranges.get(name, (-np.inf, np.inf))
-        if name in one.ranges and not low <= value <= high:
+        low, high = entry.ranges.get(name, (-np.inf, np.inf))
+        if name in entry.ranges and not low <= value <= high:
             raise ValueError(f"parameter {name!r} is {shown(value)}, not {low} to {high}")
-    return own
+    return parameters
 
 
 def _suits(value: object, annotation: Any) -> bool:  # noqa: ANN401  # any annotation
     """Return whether a JSON value is of an annotated type."""
     if get_origin(annotation) in {Union, UnionType}:
-        return any(_suits(value, one) for one in get_args(annotation))
+        return any(_suits(value, choice) for choice in get_args(annotation))
     if get_origin(annotation) is Literal:
-        return any(type(value) is type(one) and value == one for one in get_args(annotation))
+        return any(
+            type(value) is type(choice) and value == choice for choice in get_args(annotation)
+        )
     if get_origin(annotation) is np.ndarray:
-        return isinstance(value, list) and all(_suits(one, float) for one in value)
+        return isinstance(value, list) and all(_suits(choice, float) for choice in value)
     if annotation is None or annotation is type(None):
         return value is None
     return annotation in {bool, int, float, str} and is_a(value, annotation)

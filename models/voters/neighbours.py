@@ -108,19 +108,19 @@ class NeighbourVotes(StoredPart, BaseEstimator):
         check_parameters(self)
         self.space_ = UnitRows().fit(X)
         rows = self.space_.transform(X)
-        kept = np.arange(rows.shape[0])
-        if len(kept) > self.max_documents:
-            draw = np.random.default_rng(self.random_state).permutation(len(kept))
-            kept = np.sort(draw[: self.max_documents])
+        indexed = np.arange(rows.shape[0])
+        if len(indexed) > self.max_documents:
+            draw = np.random.default_rng(self.random_state).permutation(len(indexed))
+            indexed = np.sort(draw[: self.max_documents])
         near = Neighbourhood(
-            index_rows(rows[kept]),
-            set_of[kept].astype(np.int32),
+            index_rows(rows[indexed]),
+            set_of[indexed].astype(np.int32),
             _NO_FOLDS,
             self.n_neighbours,
             n_sets,
         )
         self.neighbourhood_ = near
-        apart = near._replace(folds=folds[kept])
+        apart = near._replace(folds=folds[indexed])
         return lambda part: vote_rows(SparseRows.of(rows[part]), apart, int(folds[part[0]]))
 
     def vote(self, rows: SparseRows) -> NDArray[np.float32]:
@@ -130,13 +130,13 @@ class NeighbourVotes(StoredPart, BaseEstimator):
         return vote_rows(self.space_.transform_rows(rows), self.neighbourhood_, -1)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted voter."""
-        voter = cls(**found["parameters"])
-        voter.space_ = found["space_"]
+        voter = cls(**fields["parameters"])
+        voter.space_ = fields["space_"]
         voter.neighbourhood_ = Neighbourhood(
-            restored_postings(found, "posting_", lengths["documents"]),
-            found["set_of"],
+            restored_postings(fields, "posting_", lengths["documents"]),
+            fields["set_of"],
             _NO_FOLDS,
             voter.n_neighbours,
             lengths["sets"],

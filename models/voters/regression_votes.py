@@ -1,12 +1,11 @@
-r"""Voters by kernel ridge regression of label sets on documents.
+r"""A voter by kernel ridge regression of label sets on documents.
 
 With indicators :math:`t_u` of the label sets, the signed weight of set :math:`u` is the prediction
 of the regression onto :math:`t_u`. Regression onto labels would add nothing: the indicator of a
 label is the sum of those of the sets that hold it, and the fit is linear in its targets.
 
-`LinearVotes` uses the cosine of two documents as kernel, so its predictions are linear in the
-document. `SmoothVotes` is the smooth link of [1]_ in
-kernel form: half of its kernel compares documents, the other half their label probabilities.
+`SmoothVotes` is the smooth link of [1]_ in kernel form: half of its kernel compares documents, the
+other half their label probabilities.
 
 References
 ----------
@@ -46,11 +45,6 @@ from setwise.models.voters.similarity import (
 MAX_EXACT = 8192
 """Maximum number of documents for inverting the whole kernel matrix."""
 
-# The linear regression is as accurate on the most frequent features: a quarter as many as there are
-# documents, but no fewer than this.
-MAX_EXACT_LINEAR = 5000
-MIN_COLUMNS = 2048
-
 MAX_LANDMARKS = 4096
 MAX_WEIGHTS = 12_000_000
 """Maximum number of entries of a weight matrix, which bounds memory and prediction time."""
@@ -61,68 +55,6 @@ _JITTER = 1e-5
 _WIDTHS = (0.0, 1e4)
 # Less likely labels are left out to keep rows sparse.
 _LEAST_PROBABILITY = 1e-3
-
-
-class LinearVotes(StoredPart, BaseEstimator):
-    """Ridge regression of label sets on weighted features.
-
-    Parameters
-    ----------
-    penalty : float, default 0.7
-        Penalty of the squared weights; documents have unit length.
-    """
-
-    space_: UnitRows
-    # (n_features,) row of `weights_` that belongs to each feature, -1 for features left out: with
-    # many sets only the most frequent features fit the bound on memory.
-    columns_: NDArray[np.int32]
-    weights_: NDArray[np.float32]  # (n_columns, n_sets)
-    stored = (
-        StoredParameters("parameters"),
-        StoredPiece("space_", UnitRows, shares={"features": "features"}),
-        StoredArray("columns", "columns_", np.int32, ("features",), picks="columns", low=-1),
-        StoredArray("weights", "weights_", np.float32, ("columns", "sets")),
-    )
-
-    def __init__(self, penalty: float = 0.7) -> None:
-        self.penalty = penalty
-
-    def fit_folds(
-        self,
-        X: csr_array,
-        set_of: NDArray[np.int32],
-        n_sets: int,
-        folds: NDArray[np.int64],
-    ) -> HoldOut:
-        """Fit on all rows and return a function for out-of-fold votes.
-
-        Parameters and result are those of `NeighbourVotes.fit_folds`.
-        """
-        check_parameters(self)
-        self.space_ = UnitRows().fit(X)
-        every = self.space_.transform(X)
-        n = every.shape[0]
-        exact = n <= MAX_EXACT_LINEAR
-        room = MAX_WEIGHTS // max(n_sets, 1)
-        few = min(room, max(n // 4, MIN_COLUMNS), MAX_LANDMARKS)
-        self.columns_ = _most_frequent(every, room if exact else few)
-        rows = every[:, np.flatnonzero(self.columns_ >= 0)]
-        if exact:
-            kernel = similarities(index_rows(rows), n, SparseRows.of(rows))
-            whole = ExactRidge(kernel, self.penalty, set_of, n_sets)
-            self.weights_ = np.ascontiguousarray(rows.T @ whole.coef)
-            return whole.hold_out
-        ridge = FeatureRidge(
-            lambda part: np.asarray(rows[part].toarray()), self.penalty, set_of, n_sets, folds
-        )
-        self.weights_ = ridge.coef
-        return ridge.hold_out
-
-    def vote(self, rows: SparseRows) -> NDArray[np.float32]:
-        """Return the weights of all sets for each document, shape (n_documents, n_sets)."""
-        if not hasattr(self, "weights_"):
-            raise NotFittedError("LinearVotes must be fitted before it votes")
-        return vote_linear(self.space_.transform_rows(rows), self.columns_, self.weights_)
 
 
 class SmoothVotes(StoredPart, BaseEstimator):
@@ -250,28 +182,15 @@ class SmoothVotes(StoredPart, BaseEstimator):
         return multiply(kernel, self.weights_)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted voter."""
-        voter = cls(**found["parameters"])
-        voter.space_ = found["space_"]
+        voter = cls(**fields["parameters"])
+        voter.space_ = fields["space_"]
         voter.n_landmarks_ = lengths["landmarks"]
-        voter.weights_ = RoundedMatrix(found["weights"], found["factors"])
-        voter.documents_ = restored_postings(found, "document_", voter.n_landmarks_)
-        voter.probabilities_ = restored_postings(found, "probability_", voter.n_landmarks_)
+        voter.weights_ = RoundedMatrix(fields["weights"], fields["factors"])
+        voter.documents_ = restored_postings(fields, "document_", voter.n_landmarks_)
+        voter.probabilities_ = restored_postings(fields, "probability_", voter.n_landmarks_)
         return voter
-
-
-def _most_frequent(rows: csr_array, room: int) -> NDArray[np.int32]:
-    """Return numbers of the ``room`` most frequent columns, else -1.
-
-    Columns without entries get -1 too.
-    """
-    present = np.bincount(rows.indices[rows.data != 0.0], minlength=rows.shape[1])
-    kept = np.sort(np.argsort(-present, kind="stable")[: max(room, 1)])
-    kept = kept[present[kept] > 0]
-    numbers = np.full(rows.shape[1], -1, dtype=np.int32)
-    numbers[kept] = np.arange(len(kept), dtype=np.int32)
-    return numbers
 
 
 @njit(cache=True, nogil=True)
@@ -294,36 +213,6 @@ def belief_rows(marginals: NDArray[np.float64]) -> SparseRows:  # pragma: no cov
 
 
 @njit(cache=True, nogil=True)
-def fill_linear_votes(
-    rows: SparseRows,
-    i: int,
-    columns: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    out: NDArray[np.float32],
-) -> None:  # pragma: no cover - compiled
-    """Fill ``out`` (n_sets,) with the votes for unit row ``i``."""
-    out[:] = 0.0
-    for k in range(rows.indptr[i], rows.indptr[i + 1]):
-        column = columns[rows.features[k]]
-        if column >= 0:
-            x = rows.values[k]
-            row = weights[column]
-            for s in range(len(row)):
-                out[s] += x * row[s]
-
-
-@njit(cache=True, nogil=True)
-def vote_linear(
-    rows: SparseRows, columns: NDArray[np.int32], weights: NDArray[np.float32]
-) -> NDArray[np.float32]:  # pragma: no cover - compiled
-    """Return the votes (n_rows, n_sets) for rows of unit length."""
-    out = np.empty((len(rows.indptr) - 1, weights.shape[1]), dtype=np.float32)
-    for i in range(len(out)):
-        fill_linear_votes(rows, i, columns, weights, out[i])
-    return out
-
-
-@njit(cache=True, nogil=True)
 def blend(
     documents: NDArray[np.float32],
     probabilities: NDArray[np.float32],
@@ -331,9 +220,9 @@ def blend(
     probability_width: np.float32,
 ) -> None:  # pragma: no cover - compiled
     """Turn two cosine matrices into the kernel, overwriting the first."""
-    half, one = np.float32(0.5), np.float32(1.0)
+    half, unit = np.float32(0.5), np.float32(1.0)
     for i in range(documents.shape[0]):
         for j in range(documents.shape[1]):
-            documents[i, j] = half * np.exp(document_width * (documents[i, j] - one)) + half * (
-                np.exp(probability_width * (probabilities[i, j] - one))
+            documents[i, j] = half * np.exp(document_width * (documents[i, j] - unit)) + half * (
+                np.exp(probability_width * (probabilities[i, j] - unit))
             )

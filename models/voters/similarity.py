@@ -89,11 +89,11 @@ class UnitRows(StoredPart, BaseEstimator):
         return self.fit(X).transform(X)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # nothing of lengths
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # nothing of lengths
         """Rebuild the fitted transformer."""
         space = cls()
-        space.weighting_ = FeatureWeighting.from_state(found["scale"], found["scheme"], "auto")
-        space.centre_ = found["centre"]
+        space.weighting_ = FeatureWeighting.from_state(fields["scale"], fields["scheme"], "auto")
+        space.centre_ = fields["centre"]
         space.centred_ = bool(space.centre_.any())
         return space
 
@@ -160,7 +160,7 @@ def stored_postings(prefix: str, attribute: str, features: str, n: str) -> tuple
     )
 
 
-def restored_postings(found: Mapping[str, NDArray[Any]], prefix: str, n: int) -> Postings:
+def restored_postings(fields: Mapping[str, NDArray[Any]], prefix: str, n: int) -> Postings:
     """Return the postings of ``n`` documents from checked arrays.
 
     Raises
@@ -168,11 +168,11 @@ def restored_postings(found: Mapping[str, NDArray[Any]], prefix: str, n: int) ->
     ValueError
         If a document is longer than 1.
     """
-    rows, values = found[f"{prefix}rows"], found[f"{prefix}values"]
+    rows, values = fields[f"{prefix}rows"], fields[f"{prefix}values"]
     squares = np.bincount(rows, values.astype(np.float64) ** 2, minlength=n)
     if squares.max(initial=0.0) > _LARGEST_SQUARE:
         raise ValueError(f"array '{prefix}values' holds documents longer than 1")
-    return Postings.of(found[f"{prefix}indptr"], rows, values, n)
+    return Postings.of(fields[f"{prefix}indptr"], rows, values, n)
 
 
 def similarities(postings: Postings, n: int, rows: SparseRows) -> NDArray[np.float32]:
@@ -197,8 +197,8 @@ def fill_similarities(
     factor = np.zeros(room, dtype=np.float32)
     held = np.zeros(m, dtype=np.int64)
     for r in range(m):
-        own = out[r]
-        own[:] = 0.0
+        products = out[r]
+        products[:] = 0.0
         place = rows.indptr[first + r] - start + 3 * r
         for k in range(rows.indptr[first + r], rows.indptr[first + r + 1]):
             x, feature = rows.values[k], rows.features[k]
@@ -208,11 +208,11 @@ def fill_similarities(
                 held[r] += 1
                 continue
             for p in range(postings.indptr[feature], postings.indptr[feature + 1]):
-                own[postings.rows[p]] += x * postings.values[p]
+                products[postings.rows[p]] += x * postings.values[p]
     for begin in range(0, n, _PART):
         end = min(begin + _PART, n)
         for r in range(m):
-            own = out[r, begin:end]
+            products = out[r, begin:end]
             place = rows.indptr[first + r] - start + 3 * r
             # Four columns at once, to read and write the sums less often; padding has value 0.
             for g in range(place, place + held[r], 4):
@@ -221,8 +221,8 @@ def fill_similarities(
                 c = postings.columns[column[g + 2], begin:end]
                 d = postings.columns[column[g + 3], begin:end]
                 for j in range(end - begin):
-                    total = own[j] + factor[g] * a[j] + factor[g + 1] * b[j]
-                    own[j] = total + factor[g + 2] * c[j] + factor[g + 3] * d[j]
+                    total = products[j] + factor[g] * a[j] + factor[g + 1] * b[j]
+                    products[j] = total + factor[g + 2] * c[j] + factor[g + 3] * d[j]
 
 
 @njit(cache=True, nogil=True)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from setwise.models.labels.ranking import rank_largest
 from setwise.models.sets.candidates import CandidateSets, RaggedSets
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.storage.state import StoredPart
 from setwise.models.voters.votes import SeenSets, tally
 
@@ -34,7 +34,9 @@ class MarginFeatures(Unfitted):
     names = ("score_gap", "weakest_inside", "strongest_outside", "surplus")
     monotone = (1, 1, -1, 0)
 
-    def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
+    def transform(
+        self, evidence: DocumentEvidence, candidates: CandidateSets
+    ) -> NDArray[np.float32]:
         """Return the four columns, in nats and labels."""
         return _describe_margins(
             evidence.marginals, candidates.doc_indptr, candidates.sets, candidates.log_score
@@ -56,7 +58,9 @@ class VoteFeatures(Unfitted):
         kinds = ("equal", "jaccard", "squared", "equal_gap", "squared_gap")
         return tuple(f"{self.voter}_{kind}" for kind in kinds)
 
-    def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
+    def transform(
+        self, evidence: DocumentEvidence, candidates: CandidateSets
+    ) -> NDArray[np.float32]:
         """Return the five columns.
 
         Raises
@@ -80,12 +84,6 @@ class NearestFeatures(VoteFeatures):
     """Votes of the nearest training documents for the set."""
 
     voter = "nearest"
-
-
-class LinearFeatures(VoteFeatures):
-    """Votes of the linear regression for the set."""
-
-    voter = "linear"
 
 
 class SmoothFeatures(VoteFeatures):
@@ -137,12 +135,12 @@ def _log_odds(p: float) -> float:  # pragma: no cover - compiled
 def _describe_votes(
     doc_indptr: NDArray[np.int64],
     sets: RaggedSets,
-    seen: SeenSets,
+    training_sets: SeenSets,
     weights: NDArray[np.float32],
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
     """Return the tallies, and the first and last tallies' gaps."""
     out = np.empty((len(sets.indptr) - 1, 5), dtype=np.float32)
-    out[:, :3] = tally(doc_indptr, sets, seen, weights)
+    out[:, :3] = tally(doc_indptr, sets, training_sets, weights)
     for i in range(len(doc_indptr) - 1):
         first, last = doc_indptr[i], doc_indptr[i + 1]
         equal, squared = np.float32(-np.inf), np.float32(-np.inf)

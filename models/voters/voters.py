@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from setwise.models.labels.kept_scores import Scores
 from setwise.models.sets.candidates import RaggedSets
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.storage.fields import (
     StoredNames,
     StoredPieces,
@@ -21,15 +21,14 @@ from setwise.models.storage.fields import (
 from setwise.models.storage.state import Lengths, StoredPart
 from setwise.models.voters.block_ridge import HoldOut, Rows
 from setwise.models.voters.neighbours import NearestVotes, NeighbourVotes
-from setwise.models.voters.regression_votes import LinearVotes, SmoothVotes
+from setwise.models.voters.regression_votes import SmoothVotes
 from setwise.models.voters.votes import SeenSets, SetVotes, find_seen_sets
 
-Voter = NeighbourVotes | LinearVotes | SmoothVotes
+Voter = NeighbourVotes | SmoothVotes
 
 VOTERS: Final[dict[str, type[Voter]]] = {
     "neighbours": NeighbourVotes,
     "nearest": NearestVotes,
-    "linear": LinearVotes,
     "smooth": SmoothVotes,
 }
 
@@ -39,7 +38,7 @@ class SetVoters(StoredPart, BaseEstimator):
 
     Parameters
     ----------
-    names : tuple of str, default ("neighbours", "linear")
+    names : tuple of str, default ("neighbours",)
         Keys of `VOTERS`, in the order of their votes.
     max_sets : int, default 4096
         Maximum number of label sets that can get votes, the most frequent ones.
@@ -61,9 +60,7 @@ class SetVoters(StoredPart, BaseEstimator):
         ),
     )
 
-    def __init__(
-        self, names: tuple[str, ...] = ("neighbours", "linear"), *, max_sets: int = 4096
-    ) -> None:
+    def __init__(self, names: tuple[str, ...] = ("neighbours",), *, max_sets: int = 4096) -> None:
         self.names = names
         self.max_sets = max_sets
 
@@ -102,11 +99,11 @@ class SetVoters(StoredPart, BaseEstimator):
         total = np.bincount(set_of[listed], minlength=sets.n_sets)
 
         def vote(rows: Rows) -> SetVotes:
-            own = set_of[listed & (folds == folds[rows[0]])]
-            met = total > np.bincount(own, minlength=sets.n_sets)
+            of_fold = set_of[listed & (folds == folds[rows[0]])]
+            elsewhere = total > np.bincount(of_fold, minlength=sets.n_sets)
             weights = np.stack([hold_out(rows) for hold_out in held_out])
             # Rounding errors would reveal sets that occur only in this fold.
-            weights[:, :, ~met] = 0.0
+            weights[:, :, ~elsewhere] = 0.0
             return SetVotes(sets, self.names, weights)
 
         return vote
@@ -124,24 +121,24 @@ class SetVoters(StoredPart, BaseEstimator):
             return voter.fit_folds(X, marginals, set_of, n_sets, folds)
         return voter.fit_folds(X, set_of, n_sets, folds)
 
-    def vote(self, evidence: Evidence) -> SetVotes:
+    def vote(self, evidence: DocumentEvidence) -> SetVotes:
         """Return the votes on new documents."""
         if not hasattr(self, "voters_"):
             raise NotFittedError("SetVoters must be fitted before they vote")
         n = len(evidence.marginals)
         weights = np.empty((len(self.voters_), n, self.sets_.n_sets), dtype=np.float32)
-        for own, voter in zip(weights, self.voters_, strict=True):
+        for of_voter, voter in zip(weights, self.voters_, strict=True):
             if isinstance(voter, SmoothVotes):
-                own[:] = voter.vote(evidence.rows, evidence.marginals)
+                of_voter[:] = voter.vote(evidence.rows, evidence.marginals)
             else:
-                own[:] = voter.vote(evidence.rows)
+                of_voter[:] = voter.vote(evidence.rows)
         return SetVotes(self.sets_, self.names, weights)
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the fitted voters."""
-        voters = cls(tuple(found["names"]), max_sets=found["max_sets"])
-        sets = RaggedSets(found["set_indptr"], found["set_labels"])
+        voters = cls(tuple(fields["names"]), max_sets=fields["max_sets"])
+        sets = RaggedSets(fields["set_indptr"], fields["set_labels"])
         voters.sets_ = SeenSets.of(sets, lengths["labels"])
-        voters.voters_ = tuple(found["voters_"])
+        voters.voters_ = tuple(fields["voters_"])
         return voters

@@ -85,11 +85,11 @@ def find_seen_sets(Y: csr_array, max_sets: int) -> tuple[SeenSets, NDArray[np.in
     (2, [0, 1, 0])
     """
     counts = LabelSetCounts.of(Y)
-    kept = np.sort(np.argsort(-counts.counts, kind="stable")[:max_sets])
+    frequent = np.sort(np.argsort(-counts.counts, kind="stable")[:max_sets])
     every = csr_array(
         (np.ones(len(counts.sets.labels), np.uint8), counts.sets.labels, counts.sets.indptr),
         shape=(len(counts), Y.shape[1]),
-    )[kept]
+    )[frequent]
     sets = SeenSets.of(RaggedSets.of(every), int(Y.shape[1]))
     numbers = LabelSetCounts(sets.indptr, sets.labels, np.arange(1.0, sets.n_sets + 1.0))
     places = count_sets(RaggedSets.of(Y), numbers.sets, numbers.counts, numbers.slots)
@@ -123,7 +123,7 @@ class SetVotes:
 @njit(cache=True, nogil=True)
 def _overlaps(
     labels: NDArray[np.int32],
-    seen: SeenSets,
+    training_sets: SeenSets,
     shared: NDArray[np.int32],
     touched: NDArray[np.int32],
 ) -> int:  # pragma: no cover - compiled
@@ -133,8 +133,8 @@ def _overlaps(
     """
     n_touched = 0
     for label in labels:
-        for p in range(seen.label_indptr[label], seen.label_indptr[label + 1]):
-            s = seen.holders[p]
+        for p in range(training_sets.label_indptr[label], training_sets.label_indptr[label + 1]):
+            s = training_sets.holders[p]
             if shared[s] == 0:
                 touched[n_touched] = s
                 n_touched += 1
@@ -143,10 +143,10 @@ def _overlaps(
 
 
 @njit(cache=True, nogil=True)
-def _empty_set(seen: SeenSets) -> int:  # pragma: no cover - compiled
+def _empty_set(training_sets: SeenSets) -> int:  # pragma: no cover - compiled
     """Return the number of the empty set, -1 if never seen."""
-    for s in range(len(seen.indptr) - 1):
-        if seen.indptr[s] == seen.indptr[s + 1]:
+    for s in range(len(training_sets.indptr) - 1):
+        if training_sets.indptr[s] == training_sets.indptr[s + 1]:
             return s
     return -1
 
@@ -155,7 +155,7 @@ def _empty_set(seen: SeenSets) -> int:  # pragma: no cover - compiled
 def tally(
     doc_indptr: NDArray[np.int64],
     candidates: RaggedSets,
-    seen: SeenSets,
+    training_sets: SeenSets,
     weights: NDArray[np.float32],
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
     """Count the votes for candidates.
@@ -165,7 +165,7 @@ def tally(
     doc_indptr : int64 ndarray of shape (n_documents + 1,)
         Bounds of each document's candidates.
     candidates : RaggedSets
-    seen : SeenSets
+    training_sets : SeenSets
     weights : float32 ndarray of shape (n_documents, n_sets)
 
     Returns
@@ -174,10 +174,10 @@ def tally(
         Votes for equal sets, and all votes by Jaccard similarity and by its square.
     """
     out = np.empty((len(candidates.indptr) - 1, 3), dtype=np.float32)
-    n_sets = len(seen.indptr) - 1
+    n_sets = len(training_sets.indptr) - 1
     shared = np.zeros(n_sets, dtype=np.int32)
     touched = np.empty(n_sets, dtype=np.int32)
-    empty = _empty_set(seen)
+    empty = _empty_set(training_sets)
     for i in range(len(doc_indptr) - 1):
         for c in range(doc_indptr[i], doc_indptr[i + 1]):
             members = candidates.labels[candidates.indptr[c] : candidates.indptr[c + 1]]
@@ -186,9 +186,9 @@ def tally(
             if size == 0 and empty >= 0:
                 equal = np.float64(weights[i, empty])
                 jaccard, squared = equal, equal
-            for t in range(_overlaps(members, seen, shared, touched)):
+            for t in range(_overlaps(members, training_sets, shared, touched)):
                 s = touched[t]
-                union = size + seen.indptr[s + 1] - seen.indptr[s] - shared[s]
+                union = size + training_sets.indptr[s + 1] - training_sets.indptr[s] - shared[s]
                 similarity = shared[s] / union
                 vote = np.float64(weights[i, s])
                 if shared[s] == union:
@@ -202,7 +202,7 @@ def tally(
 
 @njit(cache=True, nogil=True)
 def find_leaders(
-    seen: SeenSets, weights: NDArray[np.float32], k: int, pool: int
+    training_sets: SeenSets, weights: NDArray[np.float32], k: int, pool: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:  # pragma: no cover - compiled
     """List the seen sets with most support in each document, best first.
 
@@ -229,12 +229,12 @@ def find_leaders(
         held = _largest(weights[i], pooled, key)
         for m in range(held):
             s = pooled[m]
-            members = seen.labels[seen.indptr[s] : seen.indptr[s + 1]]
+            members = training_sets.labels[training_sets.indptr[s] : training_sets.indptr[s + 1]]
             size = len(members)
             total = np.float64(weights[i, s]) if size == 0 else 0.0
-            for t in range(_overlaps(members, seen, shared, touched)):
+            for t in range(_overlaps(members, training_sets, shared, touched)):
                 u = touched[t]
-                union = size + seen.indptr[u + 1] - seen.indptr[u] - shared[u]
+                union = size + training_sets.indptr[u + 1] - training_sets.indptr[u] - shared[u]
                 similarity = shared[u] / union
                 total += weights[i, u] * similarity * similarity
                 shared[u] = 0

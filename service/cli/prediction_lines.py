@@ -22,7 +22,7 @@ from setwise.service.cli.cluster import Cluster
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from setwise.models.data.answers import Answers
+    from setwise.models.data.answers import ModelAnswers
     from setwise.models.data.documents import PredictionInput
     from setwise.models.predictor import SetPredictions, SetPredictor
 
@@ -98,17 +98,17 @@ class LinePredictor:
                 documents.append((number, document))
         return documents
 
-    def answers(self, numbered: "Sequence[tuple[int, PredictionInput]]") -> "Answers":
+    def answers(self, numbered: "Sequence[tuple[int, PredictionInput]]") -> "ModelAnswers":
         """Return another model's answers in documents; raises `DataError` with the line."""
-        from setwise.models.data.answer_parsing import Answer, AnswerError
-        from setwise.models.data.answers import Answers
+        from setwise.models.data.answer_parsing import AnswerError, ParsedAnswer
+        from setwise.models.data.answers import ModelAnswers
         from setwise.models.data.documents import answer_fault
         from setwise.models.data.lines import DataError
 
         predictor = self._predictor
-        rows = [document.answer or Answer({}, (), {}) for _, document in numbered]
+        rows = [document.answer or ParsedAnswer({}, (), {}) for _, document in numbered]
         try:
-            answers = Answers.of_parsed(predictor.label_names, rows, numbers=predictor.numbers)
+            answers = ModelAnswers.of_parsed(predictor.label_names, rows, numbers=predictor.numbers)
             predictor.check_answers(answers)
         except AnswerError as error:
             number = numbered[error.document][0]

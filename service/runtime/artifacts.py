@@ -22,7 +22,7 @@ from setwise.service.runtime.object_stores import open_store
 if TYPE_CHECKING:
     from setwise.models.calibration.calibration_rows import CalibrationRows
     from setwise.models.predictor import SetPredictor
-    from setwise.models.storage.recalibrations import KeptRecalibration
+    from setwise.models.storage.recalibrations import StoredRecalibration
 
 MANIFEST = "manifest.json"
 """Uploaded last, so that a partial upload is never mistaken for an artifact."""
@@ -103,7 +103,7 @@ class FolderOrObjectStore:
                 f"The model {location} cannot be loaded: {error}"
             ) from error
 
-    def add_calibrator(self, recalibration: "KeptRecalibration") -> str:
+    def add_calibrator(self, recalibration: "StoredRecalibration") -> str:
         """Store a calibrator under the digest of its content; return its location."""
         from setwise.models.storage.recalibrations import load_recalibration, save_recalibration
 
@@ -113,7 +113,7 @@ class FolderOrObjectStore:
             self._store(incoming, location, load_recalibration)
         return location
 
-    def load_calibrator(self, location: str) -> "KeptRecalibration":
+    def load_calibrator(self, location: str) -> "StoredRecalibration":
         """Return the calibrator at ``location``, downloaded first from a remote store.
 
         Raises `CalibrationDamaged` if it is missing or damaged.

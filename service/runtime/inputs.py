@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from setwise.models.data.answer_parsing import AnswerError
-    from setwise.models.data.answers import Answers
+    from setwise.models.data.answers import ModelAnswers
     from setwise.models.data.rows import SparseRows
     from setwise.models.predictor import SetPredictions, SetPredictor
 
@@ -45,7 +45,7 @@ def predict(predictor: "SetPredictor", documents: Sequence[Document]) -> "SetPre
 
 def read_answered(
     predictor: "SetPredictor", document: Document
-) -> "tuple[Answers, csr_array | None]":
+) -> "tuple[ModelAnswers, csr_array | None]":
     """Return the answer that an external model reads, and the row; see `predict`."""
     answers = _answers(predictor, [document])
     rows: SparseRows | None = None
@@ -57,7 +57,7 @@ def read_answered(
     return answers, None if rows is None else rows.to_matrix()
 
 
-def _answers(predictor: "SetPredictor", documents: Sequence[Document]) -> "Answers":
+def _answers(predictor: "SetPredictor", documents: Sequence[Document]) -> "ModelAnswers":
     from setwise.models.data.answer_parsing import AnswerError
 
     for document in documents:

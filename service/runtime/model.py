@@ -18,7 +18,7 @@ from setwise.service.stores.transaction import Transaction, Transactions
 
 if TYPE_CHECKING:
     from setwise.models.predictor import SetPredictor
-    from setwise.models.storage.recalibrations import KeptRecalibration
+    from setwise.models.storage.recalibrations import StoredRecalibration
 
 _REHEARSED = 20  # features of the document that a model predicts before it serves
 
@@ -35,7 +35,7 @@ class LoadedPredictor:
     """A fitted model as a `Predictor` for the services."""
 
     def __init__(
-        self, predictor: "SetPredictor", calibrator: "KeptRecalibration | None" = None
+        self, predictor: "SetPredictor", calibrator: "StoredRecalibration | None" = None
     ) -> None:
         self._predictor = predictor
         self._calibrator = calibrator
@@ -45,7 +45,7 @@ class LoadedPredictor:
         self.labels: Sequence[str] = predictor.label_names
         self.external = predictor.kind == "external"
 
-    def calibrated(self, calibrator: "KeptRecalibration | None") -> "LoadedPredictor":
+    def calibrated(self, calibrator: "StoredRecalibration | None") -> "LoadedPredictor":
         """Return the model with another calibrator; None means its own.
 
         Raises `CalibrationDamaged` if the calibrator was learnt for another model.
@@ -151,7 +151,7 @@ class Loads(Protocol):
     def load(self, location: str) -> "SetPredictor":
         """Return the model; raises `ModelUnavailable`."""
 
-    def load_calibrator(self, location: str) -> "KeptRecalibration":
+    def load_calibrator(self, location: str) -> "StoredRecalibration":
         """Return the calibrator; raises `CalibrationDamaged`."""
 
 

@@ -10,7 +10,7 @@ from setwise.service.domain.recalibration import Calibration
 
 if TYPE_CHECKING:
     from setwise.models.calibration.calibration_rows import CalibrationRows
-    from setwise.models.storage.recalibrations import KeptRecalibration
+    from setwise.models.storage.recalibrations import StoredRecalibration
 
 Shared = TypeVar("Shared")
 Own = TypeVar("Own")
@@ -88,10 +88,10 @@ class ArtifactStore(Protocol):
 class CalibratorStore(Protocol):
     """Stores calibrators beside the artifacts of their models."""
 
-    def add_calibrator(self, recalibration: "KeptRecalibration") -> str:
+    def add_calibrator(self, recalibration: "StoredRecalibration") -> str:
         """Store a calibrator under the digest of its content; return its location."""
 
-    def load_calibrator(self, location: str) -> "KeptRecalibration":
+    def load_calibrator(self, location: str) -> "StoredRecalibration":
         """Return a calibrator; raises `CalibrationDamaged`."""
 
     def original_rows(self, model: ModelVersion) -> "CalibrationRows | None":

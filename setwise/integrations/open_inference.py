@@ -13,7 +13,7 @@ import httpx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 
 _SHOWN = 200  # characters of a response that a message repeats
 
@@ -132,7 +132,7 @@ class OpenInferenceModel:
             for row in self.scores(documents).tolist()
         ]
 
-    def answers(self, documents: Sequence[str] | ArrayLike) -> Answers:
+    def answers(self, documents: Sequence[str] | ArrayLike) -> ModelAnswers:
         """Return the scores as answers for an external model.
 
         Raises
@@ -140,7 +140,7 @@ class OpenInferenceModel:
         ValueError
             If a score is no probability.
         """
-        return Answers.of_scores(self.scores(documents))
+        return ModelAnswers.of_scores(self.scores(documents))
 
     def _batch(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         tensor: dict[str, object] = {

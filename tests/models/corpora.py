@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import Dataset
 
 WORDS = [
@@ -81,5 +81,5 @@ def answered(data, kind="candidates", seed=0):
     return replace(
         data,
         kind="external",
-        answers=Answers.of(data.label_names, documents, numbers=("length",)),
+        answers=ModelAnswers.of(data.label_names, documents, numbers=("length",)),
     )

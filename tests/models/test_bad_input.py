@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from setwise.models import options as training_options
 from setwise.models.data.datasets import Dataset
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictions
@@ -171,11 +170,8 @@ def test_documents_without_a_label_are_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
-def test_a_seed_gives_one_model_on_one_thread_and_on_several(
-    way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_seed_gives_one_model_on_one_thread_and_on_several(way: str) -> None:
     data = vectors(230, seed=4)
-    monkeypatch.setattr(training_options, "MIN_DOCUMENTS_REFINED", data.n)
     options = TrainingOptions(**{**vars(WAYS[way]), "seed": 3})
     alone = quietly(data, options)
     together = quietly(data, TrainingOptions(**{**vars(options), "n_jobs": 3}))

@@ -19,7 +19,7 @@ from sklearn.svm import LinearSVC
 
 import setwise
 from setwise.models.classifier import SetClassifier, group_folds
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.labels.foreign_classifier import ForeignClassifier
 from setwise.models.options import TrainingWarning
 from tests.trained import documents, write_documents
@@ -190,7 +190,7 @@ def test_any_classifier_takes_the_place_of_the_label_scores(words, tmp_path: Pat
     model.save(tmp_path / "model")
     loaded = setwise.load(tmp_path / "model")
     assert loaded.kind == "external"
-    given = Answers.of_scores(model.estimator_.probability(words))
+    given = ModelAnswers.of_scores(model.estimator_.probability(words))
     again = loaded.predict_answers(given, X=words).top_confidence()
     np.testing.assert_array_equal(again, model.predict_confidence(words))
     with pytest.raises(ValueError, match="must be a classifier"):

@@ -37,15 +37,13 @@ from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture
 from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.kernel_map import KernelMap
-from setwise.models.mixtures.label_scores import LabelScores
-from setwise.models.mixtures.stacked_mixture import StackedMixture
 from setwise.models.options import TrainingOptions
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.search import k_best_sets
 from setwise.models.sets.sources import MarginalCandidates
 from setwise.models.voters.neighbours import NearestVotes, NeighbourVotes
-from setwise.models.voters.regression_votes import LinearVotes, SmoothVotes
+from setwise.models.voters.regression_votes import SmoothVotes
 from setwise.models.voters.similarity import UnitRows
 from tests.models.calibration.tables import make_table
 
@@ -56,7 +54,7 @@ LOGITS = 4.0 * X.toarray()[:, :4].astype(float) - 2.0
 SET_OF, FOLDS = (np.arange(N, dtype=np.int32) % 7) - 1, np.arange(N) % 4
 TEXTS = [f"fever {'cough' * (i % 2)} {'rash' * (i % 3 > 0)} word{i % 5}" for i in range(N)]
 P = RNG.uniform(0.01, 0.99, (N, 4))
-EVIDENCE = Evidence(SparseRows.of(X), np.log(P / (1 - P)), P)
+EVIDENCE = DocumentEvidence(SparseRows.of(X), np.log(P / (1 - P)), P)
 CANDIDATES = k_best_sets(P, 4, allow_empty=True)
 TABLE, RIGHT, _ = make_table(0, n=400)
 # Sketches of weighted and of repeated rows cut columns elsewhere, unless they hold few values.
@@ -75,11 +73,6 @@ class Family(NamedTuple):
 def _fit_table(part, rows, sample_weight=None):
     table = dataclasses.replace(TABLE.take(rows), doc_indptr=np.arange(len(rows) + 1))
     return part.fit(table, RIGHT[rows], sample_weight=sample_weight)
-
-
-def _fit_scores(part, rows):
-    part.fit_transform(X[rows], Y[rows])
-    return part
 
 
 def _fit_votes(part, rows, *more):
@@ -108,7 +101,6 @@ FEATURES = Family(
 )
 ROWS = Family(N, lambda part, rows: part.fit(X[rows]), lambda p: p.transform(X).toarray())
 TABLES = Family(400, _fit_table, lambda p: p.predict(TABLE), weighted=True)
-SCORES = Family(N, _fit_scores, lambda p: p.transform(X).toarray())
 CURVES = Family(
     N, lambda part, rows: part.fit(LOGITS[rows], Y[rows]), lambda p: p.transform(LOGITS)
 )
@@ -153,14 +145,12 @@ PARTS: list[tuple[BaseEstimator, Family]] = [
     (SEPARATE, LABELS),
     (KERNEL, UNWEIGHTED),  # landmarks are drawn from rows
     (AveragedMixture(SHARED, 2), LABELS),
-    (StackedMixture(SHARED, LabelScores(1e-2)), UNWEIGHTED),  # scores are cross-fitted by row
     (BoostedBernoulliMixture(2, max_iter=2, validation_fraction=0.0), UNWEIGHTED),
     (BernoulliMixture(3, random_state=5), SETS),
     (FeatureWeighting("idf"), FEATURES),
     (FeatureWeighting("deviation"), FEATURES),
     (UnitRows(), ROWS),
     (KernelMap(0.5, 20), ROWS),
-    (LabelScores(1e-2), SCORES),
     (LabelCalibrator(), CURVES),
     (UncalibratedSets(), TABLES),
     (IsotonicSets(), TABLES),
@@ -173,7 +163,6 @@ PARTS: list[tuple[BaseEstimator, Family]] = [
     (RobustBoostedSets(n_trees=10), TABLES._replace(weighted=False)),  # stops by folds of rows
     (NeighbourVotes(5), VOTES),
     (NearestVotes(), VOTES),
-    (LinearVotes(), VOTES),
     (SmoothVotes(), BOTH),
     (TextVectorizer(bigrams=True, beginnings=3), WORDS),
     (SetFeatures(), COLUMNS),
@@ -278,7 +267,7 @@ MAY_BE_0 = {
     "min_child_weight", "reg_lambda", "beginnings", "isotonic_share", "min_rows",
 }  # fmt: skip
 ALSO_NUMBERS = {"alpha", "gate_alpha", "l1_ratio"}  # by default "auto"
-NO_NUMBERS = (StackedMixture, FeatureWeighting, UnitRows, UncalibratedSets, IsotonicSets)
+NO_NUMBERS = (FeatureWeighting, UnitRows, UncalibratedSets, IsotonicSets)
 KINDS = {
     type(part): family
     for part, family in PARTS

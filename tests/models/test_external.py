@@ -7,10 +7,13 @@ import pytest
 from scipy.sparse import csr_array
 
 from setwise.models.calibration.calibrators import MOST_UNPROVEN
-from setwise.models.calibration.recalibration import AnnouncedSets, Recalibration
-from setwise.models.calibration.recalibration import Answers as Reviews
+from setwise.models.calibration.recalibration import (
+    AnnouncedSets,
+    ConfidenceCorrection,
+    ReviewOutcomes,
+)
 from setwise.models.data.answer_parsing import AnswerError
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import concatenate_datasets
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.labels.given_scores import GivenScores
@@ -57,7 +60,7 @@ def test_of_sets_alone_confidence_is_learnt_and_sets_get_no_worse(of_sets):
 def test_with_documents_their_likes_vote_too(kind, model_of):
     data = corpora.answered(corpora.texts(240), kind)
     fresh = corpora.answered(corpora.texts(120, seed=1), kind, seed=1)
-    options = replace(QUICK, preset="fast", calibrator="boosted-squared")
+    options = replace(QUICK, preset="best", calibrator="boosted-squared")
     alike = evaluate(model_of(data, options), fresh)
     unlike = evaluate(model_of(alone(data), options), alone(fresh))
     assert alike.set_accuracy > unlike.set_accuracy + 0.1
@@ -74,7 +77,7 @@ def test_vectors_may_stand_beside_answers():
 def test_every_given_set_is_a_candidate(of_sets):
     _, predictor = of_sets
     names = predictor.label_names
-    answers = Answers.of(
+    answers = ModelAnswers.of(
         names,
         [{"candidates": [{"labels": names}, {"labels": []}]}, {"labels": names[:2]}],
         numbers=predictor.numbers,
@@ -140,9 +143,9 @@ def test_artifacts_predict_bit_for_bit_as_before(tmp_path):
 
 def test_answers_that_do_not_suit_the_model_are_refused(of_sets, model_of):
     data, predictor = of_sets
-    few = Answers.of(data.label_names, [{"labels": data.label_names[:1]}])
+    few = ModelAnswers.of(data.label_names, [{"labels": data.label_names[:1]}])
     with pytest.raises(ValueError, match="answers count 2 labels; this model knows 6"):
-        predictor.predict_answers(Answers.none(1, 2))
+        predictor.predict_answers(ModelAnswers.none(1, 2))
     with pytest.raises(ValueError, match="need the numbers length"):
         predictor.predict_answers(few)
     with pytest.raises(ValueError, match="what another model says"):
@@ -185,19 +188,19 @@ def test_training_data_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="external if, and only if"):
         replace(data, answers=None)
     with pytest.raises(ValueError, match="do not suit 60 documents and 6 labels"):
-        replace(data, answers=Answers.none(60, 7))
+        replace(data, answers=ModelAnswers.none(60, 7))
 
 
 def test_probabilities_that_are_not_given_are_below_the_smallest():
-    fitted = GivenScores().fit(Answers.of_scores([[0.2, 0.9]]), csr_array(np.eye(2)))
-    answers = Answers.of("abc"[:2], [{"scores": {"a": 0.1}}, {"scores": {"a": 0.9}}])
+    fitted = GivenScores().fit(ModelAnswers.of_scores([[0.2, 0.9]]), csr_array(np.eye(2)))
+    answers = ModelAnswers.of("abc"[:2], [{"scores": {"a": 0.1}}, {"scores": {"a": 0.9}}])
     probability = 1 / (1 + np.exp(-fitted.decision_function(answers)))
     np.testing.assert_allclose(probability, [[0.1, 0.05], [0.9, 0.1]])
 
 
 def test_without_history_nothing_is_sure_and_the_usual_set_comes_first():
     predictor = start_external(("ash", "birch", "cedar"))
-    answers = Answers.of(
+    answers = ModelAnswers.of(
         predictor.label_names,
         [
             {"candidates": [{"labels": ["birch"]}, {"labels": ["ash"]}, {"labels": ["birch"]}]},
@@ -231,7 +234,7 @@ def test_a_model_without_history_is_stored_with_thousands_of_labels(tmp_path):
     predictor = start_external(names)
     save(predictor, tmp_path / "model")
     again = load(tmp_path / "model")
-    answers = Answers.of(names, [{"labels": ["label 7", "label 4999"]}])
+    answers = ModelAnswers.of(names, [{"labels": ["label 7", "label 4999"]}])
     assert again.predict_answers(answers).ranked(0)[0].labels == ("label 7", "label 4999")
     assert again.version == predictor.version
 
@@ -243,7 +246,7 @@ def test_fifty_reviews_teach_a_model_without_history(kind):
     sets = AnnouncedSets.of(found.candidates, found.confidence)
     right = found.candidates.correct(data.Y)[found.candidates.doc_indptr[:-1]].astype(float)
     reviewed, others = np.arange(50), np.arange(50, 400)
-    fitted = Recalibration.fit(sets.take(reviewed), Reviews.of(right[reviewed]))
+    fitted = ConfidenceCorrection.fit(sets.take(reviewed), ReviewOutcomes.of(right[reviewed]))
     learnt = np.mean((fitted.predict(sets.take(others)) - right[others]) ** 2)
     before = np.mean((sets.confidence[others] - right[others]) ** 2)
     assert learnt < before
@@ -255,11 +258,11 @@ def test_reviews_teach_how_far_to_trust_the_scores_of_answers():
     log_p = -rng.exponential(0.7, 600)
     right = (rng.random(600) < np.exp(log_p)).astype(float)
     answers = [{"candidates": [{"labels": ["ash"], "score": float(score)}]} for score in log_p]
-    found = start_external(names).predict_answers(Answers.of(names, answers))
+    found = start_external(names).predict_answers(ModelAnswers.of(names, answers))
     assert found.top_confidence().max() <= MOST_UNPROVEN
     assert (np.argsort(found.top_confidence()) == np.argsort(log_p)).all()
     sets = AnnouncedSets.of(found.candidates, found.confidence)
     reviewed, others = np.arange(100), np.arange(100, 600)
-    fitted = Recalibration.fit(sets.take(reviewed), Reviews.of(right[reviewed]))
+    fitted = ConfidenceCorrection.fit(sets.take(reviewed), ReviewOutcomes.of(right[reviewed]))
     brier = np.mean((fitted.predict(sets.take(others)) - right[others]) ** 2)
     assert brier < right[others].var() - 0.03

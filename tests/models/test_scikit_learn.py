@@ -19,8 +19,6 @@ from setwise.models.mixtures.averaged_mixture import AveragedMixture
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture
 from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from setwise.models.mixtures.label_scores import LabelScores
-from setwise.models.mixtures.stacked_mixture import StackedMixture
 
 SMALL: dict[str, Any] = {
     "alpha": 1e-3,
@@ -55,7 +53,6 @@ ESTIMATORS: list[BaseEstimator] = [
     OfThresholdedReals(2, n_init=1),
     SMALL_MIXTURE,
     AveragedMixture(SMALL_MIXTURE, 2),
-    StackedMixture(SMALL_MIXTURE, LabelScores(1e-3, n_folds=2, n_jobs=1)),
     BoostedBernoulliMixture(2, max_iter=8, validation_fraction=0.0, n_init=1, n_jobs=1),
     FeatureWeighting(),
 ]
@@ -72,7 +69,7 @@ def exceptions(estimator: BaseEstimator) -> dict[str, str]:
     """Return the checks that an estimator fails, and why."""
     if isinstance(estimator, SetClassifier):
         return dict.fromkeys(WEIGHTS, "calibrators count a repeated row twice, a weighted row once")
-    if isinstance(estimator, StackedMixture | BoostedBernoulliMixture):
+    if isinstance(estimator, BoostedBernoulliMixture):
         return {"check_classifier_multioutput": MODE}
     if isinstance(estimator, BernoulliMixture):
         names = ["check_estimator_sparse_array", "check_estimator_sparse_matrix"]

@@ -11,8 +11,8 @@ import fsspec
 import numpy as np
 import pytest
 
-from setwise.models.calibration.recalibration import COLUMNS, Recalibration
-from setwise.models.storage.recalibrations import KeptRecalibration
+from setwise.models.calibration.recalibration import COLUMNS, ConfidenceCorrection
+from setwise.models.storage.recalibrations import StoredRecalibration
 from setwise.service.domain.errors import CalibrationDamaged, InvalidRequest, ModelUnavailable
 from setwise.service.runtime.artifacts import FolderOrObjectStore
 from tests.fakes import START, FakeClock, FakeIds
@@ -277,9 +277,9 @@ def test_a_zip_file_with_a_broken_directory_or_odd_names_is_refused(tmp_path: Pa
     assert list((tmp_path / "store").iterdir()) == []
 
 
-def _kept(intercept: float = 0.5) -> KeptRecalibration:
-    fitted = Recalibration(intercept, np.zeros(len(COLUMNS)), np.zeros(6))
-    return KeptRecalibration("3f9c0b7a1d2e", "90ab12cd34ef", fitted)
+def _kept(intercept: float = 0.5) -> StoredRecalibration:
+    fitted = ConfidenceCorrection(intercept, np.zeros(len(COLUMNS)), np.zeros(6))
+    return StoredRecalibration("3f9c0b7a1d2e", "90ab12cd34ef", fitted)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictor
 from setwise.models.training import train
@@ -119,7 +119,9 @@ def test_a_model_of_vectors_and_answers_reads_both(reads_features: SetPredictor)
     served = LoadedPredictor(reads_features)
     served.warm_up()
     document = Document(features={"f0": 1.5}, answer={"labels": ["label 1"]})
-    answers = Answers.of(reads_features.label_names, [{"labels": ["label 1"]}], numbers=("length",))
+    answers = ModelAnswers.of(
+        reads_features.label_names, [{"labels": ["label 1"]}], numbers=("length",)
+    )
     X = np.array([[1.5] + [0.0] * (len(reads_features.feature_names) - 1)])
     (scored,) = served.score([document])
     expected = reads_features.predict_answers(answers, X=X)

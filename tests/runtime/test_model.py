@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import structlog
 
-from setwise.models.calibration.recalibration import COLUMNS, Recalibration
+from setwise.models.calibration.recalibration import COLUMNS, ConfidenceCorrection
 from setwise.models.options import TrainingOptions
 from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.sets.decider import SetDecider
 from setwise.models.sets.decisions import SharedThreshold
 from setwise.models.storage.artifacts import load, save
-from setwise.models.storage.recalibrations import KeptRecalibration
+from setwise.models.storage.recalibrations import StoredRecalibration
 from setwise.models.training import train
 from setwise.service.domain import errors
 from setwise.service.domain.models import ModelVersion, Shadow
@@ -40,7 +40,7 @@ class Store:
     def __init__(self, artifacts: Artifacts) -> None:
         self.folders = {"old": artifacts.text, "new": artifacts.other_text}
         self.loads: list[str] = []
-        self.calibrators: dict[str, KeptRecalibration] = {}
+        self.calibrators: dict[str, StoredRecalibration] = {}
 
     def load(self, location: str) -> SetPredictor:
         self.loads.append(location)
@@ -48,7 +48,7 @@ class Store:
             raise errors.ModelUnavailable(f"{location} vanished")
         return load(self.folders[location])
 
-    def load_calibrator(self, location: str) -> KeptRecalibration:
+    def load_calibrator(self, location: str) -> StoredRecalibration:
         if location not in self.calibrators:
             raise errors.CalibrationDamaged(f"{location} vanished")
         return self.calibrators[location]
@@ -398,8 +398,10 @@ def test_a_text_is_explained_with_its_own_terms(artifacts: Artifacts) -> None:
 def _learnt(world: World, model: ModelVersion, intercept: float) -> Calibration:
     """Store a calibrator of the artifact behind ``model``, and let it serve with the model."""
     predictor = load(world.store.folders[model.location])
-    fitted = Recalibration(intercept, np.zeros(len(COLUMNS)), np.zeros(len(predictor.label_names)))
-    kept = KeptRecalibration(predictor.version, predictor.calibrator_version, fitted)
+    fitted = ConfidenceCorrection(
+        intercept, np.zeros(len(COLUMNS)), np.zeros(len(predictor.label_names))
+    )
+    kept = StoredRecalibration(predictor.version, predictor.calibrator_version, fitted)
     world.store.calibrators[kept.version] = kept
     made = replace(calibration(model, kept.version), id=world.ids(), location=kept.version)
     with world.database() as transaction:

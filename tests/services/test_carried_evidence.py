@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from setwise.models.calibration.recalibration import COLUMNS, Recalibration
-from setwise.models.storage.recalibrations import KeptRecalibration
+from setwise.models.calibration.recalibration import COLUMNS, ConfidenceCorrection
+from setwise.models.storage.recalibrations import StoredRecalibration
 from setwise.service.domain.certification import AuditedPrediction, Score, Scorer
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.predictions import Decision, ScoredSet
@@ -49,8 +49,8 @@ class Office(Loop):
 
     def learnt(self, shift: float) -> Calibration:
         """Return a registered calibrator that moves the log-odds."""
-        made = Recalibration(shift, np.zeros(len(COLUMNS)), np.zeros(4))
-        kept = KeptRecalibration(MODEL.version, OWN, made)
+        made = ConfidenceCorrection(shift, np.zeros(len(COLUMNS)), np.zeros(4))
+        kept = StoredRecalibration(MODEL.version, OWN, made)
         location = self.calibrators.add_calibrator(kept)
         added = replace(
             calibration(MODEL, kept.version), id=self.new_id(), location=location, replaces=OWN
@@ -81,7 +81,7 @@ class Office(Loop):
 
 def moved(scored: ScoredSet, shift: float, version: str) -> ScoredSet:
     one = prediction()._replace(scored=scored)
-    learnt = Recalibration(shift, np.zeros(len(COLUMNS)), np.zeros(4))
+    learnt = ConfidenceCorrection(shift, np.zeros(len(COLUMNS)), np.zeros(4))
     (confidence,) = lessons.rescored([one], learnt, FakePredictor.labels)
     first, *rest = scored.candidates
     return scored._replace(
@@ -118,8 +118,8 @@ def test_a_calibrator_that_proved_better_serves_with_its_certificate(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     office.certified()
-    made = Recalibration(-1.0, np.zeros(len(COLUMNS)), np.zeros(4))
-    kept = KeptRecalibration(MODEL.version, OWN, made)
+    made = ConfidenceCorrection(-1.0, np.zeros(len(COLUMNS)), np.zeros(4))
+    kept = StoredRecalibration(MODEL.version, OWN, made)
     found = lessons.Learnt(kept, OWN, {}, better=True, blind_spot=None)
     monkeypatch.setattr(lessons, "learn", lambda *_: found)
     monkeypatch.setattr(recalibration, "shortage", lambda *_: None)

@@ -16,7 +16,7 @@ from benchmarks.papers.baselines.method import Method, Predicted, as_sets
 from benchmarks.papers.baselines.registry import PAPER_METHODS, RERANKED
 from benchmarks.papers.baselines.smooth_link import best_f1_by_label
 from benchmarks.papers.runs import Progress, Run
-from setwise.models.data.answers import Answers, concatenate_answers
+from setwise.models.data.answers import ModelAnswers, concatenate_answers
 from setwise.models.data.datasets import Dataset
 from setwise.models.data.splits import fold_ids
 from setwise.models.evaluation.evaluation import evaluate
@@ -129,9 +129,9 @@ def decide(name: str, predicted: Predicted, objective: Objective, Y: csr_array) 
     return maximise_expected_f1(product_weights=weights, product_marginals=marginals).sets
 
 
-def as_answers(predicted: Predicted) -> Answers:
+def as_answers(predicted: Predicted) -> ModelAnswers:
     """Return predictions in the form of another model's answers."""
-    answers = Answers.of_scores(predicted.scores)
+    answers = ModelAnswers.of_scores(predicted.scores)
     if predicted.candidates is None:
         return answers
     best = predicted.candidates.top(_GIVEN)
@@ -186,7 +186,7 @@ def _tuned(name: str, X: csr_array, Y: csr_array, options: TrainingOptions) -> M
 
 def _unseen(
     method: Method, X: csr_array, Y: csr_array, options: TrainingOptions, progress: Progress
-) -> Answers:
+) -> ModelAnswers:
     """Return what clones predict for documents that they were not fitted on."""
     folds = fold_ids(Y, options.n_folds, options.seed)
     parts = []

@@ -56,11 +56,13 @@ def read_arff(
     lines = _Lines(path, progress, content)
     decoder = arff.ArffDecoder()
     try:
-        found = decoder.decode(lines, return_type=arff.LOD_GEN if lines.sparse else arff.DENSE_GEN)
-        columns = _Columns(path, found["attributes"], labels, labelled=labelled)
+        decoded = decoder.decode(
+            lines, return_type=arff.LOD_GEN if lines.sparse else arff.DENSE_GEN
+        )
+        columns = _Columns(path, decoded["attributes"], labels, labelled=labelled)
         rows: list[dict[int, float]] = []
         label_sets: list[tuple[int, ...]] = []
-        for values in found["data"]:
+        for values in decoded["data"]:
             items = values if lines.sparse else dict(enumerate(values))
             row, label_set = columns.of(lines.number, items)
             rows.append(row)
@@ -187,14 +189,14 @@ def _number(value: object) -> float | None:
 def _labels(path: Path, content: ContentHash | None, *, needed: bool) -> list[str]:
     """Return the labels that the XML file beside an ARFF file names."""
     stem = path.name.removesuffix(".gz").removesuffix(".arff")
-    wanted = [stem, stem.removesuffix("-train").removesuffix("-test")]
-    files = [found for name in wanted if (found := path.with_name(f"{name}.xml")).is_file()]
+    stems = [stem, stem.removesuffix("-train").removesuffix("-test")]
+    files = [beside for name in stems if (beside := path.with_name(f"{name}.xml")).is_file()]
     files = files or sorted(path.parent.glob("*.xml"))
     if len(files) != 1 and path.with_name(f"{stem}.xml") not in files:
         if not needed:
             return []
         fault = ("several XML files are" if files else "there is no XML file") + " beside it"
-        raise DataError(path, None, fault, f"name the labels in {wanted[-1]}.xml, as Mulan does")
+        raise DataError(path, None, fault, f"name the labels in {stems[-1]}.xml, as Mulan does")
     file = files[0]
     try:
         root = ET.fromstring(read_whole(file, content=content))  # noqa: S314 - expat limits entities

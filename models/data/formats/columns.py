@@ -59,8 +59,8 @@ class LabelColumns:
         return self._named(number, value)
 
     def _is_set(self, number: int, name: str, value: object) -> bool:
-        found = _TRUTH.get(str(value).strip().lower())
-        if found is None:
+        truth = _TRUTH.get(str(value).strip().lower())
+        if truth is None:
             held = "is empty" if value in (None, "") else f"holds {str(value)[:60]!r}"
             raise self._error(
                 number,
@@ -68,7 +68,7 @@ class LabelColumns:
                 "write 0 or 1 in the column of a label; if it is none, name the columns of labels "
                 "(--labels-column or --label-column)",
             )
-        return found
+        return truth
 
     def _split(self, number: int, cell: str) -> list[str]:
         if not cell.strip():
@@ -152,8 +152,8 @@ class AnswerColumns:
                 raise no_column(path, None, name, "--number", columns)
         self._bare = None
         if "answer" in columns:
-            own = replace(layout, labels_column="answer", label_columns=())
-            self._bare = LabelColumns(path, own, columns, ())
+            bare = replace(layout, labels_column="answer", label_columns=())
+            self._bare = LabelColumns(path, bare, columns, ())
         self._members = [name for name in ("scores", "candidates") if name in columns]
         if self._bare is None and not self._members:
             raise DataError(
@@ -166,19 +166,19 @@ class AnswerColumns:
 
     def of(self, number: int, row: Mapping[str, Any]) -> dict[str, object]:
         """Return the answer's members of a line."""
-        found: dict[str, object] = {}
+        record: dict[str, object] = {}
         if self._bare is not None:
-            found["answer"] = self._bare.of(number, row)
+            record["answer"] = self._bare.of(number, row)
         for name in self._members:
             value = row.get(name)
             if value is not None and value != "":
-                found[name] = _without_nulls(self._parsed(number, name, value))
-        own = {
+                record[name] = _without_nulls(self._parsed(number, name, value))
+        extra = {
             name: _as_number(row[name]) for name in self._numbers if row.get(name) not in (None, "")
         }
         metadata = self._parsed(number, "metadata", row.get("metadata") or {})
-        found["metadata"] = metadata | own if isinstance(metadata, dict) else metadata
-        return found
+        record["metadata"] = metadata | extra if isinstance(metadata, dict) else metadata
+        return record
 
     def _parsed(self, number: int, name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
         if not isinstance(value, str):

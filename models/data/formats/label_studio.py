@@ -141,8 +141,8 @@ def predicted_tasks(
 
 
 def _labels_in(prediction: Mapping[str, Any]) -> set[str]:
-    likely = (one["label"] for one in prediction.get("marginals", ()))
-    others = (one["labels"] for one in prediction.get("candidates", ()))
+    likely = (entry["label"] for entry in prediction.get("marginals", ()))
+    others = (entry["labels"] for entry in prediction.get("candidates", ()))
     return set(prediction["labels"]).union(likely, *others)
 
 
@@ -156,7 +156,7 @@ def labeling_config(label_names: Iterable[str]) -> str:
     )
 
 
-class _Answer(NamedTuple):
+class _AnnotatedAnswer(NamedTuple):
     """What one person, known or not, chose."""
 
     labels: frozenset[str]
@@ -195,9 +195,9 @@ def _candidates(
     """Return the label sets that predictions of a task chose."""
     try:
         return [
-            {"labels": sorted(_choices(path, number, one, control))}
-            | ({} if one.get("score") is None else {"score": one["score"]})
-            for one in task.get("predictions") or []
+            {"labels": sorted(_choices(path, number, entry, control))}
+            | ({} if entry.get("score") is None else {"score": entry["score"]})
+            for entry in task.get("predictions") or []
         ]
     except (AttributeError, TypeError) as error:
         raise DataError(
@@ -207,15 +207,21 @@ def _candidates(
 
 def _answers(
     path: str | Path, number: int, task: Mapping[str, Any], control: str | None
-) -> list[_Answer]:
+) -> list[_AnnotatedAnswer]:
     """Return the answers about a task, the latest last."""
     try:
-        given = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
+        annotations = [
+            annotation
+            for annotation in task.get("annotations") or []
+            if not annotation.get("was_cancelled")
+        ]
         return [
-            _Answer(
-                _choices(path, number, one, control), _annotator(one), bool(one.get("ground_truth"))
+            _AnnotatedAnswer(
+                _choices(path, number, annotation, control),
+                _annotator(annotation),
+                bool(annotation.get("ground_truth")),
             )
-            for one in sorted(given, key=_instant)
+            for annotation in sorted(annotations, key=_instant)
         ]
     except (AttributeError, TypeError) as error:
         raise DataError(
@@ -223,7 +229,7 @@ def _answers(
         ) from error
 
 
-def _decided(answers: list[_Answer]) -> list[_Answer]:
+def _decided(answers: list[_AnnotatedAnswer]) -> list[_AnnotatedAnswer]:
     """Return the deciding answer, with its annotator if only one gave it."""
     truth = [answer for answer in answers if answer.is_truth]
     if truth or not answers:
@@ -231,13 +237,15 @@ def _decided(answers: list[_Answer]) -> list[_Answer]:
     votes = Counter(answer.labels for answer in reversed(answers))  # of equals the latest is first
     labels = votes.most_common(1)[0][0]
     agreed = [answer for answer in answers if answer.labels == labels]
-    return [agreed[0] if len(agreed) == 1 else _Answer(labels, None, False)]
+    return [agreed[0] if len(agreed) == 1 else _AnnotatedAnswer(labels, None, False)]
 
 
-def _each(answers: list[_Answer]) -> list[_Answer]:
+def _each(answers: list[_AnnotatedAnswer]) -> list[_AnnotatedAnswer]:
     """Return the latest answer of each person, and of the truth."""
-    known = {("gold" if answer.is_truth else answer.annotator): answer.labels for answer in answers}
-    return [_Answer(labels, who, who == "gold") for who, labels in known.items()]
+    by_annotator = {
+        ("gold" if answer.is_truth else answer.annotator): answer.labels for answer in answers
+    }
+    return [_AnnotatedAnswer(labels, who, who == "gold") for who, labels in by_annotator.items()]
 
 
 def _instant(answer: Mapping[str, Any]) -> str:
@@ -254,16 +262,16 @@ def _annotator(answer: Mapping[str, Any]) -> str | None:
 def _choices(
     path: str | Path, number: int, answer: Mapping[str, Any], control: str | None
 ) -> frozenset[str]:
-    found: dict[str, set[str]] = {}
+    by_control: dict[str, set[str]] = {}
     for region in answer.get("result") or []:
         choices = region.get("value", {}).get("choices")
         if choices is not None and control in (None, region.get("from_name")):
-            found.setdefault(str(region.get("from_name")), set()).update(choices)
-    if len(found) > 1:
+            by_control.setdefault(str(region.get("from_name")), set()).update(choices)
+    if len(by_control) > 1:
         raise DataError(
             path,
             number,
-            f"choices of several controls: {', '.join(sorted(found))}",
+            f"choices of several controls: {', '.join(sorted(by_control))}",
             "name the one with the labels (--labels-column)",
         )
-    return frozenset(label for labels in found.values() for label in labels)
+    return frozenset(label for labels in by_control.values() for label in labels)

@@ -66,8 +66,8 @@ class FileLayout:
     @property
     def names_columns(self) -> bool:
         """Whether it says where text or labels are."""
-        given = (self.text_column, self.labels_column, self.label_columns)
-        return given != (FileLayout.text_column, None, ())
+        columns = (self.text_column, self.labels_column, self.label_columns)
+        return columns != (FileLayout.text_column, None, ())
 
     def format_of(self, file: str | Path, default: Format | None = None) -> Format:
         """Return the format of a file.
@@ -87,15 +87,15 @@ class FileLayout:
         if self.format is not None:
             return self.format
         name = Path(file).name.removesuffix(".gz")
-        found = "jsonl" if str(file) == STDIN else default
+        format_name = "jsonl" if str(file) == STDIN else default
         for suffix, kind in SUFFIXES.items():
             if name.endswith(suffix):
-                found = kind
-        if found is None:
+                format_name = kind
+        if format_name is None:
             raise DataError(
                 file,
                 None,
                 "unknown kind of file",
                 f"end its name in {', '.join(SUFFIXES)}, or name its --format",
             )
-        return "huggingface" if found == "jsonl" and self.names_columns else found
+        return "huggingface" if format_name == "jsonl" and self.names_columns else format_name

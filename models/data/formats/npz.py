@@ -67,9 +67,12 @@ def read_npz(path: Path, *, labelled: bool = True, content: ContentHash | None =
                 path, None, "the labels have no names", "add label_names, or labels.txt beside it"
             )
     features = names.get("feature_names") or names_beside(path, "feature", content=content)
-    for what, found, width in (("label", labels, Y.shape[1]), ("feature", features, X.shape[1])):
-        if found is not None and labelled | (what == "feature"):
-            _check_names(path, what, found, width)
+    for what, column_names, width in (
+        ("label", labels, Y.shape[1]),
+        ("feature", features, X.shape[1]),
+    ):
+        if column_names is not None and labelled | (what == "feature"):
+            _check_names(path, what, column_names, width)
     rows = np.split(Y.indices, Y.indptr[1:-1])
     label_sets = [tuple(sorted(row.tolist())) for row in rows]
     return Vectors(

@@ -84,9 +84,9 @@ def reviewed_lines(
     """
     documents, proving = _documents(path, lines)
     counts = Counter[str]() if left_out is None else left_out
-    last = [found.rows[-1] for found in documents.values()]
+    last = [document.rows[-1] for document in documents.values()]
     beside = content or _commonest(last, least=len(last) / 2 if answered else 0.0)
-    for (name, found), row in zip(documents.items(), last, strict=True):
+    for (name, document), row in zip(documents.items(), last, strict=True):
         answer = {key: row[key] for key in _ANSWERS if answered and row.get(key) is not None}
         if name in proving or _content(row) in proving:
             counts[_CERTIFIES] += 1
@@ -100,9 +100,9 @@ def reviewed_lines(
                 record[beside] = row[beside]
             if answered:
                 record["metadata"] = row.get("metadata") or {}
-            for annotator, one in _answers(found.rows, several=several):
-                told = {**record, "labels": one["labels"], "annotator": annotator}
-                yield found.line, json.dumps(told).encode()
+            for annotator, decision in _answers(document.rows, several=several):
+                line = {**record, "labels": decision["labels"], "annotator": annotator}
+                yield document.line, json.dumps(line).encode()
     missing = _UNANSWERED if counts[_UNANSWERED] else f"they have no {beside}"
     if counts[missing] == len(documents):
         fault = f"no document has {missing.removeprefix('they have no ')}"
@@ -122,24 +122,24 @@ def _documents(
         if not line.strip():
             continue
         row = _row(path, number, line)
-        made = row["prediction_id"]
+        prediction_id = row["prediction_id"]
         name = "/".join(
-            str(part) for part in (row.get("client_id"), row.get("document_id") or made)
+            str(part) for part in (row.get("client_id"), row.get("document_id") or prediction_id)
         )
         if row.get("audit_role") == "certification":
             proving |= {name, _content(row) or name}
-        found = documents.setdefault(name, _Answered(made, number))
-        if made > found.prediction:  # ids rise with time
-            documents[name] = found = _Answered(made, number)
-        if made == found.prediction:
-            found.rows.append(row)
+        document = documents.setdefault(name, _Answered(prediction_id, number))
+        if prediction_id > document.prediction:  # ids rise with time
+            documents[name] = document = _Answered(prediction_id, number)
+        if prediction_id == document.prediction:
+            document.rows.append(row)
     return documents, proving
 
 
 def _commonest(rows: Sequence[Mapping[str, Any]], *, least: float) -> str | None:
     """Return most rows' content, None if fewer than ``least`` have it."""
     count = {key: sum(row.get(key) is not None for row in rows) for key in ("text", "features")}
-    key = max(count, key=lambda one: count[one])
+    key = max(count, key=lambda name: count[name])
     return key if count[key] >= least else None
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from setwise.models.calibration.trees import Nodes, join_trees, read_tree
 from setwise.models.data.rows import SparseRows
 from setwise.models.mixtures.experts.separate_experts import component_rates
-from setwise.models.mixtures.mixture_em import Documents
+from setwise.models.mixtures.mixture_em import WeightedDocuments
 from setwise.models.mixtures.mixture_scoring import MAX_LOGIT, run_in_threads
 from setwise.models.storage.fields import StoredArray
 from setwise.models.storage.state import Lengths, StoredPart
@@ -76,20 +76,20 @@ class TreeScores(StoredPart):
 
     def plus(self, trees: Sequence[Nodes]) -> Self:
         """Return the scores with one more tree for each output."""
-        own = np.arange(len(trees), dtype=np.int32)
+        outputs = np.arange(len(trees), dtype=np.int32)
         nodes = join_trees([self.nodes, *trees])
-        return replace(self, output=np.concatenate([self.output, own]), nodes=nodes)
+        return replace(self, output=np.concatenate([self.output, outputs]), nodes=nodes)
 
     def keep(self, outputs: NDArray[np.int64]) -> Self:
         """Return the scores of these outputs alone."""
         place = np.full(len(self.initial), -1, dtype=np.int32)
         place[outputs] = np.arange(len(outputs))
-        kept = place[self.output] >= 0
+        remaining = place[self.output] >= 0
         return replace(
             self,
             initial=self.initial[outputs],
-            output=place[self.output[kept]],
-            nodes=self.nodes._replace(root=self.nodes.root[kept]),
+            output=place[self.output[remaining]],
+            nodes=self.nodes._replace(root=self.nodes.root[remaining]),
         )
 
     def scores(self, X: sp.csr_array, n_jobs: int | None = None) -> NDArray[np.float64]:
@@ -104,14 +104,14 @@ class TreeScores(StoredPart):
         return out
 
     @classmethod
-    def restored(cls, found: dict[str, Any], lengths: Lengths) -> Self:
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
         """Rebuild the trees; children follow their parents, so that every walk ends."""
-        feature, child = found["feature"], found["child"]
+        feature, child = fields["feature"], fields["child"]
         inner = np.flatnonzero(feature >= 0)
         if (child[inner] <= inner).any() or (child[inner] + 1 >= lengths["nodes"]).any():
             raise ValueError("a tree loops or lacks a leaf")
-        nodes = Nodes(found["root"], feature, child, found["split"])
-        return cls(found["initial"], found["output"], nodes)
+        nodes = Nodes(fields["root"], feature, child, fields["split"])
+        return cls(fields["initial"], fields["output"], nodes)
 
 
 @njit(cache=True, nogil=True)
@@ -188,7 +188,7 @@ class BoostedLearner:
     """
 
     def __init__(
-        self, documents: Documents, settings: TreeSettings, n_jobs: int | None = None
+        self, documents: WeightedDocuments, settings: TreeSettings, n_jobs: int | None = None
     ) -> None:
         import xgboost  # noqa: PLC0415  # slow import, not needed by other models
 

@@ -149,12 +149,12 @@ def _log_sum_exp(z: NDArray[np.float64], out: NDArray[np.float64]) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _split(soft: _Softmax, k: int, own: NDArray[np.float64], rest: NDArray[np.float64]) -> None:
+def _split(soft: _Softmax, k: int, inside: NDArray[np.float64], rest: NDArray[np.float64]) -> None:
     """Fill each row's probability of component ``k`` and of all others."""
-    for i in range(len(own)):
-        own[i] = math.exp(soft.z[k, i] - soft.log_sum[i])
-        rest[i] = 1.0 - own[i]
-        if own[i] > _NEARLY_CERTAIN:
+    for i in range(len(inside)):
+        inside[i] = math.exp(soft.z[k, i] - soft.log_sum[i])
+        rest[i] = 1.0 - inside[i]
+        if inside[i] > _NEARLY_CERTAIN:
             rest[i] = 0.0
             for other in range(soft.z.shape[0]):
                 if other != k:
@@ -162,11 +162,11 @@ def _split(soft: _Softmax, k: int, own: NDArray[np.float64], rest: NDArray[np.fl
 
 
 @njit(cache=True, nogil=True)
-def _grow(own: float, rest: float, step: float) -> float:
+def _grow(inside: float, rest: float, step: float) -> float:
     """Return the change of the log-sum-exp for one logit's ``step``."""
     if step > 0.0:  # factor the larger exponential out
-        return step + math.log(own + rest * math.exp(-step))
-    return math.log(rest + own * math.exp(step))
+        return step + math.log(inside + rest * math.exp(-step))
+    return math.log(rest + inside * math.exp(step))
 
 
 @njit(cache=True, nogil=True)
@@ -185,11 +185,11 @@ def _move_component(  # noqa: PLR0917  # compiled: no keywords
     """
     n = len(rows.weight)
     target = rows.targets[k]
-    own = np.empty(n)
+    inside = np.empty(n)
     rest = np.empty(n)
-    _split(soft, k, own, rest)
-    slope = rows.weight * (own - target)
-    curvature = rows.weight * np.maximum(own * rest, MIN_CURVATURE)
+    _split(soft, k, inside, rest)
+    slope = rows.weight * (inside - target)
+    curvature = rows.weight * np.maximum(inside * rest, MIN_CURVATURE)
     model = build_model(X, slope, curvature, coef, penalty.l1)
     shift = minimise_model(X, model, coef, penalty, max_sweeps)
     move = np.empty(n)
@@ -202,12 +202,12 @@ def _move_component(  # noqa: PLR0917  # compiled: no keywords
         for i in range(n):
             if rows.weight[i] > 0.0:
                 step = length * move[i]
-                change += rows.weight[i] * (_grow(own[i], rest[i], step) - target[i] * step)
+                change += rows.weight[i] * (_grow(inside[i], rest[i], step) - target[i] * step)
         if change <= SUFFICIENT_DECREASE * length * promised:
             advance(model, coef, length)
             for i in range(n):
                 soft.z[k, i] += length * move[i]
-                soft.log_sum[i] += _grow(own[i], rest[i], length * move[i])
+                soft.log_sum[i] += _grow(inside[i], rest[i], length * move[i])
             return -change, length * shift
         length *= 0.5
     return 0.0, 0.0

@@ -17,13 +17,8 @@ from setwise.models.mixtures.experts.separate_experts import (
     join_components,
 )
 from setwise.models.mixtures.experts.shared_experts import SharedSettings, fit_shared_experts
-from setwise.models.mixtures.mixture_em import Documents
-from setwise.models.mixtures.mixture_scoring import (
-    SeparateExperts,
-    SeparateMixture,
-    SharedExperts,
-    SharedMixture,
-)
+from setwise.models.mixtures.mixture_em import WeightedDocuments
+from setwise.models.mixtures.mixture_scoring import LinearMixture, SeparateExperts, SharedExperts
 from setwise.models.parallel import thread_count
 
 
@@ -60,9 +55,9 @@ class SeparateState:
         return join_components(self.components, self.constants, self.gate.coef.shape[1])
 
     @property
-    def mixture(self) -> SeparateMixture:
+    def mixture(self) -> LinearMixture:
         """The mixture with these parameters."""
-        return SeparateMixture(self.gate, self.experts, self.n_jobs)
+        return LinearMixture(self.gate, self.experts, self.n_jobs)
 
     def keep(self, components: NDArray[np.int64]) -> Self:
         """Return the state with only these components."""
@@ -84,9 +79,9 @@ class SharedState:
     n_jobs: int | None
 
     @property
-    def mixture(self) -> SharedMixture:
+    def mixture(self) -> LinearMixture:
         """The mixture with these parameters."""
-        return SharedMixture(self.gate, self.experts, self.n_jobs)
+        return LinearMixture(self.gate, self.experts, self.n_jobs)
 
     def keep(self, components: NDArray[np.int64]) -> Self:
         """Return the state with only these components."""
@@ -102,7 +97,7 @@ class _LinearLearner:
 
     def __init__(
         self,
-        documents: Documents,
+        documents: WeightedDocuments,
         alpha: NDArray[np.float64],
         gate: GateSettings,
         n_jobs: int | None,
@@ -133,7 +128,7 @@ class SeparateLearner(_LinearLearner):
 
     def __init__(
         self,
-        documents: Documents,
+        documents: WeightedDocuments,
         alpha: NDArray[np.float64],
         gate: GateSettings,
         settings: SeparateSettings,
@@ -186,7 +181,7 @@ class SharedLearner(_LinearLearner):
 
     def __init__(
         self,
-        documents: Documents,
+        documents: WeightedDocuments,
         alpha: NDArray[np.float64],
         gate: GateSettings,
         settings: SharedSettings,

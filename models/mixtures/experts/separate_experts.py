@@ -142,10 +142,12 @@ def _carry_over(before: ComponentExperts, labels: NDArray[np.int64]) -> LinearFi
     if before.fit is None:
         return None
     position = np.minimum(np.searchsorted(before.labels, labels), len(before.labels) - 1)
-    known = before.labels[position] == labels
+    had_expert = before.labels[position] == labels
     coef = before.fit.coef[position]
-    coef.data *= np.repeat(known, np.diff(coef.indptr))
+    coef.data *= np.repeat(had_expert, np.diff(coef.indptr))
     coef.eliminate_zeros()
     return replace(
-        before.fit, coef=coef, intercept=np.where(known, before.fit.intercept[position], np.nan)
+        before.fit,
+        coef=coef,
+        intercept=np.where(had_expert, before.fit.intercept[position], np.nan),
     )

@@ -71,7 +71,7 @@ class _Shares(NamedTuple):
     share: NDArray[np.float64]
 
 
-class _Start(NamedTuple):
+class _ExpertStart(NamedTuple):
     """Start of all labels: sparse detectors, intercepts and biases."""
 
     indptr: NDArray[np.int64]
@@ -135,7 +135,7 @@ def fit_shared_experts(
             np.log(rate) - np.log1p(-rate),
             np.zeros((n_components, n_labels)),
         )
-    before = _Start(
+    before = _ExpertStart(
         start.coef.indptr.astype(np.int64),
         start.coef.indices.astype(np.int32),
         np.asarray(start.coef.data, dtype=np.float64),
@@ -173,11 +173,11 @@ def fit_shared_experts(
 def _collect_shares(
     memberships: NDArray[np.float64], weight: NDArray[np.float64], floor: float
 ) -> _Shares:
-    kept = sp.csr_array(np.where(memberships > floor, memberships * weight[:, None], 0.0))
+    shares = sp.csr_array(np.where(memberships > floor, memberships * weight[:, None], 0.0))
     return _Shares(
-        kept.indptr.astype(np.int64),
-        kept.indices.astype(np.int32),
-        kept.data / weight.sum(),
+        shares.indptr.astype(np.int64),
+        shares.indices.astype(np.int32),
+        shares.data / weight.sum(),
     )
 
 
@@ -330,7 +330,7 @@ def _fit_labels(  # noqa: PLR0917  # compiled: no keywords
     X: Columns,
     Y: Columns,
     shares: _Shares,
-    start: _Start,
+    start: _ExpertStart,
     l1: NDArray[np.float64],
     l2: NDArray[np.float64],
     work: tuple[float, int, int],

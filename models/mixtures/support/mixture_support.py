@@ -92,19 +92,19 @@ def _score(
     n, n_components, _ = logits.shape
     n_sets = len(indptr) - 1
     out = np.empty((n, n_sets))
-    own = np.empty(n_components)
+    by_component = np.empty(n_components)
     for i in range(n):
         none = _log_none(log_weights[i], logits[i])
         z = np.ascontiguousarray(logits[i].T)  # a label's logits of all components side by side
         for c in range(n_sets):
-            own[:] = none
+            by_component[:] = none
             for t in range(indptr[c], indptr[c + 1]):
                 for k in range(n_components):
-                    own[k] += z[labels[t], k]
-            top = own.max()
+                    by_component[k] += z[labels[t], k]
+            top = by_component.max()
             total = 0.0
             for k in range(n_components):
-                if own[k] > top - _INVISIBLE:
-                    total += math.exp(own[k] - top)
+                if by_component[k] > top - _INVISIBLE:
+                    total += math.exp(by_component[k] - top)
             out[i, c] = top + math.log(total)
     return out

@@ -104,10 +104,10 @@ class SizedMarginalCalibrator(StoredPart, BaseEstimator):
             expected = (len(marginals.P), marginals.n_labels)
             raise ValueError(f"Y has shape {Y.shape}; these marginals need {expected}")
         truth = _occurrences(marginals, Y)
-        own = np.flatnonzero(truth.sum(axis=0) >= _LEAST_POSITIVES)
-        curves = [IsotonicCurve.fit(marginals.P[:, pair], truth[:, pair]) for pair in own]
+        frequent = np.flatnonzero(truth.sum(axis=0) >= _LEAST_POSITIVES)
+        curves = [IsotonicCurve.fit(marginals.P[:, pair], truth[:, pair]) for pair in frequent]
         self.curve_of_ = np.full(len(marginals.sizes), -1, dtype=np.int64)
-        self.curve_of_[own] = np.arange(len(own))
+        self.curve_of_[frequent] = np.arange(len(frequent))
         for size in np.unique(marginals.sizes[self.curve_of_ < 0]):
             rare = np.flatnonzero((self.curve_of_ < 0) & (marginals.sizes == size))
             self.curve_of_[rare] = len(curves)
@@ -153,9 +153,9 @@ def _occurrences(marginals: SizedMarginals, Y: sp.csr_array) -> NDArray[np.float
     code = Y.indices.astype(np.int64) * width + np.repeat(sizes, sizes)
     codes = marginals.labels * width + marginals.sizes
     pair = np.minimum(np.searchsorted(codes, code), len(codes) - 1)
-    known = codes[pair] == code
+    listed = codes[pair] == code
     truth = np.zeros(marginals.P.shape)
-    truth[np.repeat(np.arange(Y.shape[0]), sizes)[known], pair[known]] = 1.0
+    truth[np.repeat(np.arange(Y.shape[0]), sizes)[listed], pair[listed]] = 1.0
     return truth
 
 

@@ -15,7 +15,7 @@ from setwise.models.mixtures.support.sized_calibration import (
 )
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.sets.decider import Decider
-from setwise.models.sets.evidence import CandidateSource, Evidence
+from setwise.models.sets.evidence import CandidateSource, DocumentEvidence
 from setwise.models.sets.f_measure import maximise_from_sized_marginals
 from setwise.models.storage.fields import StoredPiece, StoredSetting
 
@@ -44,7 +44,7 @@ class SupportDecider(Decider):
 
     def choose(
         self,
-        evidence: Evidence,
+        evidence: DocumentEvidence,
         source: CandidateSource,
         candidates: CandidateSets,  # noqa: ARG002  # the mixture knows more sets
         confidence: NDArray[np.float64],  # noqa: ARG002  # the mixture knows more sets
@@ -76,7 +76,7 @@ class SupportDecider(Decider):
         ).sets
 
 
-def sized_marginals(source: MixtureCandidates, evidence: Evidence) -> SizedMarginals:
+def sized_marginals(source: MixtureCandidates, evidence: DocumentEvidence) -> SizedMarginals:
     """Return the sized marginals of the mixture on its support."""
     mixture = source.mixture_
     return support_sized_marginals(mixture.support_log_probability(evidence.X), mixture.support_)

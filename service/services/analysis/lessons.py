@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.recalibration import (
     AnnouncedSets,
-    Answers,
-    Recalibration,
+    ConfidenceCorrection,
+    ReviewOutcomes,
     cross_fit,
 )
 from setwise.models.calibration.sampling import effective_rows, inclusion_weights
@@ -20,7 +20,7 @@ from setwise.models.evaluation.automation import automation_at
 from setwise.models.evaluation.paired import PairedComparison, compare_confidences
 from setwise.models.evaluation.reports import report_calibration
 from setwise.models.sets.candidates import RaggedSets
-from setwise.models.storage.recalibrations import KeptRecalibration
+from setwise.models.storage.recalibrations import StoredRecalibration
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Prediction
@@ -54,7 +54,7 @@ MOST_LISTED = 200
 class Learnt(NamedTuple):
     """A calibrator with its report."""
 
-    kept: KeptRecalibration
+    kept: StoredRecalibration
     replaces: str
     report: Mapping[str, object]
     better: bool
@@ -83,8 +83,8 @@ def learn(
     always = None if original is None else original.beside(n_effective)
     crossed = cross_fit(sets, answers, _folds(rows), always=always, progress=folds_done)
     report(0.7, "learning from all rows")
-    fitted = Recalibration.fit(sets, answers, always=always)
-    kept = KeptRecalibration(model.version, model.own_calibrator_version, fitted)
+    fitted = ConfidenceCorrection.fit(sets, answers, always=always)
+    kept = StoredRecalibration(model.version, model.own_calibrator_version, fitted)
     report(0.8, "comparing with the calibrator that serves")
     before = present.predict(sets)
     least = least_rows(question.model)
@@ -146,7 +146,9 @@ def announced(predictions: Sequence[Prediction], index: Mapping[str, int]) -> An
 
 
 def rescored(
-    predictions: Sequence[Prediction], calibrator: Recalibration | None, labels: Sequence[str]
+    predictions: Sequence[Prediction],
+    calibrator: ConfidenceCorrection | None,
+    labels: Sequence[str],
 ) -> list[float]:
     """Return a calibrator's confidences in stored predictions.
 
@@ -160,8 +162,8 @@ def rescored(
     return confidences
 
 
-def _answers(rows: Sequence[LearningRow]) -> Answers:
-    return Answers.of(
+def _answers(rows: Sequence[LearningRow]) -> ReviewOutcomes:
+    return ReviewOutcomes.of(
         [float(row.answer.agreed) for row in rows],
         weight=inclusion_weights([row.inclusion_probability for row in rows]),
         alpha=np.array([row.rates.alpha for row in rows]),
@@ -177,14 +179,14 @@ def _folds(rows: Sequence[LearningRow]) -> NDArray[np.int64]:
 
 def _present(
     question: RecalibrationQuestion, calibrators: CalibratorStore, n_labels: int
-) -> Recalibration:
+) -> ConfidenceCorrection:
     if question.active is None:
-        return Recalibration.identity(n_labels)
+        return ConfidenceCorrection.identity(n_labels)
     return calibrators.load_calibrator(question.active.location).recalibration
 
 
 def _comparison(
-    rows: Sequence[LearningRow], answers: Answers, before: Floats, after: Floats, least: int
+    rows: Sequence[LearningRow], answers: ReviewOutcomes, before: Floats, after: Floats, least: int
 ) -> PairedComparison | None:
     """Compare on rows that neither calibrator has seen; None if too few."""
     unseen, _ = _judges(rows, least)
@@ -236,7 +238,7 @@ def _comparison_json(
 
 
 def _rows_json(
-    rows: Sequence[LearningRow], question: RecalibrationQuestion, answers: Answers
+    rows: Sequence[LearningRow], question: RecalibrationQuestion, answers: ReviewOutcomes
 ) -> Mapping[str, object]:
     agreed = int(answers.agreed.sum())
     return {
@@ -253,7 +255,7 @@ def _rows_json(
 def _original_json(
     question: RecalibrationQuestion,
     original: CalibrationRows | None,
-    always: tuple[AnnouncedSets, Answers] | None,
+    always: tuple[AnnouncedSets, ReviewOutcomes] | None,
 ) -> Mapping[str, object]:
     if original is None or always is None:
         why = "the artifact is from before they were kept"
@@ -285,7 +287,7 @@ def _noise_json(
     }
 
 
-def _calibration_json(confidence: Floats, answers: Answers) -> Mapping[str, object]:
+def _calibration_json(confidence: Floats, answers: ReviewOutcomes) -> Mapping[str, object]:
     calibration = report_calibration(
         confidence,
         answers.agreed,
@@ -297,7 +299,7 @@ def _calibration_json(confidence: Floats, answers: Answers) -> Mapping[str, obje
 
 
 def _automation_json(
-    policy: RoutingPolicy, confidence: Floats, answers: Answers
+    policy: RoutingPolicy, confidence: Floats, answers: ReviewOutcomes
 ) -> Mapping[str, object]:
     return automation_at(
         policy.target_accuracy,
@@ -312,8 +314,8 @@ def _automation_json(
 def _routes_json(
     policy: RoutingPolicy,
     recent: Sequence[Prediction],
-    present: Recalibration,
-    proposed: Recalibration,
+    present: ConfidenceCorrection,
+    proposed: ConfidenceCorrection,
     index: Mapping[str, int],
 ) -> Mapping[str, object]:
     """Return the recent documents whose route would change at the current threshold."""

@@ -6,7 +6,11 @@ import pytest
 from setwise.models.calibration import calibration_rows
 from setwise.models.calibration.calibration_rows import PRIOR_ROWS, CalibrationRows, fading_weight
 from setwise.models.calibration.noisy_history import RowRates
-from setwise.models.calibration.recalibration import AnnouncedSets, Answers, Recalibration
+from setwise.models.calibration.recalibration import (
+    AnnouncedSets,
+    ConfidenceCorrection,
+    ReviewOutcomes,
+)
 from tests.models.calibration.test_recalibration import N_LABELS, candidates
 
 
@@ -92,9 +96,9 @@ def test_beside_few_reviews_they_hold_the_model_to_its_word() -> None:
         right = draw.random(1_000) < sets.confidence
         original = CalibrationRows(sets.take(np.arange(800)), right[:800].astype(np.uint8))
         few = np.arange(800, 1_000)
-        answers = Answers.of(right[few])
-        alone = Recalibration.fit(sets.take(few), answers)
-        beside = Recalibration.fit(sets.take(few), answers, always=original.beside(200.0))
+        answers = ReviewOutcomes.of(right[few])
+        alone = ConfidenceCorrection.fit(sets.take(few), answers)
+        beside = ConfidenceCorrection.fit(sets.take(few), answers, always=original.beside(200.0))
         misses.append(
             [np.mean((one.predict(sets) - sets.confidence) ** 2) for one in (alone, beside)]
         )

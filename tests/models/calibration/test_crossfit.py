@@ -96,8 +96,8 @@ def test_candidates_and_features_of_a_fold_come_from_the_others():
 
 def test_threads_change_no_bit(monkeypatch):
     monkeypatch.setattr(crossfit, "rows_at_once", lambda n_labels, wanted: 7)
-    monkeypatch.setattr(regression_votes, "MAX_EXACT_LINEAR", 10)
-    proposal = propose_voted(4, DATA.X, DATA.Y, ("neighbours", "linear"), stacked=False)
+    monkeypatch.setattr(regression_votes, "MAX_EXACT", 10)
+    proposal = propose_voted(4, DATA.X, DATA.Y, ("neighbours", "smooth"), margins=True)
     logits = out_of_fold_logits(BinaryRelevance(alpha=1e-3), DATA.X, DATA.Y, FOLDS)
     alone, together = (
         cross_fit(

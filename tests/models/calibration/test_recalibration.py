@@ -12,8 +12,8 @@ from setwise.models.calibration.recalibration import (
     LABEL_PENALTY,
     PENALTY,
     AnnouncedSets,
-    Answers,
-    Recalibration,
+    ConfidenceCorrection,
+    ReviewOutcomes,
     cross_fit,
 )
 from setwise.models.sets.candidates import CandidateSets
@@ -75,7 +75,7 @@ def test_sets_are_read_from_candidates() -> None:
 def test_overconfidence_is_corrected() -> None:
     sets, _, right = stream(2_000)
     test, true, _ = stream(4_000, seed=7)
-    fitted = Recalibration.fit(sets, Answers.of(right))
+    fitted = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right))
     assert error(fitted.predict(test), true) < error(test.confidence, true) / 4
 
 
@@ -84,7 +84,7 @@ def test_a_label_that_began_to_fail_loses_confidence_and_others_do_not() -> None
     failing = sets.indicators()[:, [2]].toarray().ravel() == 1
     true = np.where(failing, true * 0.3, true)
     right = np.random.default_rng(1).random(len(sets)) < true
-    found = Recalibration.fit(sets, Answers.of(right))
+    found = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right))
     assert found.label_weights[2] < -0.8
     assert np.abs(np.delete(found.label_weights, 2)).max() < 0.4
     confident = failing & (sets.confidence > 0.8)
@@ -96,14 +96,16 @@ def test_known_noise_is_seen_through(alpha: float, beta: float) -> None:
     sets, true, right = stream(6_000)
     draw = np.random.default_rng(3).random(len(sets))
     agreed = np.where(right, draw >= alpha, draw < beta)
-    naive = Recalibration.fit(sets, Answers.of(agreed)).predict(sets)
-    aware = Recalibration.fit(sets, Answers.of(agreed, alpha=alpha, beta=beta)).predict(sets)
+    naive = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(agreed)).predict(sets)
+    aware = ConfidenceCorrection.fit(
+        sets, ReviewOutcomes.of(agreed, alpha=alpha, beta=beta)
+    ).predict(sets)
     assert error(aware, true) < error(naive, true) / 5
 
 
 def test_few_answers_change_little() -> None:
     sets, _, right = stream(4, shift=0.0, slope=1.0)
-    found = Recalibration.fit(sets, Answers.of(right))
+    found = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right))
     assert np.abs(found.weights * sets.columns().std(axis=0)).max() < 0.5
     assert np.abs(found.label_weights).max() < 0.1
 
@@ -111,14 +113,14 @@ def test_few_answers_change_little() -> None:
 def test_the_fit_minimises_what_it_says() -> None:
     sets, _, right = stream(300)
     weight = np.random.default_rng(5).uniform(1, 10, 300)
-    answers = Answers.of(right, weight=weight, alpha=0.1, beta=0.05)
-    found = Recalibration.fit(sets, answers)
+    answers = ReviewOutcomes.of(right, weight=weight, alpha=0.1, beta=0.05)
+    found = ConfidenceCorrection.fit(sets, answers)
     columns = sets.columns()
     worth = weight * weight.sum() / (weight @ weight)
     mean = np.average(columns, axis=0, weights=worth)
     spread = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=worth))
 
-    def objective(one: Recalibration) -> float:
+    def objective(one: ConfidenceCorrection) -> float:
         margin = columns[:, 0] + one.intercept + columns @ one.weights
         margin = margin + sets.indicators() @ one.label_weights
         loss = ForwardLoss(answers.alpha, answers.beta).value(margin, answers.agreed)
@@ -128,7 +130,7 @@ def test_the_fit_minimises_what_it_says() -> None:
     best = objective(found)
     draw = np.random.default_rng(9)
     for _ in range(30):
-        other = Recalibration(
+        other = ConfidenceCorrection(
             found.intercept + draw.normal() * 1e-2,
             found.weights + draw.normal(size=len(COLUMNS)) * 1e-2,
             found.label_weights + draw.normal(size=N_LABELS) * 1e-2,
@@ -138,17 +140,17 @@ def test_the_fit_minimises_what_it_says() -> None:
 
 def test_weights_scaled_alike_and_rows_in_another_order_change_nothing() -> None:
     sets, _, right = stream(400)
-    one = Recalibration.fit(sets, Answers.of(right))
-    scaled = Recalibration.fit(sets, Answers.of(right, weight=np.full(400, 7.0)))
+    one = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right))
+    scaled = ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right, weight=np.full(400, 7.0)))
     assert scaled.weights == pytest.approx(one.weights, abs=1e-6)
     order = np.random.default_rng(2).permutation(400)
-    mixed = Recalibration.fit(sets.take(order), Answers.of(right).take(order))
+    mixed = ConfidenceCorrection.fit(sets.take(order), ReviewOutcomes.of(right).take(order))
     assert mixed.predict(sets) == pytest.approx(one.predict(sets), abs=1e-4)
 
 
 def test_equal_rows_give_equal_fits() -> None:
     sets, _, right = stream(500)
-    first, second = (Recalibration.fit(sets, Answers.of(right)) for _ in range(2))
+    first, second = (ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right)) for _ in range(2))
     assert first.intercept == second.intercept
     assert (first.weights == second.weights).all()
     assert (first.label_weights == second.label_weights).all()
@@ -159,7 +161,7 @@ def test_equal_rows_give_equal_fits() -> None:
 def test_compiled_code_corrects_the_announced_sets_as_the_fit_does(seed: int) -> None:
     known, own = candidates(20, seed=seed)
     draw = np.random.default_rng(seed)
-    one = Recalibration(draw.normal(), draw.normal(size=5) * 0.3, draw.normal(size=N_LABELS))
+    one = ConfidenceCorrection(draw.normal(), draw.normal(size=5) * 0.3, draw.normal(size=N_LABELS))
     corrected = one.correct(known, own)
     first = known.doc_indptr[:-1]
     assert corrected[first] == pytest.approx(one.predict(AnnouncedSets.of(known, own)), abs=1e-9)
@@ -174,13 +176,13 @@ def test_the_identity_changes_no_confidence(seed: int) -> None:
     known, own = candidates(20, seed=seed)
     incoherent = np.minimum(own * 1.7, 1.0 - 1e-6)
     for confidence in (own, incoherent):
-        same = Recalibration.identity(N_LABELS).correct(known, confidence)
+        same = ConfidenceCorrection.identity(N_LABELS).correct(known, confidence)
         assert same == pytest.approx(confidence, abs=1e-6)
 
 
 def test_other_candidates_keep_their_proportions() -> None:
     known, own = candidates(30, seed=3)
-    corrected = Recalibration(-1.0, np.zeros(5), np.zeros(N_LABELS)).correct(known, own)
+    corrected = ConfidenceCorrection(-1.0, np.zeros(5), np.zeros(N_LABELS)).correct(known, own)
     for first, last in zip(known.doc_indptr[:-1], known.doc_indptr[1:], strict=True):
         before, after = own[first + 1 : last], corrected[first + 1 : last]
         assert after / after.sum() == pytest.approx(before / before.sum())
@@ -190,12 +192,12 @@ def test_other_candidates_keep_their_proportions() -> None:
 def test_cross_fitting_asks_of_no_row_what_it_has_seen() -> None:
     sets, _, right = stream(200)
     folds = np.arange(200) % 4
-    answers = Answers.of(right)
+    answers = ReviewOutcomes.of(right)
     told: list[tuple[int, int]] = []
     found = cross_fit(sets, answers, folds, progress=lambda *at: told.append(at))
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
     outside = np.flatnonzero(folds != 2)
-    alone = Recalibration.fit(sets.take(outside), answers.take(outside))
+    alone = ConfidenceCorrection.fit(sets.take(outside), answers.take(outside))
     inside = np.flatnonzero(folds == 2)
     assert (found[inside] == alone.predict(sets.take(inside))).all()
 
@@ -203,10 +205,10 @@ def test_cross_fitting_asks_of_no_row_what_it_has_seen() -> None:
 def test_rows_that_are_always_there_are_learnt_from_in_every_fold() -> None:
     sets, _, right = stream(100)
     known, true, _ = stream(3_000, seed=4)
-    always = known, Answers.of(np.random.default_rng(0).random(3_000) < true)
+    always = known, ReviewOutcomes.of(np.random.default_rng(0).random(3_000) < true)
     folds = np.arange(100) % 5
-    with_them = cross_fit(sets, Answers.of(right), folds, always=always)
-    without = cross_fit(sets, Answers.of(right), folds)
+    with_them = cross_fit(sets, ReviewOutcomes.of(right), folds, always=always)
+    without = cross_fit(sets, ReviewOutcomes.of(right), folds)
     own_true = expit(0.6 * logit(np.clip(sets.confidence, 1e-6, 1 - 1e-6)) - 0.5)
     assert error(with_them, own_true) < error(without, own_true)
 
@@ -222,22 +224,22 @@ def test_rows_that_are_always_there_are_learnt_from_in_every_fold() -> None:
 )
 def test_answers_that_cannot_be_are_refused(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Answers.of(**fields)
+        ReviewOutcomes.of(**fields)
 
 
 def test_misfits_are_refused() -> None:
     sets, _, right = stream(10)
     with pytest.raises(ValueError, match="give as many of both"):
-        Recalibration.fit(sets, Answers.of(right[:5]))
+        ConfidenceCorrection.fit(sets, ReviewOutcomes.of(right[:5]))
     with pytest.raises(ValueError, match="at least two folds"):
-        cross_fit(sets, Answers.of(right), np.zeros(10, dtype=int))
+        cross_fit(sets, ReviewOutcomes.of(right), np.zeros(10, dtype=int))
     other = AnnouncedSets(
         sets.confidence, sets.score, sets.runner_up, sets.rest, sets.sets, N_LABELS + 1
     )
     with pytest.raises(ValueError, match="different labels"):
         sets.beside(other)
-    arrays, settings = Recalibration.identity(3).get_state()
+    arrays, settings = ConfidenceCorrection.identity(3).get_state()
     with pytest.raises(ValueError, match="'columns'"):
-        Recalibration.from_state(arrays, {**settings, "columns": ["age"]})
+        ConfidenceCorrection.from_state(arrays, {**settings, "columns": ["age"]})
     with pytest.raises(ValueError, match="'intercept' is nan"):
-        Recalibration.from_state(arrays, {**settings, "intercept": float("nan")})
+        ConfidenceCorrection.from_state(arrays, {**settings, "intercept": float("nan")})

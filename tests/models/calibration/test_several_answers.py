@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from setwise.models.calibration.several_answers import (
-    Case,
+    AnsweredDocument,
     estimate_noise_rates,
     settle,
 )
@@ -20,12 +20,14 @@ from tests.models.bounds import share_error
 ALPHA = {"ann": 0.1, "bob": 0.3, "eve": 0.5}
 
 
-def answered(n: int, people: tuple[str, ...], *, gold: bool, seed: int = 0) -> list[Case]:
+def answered(
+    n: int, people: tuple[str, ...], *, gold: bool, seed: int = 0
+) -> list[AnsweredDocument]:
     """Return cases of people who err at their alpha, each with a set of their own."""
     draw = np.random.default_rng(seed)
     true = frozenset({"true"})
     return [
-        Case(
+        AnsweredDocument(
             {
                 name: frozenset({f"wrong {draw.integers(60)}"})
                 if draw.random() < ALPHA[name]

@@ -15,7 +15,7 @@ from tests.models.corpora import vectors
 
 
 def kept(scores: np.ndarray, most: int) -> KeptScores:
-    found = KeptScores(scores.shape, scores.dtype, kept=most)
+    found = KeptScores(scores.shape, scores.dtype, room=most)
     rows = np.arange(len(scores))
     for part in (rows[1::2], rows[::2]):
         found[part] = scores[part]

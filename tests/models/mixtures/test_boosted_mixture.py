@@ -16,7 +16,7 @@ from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture, Componen
 from setwise.models.mixtures.boosted_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.experts.boosted_trees import BoostedLearner, TreeScores, TreeSettings
-from setwise.models.mixtures.mixture_em import Documents, responsibilities
+from setwise.models.mixtures.mixture_em import WeightedDocuments, responsibilities
 from setwise.models.options import TrainingOptions
 from setwise.models.storage.artifacts import load, save
 from setwise.models.training import train
@@ -53,7 +53,7 @@ def test_learns_what_no_linear_mixture_can(model) -> None:
 
 def test_each_m_step_lowers_the_bound_on_this_data() -> None:
     X, Y = crossed(300)
-    rows = Documents(
+    rows = WeightedDocuments(
         sp.csr_array(X.astype(np.float32)), sp.csr_array(Y.astype(np.uint8)), np.ones(300)
     )
     learner = BoostedLearner(rows, TREES)

@@ -17,8 +17,8 @@ from setwise.models.mixtures.experts.mixture_learners import (
 from setwise.models.mixtures.experts.separate_experts import SeparateSettings
 from setwise.models.mixtures.experts.shared_experts import SharedSettings
 from setwise.models.mixtures.mixture_em import (
-    Documents,
     StoppingRule,
+    WeightedDocuments,
     responsibilities,
     run_em,
     warn_of_missing,
@@ -28,7 +28,7 @@ from tests.models.enumeration import assert_inference_equals_enumeration
 KINDS = ["shared", "separate"]
 
 
-def documents(seed: int, n: int = 150, d: int = 8, n_labels: int = 5) -> Documents:
+def documents(seed: int, n: int = 150, d: int = 8, n_labels: int = 5) -> WeightedDocuments:
     """Two kinds of documents whose labels come together."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.uniform(size=(n, d)) < 0.7)
@@ -38,10 +38,12 @@ def documents(seed: int, n: int = 150, d: int = 8, n_labels: int = 5) -> Documen
     Y = (rng.uniform(size=p.shape) < p).astype(np.uint8)
     Y[0], Y[1] = 1, 0
     weight = rng.uniform(0.5, 2.0, size=n)
-    return Documents(sp.csr_array(X.astype(np.float32)), sp.csr_array(Y), weight)
+    return WeightedDocuments(sp.csr_array(X.astype(np.float32)), sp.csr_array(Y), weight)
 
 
-def learner_of(kind: str, rows: Documents, **separate: float) -> SharedLearner | SeparateLearner:
+def learner_of(
+    kind: str, rows: WeightedDocuments, **separate: float
+) -> SharedLearner | SeparateLearner:
     """A learner without shortcuts: every document and every label counts."""
     alpha = np.full(rows.Y.shape[1], 5e-3)
     gate = GateSettings(1e-2, 0.5)
@@ -52,7 +54,7 @@ def learner_of(kind: str, rows: Documents, **separate: float) -> SharedLearner |
     return SeparateLearner(rows, alpha, gate, SeparateSettings(0.5, **chosen), n_jobs=1)
 
 
-def bound(state, memberships: np.ndarray, rows: Documents) -> float:
+def bound(state, memberships: np.ndarray, rows: WeightedDocuments) -> float:
     """The penalised bound (thesis, eq. 3.5 plus the penalty) at given memberships."""
     share = rows.weight / rows.weight.sum()
     joint = state.mixture.log_joint(rows.X, rows.Y)

@@ -12,7 +12,7 @@ from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBer
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
 from setwise.models.mixtures.mixture_mode import SOURCE_MIXTURE, set_log_probabilities
 from setwise.models.sets.candidates import SOURCE_MARGINALS, SOURCE_VOTES
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.voters.votes import SetVotes, find_seen_sets
 from tests.models.corpora import vectors
 
@@ -29,7 +29,7 @@ def evidence():
     data = vectors(seed=1)
     rng = np.random.default_rng(0)
     marginals = rng.uniform(0.01, 0.99, size=data.Y.shape)
-    return Evidence(SparseRows.of(data.X), np.log(marginals / (1 - marginals)), marginals)
+    return DocumentEvidence(SparseRows.of(data.X), np.log(marginals / (1 - marginals)), marginals)
 
 
 def test_candidates_are_the_best_of_the_joint_in_order(mixture, evidence):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from setwise.models.calibration.recalibration import Recalibration
+from setwise.models.calibration.recalibration import ConfidenceCorrection
 from setwise.models.options import TrainingOptions
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
@@ -44,7 +44,7 @@ def test_no_label_is_less_probable_than_the_sets_that_hold_it(name, model_of):
     model = model_of(vectors(n_features=5), MODELS[name])
     shown = model.predict(vectors(n=200, n_features=5, seed=1).X)
     assert_coherent(shown.candidates, shown.confidence, shown.marginals)
-    trusting = Recalibration(1.5, np.array([0.5, 0.0, 0.3, 0.0, 0.0]), np.zeros(5))
+    trusting = ConfidenceCorrection(1.5, np.array([0.5, 0.0, 0.3, 0.0, 0.0]), np.zeros(5))
     again = shown.with_confidence(trusting.correct(shown.candidates, shown.confidence))
     assert_coherent(again.candidates, again.confidence, again.marginals)
 

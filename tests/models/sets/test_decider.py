@@ -22,7 +22,7 @@ from setwise.models.sets.decisions import (
     Posterior,
     SharedThreshold,
 )
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.reranker import SetReranker
 from setwise.models.sets.search import k_best_sets
 from setwise.models.sets.sources import MarginalCandidates
@@ -33,7 +33,7 @@ P = np.array([[0.6, 0.45, 0.4], [0.1, 0.95, 0.2]])
 
 def evidence_of(marginals, votes=None):
     X = csr_array((len(marginals), 2), dtype=np.float32)
-    return Evidence(SparseRows.of(X), np.zeros_like(marginals), marginals, votes)
+    return DocumentEvidence(SparseRows.of(X), np.zeros_like(marginals), marginals, votes)
 
 
 def source(k):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.rows import SparseRows
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.features import GROUPS, PriorFeatures, SetFeatures, concatenate_tables
 from setwise.models.sets.search import k_best_sets
 from setwise.models.voters.voters import VOTERS
@@ -21,7 +21,7 @@ X = csr_array(np.eye(4, dtype=np.float32))
 def described(P, k=4, features=None):
     P = np.asarray(P)
     candidates = k_best_sets(P, k, allow_empty=True)
-    evidence = Evidence(
+    evidence = DocumentEvidence(
         SparseRows.of(csr_array((len(P), 4), dtype=np.float32)), np.zeros_like(P), P
     )
     return candidates, (features or SetFeatures().fit(X, Y)).transform(evidence, candidates)
@@ -53,7 +53,7 @@ def test_explicit_columns_hold_dense_zeros_and_label_indicators():
 
 def test_prior_of_a_set_does_not_depend_on_how_often_the_data_are_repeated():
     candidates, _ = described([[0.8, 0.3, 0.1]])
-    evidence = Evidence(SparseRows.of(X), np.zeros((1, 3)), np.zeros((1, 3)))
+    evidence = DocumentEvidence(SparseRows.of(X), np.zeros((1, 3)), np.zeros((1, 3)))
     once = PriorFeatures().fit(X, Y).transform(evidence, candidates)
     thrice = PriorFeatures().fit(X, csr_array(np.tile(Y.toarray(), (3, 1))))
     assert (once == thrice.transform(evidence, candidates)).all()
@@ -113,8 +113,8 @@ def test_every_group_gives_the_columns_it_names(name):
     seen, _ = find_seen_sets(Y, 10)
     weights = np.array([[[0.5, 0.25, 0.0]]], dtype=np.float32)
     votes = SetVotes(seen, tuple(VOTERS), np.repeat(weights, len(VOTERS), axis=0))
-    answers = Answers.of(("a", "b", "c"), [{"labels": ["a"]}])
-    evidence = Evidence(
+    answers = ModelAnswers.of(("a", "b", "c"), [{"labels": ["a"]}])
+    evidence = DocumentEvidence(
         SparseRows.of(X[:1]), np.zeros((1, 3)), np.full((1, 3), 0.5), votes, answers
     )
     columns = group.transform(evidence, candidates)
@@ -125,7 +125,7 @@ def test_every_group_gives_the_columns_it_names(name):
 
 def test_agreement_with_answers_of_a_hand_made_case():
     names = ("a", "b", "c")
-    answers = Answers.of(
+    answers = ModelAnswers.of(
         names,
         [
             {
@@ -139,7 +139,9 @@ def test_agreement_with_answers_of_a_hand_made_case():
         ],
     )
     candidates, _ = described([[0.8, 0.3, 0.1]])  # a, ab, nothing, ac
-    evidence = Evidence(SparseRows.of(X[:1]), np.zeros((1, 3)), np.full((1, 3), 0.5), None, answers)
+    evidence = DocumentEvidence(
+        SparseRows.of(X[:1]), np.zeros((1, 3)), np.full((1, 3), 0.5), None, answers
+    )
     table = SetFeatures(("answers",)).fit(X, Y).transform(evidence, candidates)
     expected = {
         "answer_share": [1 / 4, 2 / 4, 1 / 4, 0],
@@ -162,9 +164,11 @@ def test_agreement_with_answers_of_a_hand_made_case():
 
 def test_numbers_of_the_metadata_are_columns_and_missing_ones_the_lowest():
     documents = [{"labels": [], "metadata": {"age": 7}}, {"labels": []}]
-    answers = Answers.of(("a", "b", "c"), documents, numbers=("age",))
+    answers = ModelAnswers.of(("a", "b", "c"), documents, numbers=("age",))
     candidates = k_best_sets([[0.5, 0.1, 0.1]] * 2, 2, allow_empty=True)
-    evidence = Evidence(SparseRows.of(X[:2]), np.zeros((2, 3)), np.full((2, 3), 0.5), None, answers)
+    evidence = DocumentEvidence(
+        SparseRows.of(X[:2]), np.zeros((2, 3)), np.full((2, 3), 0.5), None, answers
+    )
     table = SetFeatures(("score",), ("age",)).fit(X, Y).transform(evidence, candidates)
     assert table.names[-1] == "metadata.age"
     assert table.monotone[-1] == 0

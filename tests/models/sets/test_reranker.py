@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.models.sets.candidates import CandidateSets
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.reranker import SetReranker, rank_by
 
 FEW = st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -56,7 +56,7 @@ class Fixed:
 def test_ranks_or_only_annotates(by_confidence, scores, confidence):
     sets = candidates([2, 1], [-1, -2, -3])
     fixed = Fixed([0.1, 0.9, 0.3])
-    evidence = Evidence(None, np.zeros((2, 1)), np.zeros((2, 1)))
+    evidence = DocumentEvidence(None, np.zeros((2, 1)), np.zeros((2, 1)))
     ranked, found = SetReranker(fixed, fixed, by_confidence=by_confidence).rank(evidence, sets)
     assert ranked.log_score.tolist() == scores
     assert found.tolist() == confidence

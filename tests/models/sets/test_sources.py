@@ -5,14 +5,14 @@ import pytest
 from scipy.sparse import csr_array
 
 from setwise.models.data.rows import SparseRows
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.sources import MarginalCandidates
 
 X = csr_array(np.eye(2, dtype=np.float32))
 
 
 def evidence(P):
-    return Evidence(SparseRows.of(X[:1]), np.zeros((1, 2)), np.array([P]))
+    return DocumentEvidence(SparseRows.of(X[:1]), np.zeros((1, 2)), np.array([P]))
 
 
 @pytest.mark.parametrize(("rows", "allowed"), [([[1, 0], [0, 1]], False), ([[1, 0], [0, 0]], True)])

@@ -6,19 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from setwise.models.calibration.recalibration import Recalibration
+from setwise.models.calibration.recalibration import ConfidenceCorrection
 from setwise.models.storage.recalibrations import (
-    KeptRecalibration,
+    StoredRecalibration,
     load_recalibration,
     save_recalibration,
 )
 from setwise.models.storage.sealed_folder import MANIFEST, ArtifactError, sealed
 
 
-def kept(intercept: float = -0.25, model: str = "3f9c0b7a1d2e") -> KeptRecalibration:
+def kept(intercept: float = -0.25, model: str = "3f9c0b7a1d2e") -> StoredRecalibration:
     draw = np.random.default_rng(4)
-    fitted = Recalibration(intercept, draw.normal(size=5), draw.normal(size=7))
-    return KeptRecalibration(model, "90ab12cd34ef", fitted)
+    fitted = ConfidenceCorrection(intercept, draw.normal(size=5), draw.normal(size=7))
+    return StoredRecalibration(model, "90ab12cd34ef", fitted)
 
 
 @pytest.fixture

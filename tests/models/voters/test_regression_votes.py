@@ -1,12 +1,11 @@
 """Regressions of label sets, against plain ridge regression."""
 
 import numpy as np
-import pytest
 from scipy.sparse import csr_array, random_array
 
 from setwise.models.data.rows import SparseRows
 from setwise.models.voters import regression_votes
-from setwise.models.voters.regression_votes import LinearVotes, SmoothVotes
+from setwise.models.voters.regression_votes import SmoothVotes
 
 N_SETS = 5
 
@@ -29,23 +28,6 @@ def smooth_kernel(voter, X, marginals):
     roots = np.sqrt(marginals)
     roots /= np.linalg.norm(roots, axis=1, keepdims=True)
     return 0.5 * np.exp(2 * (rows @ rows.T - 1)) + 0.5 * np.exp(3 * (roots @ roots.T - 1))
-
-
-@pytest.mark.parametrize("limit", [5000, 10], ids=["by-kernel", "by-features"])
-def test_linear_votes_are_ridge_regression_on_unit_rows(monkeypatch, limit):
-    monkeypatch.setattr(regression_votes, "MAX_EXACT_LINEAR", limit)
-    X, _, set_of, folds = corpus()
-    voter = LinearVotes()
-    hold_out = voter.fit_folds(X, set_of, N_SETS, folds)
-    rows = voter.space_.transform(X).toarray().astype(float)
-    kernel, every = rows @ rows.T, np.arange(len(folds))
-    np.testing.assert_allclose(
-        voter.vote(SparseRows.of(X)), ridge(kernel, set_of, every, every, 0.7), atol=1e-4
-    )
-    inside, outside = np.flatnonzero(folds == 1), np.flatnonzero(folds != 1)
-    np.testing.assert_allclose(
-        hold_out(inside), ridge(kernel, set_of, outside, inside, 0.7), atol=1e-4
-    )
 
 
 def test_smooth_votes_are_ridge_regression_in_both_spaces():
@@ -77,27 +59,20 @@ def test_with_every_document_a_landmark_nothing_is_lost(monkeypatch):
     np.testing.assert_allclose(hold_sampled(inside), hold_exact(inside), atol=2e-3)
 
 
-def test_landmarks_and_columns_keep_the_bound_on_weights(monkeypatch):
+def test_landmarks_keep_the_bound_on_weights(monkeypatch):
     monkeypatch.setattr(regression_votes, "MAX_WEIGHTS", 60)
     X, marginals, set_of, folds = corpus()
-    linear, smooth = LinearVotes(), SmoothVotes()
-    linear.fit_folds(X, set_of, N_SETS, folds)
-    smooth.fit_folds(X, marginals, set_of, N_SETS, folds)
-    assert linear.weights_.shape == smooth.weights_.values.shape == (12, N_SETS)
-    assert np.isfinite(linear.vote(SparseRows.of(X))).all()
-    assert np.isfinite(smooth.vote(SparseRows.of(X), marginals)).all()
+    voter = SmoothVotes()
+    voter.fit_folds(X, marginals, set_of, N_SETS, folds)
+    assert voter.weights_.values.shape == (12, N_SETS)
+    assert np.isfinite(voter.vote(SparseRows.of(X), marginals)).all()
 
 
 def test_votes_on_a_document_do_not_depend_on_its_batch():
     X, marginals, set_of, folds = corpus()
-    linear, smooth = LinearVotes(), SmoothVotes()
-    linear.fit_folds(X, set_of, N_SETS, folds)
-    smooth.fit_folds(X, marginals, set_of, N_SETS, folds)
-    together = smooth.vote(SparseRows.of(X), marginals)
+    voter = SmoothVotes()
+    voter.fit_folds(X, marginals, set_of, N_SETS, folds)
+    together = voter.vote(SparseRows.of(X), marginals)
     for i in (0, 7, 79):
-        np.testing.assert_array_equal(
-            linear.vote(SparseRows.of(X[[i]]))[0], linear.vote(SparseRows.of(X))[i]
-        )
-        np.testing.assert_array_equal(
-            smooth.vote(SparseRows.of(X[[i]]), marginals[[i]])[0], together[i]
-        )
+        alone = voter.vote(SparseRows.of(X[[i]]), marginals[[i]])[0]
+        np.testing.assert_array_equal(alone, together[i])

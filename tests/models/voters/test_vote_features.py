@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from setwise.models.data.rows import SparseRows
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.sets.search import independent_scores, k_best_sets
-from setwise.models.voters.vote_features import LinearFeatures, MarginFeatures
+from setwise.models.voters.vote_features import MarginFeatures, SmoothFeatures
 from setwise.models.voters.votes import SetVotes, find_seen_sets
 
 
@@ -22,7 +22,7 @@ def log_odds(p):
 def test_margins_of_every_candidate(seed, n_labels, k):
     P = np.random.default_rng(seed).uniform(0.01, 0.99, (3, n_labels))
     candidates = k_best_sets(P, k, allow_empty=True)
-    evidence = Evidence(SparseRows.of(csr_array((3, 1), dtype=np.float32)), log_odds(P), P)
+    evidence = DocumentEvidence(SparseRows.of(csr_array((3, 1), dtype=np.float32)), log_odds(P), P)
     columns = MarginFeatures().transform(evidence, candidates)
     for s, i in enumerate(candidates.document):
         members = candidates.labels_of(s)
@@ -43,9 +43,9 @@ def test_gaps_are_zero_at_the_best_candidate_of_each_document():
     candidates = k_best_sets(P, 6, allow_empty=False)
     seen, _ = find_seen_sets(csr_array((rng.random((30, 4)) < 0.4).astype(np.uint8)), 50)
     weights = rng.normal(size=(1, 20, seen.n_sets)).astype(np.float32)
-    votes = SetVotes(seen, ("linear",), weights)
-    evidence = Evidence(SparseRows.of(csr_array((20, 1), dtype=np.float32)), P, P, votes)
-    columns = LinearFeatures().transform(evidence, candidates)
+    votes = SetVotes(seen, ("smooth",), weights)
+    evidence = DocumentEvidence(SparseRows.of(csr_array((20, 1), dtype=np.float32)), P, P, votes)
+    columns = SmoothFeatures().transform(evidence, candidates)
     for i in range(20):
         rows = candidates.document == i
         for value, gap in ((0, 3), (2, 4)):
@@ -56,9 +56,9 @@ def test_gaps_are_zero_at_the_best_candidate_of_each_document():
 
 def test_votes_are_required():
     P = np.array([[0.5]])
-    evidence = Evidence(SparseRows.of(csr_array((1, 1), dtype=np.float32)), P, P)
+    evidence = DocumentEvidence(SparseRows.of(csr_array((1, 1), dtype=np.float32)), P, P)
     with pytest.raises(ValueError, match="need votes"):
-        LinearFeatures().transform(evidence, k_best_sets(P, 1, allow_empty=True))
+        SmoothFeatures().transform(evidence, k_best_sets(P, 1, allow_empty=True))
 
 
 def test_scores_of_listed_sets_equal_those_of_the_search():

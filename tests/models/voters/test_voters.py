@@ -6,7 +6,7 @@ from scipy.sparse import csr_array, random_array
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.data.rows import SparseRows
-from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.evidence import DocumentEvidence
 from setwise.models.voters.voters import VOTERS, SetVoters
 
 
@@ -16,7 +16,7 @@ def corpus(n=60, n_labels=5, seed=0):
     Y = csr_array((rng.random((n, n_labels)) < 0.3).astype(np.uint8))
     marginals = rng.uniform(0.01, 0.99, (n, n_labels))
     return (
-        Evidence(SparseRows.of(X), np.log(marginals / (1 - marginals)), marginals),
+        DocumentEvidence(SparseRows.of(X), np.log(marginals / (1 - marginals)), marginals),
         Y,
         np.arange(n) % 4,
     )
@@ -42,11 +42,11 @@ def test_a_set_that_only_the_fold_holds_gets_no_weight_at_all():
 
 def test_a_voter_of_other_sets_is_refused():
     evidence, Y, folds = corpus()
-    voters = SetVoters(("linear",))
+    voters = SetVoters(("smooth",))
     voters.fit_folds(evidence.X, evidence.marginals, Y, folds)
     arrays, settings = voters.get_state()
-    arrays = {**arrays, "linear.weights": arrays["linear.weights"][:, :-1].copy()}
-    with pytest.raises(ValueError, match="array 'weights' is float32 of shape"):
+    arrays = {**arrays, "smooth.weights": arrays["smooth.weights"][:, :-1].copy()}
+    with pytest.raises(ValueError, match="array 'weights' is int16 of shape"):
         SetVoters.from_state(arrays, settings)
 
 

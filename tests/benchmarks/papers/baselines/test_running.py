@@ -14,7 +14,7 @@ from benchmarks.papers.baselines.neighbours import NeighbourCounts
 from benchmarks.papers.baselines.registry import PAPER_METHODS
 from benchmarks.papers.baselines.running import as_answers, decide, run_paper_method
 from benchmarks.papers.baselines.smooth_link import best_f1_by_label
-from setwise.models.data.answers import Answers
+from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import Dataset
 from setwise.models.options import TrainingOptions, TrainingWarning
 
@@ -120,7 +120,7 @@ def test_a_prediction_takes_the_time_of_the_method_too(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["cc", "cc-rerank"])
 def test_answers_of_another_model_alone_are_refused(name):
-    given = Answers.of_scores(np.full((120, 3), 0.5))
+    given = ModelAnswers.of_scores(np.full((120, 3), 0.5))
     with pytest.raises(ValueError, match="need texts or features"):
         run(name, replace(TRAIN, kind="external", X=None, answers=given))
 
