@@ -258,7 +258,7 @@ class BacklogLine:
         """Return the age of the oldest in seconds; 0 if nothing waits.
 
         >>> from datetime import UTC
-        >>> Line(1, datetime(2026, 1, 1, tzinfo=UTC)).age_s(datetime(2026, 1, 2, tzinfo=UTC))
+        >>> BacklogLine(1, datetime(2026, 1, 1, tzinfo=UTC)).age_s(datetime(2026, 1, 2, tzinfo=UTC))
         86400.0
         """
         return 0.0 if self.since is None else max(0.0, (now - self.since).total_seconds())

@@ -388,7 +388,7 @@ class RetryDelays:
 
         ``draw``: A random number in [0, 1).
 
-        >>> Backoff().delay_after(2, draw=0.5)
+        >>> RetryDelays().delay_after(2, draw=0.5)
         datetime.timedelta(seconds=315)
         """
         if attempt >= len(self.delays):

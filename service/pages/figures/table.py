@@ -61,7 +61,7 @@ class FigureColumn:
     def head(self) -> str:
         """What stands above the column.
 
-        >>> Column("decided_by_leads").head
+        >>> FigureColumn("decided_by_leads").head
         'Decided by leads'
         """
         return self.title or self.name.replace("_", " ").capitalize()

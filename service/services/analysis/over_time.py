@@ -21,7 +21,7 @@ class Granularity(StrEnum):
     def start(self, day: date) -> date:
         """Return the first day of the row with ``day``; weeks start on Mondays.
 
-        >>> Pace.WEEK.start(date(2026, 11, 21))
+        >>> Granularity.WEEK.start(date(2026, 11, 21))
         datetime.date(2026, 11, 16)
         """
         return day if self is Granularity.DAY else day - timedelta(days=day.weekday())
