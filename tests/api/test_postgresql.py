@@ -17,7 +17,7 @@ CHANGES = EVERY | VERSIONED
 @pytest.fixture
 def world(postgres_url: str) -> Iterator[World]:
     engine = create(postgres_url)
-    settings = Settings(max_text_bytes=1_000, key_cache_s=0)
+    settings = Settings(max_text_bytes=1_000)
     yield World(**vars(build_service(settings, begin=Transactions(engine))))
     engine.dispose()
 

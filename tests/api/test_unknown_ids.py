@@ -34,7 +34,7 @@ OPERATIONS = {
 
 @pytest.fixture(scope="module")
 def service() -> Service:
-    return build_service(Settings(max_text_bytes=1_000, key_cache_s=0))
+    return build_service(Settings(max_text_bytes=1_000))
 
 
 @pytest.mark.parametrize("operation", sorted(OPERATIONS), ids=" ".join)
