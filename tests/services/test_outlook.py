@@ -34,7 +34,7 @@ def week(loop: Loop, draw: Random) -> int:
     for who in (ANN, LEAD):
         while (task := loop.claim(who)) is not None:
             labels = WRONG if task.prediction.name in wrong else RIGHT
-            loop.complete(who, task.id, labels, None, task.version)
+            loop.reviews.complete(who, task.id, labels, None, task.version)
             audits += task.kind is ReviewKind.AUDIT
     loop.now.advance(weeks=1)
     return audits

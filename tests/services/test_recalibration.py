@@ -343,7 +343,7 @@ def test_each_answer_has_the_rates_of_its_group(loop: Loop) -> None:
     with loop.begin() as transaction:
         for name, fixed in (("coders", annotators.Rates(0.1, 0.0)), ("students", None)):
             transaction.annotators.save_group(
-                annotators.Group(name, name, fixed, 1, loop.now(), ADMIN.id, fixed)
+                annotators.AnnotatorGroup(name, name, fixed, 1, loop.now(), ADMIN.id, fixed)
             )
     loop.review(loop.predict(LEAST_ROWS), ANN, group="coders")
     loop.review(loop.predict(3), LEAD, group="students")

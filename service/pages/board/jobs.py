@@ -116,7 +116,7 @@ _COLUMNS: Sequence[ui.Column[Job]] = (
         ),
         "head",
     ),
-    ui.Column("SectionState", _state),
+    ui.Column("State", _state),
     ui.Column("Requested", lambda job: job.created_at),
     ui.Column("Started", lambda job: ui.instant(job.started_at, "not yet")),
     ui.Column("Ended", _ended),
@@ -132,7 +132,7 @@ def _jobs(call: Call) -> ui.View:
     page = call.services.jobs.page(call.caller, filters, after=call.after, limit=PAGE)
     states = [("", "any state"), *((member.value, member.value) for member in JobState)]
     inputs = {
-        "state": select("SectionState", states),
+        "state": select("State", states),
         "kind": select("Kind", [("", "any kind"), *KINDS.items()]),
     }
     show_all = ui.joined(" ", ui.link(JOBS, "Show all.")) if query else ""

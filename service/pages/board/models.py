@@ -267,7 +267,7 @@ _COLUMNS: Sequence[ui.Column[ModelVersion]] = (
     ui.Column("Description", summary),
     ui.Column("Registered", lambda model: model.created_at),
     ui.Column(
-        "SectionState",
+        "State",
         lambda model: ui.badge("active", "good") if model.active else ui.badge("registered"),
     ),
 )

@@ -195,7 +195,7 @@ _ACCOUNTS: Sequence[ui.Column[Person]] = (
     ui.Column("Login name", lambda person: person.login),
     ui.Column("Role", lambda person: person.role),
     ui.Column("Created", lambda person: person.created_at),
-    ui.Column("SectionState", _account_state),
+    ui.Column("State", _account_state),
 )
 
 

@@ -171,7 +171,7 @@ _COLUMNS: Sequence[ui.Column[Calibration]] = (
     ),
     ui.Column("Compared with the previous one", lambda calibration: verdict(calibration.report)),
     ui.Column("Trained", lambda calibration: calibration.created_at),
-    ui.Column("SectionState", _state),
+    ui.Column("State", _state),
 )
 
 

@@ -226,7 +226,7 @@ def _webhooks(call: Call) -> ui.View:
         ),
         ui.Column("Events", _events),
         ui.Column("Added", lambda endpoint: endpoint.created_at),
-        ui.Column("SectionState", state),
+        ui.Column("State", state),
     )
     empty = "There are no webhooks. Add the address of a program that should get messages."
     table = ui.Table("Webhooks", columns, call.services.webhooks.page(call.caller), empty)
@@ -352,7 +352,7 @@ def _deliveries(call: Call) -> ui.View:
         ui.Column(
             "To", lambda delivery: urls.get(delivery.endpoint_id, "a deleted webhook"), "wrap"
         ),
-        ui.Column("SectionState", _delivery_state),
+        ui.Column("State", _delivery_state),
         ui.Column("Attempts", lambda delivery: delivery.attempt, "count"),
         ui.Column("Queued", lambda delivery: delivery.created_at),
         ui.Column("Next or last attempt", lambda delivery: delivery.finished_at or delivery.due_at),
@@ -377,7 +377,7 @@ def _deliveries(call: Call) -> ui.View:
             ui.Filters(
                 DELIVERIES,
                 {
-                    "state": select("SectionState", [("", "any state"), *STATES.items()]),
+                    "state": select("State", [("", "any state"), *STATES.items()]),
                     "webhook": select("Webhook", [("", "any webhook"), *urls.items()]),
                 },
                 Filled.of(**query),

@@ -42,7 +42,7 @@ _INPUTS: Mapping[str, Input] = {
     "text": Input("Words in the text"),
     "label": Input("With label"),
     "without_label": Input("Without label"),
-    "state": select("DocumentState", _STATES),
+    "state": select("State", _STATES),
     "audited": select("Audit", _AUDITS),
     "confidence_from": Input("Confidence from"),
     "confidence_to": Input("below"),
