@@ -10,6 +10,7 @@ from random import Random
 
 import httpx
 import uvicorn
+from pydantic import SecretStr
 
 from setwise.service import app as main
 from setwise.service import build
@@ -78,6 +79,7 @@ def prepare(folder: Path, artifacts: Artifacts) -> Path:
 def _settings(folder: Path) -> Settings:
     return Settings(
         data_dir=folder,
+        pepper=SecretStr("the same documents are audited in each run of the browser tests"),
         webhook_allow_private=True,
         log_level="warning",
         attachment_hosts="files.example",
