@@ -21,7 +21,8 @@ from setwise.service.domain.callers import SYSTEM, Role
 from tests.system.conftest import ON_POSTGRES, PATIENCE_S, Installation, Server, pages
 from tests.trained import LABELS, documents, write_documents
 
-pytestmark = [ON_POSTGRES, pytest.mark.system]
+# tests/simulation plays the same loop in small, in one process.
+pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.verify]
 
 N_DOCUMENTS = 3_000
 AT_ONCE = 250
@@ -154,28 +155,6 @@ def _reasons(made: Sequence[dict[str, Any]]) -> Counter[str]:
     return Counter(one["reason"] for one in made)
 
 
-def test_a_certificate_sends_until_audits_show_a_drift(taught: Installation) -> None:
-    """The small form of the whole loop below: two certificates and a calibrator fewer."""
-    for name in NOISE:
-        taught.key(name, Role.REVIEWER)
-    server = taught.serve()
-    world = World(server)
-    with server.client("admin") as admin:
-        assert admin.put("/v1/admin/policy", json=POLICY, headers=ANY).status_code == 200
-        assert set(_reasons(world.post(300))) == {"no_threshold"}
-        world.read()
-        _certified(admin)
-        assert _reasons(world.post(60))["above_threshold"] > 0
-        assert _breaker(admin) == "watching"
-        drifting = world.post(140, drifts=True)
-        assert _reasons(drifting)["above_threshold"] > 0
-        world.read()
-        assert _breaker(admin) == "tripped"
-        assert set(_reasons(world.post(40))) <= {"breaker", "below_threshold", "out_of_domain"}
-    _derive_all(taught, server, world, {"above_threshold", "audit", "no_threshold", "breaker"})
-
-
-@pytest.mark.verify
 def test_the_loop_closes_and_every_decision_can_be_derived_again(taught: Installation) -> None:
     for name in NOISE:
         taught.key(name, Role.REVIEWER)

@@ -34,9 +34,9 @@ STRUCK = textwrap.dedent(
     """
     import os, sys, threading
     from setwise.service.cli import main
-    from setwise.service.runtime.worker import Report
+    from setwise.service.runtime.worker import JobReport
 
-    number, kept, checkpoint = int(sys.argv[1]), [], Report.checkpoint
+    number, kept, checkpoint = int(sys.argv[1]), [], JobReport.checkpoint
 
     def counted(report, state):
         checkpoint(report, state)
@@ -44,7 +44,7 @@ STRUCK = textwrap.dedent(
         if len(kept) == 2:  # of five
             threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
 
-    Report.checkpoint = counted
+    JobReport.checkpoint = counted
     main(["worker"])
     """
 )
