@@ -8,7 +8,7 @@ MIXTURES := $(VENV)/.mixtures
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 WORKERS ?= auto
 MINUTES ?= 10
-# Named by folder, so that the others are not even collected: in ninety seconds, collecting counts.
+# Named by folder, so that the others are not even collected: collecting them takes long.
 QUICK := setwise tests/architecture tests/domain tests/models/data tests/models/sets tests/api \
   $(wildcard tests/test_*.py) \
   -m "not (slow or postgresql or system or browser or data or verify)"
@@ -50,10 +50,10 @@ demo: $(RUNS)  ## Train on generated notes, start the service, fill its queue
 	$(BIN)/setwise demo
 
 # Types are checked while tests are collected.
-check: setup $(MIXTURES)  ## Style, types, import rules and the quick tests, in ninety seconds
+check: setup $(MIXTURES)  ## Style, types, import rules and the quick tests, in a few minutes
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
-test: setup $(MIXTURES)  ## All of that, and every promise in its smallest form, in ten minutes
+test: setup $(MIXTURES)  ## All of that, and every promise in its smallest form, in about twenty minutes
 	@$(MAKE) --no-print-directory -j2 lint all-tests
 
 verify: setup $(MIXTURES)  ## The long proofs: simulations, whole real data sets, the image, hundreds of kills
