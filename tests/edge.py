@@ -36,7 +36,7 @@ PASSWORD = "correct horse battery"
 
 @dataclass
 class Service:
-    """A whole service on stand-ins, and the means to call it as somebody."""
+    """A whole service on stand-ins, and the means to call it in any role."""
 
     app: FastAPI
     services: Services

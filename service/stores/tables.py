@@ -1,7 +1,7 @@
 """Tables, constraints and indexes, as `migrations/` creates them.
 
-`keep_history` has the database refuse to change or delete rows, whoever asks. Apart from that it
-does nothing by itself: what is derived from rows, the stores write.
+`keep_history` makes the database refuse to change or delete rows. Apart from that, the database
+does nothing by itself: the stores write what is derived from rows.
 """
 
 from enum import StrEnum

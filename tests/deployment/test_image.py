@@ -33,7 +33,7 @@ dpkg --purge --force-depends python3-pip
 """
 """Makes Debian's Python like that of the base image: with a pip that can be uninstalled."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.system]
+pytestmark = [pytest.mark.system, pytest.mark.verify]
 
 
 @dataclass

@@ -154,7 +154,7 @@ def _fill(application: build.Application, folder: Path) -> dict[str, object]:
         )
     services.recalibration.activate(admin, calibration.id)
     application.registry.follow()
-    # A segment with a threshold of its own, and a queue with a task in each state.
+    # A segment with its own threshold, and a queue with a task in each state.
     change(ThresholdMode.FIXED, 0.99, AuditPlan(), SegmentRule("3", threshold=0.99))
     predict(1)
     change(ThresholdMode.FIXED, 0.99, AuditPlan())

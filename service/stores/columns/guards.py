@@ -33,7 +33,7 @@ def allow_history(metadata: MetaData) -> None:
 
 
 def keep_history(table: Table, **changeable: str) -> None:
-    """Have the database refuse to change or delete rows, whoever asks.
+    """Make the database refuse to change or delete rows.
 
     ``changeable``: Conditions on which columns may change nevertheless.
     """
