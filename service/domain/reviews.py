@@ -404,8 +404,8 @@ def rival_answers(
 ) -> tuple[tuple[str, ...], ...]:
     """Return the distinct answers that a lead decides between, sorted; none if all agree.
 
-    The order does not reveal who gave which answer. An audit contradicts the model, an overlap
-    the first reviewer.
+    Neither the order of the answers nor that of their labels reveals who gave which. An audit
+    contradicts the model, an overlap the first reviewer.
     """
     audited = any(annotation.kind is ReviewKind.AUDIT for annotation in annotations)
     label_sets = [
@@ -413,7 +413,9 @@ def rival_answers(
         for annotation in annotations
         if annotation.kind is not ReviewKind.ADJUDICATION
     ]
-    rivals = {*label_sets, predicted} if audited else {*label_sets}
+    if audited:
+        label_sets.append(predicted)
+    rivals = {tuple(sorted(labels)) for labels in label_sets}
     return tuple(sorted(rivals)) if len(rivals) > 1 else ()
 
 

@@ -1,13 +1,14 @@
 """What may happen to a review task, and to whom it belongs."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from setwise.service.domain.errors import LeaseLost, ReviewAlreadyDecided, StaleVersion
-from setwise.service.domain.reviews import ReviewState, ReviewTask
+from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask, rival_answers
 from tests.fakes import START
-from tests.samples import ANN, BEN, CAT, leased, task
+from tests.samples import ANN, BEN, CAT, annotation, leased, task
 
 QUARTER = timedelta(minutes=15)
 LATER = START + timedelta(hours=1)
@@ -122,3 +123,15 @@ def test_a_completed_task_stays_as_it_is(change) -> None:
     with pytest.raises(ReviewAlreadyDecided):
         change(completed)
     assert not completed.claimable_by(BEN.id, LATER, escalated=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "rivals"),
+    [(("b", "a"), ()), (("c", "a"), (("a", "b"), ("a", "c")))],
+    ids=["an equal set in another order", "another set"],
+)
+def test_answers_differ_by_their_labels_and_never_by_their_order(
+    answer: tuple[str, ...], rivals: tuple[tuple[str, ...], ...]
+) -> None:
+    audit = replace(annotation(task(), *answer), kind=ReviewKind.AUDIT)
+    assert rival_answers(("a", "b"), [audit]) == rivals
