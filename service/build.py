@@ -300,7 +300,7 @@ def assemble(
         documents=Documents(begin, lease_clock, predictors),
         comments=Comments(*office),
         selections=Selections(*desk, reviews),
-        outcomes=Outcomes(*office),
+        outcomes=Outcomes(*office, predictors),
         reviews=reviews,
         jobs=Jobs(*desk, files, timedelta(days=settings.job_files_days)),
         files=Files(

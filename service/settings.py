@@ -5,7 +5,6 @@ An invalid setting stops the start with one line.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from ipaddress import ip_network
 from pathlib import Path
@@ -23,6 +22,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from setwise.service.domain.annotators import PersonalFigures
+from setwise.service.domain.text import nearest, question
 from setwise.service.secret_files import SUFFIX, BadSecretFile, read_secrets
 from setwise.service.sign_in.oidc import read_roles
 from setwise.service.stores.columns.ciphers import read_keys
@@ -351,7 +351,7 @@ def misspelt(names: Iterable[str]) -> list[str]:
     """Return a line for each variable that looks like a misspelt setting.
 
     >>> misspelt(["SETWISE_DATABSE_URL", "SETWISE_LOG_LEVEL", "HOME"])
-    ['SETWISE_DATABSE_URL is no setting and has no effect; is SETWISE_DATABASE_URL meant?']
+    ['SETWISE_DATABSE_URL is no setting and has no effect; is `SETWISE_DATABASE_URL` meant?']
     """
     known = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields]
     known += [f"{PREFIX}{name.upper()}{SUFFIX}" for name in SECRETS]
@@ -360,7 +360,6 @@ def misspelt(names: Iterable[str]) -> list[str]:
         upper = name.upper()
         if not upper.startswith(PREFIX) or upper in known or upper.startswith(_OF_TESTS):
             continue
-        near = get_close_matches(upper, known, n=1)
-        hint = f"; is {near[0]} meant?" if near else "; setwise doctor lists those that are"
+        hint = question(nearest(upper, known)) or "; setwise doctor lists those that are"
         lines.append(f"{name} is no setting and has no effect{hint}")
     return lines

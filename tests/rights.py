@@ -68,9 +68,9 @@ RIGHTS = (
         """
         GET /v1/reviews
         GET /v1/reviews/{task_id}
-        GET /v1/labels
         """,
     ),
+    Right("client reviewer lead admin auditor", "predict read-queue", "GET /v1/labels"),
     Right(
         "reviewer lead admin auditor",
         "review read-predictions",

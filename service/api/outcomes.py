@@ -9,7 +9,8 @@ from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer, listed_wholly
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import Example, Labels, Mirror, RequestBody, WhollyListed
-from setwise.service.domain.errors import BlindReviewHeld, PredictionNotFound
+from setwise.service.domain.errors import BlindReviewHeld, ModelUnavailable, PredictionNotFound
+from setwise.service.domain.text import MOST_HINTED
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
 
@@ -33,6 +34,9 @@ class OutcomeRequest(RequestBody):
         description="Every label that applies, known to the model or not; [] when none does."
     )
     source: str = Field(description="Who reports it, such as `billing`.")
+    strict: bool = Field(
+        default=False, description="Refuse labels that the active model does not know."
+    )
 
 
 class OutcomeBody(Mirror):
@@ -49,6 +53,27 @@ class OutcomeBody(Mirror):
     created_at: datetime
 
 
+class UnknownLabelBody(Mirror):
+    """A label that neither the active model nor the prediction names."""
+
+    label: str
+    nearest: list[str] = Field(
+        description="Labels that may be meant, likeliest first; looked up for the first "
+        f"{MOST_HINTED} unknown labels."
+    )
+
+
+class ReportedOutcome(OutcomeBody):
+    """An outcome as it was stored, and its labels that may be misspelt."""
+
+    examples = (_OUTCOME | {"unknown_labels": [{"label": "J18,9", "nearest": ["J18.9"]}]},)
+
+    unknown_labels: list[UnknownLabelBody] | None = Field(
+        description="Labels that neither the active model nor the prediction names: new ones, or "
+        "misspelt. null without an active model."
+    )
+
+
 class OutcomePage(WhollyListed[OutcomeBody]):
     """Every outcome of one prediction, oldest first."""
 
@@ -58,14 +83,14 @@ class OutcomePage(WhollyListed[OutcomeBody]):
 @router.post(
     "/{prediction_id}/outcome",
     status_code=201,
-    response_model=OutcomeBody,
+    response_model=ReportedOutcome,
     response_description="The outcome, stored.",
     responses={
         200: {
-            "model": OutcomeBody,
+            "model": ReportedOutcome,
             "description": "The source reported the same; nothing changed.",
         },
-        **documented(PredictionNotFound),
+        **documented(PredictionNotFound, ModelUnavailable),
     },
 )
 def report_outcome(
@@ -74,10 +99,19 @@ def report_outcome(
     """Report which label set turned out to be right for a document.
 
     Repeating a report changes nothing. A later, different report from the same source is added and
-    counts from then on. If another label set was sent, webhooks receive `document.corrected`.
+    counts from then on. If another label set was sent, webhooks receive `document.corrected`. The
+    response names labels that the active model does not know; `"strict": true` refuses them.
     """
-    outcome, new = services.outcomes.report(caller, prediction_id, body.labels, body.source)
-    return answer(OutcomeBody.of(outcome), status=201 if new else 200)
+    report = services.outcomes.report(
+        caller, prediction_id, body.labels, body.source, strict=body.strict
+    )
+    return answer(
+        ReportedOutcome.model_validate(
+            {**dict(OutcomeBody.of(report.outcome)), "unknown_labels": report.unknown},
+            from_attributes=True,
+        ),
+        status=201 if report.new else 200,
+    )
 
 
 @router.get(

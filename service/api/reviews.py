@@ -148,7 +148,7 @@ def _shown(task: reviews.ReviewTask) -> Response:
 def search_labels(
     caller: CallerOf, query: Annotated[LabelQuery, Query()], edge: EdgeOf
 ) -> Response:
-    """Search the labels of the active model, for a picker."""
+    """Search the labels of the active model, for a picker or to check a spelling."""
     scope = f"labels?{query.query}"
     offset = int(edge.cursors.read(query.cursor, scope) or 0)
     matches = edge.services.reviews.search_labels(

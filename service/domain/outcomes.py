@@ -1,13 +1,13 @@
 """Outcomes: label sets that other programs report as right after the decision."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.reviews import Annotation
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import MOST_HINTED, nearest, text_faults
 
 LONGEST_SOURCE = 100
 LONGEST_LABEL = 500
@@ -31,6 +31,29 @@ class Outcome:
     reported_by: str
     """Id of the caller."""
     created_at: datetime
+
+
+@dataclass(frozen=True)
+class UnknownLabel:
+    """A label of an outcome that the active model does not know; perhaps a misspelling."""
+
+    label: str
+    nearest: tuple[str, ...]
+    """Labels that may be meant, likeliest first; looked up for the first unknown ones only."""
+
+
+def unknown_labels(labels: Iterable[str], vocabulary: Collection[str]) -> list[UnknownLabel]:
+    """Return the labels that are not in a vocabulary, with the nearest that are.
+
+    >>> unknown_labels(["feevr", "cough"], ["cough", "fever"])
+    [UnknownLabel(label='feevr', nearest=('fever',))]
+    """
+    names = set(vocabulary)
+    unknown = [label for label in labels if label not in names]
+    return [
+        UnknownLabel(label, nearest(label, vocabulary) if place < MOST_HINTED else ())
+        for place, label in enumerate(unknown)
+    ]
 
 
 def outcome_faults(labels: Sequence[str], source: str) -> Iterator[FieldFault]:

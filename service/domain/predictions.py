@@ -253,6 +253,12 @@ class ScoredSet(NamedTuple):
         return tuple(candidate.confidence for candidate in self.candidates)
 
     @property
+    def named(self) -> dict[str, None]:
+        """Every label of the candidates and marginals, each once."""
+        labels = [label for candidate in self.candidates for label in candidate.labels]
+        return dict.fromkeys([*labels, *(marginal.label for marginal in self.marginals)])
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The predicted label set."""
         return self.candidates[0].labels

@@ -10,7 +10,7 @@ from setwise.service.domain import errors
 from setwise.service.domain.annotators import DEFAULT_GROUP
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.routing.rules import Rule
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import hints, text_faults
 
 SKIPS_BEFORE_ESCALATION = 2
 """A task that this many people have skipped waits for a lead."""
@@ -478,13 +478,8 @@ def checked_answer(
     ``vocabulary``: The active model's labels. The prediction's own labels are allowed too, because
     another model may have been activated since.
     """
-    scored = prediction.scored
-    allowed = [
-        *vocabulary,
-        *(label for candidate in scored.candidates for label in candidate.labels),
-        *(marginal.label for marginal in scored.marginals),
-    ]
-    places = {label: place for place, label in enumerate(dict.fromkeys(allowed))}
+    allowed = dict.fromkeys([*vocabulary, *prediction.scored.named])
+    places = {label: place for place, label in enumerate(allowed)}
     faults = list(_label_faults(labels, places))
     if comment is not None:
         faults += text_faults(comment, "/comment", longest=LONGEST_COMMENT, blank_allowed=True)
@@ -495,10 +490,12 @@ def checked_answer(
 
 def _label_faults(labels: Sequence[str], known: dict[str, int]) -> Iterator[errors.FieldFault]:
     seen: set[str] = set()
+    meant = hints((label for label in labels if label not in known), known)
     for place, label in enumerate(labels):
         pointer = f"/labels/{place}"
         if label not in known:
-            yield errors.FieldFault(pointer, f"{label!r} is not a label of the model")
+            detail = f"{label!r} is not a label of the model{meant.get(label, '')}"
+            yield errors.FieldFault(pointer, detail)
         elif label in seen:
             yield errors.FieldFault(pointer, f"{label!r} is given twice")
         seen.add(label)

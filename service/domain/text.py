@@ -2,9 +2,12 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from difflib import SequenceMatcher
+from heapq import nlargest
+from itertools import islice, pairwise
 from typing import Generic, TypeVar
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
@@ -107,6 +110,50 @@ def each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
             raise RepeatedName(name)
         members[name] = value
     return members
+
+
+LEAST_ALIKE = 0.6
+"""Names below this ratio of `difflib` are no likely misspellings of each other."""
+MOST_HINTED = 5
+"""Most unknown names of one request whose nearest names are looked up: that takes time."""
+_COMPARED = 20
+
+
+def nearest(name: str, names: Iterable[str], most: int = 3) -> tuple[str, ...]:
+    """Return the names that ``name`` may be a misspelling of, likeliest first.
+
+    >>> nearest("feevr", ["cough", "fever", "Fever, recurrent"])
+    ('fever',)
+    """
+    text = name.casefold()[:100]
+    parts = {*text, *map("".join, pairwise(text))}
+
+    def share(other: str) -> float:
+        folded = other.casefold()
+        return sum(part in folded for part in parts) / (len(text) + len(folded) + 1)
+
+    matcher = SequenceMatcher(b=text)
+    alike: list[tuple[float, str]] = []
+    for other in nlargest(_COMPARED, names, key=share):
+        matcher.set_seq1(other.casefold())
+        alike.append((matcher.ratio(), other))
+    likely = nlargest(most, alike, key=lambda pair: pair[0])
+    return tuple(other for ratio, other in likely if ratio >= LEAST_ALIKE)
+
+
+def hints(unknown: Iterable[str], names: Collection[str]) -> dict[str, str]:
+    """Return a question after the nearest name for each of the first unknown names, or "".
+
+    >>> hints(["feevr", "x"], ["cough", "fever"])
+    {'feevr': '; is `fever` meant?', 'x': ''}
+    """
+    near = {name: nearest(name, names) for name in islice(unknown, MOST_HINTED)}
+    return {name: question(names) for name, names in near.items()}
+
+
+def question(near: Sequence[str]) -> str:
+    """Return a question after the nearest name, for the end of a fault; "" without one."""
+    return f"; is `{near[0]}` meant?" if near else ""
 
 
 _CANONICAL = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

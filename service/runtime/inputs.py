@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from setwise.service.domain import errors
 from setwise.service.domain.predictions import Document
-from setwise.service.domain.text import escaped
+from setwise.service.domain.text import escaped, hints
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -73,11 +73,13 @@ def _answers(predictor: "SetPredictor", documents: Sequence[Document]) -> "Model
     except AnswerError as error:
         raise errors.InvalidRequest(
             f"The other model's answer cannot be read: {error.fault}; {error.cure}.",
-            _faults(error, documents[error.document]),
+            _faults(error, documents[error.document], predictor.label_names),
         ) from error
 
 
-def _faults(error: "AnswerError", document: Document) -> list[errors.FieldFault]:
+def _faults(
+    error: "AnswerError", document: Document, labels: Sequence[str]
+) -> list[errors.FieldFault]:
     from setwise.models.data.answer_parsing import UnknownLabels
 
     # Metadata stands beside the document in a request.
@@ -85,9 +87,13 @@ def _faults(error: "AnswerError", document: Document) -> list[errors.FieldFault]
     if not isinstance(error, UnknownLabels):
         return [errors.FieldFault(path, f"{error.fault}; {error.cure}")]
     named = error.names[:MOST_NAMED]
+    meant = hints(named, labels)
     faults = [
-        errors.FieldFault(f"{path}/{place}", "is not a label of the active model")
-        for place in (_place(error.path, name, document) for name in named)
+        errors.FieldFault(
+            f"{path}/{_place(error.path, name, document)}",
+            f"is not a label of the active model{meant.get(name, '')}",
+        )
+        for name in named
     ]
     if len(error.names) > len(named):
         more = f"has {len(error.names) - len(named)} more labels that the active model lacks"

@@ -12,6 +12,7 @@ from setwise.service.domain import errors
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Document, ScoredSet, TermWeight
 from setwise.service.domain.recalibration import Calibration
+from setwise.service.domain.text import hints
 from setwise.service.runtime.inputs import predict, read_answered
 from setwise.service.services.ports import Predictor
 from setwise.service.stores.transaction import Transaction, Transactions
@@ -101,8 +102,11 @@ class LoadedPredictor:
         from setwise.models.evaluation.explanation import document_row, weigh_terms  # noqa: PLC0415 -- as above
 
         known = set(self.labels)
+        meant = hints((label for label in labels if label not in known), known)
         faults = [
-            errors.FieldFault(f"/labels/{place}", f"{label!r} is not a label of the model")
+            errors.FieldFault(
+                f"/labels/{place}", f"{label!r} is not a label of the model{meant.get(label, '')}"
+            )
             for place, label in enumerate(labels)
             if label not in known
         ]

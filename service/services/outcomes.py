@@ -2,12 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.errors import InvalidRequest
-from setwise.service.domain.outcomes import Outcome, outcome_faults, sent_labels
+from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
+from setwise.service.domain.outcomes import (
+    Outcome,
+    UnknownLabel,
+    outcome_faults,
+    sent_labels,
+    unknown_labels,
+)
+from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.text import question
 from setwise.service.domain.webhooks import document_corrected
 from setwise.service.services.audit_trail import Recorded
+from setwise.service.services.ports import PredictorSource
 from setwise.service.services.predictions import disclose_one, visible_prediction
 from setwise.service.stores.outcomes import OutcomeRaced
 from setwise.service.stores.transaction import Transaction
@@ -16,21 +26,41 @@ MOST_RACES = 20
 """Most retries after concurrent reports on the same prediction."""
 
 
+class OutcomeReport(NamedTuple):
+    """A reported outcome as it is stored."""
+
+    outcome: Outcome
+    new: bool
+    """Whether the report added it."""
+    unknown: list[UnknownLabel] | None
+    """Labels that neither the active model nor the prediction names; None without a model."""
+
+
 @dataclass(frozen=True)
 class Outcomes(Recorded):
     """Outcomes, which other programs report: the label sets that were right."""
 
+    predictors: PredictorSource
+    """Its active model knows the usual labels."""
+
     def report(
-        self, caller: Caller, prediction_id: str, labels: Sequence[str], source: str
-    ) -> tuple[Outcome, bool]:
-        """Store an outcome; return it and whether it is new.
+        self,
+        caller: Caller,
+        prediction_id: str,
+        labels: Sequence[str],
+        source: str,
+        *,
+        strict: bool = False,
+    ) -> OutcomeReport:
+        """Store an outcome.
 
         A source that repeats its last report changes nothing. A different report is added and
         counts from then on. If another label set was sent, the same transaction queues the
         message ``document.corrected``.
 
         Raises `PredictionNotFound` if the prediction does not exist or belongs to another client;
-        `InvalidRequest` if the labels or the source cannot be stored.
+        `InvalidRequest` if the labels or the source cannot be stored, or if ``strict`` and a label
+        is unknown; `ModelUnavailable` if ``strict`` and no model is active.
         """
         caller.require(Permission.PREDICT)
         faults = list(outcome_faults(labels, source))
@@ -40,7 +70,12 @@ class Outcomes(Recorded):
             try:
                 with self.begin() as transaction:
                     return self._report(
-                        transaction, caller, prediction_id, labels=labels, source=source
+                        transaction,
+                        caller,
+                        prediction_id,
+                        labels=labels,
+                        source=source,
+                        strict=strict,
                     )
             except OutcomeRaced:
                 continue
@@ -54,14 +89,16 @@ class Outcomes(Recorded):
         *,
         labels: Sequence[str],
         source: str,
-    ) -> tuple[Outcome, bool]:
+        strict: bool,
+    ) -> OutcomeReport:
         prediction = visible_prediction(transaction, caller, prediction_id)
+        unknown = self._unknown(prediction, labels, strict=strict)
         # A concurrent review and this report must each see the labels that the other sent.
         transaction.reviews.lock(prediction.id)
         before = transaction.outcomes.of(prediction.id)
         same_source = [outcome for outcome in before if outcome.source == source]
         if same_source and set(same_source[-1].labels) == set(labels):
-            return same_source[-1], False
+            return OutcomeReport(same_source[-1], new=False, unknown=unknown)
         outcome = Outcome(
             id=self.new_id(),
             prediction_id=prediction.id,
@@ -87,7 +124,31 @@ class Outcomes(Recorded):
             agreed=outcome.agreed,
             corrects=wrong,
         )
-        return outcome, True
+        return OutcomeReport(outcome, new=True, unknown=unknown)
+
+    def _unknown(
+        self, prediction: Prediction, labels: Sequence[str], *, strict: bool
+    ) -> list[UnknownLabel] | None:
+        try:
+            vocabulary = self.predictors.active().labels
+        except ModelUnavailable:
+            if strict:
+                raise
+            return None
+        unknown = unknown_labels(labels, [*vocabulary, *prediction.scored.named])
+        if strict and unknown:
+            places = {label: place for place, label in enumerate(labels)}
+            raise InvalidRequest(
+                "The outcome names labels that the model does not know.",
+                [
+                    FieldFault(
+                        f"/labels/{places[label.label]}",
+                        f"{label.label!r} is not a label of the model{question(label.nearest)}",
+                    )
+                    for label in unknown
+                ],
+            )
+        return unknown
 
     def page(self, caller: Caller, prediction_id: str) -> list[Outcome]:
         """Return a prediction's outcomes, oldest first; raises `PredictionNotFound`."""

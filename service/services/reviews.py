@@ -483,7 +483,7 @@ class Reviews(Recorded):
 
         Raises `ModelUnavailable` if no model is active.
         """
-        caller.require(Permission.READ_QUEUE)
+        caller.require(Permission.READ_QUEUE, Permission.PREDICT)
         labels = self.predictors.active().labels
         return matching_labels(labels, query, offset=offset, limit=limit)
 

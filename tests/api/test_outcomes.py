@@ -20,11 +20,13 @@ def test_an_outcome_is_stored_once_and_corrects_what_was_sent(service: Service) 
         "source": "billing",
         "agreed": False,
         "created_at": "",
+        "unknown_labels": [],
     }
     again = service.post(f"{path}/outcome", by="client", json=body)
     assert (again.status_code, again.json()) == (200, first.json())
+    stored = {name: value for name, value in first.json().items() if name != "unknown_labels"}
     listed = service.get(f"{path}/outcomes", by="lead").json()
-    assert listed == {"items": [first.json()], "next_cursor": None, "limit": 1}
+    assert listed == {"items": [stored], "next_cursor": None, "limit": 1}
     _, message = service.database.contents.messages.values()
     told = CorrectedMessage.model_validate(payload(message))
     assert (told.data.labels, told.data.previous_labels) == (["c"], made["labels"])
@@ -41,3 +43,22 @@ def test_faults_are_pointed_at(service: Service) -> None:
     ):
         refused = service.post(path, by="client", json=body)
         assert_problem(refused, 422, "invalid-request", *pointers)
+
+
+def test_a_misspelt_label_is_named_with_the_nearest_and_refused_if_strict(service: Service) -> None:
+    assert service.predictors.predictor is not None
+    service.predictors.predictor.labels = ("cough", "fever")
+    path = f"/v1/predictions/{service.predict('0.9').json()['id']}/outcome"
+    # The prediction itself names old-code, from a model before the active one.
+    body = {"labels": ["feevr", "cough", "old-code", "zebra"], "source": "billing"}
+    refused = service.post(path, by="client", json={**body, "strict": True})
+    problem = assert_problem(refused, 422, "invalid-request", "/labels/0", "/labels/3")
+    assert problem["errors"][0]["detail"].endswith("; is `fever` meant?")
+    named = [{"label": "feevr", "nearest": ["fever"]}, {"label": "zebra", "nearest": []}]
+    for status in (201, 200):
+        answer = service.post(path, by="client", json=body)
+        assert (answer.status_code, answer.json()["unknown_labels"]) == (status, named)
+    service.predictors.predictor = None
+    assert service.post(path, by="client", json=body).json()["unknown_labels"] is None
+    refused = service.post(path, by="client", json={**body, "strict": True})
+    assert_problem(refused, 503, "model-unavailable")

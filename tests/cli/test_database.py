@@ -46,7 +46,7 @@ def test_a_misspelt_setting_is_named_before_the_wrong_database_is_migrated_unnot
     assert run("upgrade") == 0
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("setwise: warning: SETWISE_DATABSE_URL is no setting")
-    assert "is SETWISE_DATABASE_URL meant?" in line
+    assert "is `SETWISE_DATABASE_URL` meant?" in line
     assert "secret" not in line
 
 

@@ -69,7 +69,7 @@ class Service:
             policy=Policies(begin, now, new_id),
             reports=building.reports(begin, now),
             predictions=Predictions(predictors, begin, now, new_id, LOTTERY),
-            outcomes=Outcomes(begin, now, new_id),
+            outcomes=Outcomes(begin, now, new_id, predictors),
             certification=building.certifications(begin, now, new_id),
             annotators=Annotators(begin, now, new_id),
             reviews=Reviews(begin, now, new_id, predictors, LOTTERY),

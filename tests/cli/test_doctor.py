@@ -231,7 +231,7 @@ def test_settings_that_are_none_or_wrong_are_named(
     monkeypatch.setenv("SETWISE_LEASE_S", "soon")
     assert running.status("doctor") == 1
     said = capsys.readouterr().out
-    assert "is SETWISE_DATABASE_URL meant?" in said
+    assert "is `SETWISE_DATABASE_URL` meant?" in said
     assert "SETWISE_LEASE_S" in said
     assert "secret" not in said
 

@@ -11,13 +11,13 @@ from setwise.service.services.outcomes import Outcomes
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests.database import ON_BOTH
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, FakePredictors
 from tests.samples import ADMIN, CLIENT, LEAD, OTHER_CLIENT, add_predictions, prediction
 
 
 @pytest.fixture
 def outcomes(begin: Transactions) -> Outcomes:
-    return Outcomes(begin, FakeClock(), new_id)
+    return Outcomes(begin, FakeClock(), new_id, FakePredictors())
 
 
 def stored(begin: Transactions, *, sent: bool) -> Prediction:
@@ -36,10 +36,13 @@ def messages(begin: Transactions) -> list[Message]:
 
 def test_a_sent_set_found_wrong_is_corrected_once(begin: Transactions, outcomes: Outcomes) -> None:
     made = stored(begin, sent=True)
-    outcome, new = outcomes.report(CLIENT.calling_from(None, "r-1"), made.id, ["c", "a"], "billing")
+    outcome, new, unknown = outcomes.report(
+        CLIENT.calling_from(None, "r-1"), made.id, ["c", "a"], "billing"
+    )
     assert new
+    assert unknown == []
     assert (outcome.labels, outcome.agreed, outcome.number) == (("a", "c"), False, 1)
-    assert outcomes.report(CLIENT, made.id, ["a", "c"], "billing") == (outcome, False)
+    assert outcomes.report(CLIENT, made.id, ["a", "c"], "billing") == (outcome, False, [])
     (message,) = messages(begin)
     assert message.type is MessageType.DOCUMENT_CORRECTED
     assert message.data["labels"] == ["a", "c"]
@@ -53,7 +56,7 @@ def test_a_sent_set_found_wrong_is_corrected_once(begin: Transactions, outcomes:
 
 def test_a_sent_set_found_right_is_left_alone(begin: Transactions, outcomes: Outcomes) -> None:
     made = stored(begin, sent=True)
-    outcome, _ = outcomes.report(CLIENT, made.id, ["b", "a"], "billing")
+    outcome = outcomes.report(CLIENT, made.id, ["b", "a"], "billing").outcome
     assert outcome.agreed
     assert messages(begin) == []
 
@@ -71,7 +74,8 @@ def test_a_source_may_change_its_mind_and_the_last_word_counts(
 ) -> None:
     made = stored(begin, sent=True)
     said = [
-        outcomes.report(CLIENT, made.id, labels, "billing")[0] for labels in (["c"], ["a", "b"], [])
+        outcomes.report(CLIENT, made.id, labels, "billing").outcome
+        for labels in (["c"], ["a", "b"], [])
     ]
     assert outcomes.page(CLIENT, made.id) == said
     assert outcomes.page(LEAD, made.id) == said
@@ -82,7 +86,7 @@ def test_a_source_may_change_its_mind_and_the_last_word_counts(
 def test_two_sources_may_say_the_same(begin: Transactions, outcomes: Outcomes) -> None:
     made = stored(begin, sent=True)
     outcomes.report(CLIENT, made.id, ["c"], "billing")
-    _, new = outcomes.report(ADMIN, made.id, ["c"], "second reading")
+    new = outcomes.report(ADMIN, made.id, ["c"], "second reading").new
     assert new
     assert len(messages(begin)) == 1
 
@@ -107,7 +111,7 @@ def test_reports_at_the_same_time_get_numbers_of_their_own(
     made = stored(begin, sent=True)
 
     def one(number: int) -> bool:
-        return outcomes.report(CLIENT, made.id, [f"label {number % 4}"], f"source {number % 4}")[1]
+        return outcomes.report(CLIENT, made.id, [f"label {number % 4}"], f"source {number % 4}").new
 
     with ThreadPoolExecutor(8) as pool:
         new = list(pool.map(one, range(16)))

@@ -41,7 +41,7 @@ class Desk:
         self.predictions = Predictions(FakePredictors(), *parts, LOTTERY)
         self.reviews = Reviews(*parts, FakePredictors(), LOTTERY)
         self.claim, self.complete = self.reviews.claim, self.reviews.complete
-        self.report_verb = Outcomes(*parts).report
+        self.report_verb = Outcomes(*parts, FakePredictors()).report
 
     def sent(self, **audits: float) -> Prediction:
         """Predict one document that is sent, with these rates of audits."""
@@ -162,7 +162,7 @@ def test_an_outcome_that_comes_while_a_lead_decides_knows_of_the_decision(engine
     Policies(*parts).change(ADMIN, change(threshold=0.8, audits=plan), None)
     predictions = Predictions(FakePredictors(), *parts, LOTTERY)
     made = predict_one(predictions, CLIENT, Document(text="0.9"))
-    report = Outcomes(*parts).report
+    report = Outcomes(*parts, FakePredictors()).report
     with ThreadPoolExecutor(1) as pool:
         reports: list[Future[object]] = []
 
