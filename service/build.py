@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
+import structlog
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 
@@ -77,6 +78,8 @@ from setwise.service.stores.upkeep import encryption, migrate
 from setwise.service.telemetry import ServiceMetrics, Stages, start_tracing, watch
 from setwise.service.tracing import Tracing
 
+log = structlog.get_logger(__name__)
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -135,6 +138,9 @@ class Application:
         if fault is not None:
             raise BadSetting(f"{PREFIX}ENCRYPTION_KEYS: {fault}")
         encryption.note_key(self.engine, utc_now())
+        unreadable = encryption.unreadable(self.engine)
+        if unreadable is not None:
+            log.error("encryption.unreadable", reason=unreadable, cure=encryption.CURE)
 
     def close(self) -> None:
         """Close all connections to the database."""
@@ -198,7 +204,7 @@ def build(
         shadow=shadow.offer,
         store=store,
         calibrators=store,
-        files=job_files(settings),
+        files=job_files(settings, engine),
         pepper=pepper,
         lease_clock=clock or database_clock(engine),
         clock=clock or utc_now,
@@ -235,7 +241,7 @@ def build(
     )
 
 
-def job_files(settings: Settings) -> FolderOrObjectFiles | SealedFiles:
+def job_files(settings: Settings, engine: Engine) -> FolderOrObjectFiles | SealedFiles:
     """Return the store for files of jobs, encrypted if there is a key.
 
     Raises `BadSetting` if the address needs a library that is not installed.
@@ -245,7 +251,9 @@ def job_files(settings: Settings) -> FolderOrObjectFiles | SealedFiles:
     except ValueError as error:
         raise BadSetting(f"{PREFIX}FILES_URL: {error}") from error
     cipher = find_cipher(settings)
-    return files if cipher is None else SealedFiles(files, cipher)
+    if cipher is None:
+        return files
+    return SealedFiles(files, cipher, partial(encryption.writing, engine))
 
 
 def assemble(
@@ -433,7 +441,7 @@ def _encryption_fault(engine: Engine) -> str | None:
     try:
         if not migrate.check(engine).ok:
             return None  # the check of the database reports it
-        return encryption.missing_keys(engine) or encryption.retired(engine)
+        return encryption.missing_keys(engine) or encryption.foreign(engine)
     except ServiceError as error:
         return error.detail
 

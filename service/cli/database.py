@@ -71,13 +71,13 @@ def reencrypt() -> None:
         if fault is not None:
             raise BadSetting(f"{PREFIX}ENCRYPTION_KEYS: {fault}")
         encryption.note_key(built.engine, utc_now())
-        files = job_files(built.settings)
+        files = job_files(built.settings, built.engine)
         try:
             sealed = encryption.reseal(built.engine, report)
             renewed = 0
             if isinstance(files, SealedFiles):
                 renewed = files.reseal(report)
-            encryption.retire(built.engine)
+                encryption.retire(built.engine, files.outdated)
         except encryption.NotDone as error:
             raise CommandError(str(error)) from error
     say(f"{sealed} values and {renewed} job files re-encrypted; no other key is needed any more")

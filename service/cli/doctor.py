@@ -33,6 +33,9 @@ LITTLE_FREE_BYTES: Final = 2_000_000_000
 LARGEST_CLOCK_ERROR: Final = timedelta(seconds=2)
 """Larger errors make signatures, expiries and lists by time wrong."""
 
+NEWEST_VALUES: Final = 100_000
+"""Rows of each encrypted column whose keys are checked."""
+
 LATEST_START: Final = timedelta(minutes=10)
 """If work is overdue for longer, probably no worker is running."""
 
@@ -271,12 +274,15 @@ def _encryption(engine: "Engine") -> Finding:
     fault = encryption.missing_keys(engine)
     if fault is not None:
         return _fault("encryption", fault, "add the key to SETWISE_ENCRYPTION_KEYS")
-    cipher = cipher_of(engine.dialect)
-    if cipher is None:
-        return _ok("encryption", "off: texts are stored as they are")
     fault = encryption.unsealed(engine)
     if fault is not None:
         return _fault("encryption", fault, "unset SETWISE_ENCRYPTION_KEYS")
+    fault = encryption.unreadable(engine, NEWEST_VALUES)
+    if fault is not None:
+        return _fault("encryption", fault, encryption.CURE)
+    cipher = cipher_of(engine.dialect)
+    if cipher is None:
+        return _ok("encryption", "off: texts are stored as they are")
     return _ok("encryption", f"under key {cipher.sealing_id}")
 
 

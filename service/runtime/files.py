@@ -4,8 +4,8 @@ import base64
 import errno
 import io
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -114,19 +114,28 @@ class SealedFiles:
     Each line of a file is an encrypted frame. A frame is bound to its file and position, and the
     last frame is empty, so exchanged, moved and missing frames are detected. Plain files are
     refused.
+
+    ``writing``: Holds the key in use while a file becomes complete, as `encryption.writing` does.
     """
 
-    def __init__(self, files: FileStore, cipher: TextCipher) -> None:
+    def __init__(
+        self,
+        files: FileStore,
+        cipher: TextCipher,
+        writing: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._files = files
         self._cipher = cipher
+        self._writing = writing
 
     @contextmanager
     def create(self, name: str) -> Iterator[Sink]:
         """Yield a file for writing, which appears complete when the block ends."""
-        with self._files.create(name) as sink:
+        with ExitStack() as completion, self._files.create(name) as sink:
             sealing = _Sealing(sink, self._cipher, name)
             yield sealing
             sealing.end()
+            completion.enter_context(self._writing())
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading; raises `FileNotFoundError`."""
@@ -184,11 +193,21 @@ class SealedFiles:
                     if not name.endswith(DRAFT):
                         yield f"{folder}/{job_id}/{part}/{name}"
 
-    def _reseal(self, name: str) -> bool:
+    def outdated(self) -> bool:
+        """Return whether a file needs another key than the first."""
+        return any(map(self._outdated, self._walk("jobs")))
+
+    def _outdated(self, name: str) -> bool:
         current = f"{SEALED}{self._cipher.sealing_id}:".encode()
-        with self._files.open(name) as file:
-            if file.read(len(current)) == current:
-                return False
+        try:
+            with self._files.open(name) as file:
+                return file.read(len(current)) != current
+        except FileNotFoundError:
+            return False  # deleted in between
+
+    def _reseal(self, name: str) -> bool:
+        if not self._outdated(name):
+            return False
         with self.open(name) as old, self.create(name) as new:
             while content := old.read(FRAME_BYTES):
                 new.write(content)

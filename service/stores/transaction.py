@@ -27,6 +27,7 @@ from setwise.service.stores.recalibration import CalibrationStore
 from setwise.service.stores.reports import ReportStore
 from setwise.service.stores.reports.backlog import BacklogStore
 from setwise.service.stores.reviews import ReviewStore
+from setwise.service.stores.upkeep.encryption import refuse_foreign
 from setwise.service.stores.webhooks import DeliveryStore, EndpointStore, OutboxStore
 
 
@@ -214,6 +215,8 @@ class Transaction:
             if self._snapshot and connection.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             connection.begin()  # SQLite's transactions are always snapshots
+            if not self._read_only:
+                refuse_foreign(connection)
         except BaseException:
             self._discard(connection)
             raise

@@ -101,6 +101,15 @@ def _no_database(data: Path, url: str) -> None:
     Path(url.removeprefix("sqlite:///")).write_bytes(b"no database" * 1000)
 
 
+def _sealed_value(data: Path, url: str) -> None:
+    _change(
+        url,
+        "INSERT INTO webhook_endpoints (id, url, description, events, secrets, version, created_at)"
+        " VALUES ('019b7a0b-0000-7000-8000-00000000fffd', 'https://x', '', '[]',"
+        " '\"sw1:0a1b2c3d:AAAA\"', 1, '2026-01-01 00:00:00.000000')",
+    )
+
+
 def _overdue(data: Path, url: str) -> None:
     _change(
         url,
@@ -193,6 +202,7 @@ def _change(url: str, statement: str) -> None:
         (_revoked, "keys", "warning", "setwise key create --role admin"),
         (_from_the_future, "clock", "warning", "NTP"),
         (_tripped, "breaker", "warning", "GET /v1/admin/breaker"),
+        (_sealed_value, "encryption", "fault", "setwise db reencrypt"),
         (_sealed, "encryption", "fault", "SETWISE_ENCRYPTION_KEYS"),
     ],
 )

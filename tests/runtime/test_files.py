@@ -1,6 +1,8 @@
 """Files of jobs: in memory, in a folder and in an object store they behave alike."""
 
 import stat
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,27 @@ def test_a_sealed_file_shows_nothing_and_reads_as_any_other() -> None:
         assert b"the patient said\n" + file.read() == SECRET
 
 
+def test_a_sealed_file_becomes_complete_only_while_its_key_is_in_use() -> None:
+    plain = FakeFiles()
+    held: list[bool] = []
+
+    @contextmanager
+    def writing() -> Iterator[None]:
+        held.append("a" in plain.stored)
+        yield
+        held.append("a" in plain.stored)
+
+    write(SealedFiles(plain, CIPHER, writing), "a", SECRET)
+    assert held == [False, True]
+
+    def retired() -> AbstractContextManager[None]:
+        raise StorageUnavailable("Key 1 was retired.")
+
+    with pytest.raises(StorageUnavailable, match="retired"):
+        write(SealedFiles(plain, CIPHER, retired), "b", SECRET)
+    assert list(plain.stored) == ["a"]
+
+
 def test_a_plain_file_is_refused() -> None:
     plain = FakeFiles({"a": b"planted"})
     with pytest.raises(StorageUnavailable, match="not encrypted"):
@@ -102,7 +125,9 @@ def test_files_move_to_a_new_key_and_the_old_one_can_go(tmp_path: Path) -> None:
         write(SealedFiles(store, CIPHER), name, SECRET)
     (tmp_path / "jobs/1/upload/half.incoming").write_bytes(b"not complete")
     both = SealedFiles(store, NEW)
+    assert both.outdated()
     assert both.reseal(lambda _, __: None) == 2
+    assert not both.outdated()
     assert both.reseal(lambda _, __: None) == 0
     alone = SealedFiles(store, TextCipher([bytes(range(1, 33))]))
     for name in ("jobs/1/upload/documents", "jobs/1/result/00000000.jsonl"):

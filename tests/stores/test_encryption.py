@@ -53,6 +53,7 @@ def opened(database_url: str) -> Iterator[Open]:
         def engine(*keys: bytes) -> Engine:
             made = create(database_url, cipher=TextCipher(keys) if keys else None)
             stack.callback(made.dispose)
+            encryption.note_key(made, START)
             return made
 
         yield engine

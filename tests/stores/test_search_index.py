@@ -13,6 +13,7 @@ from setwise.service.stores import tables
 from setwise.service.stores.columns.ciphers import TextCipher
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transaction, Transactions
+from setwise.service.stores.upkeep.encryption import note_key
 from tests.fakes import START
 from tests.samples import add_predictions, annotation, outcome, prediction, task
 
@@ -96,6 +97,7 @@ def test_random_histories_are_found_by_what_follows_from_them(begin: Transaction
 
 def test_nothing_is_indexed_of_encrypted_texts(engine: Engine, database_url: str) -> None:
     sealed = create(database_url, cipher=TextCipher([bytes(32)]))
+    note_key(sealed, START)
     with Transactions(sealed)() as transaction:
         add_predictions(transaction, prediction())
     sealed.dispose()

@@ -18,6 +18,8 @@ _NONCE_BYTES = 12
 SEALED = "sw1:"
 """Prefix of sealed text; then follow the key's id, the nonce and the ciphertext."""
 
+KEY_ID_LENGTH = 8
+
 Row = tuple[str, ...]
 """Identifies a row: its primary key, and its owner where it has one."""
 
@@ -95,7 +97,7 @@ def missing(name: str) -> StorageUnavailable:
 
 def key_id(key: bytes) -> str:
     """Return the id of a key, which reveals nothing about the key."""
-    return hashlib.sha256(b"setwise key id\0" + key).hexdigest()[:8]
+    return hashlib.sha256(b"setwise key id\0" + key).hexdigest()[:KEY_ID_LENGTH]
 
 
 def read_keys(written: str) -> list[bytes]:

@@ -1,7 +1,9 @@
 """Which keys encrypted the stored values, and re-encryption under a new key."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,15 +17,17 @@ from sqlalchemy import (
     and_,
     cast,
     delete,
+    func,
     literal,
     select,
+    true,
     tuple_,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores.columns.ciphers import SEALED, TextCipher
+from setwise.service.stores.columns.ciphers import KEY_ID_LENGTH, SEALED, TextCipher, key_of
 from setwise.service.stores.columns.types import (
     InRow,
     Sealed,
@@ -36,8 +40,17 @@ from setwise.service.stores.tables import encryption_keys, metadata
 
 _ROWS_AT_ONCE = 200
 
+NEWEST = 1_000
+"""Rows of each column that a server looks at when it starts: the latest mistake shows there."""
+
 PASSES = 5
 """How often to look for values that servers wrote under another key in the meantime."""
+
+CURE = (
+    "add their key after the new one, if you still have it, and run setwise db reencrypt; "
+    "otherwise erase those documents, rotate those webhooks' secrets, or restore a backup"
+)
+"""What to do about values that cannot be opened."""
 
 _SHOWN = 3
 """Damaged values that a message names."""
@@ -70,11 +83,18 @@ class SealedColumn:
         """The value as stored, also of JSON."""
         return cast(self.column, Text)
 
-    def outdated(self, sealing_id: str) -> ColumnElement[bool]:
-        """Return the condition that a value is not sealed under this key."""
+    def outdated(self, *key_ids: str) -> ColumnElement[bool]:
+        """Return the condition that a value is not sealed under one of these keys."""
+        sealed = [self._begins(f"{SEALED}{name}:") for name in key_ids]
+        return and_(self.column.is_not(None), *(~begins for begins in sealed))
+
+    def strange(self, cipher: TextCipher | None) -> ColumnElement[bool]:
+        """Return the condition that no key of this process opens a value."""
+        return self._begins(SEALED) if cipher is None else self.outdated(*cipher.key_ids)
+
+    def _begins(self, start: str) -> ColumnElement[bool]:
         quote = '"' if isinstance(self.type, SealedJson) else ""
-        sealed = self.raw.startswith(f"{quote}{SEALED}{sealing_id}:", autoescape=True)
-        return and_(self.column.is_not(None), ~sealed)
+        return self.raw.startswith(f"{quote}{start}", autoescape=True)
 
     def stored(self, raw: str, cipher: TextCipher) -> Stored:
         """Return the value of its text in the database."""
@@ -95,11 +115,14 @@ def sealed_columns() -> list[SealedColumn]:
 def missing_keys(engine: Engine) -> str | None:
     """Return a message that names missing keys; None if none is missing."""
     cipher = cipher_of(engine.dialect)
-    lacking = sorted(_noted(engine) - set(cipher.key_ids if cipher else ()))
-    if not lacking:
+    return _lacking(_noted(engine) - set(cipher.key_ids if cipher else ()))
+
+
+def _lacking(names: set[str]) -> str | None:
+    if not names:
         return None
     return (
-        f"What is stored is encrypted under key {', '.join(lacking)}, which "
+        f"What is stored is encrypted under key {', '.join(sorted(names))}, which "
         "SETWISE_ENCRYPTION_KEYS lacks; add it, after the new key if there is one."
     )
 
@@ -114,15 +137,75 @@ def unsealed(engine: Engine) -> str | None:
     )
 
 
-def retired(engine: Engine) -> str | None:
-    """Return a message if the encrypting key was retired while this process ran."""
-    cipher = cipher_of(engine.dialect)
-    if cipher is None or cipher.sealing_id in _noted(engine):
-        return None
-    return (
-        f"Key {cipher.sealing_id}, under which this server encrypts, was retired by setwise db "
-        "reencrypt: restart the server with the new key first in SETWISE_ENCRYPTION_KEYS."
+def refuse_foreign(connection: Connection) -> None:
+    """Refuse to write unless this process encrypts under a key in use, and has all the others.
+
+    Call it in each transaction that writes: `retire` waits until the transaction ends, and then
+    sees what it wrote.
+
+    Raises `StorageUnavailable`.
+    """
+    cipher = cipher_of(connection.dialect)
+    if cipher is None:
+        return
+    own, other = encryption_keys.alias("own"), encryption_keys.alias("other")
+    noted = connection.execute(
+        select(other.c.id)
+        .select_from(own.join(other, true()))
+        .where(own.c.id == cipher.sealing_id)
+        .with_for_update(read=True, key_share=True, of=own)
     )
+    fault = _foreign(cipher, set(noted.scalars()))
+    if fault is not None:
+        raise StorageUnavailable(fault)
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[None]:
+    """Hold the key in use while the block completes what is stored outside the database."""
+    with engine.begin() as connection:
+        refuse_foreign(connection)
+        yield
+
+
+def foreign(engine: Engine) -> str | None:
+    """Return why this process must not write: the keys have changed while it ran."""
+    cipher = cipher_of(engine.dialect)
+    return None if cipher is None else _foreign(cipher, _noted(engine))
+
+
+def _foreign(cipher: TextCipher, noted: set[str]) -> str | None:
+    if cipher.sealing_id not in noted:
+        return (
+            f"Key {cipher.sealing_id}, under which this server encrypts, was retired by setwise db "
+            "reencrypt: restart the server with the new key first in SETWISE_ENCRYPTION_KEYS."
+        )
+    return _lacking(noted - set(cipher.key_ids))
+
+
+def unreadable(engine: Engine, newest: int = NEWEST) -> str | None:
+    """Return a message if no key of this process opens some of the newest stored values.
+
+    A server that went on under a retired key has left them, or they were planted.
+    """
+    cipher = cipher_of(engine.dialect)
+    counts: Counter[tuple[str, str | None]] = Counter()
+    with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
+        for place in sealed_columns():
+            begins = func.substr(place.raw, 1, len(f'"{SEALED}{"0" * KEY_ID_LENGTH}:'))
+            order = (key.desc() for key in place.table.primary_key.columns)
+            seen = select(begins.label("head"), place.strange(cipher).label("strange"))
+            seen = seen.where(place.column.is_not(None)).order_by(*order).limit(newest)
+            rows = seen.subquery().c
+            for head in connection.execute(select(rows.head).where(rows.strange)).scalars():
+                counts[place.name, key_of(head.lstrip('"'))] += 1
+    if not counts:
+        return None
+    named = ", ".join(
+        f"{count} of {place} ({'not encrypted' if name is None else f'key {name}'})"
+        for (place, name), count in counts.items()
+    )
+    return f"SETWISE_ENCRYPTION_KEYS cannot open some stored values: {named}."
 
 
 def note_key(engine: Engine, now: datetime) -> None:
@@ -181,8 +264,7 @@ def reseal(engine: Engine, report: Report) -> int:
             raise NotDone(
                 f"{len(damaged)} stored values cannot be opened and stay as they are: "
                 f"{named}{more}; everything else is re-encrypted. They were damaged, moved or "
-                "planted, or their key is not in SETWISE_ENCRYPTION_KEYS: erase those documents, "
-                "or restore a backup."
+                f"planted, or their key is not in SETWISE_ENCRYPTION_KEYS: {CURE}."
             )
         if sealed == before:
             report(1.0, "done")
@@ -190,17 +272,23 @@ def reseal(engine: Engine, report: Report) -> int:
     raise NotDone(still_written(cipher))
 
 
-def retire(engine: Engine) -> None:
-    """Forget every key but the first; raises `NotDone` while a value needs another."""
+def retire(engine: Engine, files_outdated: Callable[[], bool] = lambda: False) -> None:
+    """Forget every key but the first; raises `NotDone` while something needs another.
+
+    ``files_outdated``: Whether a file outside the database needs another key.
+    """
     cipher = cipher_of(engine.dialect)
     if cipher is None:
         return
     with engine.begin() as connection:
+        # First, which waits for those who write under the old key and refuses later ones.
+        connection.execute(delete(encryption_keys).where(encryption_keys.c.id != cipher.sealing_id))
         for place in sealed_columns():
             outdated = select(literal(1)).where(place.outdated(cipher.sealing_id)).limit(1)
             if connection.execute(outdated).first() is not None:
                 raise NotDone(still_written(cipher))
-        connection.execute(delete(encryption_keys).where(encryption_keys.c.id != cipher.sealing_id))
+        if files_outdated():
+            raise NotDone(still_written(cipher))
 
 
 def still_written(cipher: TextCipher) -> str:

@@ -32,9 +32,11 @@ def opened(database_url: str) -> Iterator[Open]:
     """Open the same database under other keys."""
     with ExitStack() as stack:
 
-        def engine(*keys: bytes) -> Engine:
+        def engine(*keys: bytes, noted: bool = True) -> Engine:
             made = create(database_url, cipher=TextCipher(keys) if keys else None)
             stack.callback(made.dispose)
+            if noted:
+                encryption.note_key(made, START)
             return made
 
         yield engine
@@ -150,9 +152,8 @@ def test_what_was_erased_opens_under_a_key(opened: Open) -> None:
 
 
 def test_a_key_is_refused_for_a_database_that_was_filled_without_one(opened: Open) -> None:
-    assert encryption.unsealed(opened(ONE)) is None
     before = stored(opened())
-    late = opened(ONE)
+    late = opened(ONE, noted=False)
     assert encryption.unsealed(opened()) is None
     assert "without encryption" in (encryption.unsealed(late) or "")
     with pytest.raises(StorageUnavailable, match="not encrypted"):
@@ -162,10 +163,10 @@ def test_a_key_is_refused_for_a_database_that_was_filled_without_one(opened: Ope
 
 
 def test_a_damaged_value_is_named_and_does_not_stop_the_others(opened: Open) -> None:
-    old, both = opened(ONE), opened(TWO, ONE)
-    encryption.note_key(old, START)
+    old = opened(ONE)
     damaged, sound = stored(old), stored(old)
     unguarded(old, f"UPDATE predictions SET text = text || 'AAAA' WHERE id = '{damaged}'")
+    both = opened(TWO, ONE)
     with pytest.raises(encryption.NotDone, match=damaged):
         encryption.reseal(both, silent)
     assert text_of(opened(TWO), sound) == "fever"
@@ -175,8 +176,7 @@ def test_a_damaged_value_is_named_and_does_not_stop_the_others(opened: Open) -> 
 
 
 def test_the_old_key_stays_while_a_server_writes_under_it(opened: Open) -> None:
-    old, both = opened(ONE), opened(TWO, ONE)
-    stored(old)
+    old, both = opened(ONE, TWO), opened(TWO, ONE)
     with pytest.raises(encryption.NotDone, match="restart every server"):
         # A server that was not restarted writes during every pass.
         encryption.reseal(both, lambda fraction, _: None if fraction else stored(old))
@@ -184,11 +184,72 @@ def test_the_old_key_stays_while_a_server_writes_under_it(opened: Open) -> None:
     with pytest.raises(encryption.NotDone, match="restart every server"):
         encryption.retire(both)
     encryption.reseal(both, silent)
+    with pytest.raises(encryption.NotDone, match="restart every server"):
+        encryption.retire(both, lambda: True)  # as with a file of a job
+    assert encryption.foreign(old) is None
     encryption.retire(both)
-    assert encryption.retired(old) is not None
-    assert encryption.retired(opened(TWO)) is not None  # not noted yet
-    encryption.note_key(both, START)
-    assert encryption.retired(both) is None
+    assert encryption.foreign(old) is not None
+    assert encryption.foreign(both) is None
+
+
+def test_nothing_is_written_under_a_retired_key(opened: Open) -> None:
+    old, both = opened(ONE, TWO), opened(TWO, ONE)
+    encryption.retire(both)
+    with pytest.raises(StorageUnavailable, match="was retired"):
+        stored(old)
+    with pytest.raises(StorageUnavailable, match="was retired"), encryption.writing(old):
+        pytest.fail("a file became complete")
+    stored(both)
+    assert encryption.unreadable(opened(TWO)) is None
+
+
+def test_a_server_without_a_key_in_use_does_not_write(opened: Open) -> None:
+    """It could not read what the others write, and would export it with holes."""
+    old = opened(ONE)
+    opened(TWO, ONE)
+    with pytest.raises(StorageUnavailable, match="SETWISE_ENCRYPTION_KEYS lacks"):
+        stored(old)
+
+
+@pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)  # SQLite has one writer
+def test_the_old_key_waits_for_a_transaction_that_writes_under_it(opened: Open) -> None:
+    old, both = opened(ONE, TWO), opened(TWO, ONE)
+    outcome: list[BaseException | None] = []
+
+    def retire() -> None:
+        try:
+            encryption.retire(both)
+        except encryption.NotDone as error:
+            outcome.append(error)
+        else:
+            outcome.append(None)
+
+    thread = threading.Thread(target=retire)
+    with Transactions(old)() as transaction:
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive()
+        add_predictions(transaction, prediction(document=Document("note", "fever")))
+    thread.join()
+    assert isinstance(outcome[0], encryption.NotDone)
+    assert encryption.foreign(old) is None
+
+
+def test_values_under_a_key_that_is_gone_are_counted(opened: Open) -> None:
+    old = opened(ONE)
+    for _ in range(3):
+        stored(old)
+    both = opened(TWO, ONE)
+    stored(both)
+    # As before 0.2.0, when a server could write on under a retired key.
+    unguarded(both, f"DELETE FROM encryption_keys WHERE id = '{TextCipher([ONE]).sealing_id}'")
+    assert encryption.unreadable(both) is None
+    fault = encryption.unreadable(opened(TWO)) or ""
+    assert f"3 of predictions.text (key {TextCipher([ONE]).sealing_id})" in fault
+    assert "3 of predictions.metadata" in fault
+    assert encryption.unreadable(opened(TWO), newest=1) is None
+    keyless = encryption.unreadable(opened()) or ""
+    assert all(TextCipher([key]).sealing_id in keyless for key in (ONE, TWO))
 
 
 def test_a_server_reads_and_writes_while_keys_change(opened: Open) -> None:
