@@ -36,13 +36,13 @@ from setwise.service.build import Application, build
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.logs import configure_logging
 from setwise.service.settings import Settings
 from setwise.service.stores.columns.types import InRow
 from setwise.service.stores.database import new_id
 from setwise.service.stores.search_index import SearchIndex
 from setwise.service.stores.tables import annotations, outcomes, predictions, review_tasks
 from setwise.service.stores.upkeep import migrate
-from setwise.service.telemetry import configure_logging
 from tests import database
 
 PAGES: dict[str, str] = {

@@ -32,10 +32,10 @@ from setwise.service.app import serving
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Submission
+from setwise.service.logs import configure_logging
 from setwise.service.services.predictions import Outcome
 from setwise.service.settings import Settings
 from setwise.service.stores.upkeep import migrate
-from setwise.service.telemetry import configure_logging
 
 OURS = str(Path(__file__).resolve().parents[1] / "setwise")
 """Where modules are imported from: the folders below it are links."""

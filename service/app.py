@@ -42,8 +42,9 @@ from setwise.service.api.http.connections import ConnectionLimits
 from setwise.service.api.http.dependencies import Edge
 from setwise.service.api.http.headers import SecurityHeaders
 from setwise.service.api.http.openapi import describe
+from setwise.service.logs import configure_logging
 from setwise.service.pages import start
-from setwise.service.telemetry import RequestTelemetry, configure_logging
+from setwise.service.telemetry import RequestTelemetry
 from setwise.service.tracing import RequestSpans
 
 if TYPE_CHECKING:

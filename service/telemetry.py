@@ -1,17 +1,15 @@
-"""Structured logs, request ids and metrics, which never contain a document's content."""
+"""Metrics, request ids and a log line for each request, without any document's content."""
 
 import logging
 import os
 import platform
 import re
-import sys
 import time
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TypeVar
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, generate_latest
@@ -29,9 +27,6 @@ from setwise.service.services.all import Services
 from setwise.service.settings import PREFIX, BadSetting, Settings
 from setwise.service.tracing import Tracing
 
-if TYPE_CHECKING:
-    from structlog.typing import EventDict, Processor
-
 REQUEST_ID_HEADER = b"x-request-id"
 REQUEST_ID = "request_id"
 """Name of the request id in a request's state."""
@@ -45,72 +40,6 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 log = structlog.get_logger(__name__)
-
-
-def configure_logging(level: str, style: Literal["console", "json"]) -> None:
-    """Send all log lines, also of libraries, to stderr in one format.
-
-    Tracebacks contain no local variables and, except at level ``debug``, no exception messages:
-    either could quote a document.
-    """
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        _name_trace,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    render: Processor = (
-        structlog.processors.JSONRenderer()
-        if style == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
-    trace = structlog.processors.format_exc_info if level == "debug" else _trace_without_words
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                trace,
-                render,
-            ],
-        )
-    )
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(level.upper())
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs every check of the database
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=False,
-    )
-
-
-def _name_trace(_logger: object, _method: str, event: "EventDict") -> "EventDict":
-    """Add the ids of the current trace and span, in the names of OpenTelemetry's log model."""
-    event.update(tracing.current_ids())
-    return event
-
-
-def _trace_without_words(_logger: object, _method: str, event: "EventDict") -> "EventDict":
-    exception = event.pop("exc_info", None)
-    error = exception[1] if isinstance(exception, tuple) else exception
-    if exception is True:
-        error = sys.exc_info()[1]
-    parts: list[str] = []
-    while isinstance(error, BaseException):
-        name = f"{type(error).__module__}.{type(error).__qualname__}\n"
-        parts.insert(0, "".join([*traceback.format_tb(error.__traceback__), name]))
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if parts:
-        event["exception"] = "which led to\n".join(parts).rstrip()
-    return event
 
 
 class ServiceMetrics:

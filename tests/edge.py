@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from setwise.service import build
 from setwise.service.app import create_app
+from setwise.service.backend import assemble
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.services.all import Services
@@ -124,7 +125,7 @@ def build_service(
     predictors = FakePredictors()
     faults: dict[str, str] = {}
     files, loader, calibrators = FakeFiles(), FakeLoader(), FakeCalibrators()
-    services = build.assemble(
+    services = assemble(
         settings,
         database,
         predictors=predictors,

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from setwise.service.telemetry import ServiceMetrics, configure_logging
+from setwise.service.logs import configure_logging
+from setwise.service.telemetry import ServiceMetrics
 
 PATIENT = "Ada Lovelace"
 

@@ -5,13 +5,14 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from setwise.service.cli.console import CommandError, note
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from setwise.service.backend import Backend
     from setwise.service.build import Application
     from setwise.service.settings import Settings
 
@@ -43,8 +44,8 @@ def opened() -> Iterator[tuple["Settings", "Engine"]]:
 
 
 @contextmanager
-def application(*, migrated: bool = True, unsealed: bool = True) -> Iterator["Application"]:
-    """Build the service from the environment, and close it afterwards.
+def backend(*, migrated: bool = True, unsealed: bool = True) -> Iterator["Backend"]:
+    """Open the services on the database of the environment, and close them afterwards.
 
     Raises `CommandError` if the database is not migrated; `BadSetting` if a setting is invalid, or
     a key of the encrypted database is missing.
@@ -52,20 +53,44 @@ def application(*, migrated: bool = True, unsealed: bool = True) -> Iterator["Ap
     ``migrated``: Refuse a database at another revision.
     ``unsealed``: Refuse a database with values that this process could not decrypt.
     """
-    from setwise.service.build import build, unmigrated
-    from setwise.service.stores.upkeep import migrate
-    from setwise.service.telemetry import configure_logging
+    from setwise.service.backend import open_backend
+
+    with _closing(open_backend(_configured()), migrated=migrated, unsealed=unsealed) as opened:
+        yield opened
+
+
+@contextmanager
+def application() -> Iterator["Application"]:
+    """Build the whole service from the environment, like `backend`, and close it afterwards."""
+    from setwise.service.build import build
+
+    with _closing(build(_configured()), migrated=True, unsealed=True) as built:
+        yield built
+
+
+def _configured() -> "Settings":
+    from setwise.service.logs import configure_logging
 
     settings = read_settings()
     configure_logging(settings.log_level, settings.log_format)
-    built = build(settings)
+    return settings
+
+
+_Opened = TypeVar("_Opened", bound="Backend")
+
+
+@contextmanager
+def _closing(opened: _Opened, *, migrated: bool, unsealed: bool) -> Iterator[_Opened]:
+    from setwise.service.backend import unmigrated
+    from setwise.service.stores.upkeep import revisions
+
     try:
         if migrated:
-            status = migrate.check(built.engine)
+            status = revisions.check(opened.engine)
             if not status.ok:
                 raise CommandError(unmigrated(status))
         if migrated and unsealed:
-            built.unseal()
-        yield built
+            opened.unseal()
+        yield opened
     finally:
-        built.close()
+        opened.close()

@@ -63,11 +63,11 @@ def restore(
 ) -> None:
     """Restore a backup into an empty database, and upgrade it."""
     from setwise.service.stores.upkeep import backup as databases
-    from setwise.service.stores.upkeep import migrate
+    from setwise.service.stores.upkeep import revisions
 
     with opened() as (settings, engine), _verified(file, engine.dialect.name) as archive:
         pepper, names = settings.data_dir / _PEPPER, archive.namelist()
-        if not force and migrate.current(engine) is not None:
+        if not force and revisions.current(engine) is not None:
             raise CommandError("the database is not empty; --force replaces everything in it")
         if _PEPPER in names and settings.pepper is None:
             secret = archive.read(_PEPPER)
@@ -81,7 +81,7 @@ def restore(
         with tempfile.TemporaryDirectory(dir=file.parent) as folder:
             dump = Path(archive.extract(_DATABASE, folder))
             databases.load(engine, dump, app_user=settings.database_app_user)
-    say(f"restored, at revision {migrate.head()}")
+    say(f"restored, at revision {revisions.newest()}")
 
 
 def _stores(settings: "Settings") -> "dict[str, FolderOrObjectFiles]":
@@ -116,10 +116,10 @@ def _verified(file: Path, kind: str) -> ZipFile:
 
 
 def _fault(archive: ZipFile, kind: str) -> str | None:
-    from setwise.service.stores.upkeep import migrate
+    from setwise.service.stores.upkeep import revisions
 
     manifest = json.loads(archive.read(MANIFEST))
-    if not migrate.knows(manifest["revision"]):
+    if not revisions.knows(manifest["revision"]):
         return f"it needs setwise {manifest['setwise']} or newer"
     if manifest["database"] != kind:
         return f"it is from {manifest['database']}, but SETWISE_DATABASE_URL names {kind}"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from setwise.service.cli.assembly import application, opened
+from setwise.service.cli.assembly import backend, opened
 from setwise.service.cli.console import CommandError, progress, say
 
 commands = typer.Typer(help="Create, upgrade and check the database.")
@@ -38,20 +38,20 @@ def downgrade(revision: Revision) -> None:
 @commands.command()
 def current() -> None:
     """Print the revision of the database."""
-    from setwise.service.stores.upkeep import migrate
+    from setwise.service.stores.upkeep import revisions
 
     with opened() as (_, engine):
-        say(migrate.current(engine) or "base")
+        say(revisions.current(engine) or "base")
 
 
 @commands.command()
 def check() -> None:
     """Fail unless the database fits this release."""
-    from setwise.service.build import unmigrated
-    from setwise.service.stores.upkeep import migrate
+    from setwise.service.backend import unmigrated
+    from setwise.service.stores.upkeep import revisions
 
     with opened() as (_, engine):
-        status = migrate.check(engine)
+        status = revisions.check(engine)
         if not status.ok:
             raise CommandError(unmigrated(status))
         say(f"at {status.current}, as this release needs")
@@ -60,24 +60,24 @@ def check() -> None:
 @commands.command()
 def reencrypt() -> None:
     """Encrypt everything under the first encryption key."""
-    from setwise.service.build import job_files
+    from setwise.service.backend import job_files
     from setwise.service.runtime.files import SealedFiles
     from setwise.service.settings import PREFIX, BadSetting
     from setwise.service.stores.database import utc_now
     from setwise.service.stores.upkeep import encryption
 
-    with application(unsealed=False) as built, progress("reencrypt") as report:
-        fault = encryption.missing_keys(built.engine) or encryption.unsealed(built.engine)
+    with backend(unsealed=False) as opened, progress("reencrypt") as report:
+        fault = encryption.missing_keys(opened.engine) or encryption.unsealed(opened.engine)
         if fault is not None:
             raise BadSetting(f"{PREFIX}ENCRYPTION_KEYS: {fault}")
-        encryption.note_key(built.engine, utc_now())
-        files = job_files(built.settings, built.engine)
+        encryption.note_key(opened.engine, utc_now())
+        files = job_files(opened.settings, opened.engine)
         try:
-            sealed = encryption.reseal(built.engine, report)
+            sealed = encryption.reseal(opened.engine, report)
             renewed = 0
             if isinstance(files, SealedFiles):
                 renewed = files.reseal(report)
-                encryption.retire(built.engine, files.outdated)
+                encryption.retire(opened.engine, files.outdated)
         except encryption.NotDone as error:
             raise CommandError(str(error)) from error
     say(f"{sealed} values and {renewed} job files re-encrypted; no other key is needed any more")

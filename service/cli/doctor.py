@@ -81,7 +81,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 def examine() -> Iterator[Finding]:
     """Yield the findings; skip checks that depend on a failed one."""
-    from setwise.service.build import storage
+    from setwise.service.backend import storage
     from setwise.service.settings import BadSetting, Settings, misspelt
 
     for fault in misspelt(os.environ):
@@ -121,15 +121,15 @@ def _database(
     engine: "Engine", begin: "Transactions", store: "Loads", settings: "Settings"
 ) -> Iterator[Finding]:
     from setwise.service.domain.errors import StorageUnavailable
-    from setwise.service.stores.upkeep import migrate
+    from setwise.service.stores.upkeep import revisions
 
     try:
-        status = migrate.check(engine)
+        status = revisions.check(engine)
     except (StorageUnavailable, ValueError) as error:
         yield _fault("database", str(error), "start it, or correct SETWISE_DATABASE_URL")
         return
     if not status.ok:
-        known = status.current is None or migrate.knows(status.current)
+        known = status.current is None or revisions.knows(status.current)
         yield _fault(
             "migrations",
             f"at {status.current or 'base'}; this release needs {status.head}",

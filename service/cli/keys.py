@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from setwise.service.cli.assembly import application
+from setwise.service.cli.assembly import backend
 from setwise.service.cli.console import (
     AsJson,
     Columns,
@@ -56,8 +56,8 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a key and print it, once."""
-    with application() as built:
-        key, secret = built.services.keys.create(
+    with backend() as opened:
+        key, secret = opened.services.keys.create(
             SYSTEM,
             name,
             role,
@@ -75,8 +75,8 @@ def create(
 @commands.command(name="list")
 def list_keys(as_json: AsJson = False) -> None:
     """List the keys, newest first, without their secrets."""
-    with application() as built:
-        keys = built.services.keys.all(SYSTEM)
+    with backend() as opened:
+        keys = opened.services.keys.all(SYSTEM)
     columns: Columns = {
         "id": "id",
         "name": "name",
@@ -95,8 +95,8 @@ def rotate(
     key_id: Annotated[str, typer.Argument(help="Id that `setwise key list` shows.")],
 ) -> None:
     """Replace a secret and print it; the old one works for a day."""
-    with application() as built:
-        key, secret = built.services.keys.rotate(SYSTEM, key_id)
+    with backend() as opened:
+        key, secret = opened.services.keys.rotate(SYSTEM, key_id)
     say(secret)
     until = f"{key.old_expires_at:%-d %B, %H:%M} UTC"
     note(f"New secret of {key.name}. The old one works until {until}.")
@@ -107,8 +107,8 @@ def revoke(
     key_id: Annotated[str, typer.Argument(help="Id that `setwise key list` shows.")],
 ) -> None:
     """Revoke a key for good; servers notice within seconds."""
-    with application() as built:
-        key = built.services.keys.revoke(SYSTEM, key_id)
+    with backend() as opened:
+        key = opened.services.keys.revoke(SYSTEM, key_id)
     say(f"{key.id}  {key.name}, revoked")
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from setwise.service.cli.assembly import application
+from setwise.service.cli.assembly import backend
 from setwise.service.cli.console import (
     AsJson,
     CommandError,
@@ -34,8 +34,8 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create an account; the password comes from a prompt or stdin."""
-    with application() as built:
-        person = built.services.people.create(
+    with backend() as opened:
+        person = opened.services.people.create(
             SYSTEM, login=login, name=name, role=role, password=_password()
         )
     _tell(person, "may sign in", as_json=as_json)
@@ -44,8 +44,8 @@ def create(
 @commands.command(name="list")
 def list_people(as_json: AsJson = False) -> None:
     """List all accounts, disabled ones included."""
-    with application() as built:
-        people = built.services.people.all(SYSTEM)
+    with backend() as opened:
+        people = opened.services.people.all(SYSTEM)
     columns = {name: name for name in ("login", "name", "role", "id")}
     columns |= {"created": "created_at", "disabled": "disabled_at"}
     print_items(people, _MEMBERS, columns, as_json=as_json)
@@ -61,16 +61,16 @@ def change(
     """Change a name or a role."""
     if name is None and role is None:
         raise CommandError("nothing to change; give --name or --role")
-    with application() as built:
-        person = built.services.people.change(SYSTEM, who, name=name, role=role)
+    with backend() as opened:
+        person = opened.services.people.change(SYSTEM, who, name=name, role=role)
     _tell(person, "is changed", as_json=as_json)
 
 
 @commands.command()
 def password(who: Who) -> None:
     """Set a new password, from a prompt or stdin, and sign out."""
-    with application() as built:
-        person = built.services.people.set_password(SYSTEM, who, _password())
+    with backend() as opened:
+        person = opened.services.people.set_password(SYSTEM, who, _password())
     _tell(person, "has another password", as_json=False)
 
 
@@ -89,14 +89,14 @@ def enable(who: Who) -> None:
 @commands.command()
 def erase(who: Who) -> None:
     """Erase login, name and password; decisions stay."""
-    with application() as built:
-        person = built.services.people.erase(SYSTEM, who)
+    with backend() as opened:
+        person = opened.services.people.erase(SYSTEM, who)
     say(f"{person.id}  is erased; the audit trail keeps the old name")
 
 
 def _allow(who: str, *, disabled: bool) -> None:
-    with application() as built:
-        person = built.services.people.change(SYSTEM, who, disabled=disabled)
+    with backend() as opened:
+        person = opened.services.people.change(SYSTEM, who, disabled=disabled)
     _tell(person, "is disabled" if disabled else "may sign in", as_json=False)
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from setwise.service.cli.assembly import application
+from setwise.service.cli.assembly import backend
 from setwise.service.cli.console import CommandError, say
 from setwise.service.domain.callers import SYSTEM
 
@@ -22,8 +22,8 @@ def erase(
 ) -> None:
     """Erase a document; only its labels and numbers stay."""
     named = {"prediction_id" if prediction else "document_id": document_id}
-    with application() as built:
-        count = built.services.texts.erase(SYSTEM, **named)
+    with backend() as opened:
+        count = opened.services.texts.erase(SYSTEM, **named)
     if count == 0:
         kind = "prediction" if prediction else "document"
         hint = "" if prediction else ". Give the id that its sender gave it"
@@ -37,5 +37,5 @@ def erase(
 @commands.command()
 def purge() -> None:
     """Delete the texts whose retention time is over."""
-    with application() as built:
-        say(f"purged {built.services.texts.purge()} documents")
+    with backend() as opened:
+        say(f"purged {opened.services.texts.purge()} documents")

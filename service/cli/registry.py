@@ -9,7 +9,7 @@ from typing import Annotated, cast
 
 import typer
 
-from setwise.service.cli.assembly import application
+from setwise.service.cli.assembly import backend
 from setwise.service.cli.console import AsJson, Columns, described, print_items, print_json, say
 from setwise.service.cli.explanation import explain
 from setwise.service.domain.callers import SYSTEM
@@ -45,14 +45,14 @@ def add(
     """Register a copy of a model, or start an external one."""
     if (artifact is None) is not external or (labels is not None) is not external:
         raise typer.BadParameter("name an artifact, or give --external --labels FILE, not both")
-    with application() as built, ExitStack() as stack:
+    with backend() as opened, ExitStack() as stack:
         if external:
             artifact = _started(
                 cast("Path", labels), Path(stack.enter_context(TemporaryDirectory()))
             )
-        model = built.services.models.add(SYSTEM, str(artifact))
+        model = opened.services.models.add(SYSTEM, str(artifact))
         if activate:
-            model = built.services.models.activate(SYSTEM, model.id)
+            model = opened.services.models.activate(SYSTEM, model.id)
     if as_json:
         print_json(described(model, _MEMBERS))
     else:
@@ -75,8 +75,8 @@ def _started(labels: Path, folder: Path) -> Path:
 @commands.command(name="list")
 def list_models(as_json: AsJson = False) -> None:
     """List the registered models, newest first."""
-    with application() as built:
-        models = built.services.models.page(SYSTEM)
+    with backend() as opened:
+        models = opened.services.models.page(SYSTEM)
     columns: Columns = {
         "id": "id",
         "version": "version",
@@ -93,8 +93,8 @@ def activate(
     model_id: Annotated[str, typer.Argument(help="Id that `setwise model list` shows.")],
 ) -> None:
     """Activate a model; running servers follow within seconds."""
-    with application() as built:
-        model = built.services.models.activate(SYSTEM, model_id)
+    with backend() as opened:
+        model = opened.services.models.activate(SYSTEM, model_id)
     say(f"{model.id}  version {model.version}, active")
 
 

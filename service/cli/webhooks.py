@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from setwise.service.cli.assembly import application
+from setwise.service.cli.assembly import backend
 from setwise.service.cli.console import (
     AsJson,
     Columns,
@@ -37,9 +37,9 @@ def add(
     """Add a webhook and print its signing secret, once."""
     from setwise.service.domain.webhooks import EndpointChange
 
-    with application() as built:
+    with backend() as opened:
         change = EndpointChange(url, description, events or ())
-        endpoint, secret = built.services.webhooks.add(SYSTEM, change)
+        endpoint, secret = opened.services.webhooks.add(SYSTEM, change)
     if as_json:
         print_json({**described(endpoint, _MEMBERS), "secret": secret})
     else:
@@ -50,8 +50,8 @@ def add(
 @commands.command(name="list")
 def list_webhooks(as_json: AsJson = False) -> None:
     """List the webhooks, without their secrets."""
-    with application() as built:
-        endpoints = built.services.webhooks.page(SYSTEM)
+    with backend() as opened:
+        endpoints = opened.services.webhooks.page(SYSTEM)
     columns: Columns = {
         "id": "id",
         "url": "url",
@@ -66,6 +66,6 @@ def remove(
     webhook_id: Annotated[str, typer.Argument(help="Id that `setwise webhook list` shows.")],
 ) -> None:
     """Remove a webhook and cancel its deliveries."""
-    with application() as built:
-        built.services.webhooks.delete(SYSTEM, webhook_id)
+    with backend() as opened:
+        opened.services.webhooks.delete(SYSTEM, webhook_id)
     say(f"{webhook_id}  removed")

@@ -16,16 +16,18 @@ def test_imports_point_inwards() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_only_build_names_concrete_classes_of_the_edges() -> None:
-    """The services are built in one place."""
+def test_services_and_server_are_each_built_in_one_place() -> None:
     concrete = ("Transactions(", "FolderOrObjectStore(", "ModelRegistry(", "Callers(", "Worker(")
-    found = {
-        path.relative_to(ROOT).as_posix()
+    places = {
+        (path.relative_to(ROOT).as_posix(), name)
         for path in (ROOT / "service").rglob("*.py")
         for name in concrete
         if f" {name}" in path.read_text() and f"class {name}" not in path.read_text()
     }
-    assert found == {"service/build.py"}
+    assert places == {
+        *(("service/backend.py", name) for name in concrete[:3]),
+        *(("service/build.py", name) for name in concrete[3:]),
+    }
 
 
 def test_no_folder_of_the_product_hides_another() -> None:

@@ -7,9 +7,9 @@ from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.webhooks import EndpointChange
+from setwise.service.logs import configure_logging
 from setwise.service.settings import Settings
 from setwise.service.stores.upkeep import migrate
-from setwise.service.telemetry import configure_logging
 from tests.building import predict_one
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from setwise.service.stores.upkeep.migrate import head
+from setwise.service.stores.upkeep.revisions import newest
 from tests.cli.running import refusal, status
 
 
@@ -30,10 +30,10 @@ def test_a_database_is_brought_up_and_taken_back(
     assert run("downgrade", "base") == 0
     assert capsys.readouterr().out.splitlines() == [
         "base",
-        f"at {head()}",
-        f"at {head()}",
-        head(),
-        f"at {head()}, as this release needs",
+        f"at {newest()}",
+        f"at {newest()}",
+        newest(),
+        f"at {newest()}, as this release needs",
         "at base",
     ]
     assert (folder / "setwise.db").exists()

@@ -38,11 +38,11 @@ from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from setwise.service.domain.webhooks import EndpointChange, ReceiverResponse
+from setwise.service.logs import configure_logging
 from setwise.service.settings import Settings
 from setwise.service.stores import tables
 from setwise.service.stores.database import utc_now
 from setwise.service.stores.upkeep import migrate
-from setwise.service.telemetry import configure_logging
 from tests.database import find_binaries, run_server
 from tests.trained import documents, write_documents
 

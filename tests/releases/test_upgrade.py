@@ -13,7 +13,7 @@ from setwise.service.domain.callers import Role
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.stores import tables
-from setwise.service.stores.upkeep import migrate
+from setwise.service.stores.upkeep import revisions
 from tests.releases.make import ANSWERS, HERE, PASSWORD, settings
 from tests.releases.restoring import RELEASES, restore
 
@@ -58,7 +58,7 @@ def test_the_first_release_is_kept() -> None:
 
 def test_every_row_is_there(upgraded: tuple[build.Application, dict[str, Any]]) -> None:
     application, stored = upgraded
-    assert migrate.check(application.engine).ok
+    assert revisions.check(application.engine).ok
     with application.engine.connect() as connection:
         for name, count in stored["rows"].items():
             table = tables.metadata.tables[name]

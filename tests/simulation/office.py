@@ -20,10 +20,10 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.reviews import ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
+from setwise.service.logs import configure_logging
 from setwise.service.services.all import Services
 from setwise.service.services.ports import Predictor
 from setwise.service.settings import Settings
-from setwise.service.telemetry import configure_logging
 from tests.fakes import FakeClock, FakeIds
 from tests.simulation.streams import Drift, Labels, Stream
 from tests.sqlite import hurry, template

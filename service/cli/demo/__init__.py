@@ -100,8 +100,8 @@ def demo(
 
 def _settings(data_dir: Path | None) -> "Settings":
     """Return settings that keep the demo away from real databases."""
+    from setwise.service.logs import configure_logging
     from setwise.service.settings import Settings
-    from setwise.service.telemetry import configure_logging
 
     overrides: dict[str, object] = {
         "data_dir": data_dir or read_settings().data_dir / "demo",

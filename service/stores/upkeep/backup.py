@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.database import sqlite_path
-from setwise.service.stores.upkeep import migrate
+from setwise.service.stores.upkeep import migrate, revisions
 
 
 def dump(engine: Engine, file: Path) -> str:
@@ -22,7 +22,7 @@ def dump(engine: Engine, file: Path) -> str:
 
     Raises `ValueError` if it is empty, or its tool is missing or fails.
     """
-    revision = migrate.current(engine)
+    revision = revisions.current(engine)
     if revision is None:
         raise ValueError("the database is empty: there is nothing to back up")
     if engine.dialect.name == "postgresql":
@@ -39,7 +39,7 @@ def load(engine: Engine, file: Path, *, app_user: str = "") -> None:
     Raises as `dump` does; the database is then as it was, or empty.
     """
     if engine.dialect.name == "postgresql":
-        if migrate.current(engine) is not None:
+        if revisions.current(engine) is not None:
             migrate.downgrade(engine, "base")
         _run(engine, "pg_restore", "-1", "--clean", "--if-exists", str(file))
     else:

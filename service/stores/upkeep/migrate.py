@@ -5,56 +5,25 @@ Concurrent migrations run one after the other, and the second finds nothing left
 """
 
 import sqlite3
-import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.exc import ProgrammingError
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores.database import READ_ONLY, sqlite_path
-from setwise.service.stores.upkeep import grants
-
-
-def _folder() -> Path:
-    """Return the migrations, in a checkout or in a wheel's data."""
-    beside = Path(__file__).resolve().parents[3] / "migrations"
-    if (beside / "env.py").is_file():
-        return beside
-    return Path(sysconfig.get_path("data")) / "share" / "setwise" / "migrations"
-
-
-FOLDER = _folder()
+from setwise.service.stores.database import sqlite_path
+from setwise.service.stores.upkeep import grants, revisions
+from setwise.service.stores.upkeep.revisions import Status, check, knows, newest, revision_of
 
 _LOCK = 0x5E7_0015E
 """PostgreSQL's advisory lock for migrations. The number is arbitrary."""
 
 _PATIENCE_S = 60
 """How long a second process waits for the first one, in seconds."""
-
-
-@dataclass(frozen=True)
-class Status:
-    """The revisions of a database and of this release."""
-
-    current: str | None
-    """The database's revision; None if it is empty."""
-    head: str
-    """The revision that this release works with."""
-
-    @property
-    def ok(self) -> bool:
-        """The database has the revision that the code needs."""
-        return self.current == self.head
 
 
 def upgrade(engine: Engine, revision: str = "head", *, app_user: str = "") -> Status:
@@ -72,12 +41,12 @@ def upgrade(engine: Engine, revision: str = "head", *, app_user: str = "") -> St
     if engine.dialect.name == "sqlite":
         make_file(engine)
     with _alone(engine) as connection:
-        before = _revision(connection)
+        before = revision_of(connection)
         _refuse_unknown(before)
-        if before not in {None, head()}:
+        if before not in {None, newest()}:
             _copy(connection)
         _run(connection, command.upgrade, revision)
-        if app_user and _revision(connection) == head():
+        if app_user and revision_of(connection) == newest():
             grants.grant(connection, app_user)
     return check(engine)
 
@@ -90,35 +59,10 @@ def downgrade(engine: Engine, revision: str) -> Status:
     if engine.dialect.name == "sqlite" and not sqlite_path(engine).exists():
         raise StorageUnavailable(f"There is no database at {sqlite_path(engine)}.")
     with _alone(engine) as connection:
-        _refuse_unknown(_revision(connection))
+        _refuse_unknown(revision_of(connection))
         _copy(connection)
         _run(connection, command.downgrade, revision)
     return check(engine)
-
-
-def current(engine: Engine) -> str | None:
-    """Return the revision of the database; None if it is empty."""
-    if engine.dialect.name == "sqlite" and not sqlite_path(engine).exists():
-        return None
-    try:
-        with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
-            return _revision(connection)
-    except ProgrammingError as error:
-        raise grants.lacking(engine) from error
-
-
-def check(engine: Engine) -> Status:
-    """Return the revisions of the database and of the code."""
-    return Status(current=current(engine), head=head())
-
-
-@cache
-def head() -> str:
-    """Return the revision that this release works with."""
-    revision = ScriptDirectory.from_config(_config()).get_current_head()
-    if revision is None:
-        raise ValueError(f"no migrations in {FOLDER}: install Setwise again, whole")
-    return revision
 
 
 @contextmanager
@@ -156,12 +100,6 @@ def _refuse_orphans(connection: Connection) -> None:
         )
 
 
-def knows(revision: str) -> bool:
-    """Return whether this release has the migration ``revision``."""
-    scripts = ScriptDirectory.from_config(_config()).walk_revisions()
-    return any(script.revision == revision for script in scripts)
-
-
 def _refuse_unknown(revision: str | None) -> None:
     if revision is not None and not knows(revision):
         raise ValueError(
@@ -179,15 +117,9 @@ def _run(connection: Connection, step: Callable[[Config, str], None], revision: 
         raise ValueError(f"cannot migrate to {revision!r}: {error}") from error
 
 
-def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
-
-
 def _config() -> Config:
-    if not (FOLDER / "env.py").is_file():
-        raise ValueError(f"no migrations in {FOLDER}: install Setwise again, whole")
     config = Config()
-    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    config.set_main_option("script_location", str(revisions.FOLDER).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config
 
@@ -205,7 +137,7 @@ def make_file(engine: Engine) -> Path:
 
 def _copy(connection: Connection) -> None:
     """Copy the committed SQLite file; our transaction blocks other writers."""
-    revision = _revision(connection)
+    revision = revision_of(connection)
     if connection.dialect.name != "sqlite" or revision is None:
         return
     path = sqlite_path(connection.engine)

@@ -14,7 +14,7 @@ from setwise.service.domain.predictions import Document
 from setwise.service.stores.database import create
 from setwise.service.stores.tables import metadata
 from setwise.service.stores.transaction import Transactions
-from setwise.service.stores.upkeep import grants, migrate
+from setwise.service.stores.upkeep import grants, migrate, revisions
 from tests.fakes import START
 from tests.samples import ANN, add_predictions, job, key, prediction, task
 
@@ -64,7 +64,7 @@ def work(engine: Engine) -> str:
 
 
 def test_the_service_can_do_its_work(split: Split) -> None:
-    assert migrate.check(split.app).ok
+    assert revisions.check(split.app).ok
     made = work(split.app)
     with Transactions(split.app)(read_only=True) as transaction:
         kept = transaction.predictions.get(made)
@@ -116,7 +116,7 @@ def test_an_unknown_role_is_refused_and_nothing_is_migrated(empty_postgres_url: 
     engine = create(empty_postgres_url)
     with pytest.raises(ValueError, match=r"no role 'nobody-at-all'.*CREATE ROLE"):
         migrate.upgrade(engine, app_user="nobody-at-all")
-    assert migrate.current(engine) is None
+    assert revisions.current(engine) is None
     engine.dispose()
 
 

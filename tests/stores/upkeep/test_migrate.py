@@ -21,11 +21,11 @@ from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.database import create, sqlite_path
 from setwise.service.stores.tables import WORDS, metadata
 from setwise.service.stores.transaction import Transactions
-from setwise.service.stores.upkeep import migrate
+from setwise.service.stores.upkeep import migrate, revisions
 from tests.fakes import START
 from tests.samples import add_predictions, model, prediction
 
-HEAD = migrate.head()
+HEAD = revisions.newest()
 
 
 def table_names(engine: Engine) -> set[str]:
@@ -71,23 +71,23 @@ def structure(engine: Engine) -> list[tuple[object, ...]]:
 
 
 def test_an_empty_database_is_brought_to_the_newest_version(empty_engine: Engine) -> None:
-    assert migrate.check(empty_engine) == migrate.Status(current=None, head=HEAD)
-    assert not migrate.check(empty_engine).ok
-    assert migrate.upgrade(empty_engine) == migrate.Status(current=HEAD, head=HEAD)
-    assert migrate.check(empty_engine).ok
+    assert revisions.check(empty_engine) == revisions.Status(current=None, head=HEAD)
+    assert not revisions.check(empty_engine).ok
+    assert migrate.upgrade(empty_engine) == revisions.Status(current=HEAD, head=HEAD)
+    assert revisions.check(empty_engine).ok
     assert table_names(empty_engine) == set(metadata.tables)
 
 
 def test_looking_at_a_database_that_is_not_there_does_not_make_it(tmp_path: Path) -> None:
     path = tmp_path / "none.db"
-    assert migrate.current(create(f"sqlite:///{path}")) is None
+    assert revisions.current(create(f"sqlite:///{path}")) is None
     assert not path.exists()
 
 
 def test_down_to_nothing_and_up_again(empty_engine: Engine) -> None:
     migrate.upgrade(empty_engine)
     before = structure(empty_engine)
-    assert migrate.downgrade(empty_engine, "base") == migrate.Status(None, HEAD)
+    assert migrate.downgrade(empty_engine, "base") == revisions.Status(None, HEAD)
     assert structure(empty_engine) == []
     migrate.upgrade(empty_engine)
     assert structure(empty_engine) == before
@@ -124,9 +124,11 @@ def test_migrations_build_checks_partial_indexes_and_guards_too(empty_engine: En
 
 
 def test_one_chain_of_migrations_leads_to_the_head() -> None:
-    scripts = ScriptDirectory(str(migrate.FOLDER))
+    scripts = ScriptDirectory(str(revisions.FOLDER))
     assert scripts.get_bases() == ["0001"]
     assert scripts.get_heads() == [HEAD]
+    in_order = reversed(list(scripts.walk_revisions()))
+    assert revisions._revisions() == tuple(script.revision for script in in_order)
 
 
 @pytest.mark.parametrize("revision", ["nonsense", "0000"])
@@ -155,7 +157,7 @@ def test_a_migration_that_fails_half_way_leaves_nothing_behind(
         with pytest.raises(ZeroDivisionError):
             migrate.upgrade(empty_engine)
     assert len(made) == 6
-    assert migrate.current(empty_engine) is None
+    assert revisions.current(empty_engine) is None
     assert table_names(empty_engine) == set()
     assert migrate.upgrade(empty_engine).ok
 
@@ -218,7 +220,8 @@ def test_taking_back_a_database_that_is_not_there_is_refused(tmp_path: Path) -> 
 def test_a_checkout_without_migrations_says_so(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migrate, "FOLDER", tmp_path)
+    monkeypatch.setattr(revisions, "FOLDER", tmp_path)
+    monkeypatch.setattr(revisions, "_revisions", revisions._revisions.__wrapped__)
     with pytest.raises(ValueError, match="no migrations in"):
         migrate.upgrade(engine)
 
@@ -226,7 +229,7 @@ def test_a_checkout_without_migrations_says_so(
 def test_a_database_newer_than_the_code_is_left_alone(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    assert migrate.check(engine) == migrate.Status(current="9999", head=HEAD)
+    assert revisions.check(engine) == revisions.Status(current="9999", head=HEAD)
     for step in (migrate.upgrade, lambda it: migrate.downgrade(it, "base")):
         with pytest.raises(ValueError, match="9999, which this release does not know"):
             step(engine)
@@ -236,7 +239,7 @@ def test_a_database_newer_than_the_code_is_left_alone(engine: Engine) -> None:
 NEXT = """
 import sqlalchemy as sa
 from alembic import op
-revision, down_revision, branch_labels, depends_on = "next", "{head}", None, None
+revision, down_revision, branch_labels, depends_on = "9000", "{head}", None, None
 
 def upgrade():
     {upgrade}
@@ -252,16 +255,16 @@ def add_migration(
 ) -> Iterator[Callable[[str], None]]:
     """Return what adds a migration, given its body, to a copy of the folder."""
     folder = tmp_path / "migrations"
-    shutil.copytree(migrate.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(migrate, "FOLDER", folder)
+    shutil.copytree(revisions.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(revisions, "FOLDER", folder)
+    revisions._revisions.cache_clear()
 
     def add(upgrade: str) -> None:
         script = NEXT.format(head=HEAD, upgrade=upgrade)
-        (folder / "versions" / "next.py").write_text(script)
-        migrate.head.cache_clear()
+        (folder / "versions" / "9000_next.py").write_text(script)
 
     yield add
-    migrate.head.cache_clear()
+    revisions._revisions.cache_clear()
 
 
 REBUILD = """with op.batch_alter_table("models") as batch:
@@ -278,13 +281,13 @@ def test_the_next_migration_finds_rows_and_references_as_they_were(
         transaction.models.add(registered)
         transaction.models.activate(registered.id, START, registered.id)
     add_migration(REBUILD)
-    assert not migrate.check(engine).ok
-    assert migrate.upgrade(engine).current == "next"
+    assert not revisions.check(engine).ok
+    assert migrate.upgrade(engine).current == "9000"
     with Transactions(engine)() as transaction:
         assert transaction.models.active() == replace(registered, active=True)
     if engine.dialect.name == "sqlite":
         copy = create(f"sqlite:///{sqlite_path(engine)}.at-{HEAD}")
-        assert migrate.current(copy) == HEAD
+        assert revisions.current(copy) == HEAD
         assert "note" not in {column["name"] for column in inspect(copy).get_columns("models")}
         copy.dispose()
 
@@ -299,6 +302,6 @@ def test_a_migration_that_leaves_orphans_is_undone(
     add_migration('op.execute("DELETE FROM models")')
     with pytest.raises((ValueError, IntegrityError), match="model_activations"):
         migrate.upgrade(engine)
-    assert migrate.current(engine) == HEAD
+    assert revisions.current(engine) == HEAD
     with Transactions(engine)() as transaction:
         assert transaction.models.all() == [replace(registered, active=True)]
