@@ -49,10 +49,9 @@ _KEY: Example = {
 }
 
 
-# Bodies are strict, and JSON has neither enumerations nor times.
+# Bodies are strict, and JSON has no enumerations.
 _Role = Annotated[Role, Field(strict=False)]
 _Scope = Annotated[Permission, Field(strict=False)]
-_Instant = Annotated[Instant, Field(strict=False)]
 _Password = Annotated[SecretStr, Field(strict=False, max_length=2_000)]
 
 
@@ -182,7 +181,7 @@ class KeyRequest(RequestBody):
     name: str = Field(max_length=200)
     role: _Role
     scopes: list[_Scope] | None = Field(None, max_length=20)
-    expires_at: _Instant | None = None
+    expires_at: Instant | None = None
     per_minute: int | None = Field(None, ge=0, le=accounts.MOST_PER_MINUTE)
 
 

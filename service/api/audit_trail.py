@@ -76,8 +76,8 @@ class AuditQuery(Paged):
         None, max_length=100, description="Such as `review.completed`, or `review.` for all."
     )
     subject: str | None = Field(None, max_length=200)
-    since: Instant | None = None
-    before: Instant | None = None
+    since: Instant | None = Field(None, description="RFC 3339, included.")
+    before: Instant | None = Field(None, description="RFC 3339, excluded.")
 
 
 @router.get("/audit", response_model=AuditPage)

@@ -1,5 +1,6 @@
 """Bodies of requests and responses; the domain checks their content."""
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Generic, Literal, NotRequired, Self, TypeVar
 
@@ -7,6 +8,7 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -92,6 +94,26 @@ class WhollyListed(AnswerBody, Generic[_Item]):
     limit: int
 
 
+_RFC_3339 = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+)
+_PLUS_LOST = re.compile(r" (?=\d\d:\d\d$)")
+
+
+def _rfc_3339(value: object) -> object:
+    """Return the time in a text; Pydantic alone takes numbers for seconds since 1970."""
+    if isinstance(value, datetime):
+        return value
+    text = value if isinstance(value, str) else ""
+    if not _RFC_3339.fullmatch(text):
+        plus = "; in an address, + is written as %2B" if _PLUS_LOST.search(text) else ""
+        raise ValueError(f"must be a time of RFC 3339, such as 2026-11-27T09:00:00Z{plus}")
+    try:
+        return datetime.fromisoformat(text.upper())
+    except ValueError as error:
+        raise ValueError(f"is no time: {error}") from None
+
+
 def _in_utc(instant: datetime) -> datetime:
     try:
         return instant.astimezone(UTC)
@@ -99,7 +121,7 @@ def _in_utc(instant: datetime) -> datetime:
         raise ValueError("must lie in the years 1 to 9999 in UTC") from None
 
 
-Instant = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+Instant = Annotated[AwareDatetime, BeforeValidator(_rfc_3339), AfterValidator(_in_utc)]
 """A time with an offset, in UTC."""
 
 
