@@ -1,5 +1,6 @@
 """The rules of who may know whom."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,17 +18,17 @@ def test_imports_point_inwards() -> None:
 
 
 def test_services_and_server_are_each_built_in_one_place() -> None:
-    concrete = ("Transactions(", "FolderOrObjectStore(", "ModelRegistry(", "Callers(", "Worker(")
-    places = {
-        (path.relative_to(ROOT).as_posix(), name)
+    builders = {
+        "service/backend.py": {"Transactions", "FolderOrObjectStore", "ModelRegistry"},
+        "service/build.py": {"Callers", "Worker"},
+    }
+    calls = re.compile(rf"(?<!class )\b({'|'.join(set().union(*builders.values()))})\(")
+    found = {
+        path.relative_to(ROOT).as_posix(): names
         for path in (ROOT / "service").rglob("*.py")
-        for name in concrete
-        if f" {name}" in path.read_text() and f"class {name}" not in path.read_text()
+        if (names := set(calls.findall(path.read_text())))
     }
-    assert places == {
-        *(("service/backend.py", name) for name in concrete[:3]),
-        *(("service/build.py", name) for name in concrete[3:]),
-    }
+    assert found == builders
 
 
 def test_no_folder_of_the_product_hides_another() -> None:
