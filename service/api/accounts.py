@@ -273,10 +273,13 @@ def change_person(
 
     A new role, a new password and disabling end the person's sessions at once.
     """
-    if body.password is not None:
-        services.people.set_password(caller, person_id, body.password.get_secret_value())
     person = services.people.change(
-        caller, person_id, name=body.name, role=body.role, disabled=body.disabled
+        caller,
+        person_id,
+        name=body.name,
+        role=body.role,
+        disabled=body.disabled,
+        password=None if body.password is None else body.password.get_secret_value(),
     )
     return answer(PersonBody.of(person))
 

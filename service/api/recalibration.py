@@ -32,7 +32,7 @@ router = APIRouter(
     prefix="/v1/admin/calibrations", tags=["administration"], route_class=StrictRoute
 )
 
-_SWITCH = (CalibrationDamaged, CalibrationOfAnotherModel, ModelUnavailable, StaleVersion)
+_SWITCH = (CalibrationDamaged, CalibrationOfAnotherModel, ModelUnavailable)
 _NOTICE = (
     "No certificate holds for this calibrator yet, so everything goes to review until its audits "
     "prove a threshold: POST /v1/admin/certifications."
@@ -216,7 +216,7 @@ def list_calibrations(caller: CallerOf, query: Annotated[Paged, Query()], edge: 
 @router.post(
     "/rollback",
     response_model=ServingCalibration,
-    responses=documented(*_SWITCH, NothingToRollBack, VersionRequired),
+    responses=documented(*_SWITCH, NothingToRollBack, StaleVersion, VersionRequired),
 )
 def roll_back_calibration(
     caller: CallerOf,

@@ -70,7 +70,7 @@ def change(
 def password(who: Who) -> None:
     """Set a new password, from a prompt or stdin, and sign out."""
     with backend() as opened:
-        person = opened.services.people.set_password(SYSTEM, who, _password())
+        person = opened.services.people.change(SYSTEM, who, password=_password())
     _tell(person, "has another password", as_json=False)
 
 

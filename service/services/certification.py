@@ -384,19 +384,27 @@ class Certifications(Requesting):
             )
         return changed
 
-    def before_activation(self, scorer: Scorer) -> list[ProofAttempt]:
-        """Return attempts for what is about to serve.
+    def activated(
+        self,
+        transaction: Transaction,
+        scorer: Scorer,
+        scores: Sequence[Score],
+        requested_by: str,
+    ) -> RoutingPolicy:
+        """Put certificates of what serves from now on into force; return the policy.
 
-        One is made at once if a certificate is in force, so that sending goes on if the audits of
-        the same documents prove a threshold of the new scorer, too; otherwise by the schedule.
+        An attempt is made at once if a certificate is in force, so that sending goes on if the
+        audits of the same documents prove a threshold of the new scorer, too; otherwise by the
+        schedule.
+
+        ``scores``: The scorer's answers to documents that others answered.
         """
-        attempts: list[ProofAttempt] = []
-        with self.begin(read_only=True) as transaction:
-            policy = transaction.policies.current()
-            if policy.threshold_mode is not ThresholdMode.CERTIFIED:
-                return attempts
+        transaction.policies.lock()
+        transaction.certifications.add_scores(scores)
+        policy = transaction.policies.current()
+        if policy.threshold_mode is ThresholdMode.CERTIFIED:
             for key in _keys(policy):
-                question = self._question(transaction, scorer, key, earlier=len(attempts))
+                question = self._question(transaction, scorer, key)
                 gate = question.gate
                 new = last_attempt(transaction, gate, scorer) is None
                 sends = gate.sends and gate.certified_for != scorer
@@ -404,23 +412,8 @@ class Certifications(Requesting):
                     continue
                 if question.gathered.audits:
                     evidence = answer(question, _predicted(transaction, question))
-                    attempts.append(ProofAttempt(self.new_id(), question, evidence))
-        return attempts
-
-    def activated(
-        self,
-        transaction: Transaction,
-        scorer: Scorer,
-        attempts: Sequence[ProofAttempt],
-        requested_by: str,
-    ) -> RoutingPolicy:
-        """Store attempts for what serves from now on; put their certificates into force.
-
-        Raises `StaleVersion` if the policy has changed since.
-        """
-        transaction.policies.lock()
-        for attempt in attempts:
-            self._add(transaction, attempt, requested_by)
+                    attempt = ProofAttempt(self.new_id(), question, evidence)
+                    self._add(transaction, attempt, requested_by)
         return adopt(transaction, scorer, version=self.new_id(), now=self.now())
 
     def _due(self, transaction: Transaction, question: ProofQuestion) -> bool:
@@ -431,13 +424,8 @@ class Certifications(Requesting):
         )
         return missing == 0
 
-    def _question(
-        self, transaction: Transaction, scorer: Scorer, key: str | None, *, earlier: int = 0
-    ) -> ProofQuestion:
-        """Return what to prove for a segment.
-
-        ``earlier``: Attempts that are not stored yet.
-        """
+    def _question(self, transaction: Transaction, scorer: Scorer, key: str | None) -> ProofQuestion:
+        """Return what to prove for a segment."""
         policy, store = transaction.policies.current(), transaction.certifications
         gate = policy.gate(key)
         drawn = sorted(
@@ -452,7 +440,7 @@ class Certifications(Requesting):
         return ProofQuestion(
             gate=gate,
             scorer=scorer,
-            attempt=store.attempts(scorer.model_version) + earlier + 1,
+            attempt=store.attempts(scorer.model_version) + 1,
             place=store.place(scorer.model_version, gate.key, after=alarm),
             gathered=gather(
                 audits,

@@ -377,6 +377,9 @@ def _kinds(prediction: Prediction, *, overlaps: bool) -> Iterator[ReviewKind]:
             yield ReviewKind.OVERLAP
 
 
+_HELD = "You hold a blind review of this document; answer it first."
+
+
 def disclose(
     begin: Transactions, now: Clock, caller: Caller, prediction_ids: Collection[str]
 ) -> frozenset[str]:
@@ -391,14 +394,28 @@ def disclose(
         if not transaction.reviews.open_blind(caller.id, prediction_ids):
             return frozenset()
     with begin() as transaction:
-        transaction.reviews.note_reader(caller.id, prediction_ids, now())
-        return transaction.reviews.held_blind(caller.id).intersection(prediction_ids)
+        return _disclose(transaction, now, caller, prediction_ids)
+
+
+def _disclose(
+    transaction: Transaction, now: Clock, caller: Caller, prediction_ids: Collection[str]
+) -> frozenset[str]:
+    transaction.reviews.note_reader(caller.id, prediction_ids, now())
+    return transaction.reviews.held_blind(caller.id).intersection(prediction_ids)
 
 
 def disclose_one(begin: Transactions, now: Clock, caller: Caller, prediction_id: str) -> None:
     """Raise `BlindReviewHeld` if the caller must not see the prediction yet; see `disclose`."""
     if disclose(begin, now, caller, [prediction_id]):
-        raise errors.BlindReviewHeld("You hold a blind review of this document; answer it first.")
+        raise errors.BlindReviewHeld(_HELD)
+
+
+def disclose_in(transaction: Transaction, now: Clock, caller: Caller, prediction_id: str) -> None:
+    """Do as `disclose_one` in the transaction of a change."""
+    if transaction.reviews.open_blind(caller.id, [prediction_id]) and _disclose(
+        transaction, now, caller, [prediction_id]
+    ):
+        raise errors.BlindReviewHeld(_HELD)
 
 
 def disclose_all(transaction: Transaction, now: Clock, caller: Caller) -> None:

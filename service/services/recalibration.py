@@ -39,7 +39,6 @@ from setwise.service.domain.recalibration import (
 )
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import Page, check_page
-from setwise.service.services.analysis.proofs import ProofAttempt
 from setwise.service.services.analysis.rates import group_rates
 from setwise.service.services.certification import Certifications
 from setwise.service.services.jobs import Requesting
@@ -124,10 +123,10 @@ class Recalibration(Requesting):
             requested_by=requested_by,
             created_at=self.now(),
         )
-        attempts: Sequence[ProofAttempt] = ()
+        scores: Sequence[Score] = ()
         if options.activate is Activate.IF_BETTER and learnt.better and learnt.blind_spot is None:
-            attempts = self._attempt(question.model, calibration, model.labels)
-        calibration, why = self._store(calibration, options, attempts, learnt)
+            scores = self._rescored(question.model, calibration, model.labels)
+        calibration, why = self._store(calibration, options, scores, learnt)
         if calibration.active:
             self.loader.follow()
         return calibration, why
@@ -219,10 +218,10 @@ class Recalibration(Requesting):
             options=options,
         )
 
-    def _attempt(
+    def _rescored(
         self, model: ModelVersion, calibration: Calibration | None, labels: Sequence[str]
-    ) -> list[ProofAttempt]:
-        """Try to prove a threshold on what the model's other calibrators answered.
+    ) -> list[Score]:
+        """Return a calibrator's answers to what the model's other calibrators answered.
 
         A calibrator changes confidences, never label sets, and learns nothing from certification
         audits. So the audits of a model speak of each of its calibrators.
@@ -235,21 +234,17 @@ class Recalibration(Requesting):
         learnt = None
         if stored and calibration is not None:
             learnt = self.calibrators.load_calibrator(calibration.location).recalibration
-        rescores = zip(stored, rescored(stored, learnt, labels), strict=True)
-        with self.begin() as transaction:
-            transaction.certifications.add_scores(
-                [
-                    Score(prediction.id, scorer, prediction.scored.labels, sure, self.now())
-                    for prediction, sure in rescores
-                ]
-            )
-        return self.certifications.before_activation(scorer)
+        confidences = rescored(stored, learnt, labels)
+        return [
+            Score(prediction.id, scorer, prediction.scored.labels, confidence, self.now())
+            for prediction, confidence in zip(stored, confidences, strict=True)
+        ]
 
     def _store(
         self,
         calibration: Calibration,
         options: Options,
-        attempts: Sequence[ProofAttempt],
+        scores: Sequence[Score],
         learnt: "Learnt",
     ) -> tuple[Calibration, str]:
         with self.begin() as transaction:
@@ -289,9 +284,7 @@ class Recalibration(Requesting):
                 )
                 stored = replace(stored, active=True)
                 scorer = Scorer(stored.model_version, stored.version)
-                self.certifications.activated(
-                    transaction, scorer, attempts, calibration.requested_by
-                )
+                self.certifications.activated(transaction, scorer, scores, calibration.requested_by)
             notice = sending_notice(
                 transaction.policies.current(), Scorer(stored.model_version, stored.version)
             )
@@ -308,7 +301,7 @@ class Recalibration(Requesting):
         labels: Sequence[str] = ()
         if calibration is not None:
             labels = self.calibrator_loader.load_calibration(model, calibration).labels
-        attempts = self._attempt(model, calibration, labels)
+        scores = self._rescored(model, calibration, labels)
         with self.begin() as transaction:
             transaction.policies.lock()
             if _active_model(transaction).id != model.id:
@@ -333,7 +326,7 @@ class Recalibration(Requesting):
                 )
             serving = replace(calibration, active=True) if calibration else None
             scorer = Scorer(model.version, calibrator_version(model, calibration))
-            policy = self.certifications.activated(transaction, scorer, attempts, caller.id)
+            policy = self.certifications.activated(transaction, scorer, scores, caller.id)
         self.loader.follow()
         return ServingCalibrator(model, serving, policy)
 

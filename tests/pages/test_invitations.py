@@ -78,7 +78,7 @@ def test_a_link_ends_when_it_expires_is_replaced_or_the_account_is_disabled(
     with pytest.raises(errors.InvitationOver):
         sessions.accept(secret, PASSWORD)
     _, secret = people.invite(SYSTEM, cy, 1)
-    people.set_password(SYSTEM, cy, PASSWORD)
+    people.change(SYSTEM, cy, password=PASSWORD)
     with pytest.raises(errors.InvitationOver):
         sessions.invited(secret)
 

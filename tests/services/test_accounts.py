@@ -84,7 +84,7 @@ def test_a_hash_that_is_replaced_meanwhile_opens_to_its_password(house: House, s
         if same:
             house.enter()
         else:
-            house.people.set_password(SYSTEM, ann, "another that is long enough")
+            house.people.change(SYSTEM, ann, password="another that is long enough")
         return hashed(password)
 
     house.passwords.hash = meanwhile  # type: ignore[method-assign]  # as above
@@ -183,7 +183,7 @@ def test_a_hash_of_old_parameters_is_renewed_when_its_person_signs_in(house: Hou
 def test_another_password_ends_every_session(house: House) -> None:
     house.ann()
     tokens = [house.enter(), house.enter()]
-    house.people.set_password(ADMIN, "ANN", "another long password")
+    house.people.change(ADMIN, "ANN", password="another long password")
     for token in tokens:
         with pytest.raises(errors.Unauthenticated):
             house.sessions.open(token)

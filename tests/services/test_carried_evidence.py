@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from setwise.service.domain.predictions import Decision, ScoredSet
 from setwise.service.domain.recalibration import Activate, Calibration, Options
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.routing.audits import AuditRole, Selection
-from setwise.service.services import recalibration
+from setwise.service.services import certification, recalibration
 from setwise.service.services.analysis import lessons
 from setwise.service.stores.transaction import Transactions
 from tests import building
@@ -192,19 +193,22 @@ def test_a_change_of_policy_before_the_next_prediction_keeps_the_new_certificate
 
 
 @ON_BOTH
-def test_two_attempts_at_once_do_not_spend_the_same_share_of_the_risk(office: Office) -> None:
-    office.certified()
-    scorers = [Scorer(MODEL.version, office.learnt(shift).version) for shift in (0.5, 1.0)]
-    for shift, scorer in zip((0.5, 1.0), scorers, strict=True):
-        office.recalibration._attempt(
-            MODEL, replace(office.learnt(shift), version=scorer.calibrator_version), "abcd"
-        )
-    first, second = (office.certifications.before_activation(one) for one in scorers)
-    with office.begin() as transaction:
-        office.certifications.activated(transaction, scorers[0], first, ADMIN.id)
-        transaction.commit()
-    with pytest.raises(StaleVersion), office.begin() as transaction:
-        office.certifications.activated(transaction, scorers[1], second, ADMIN.id)
+def test_two_attempts_at_once_do_not_spend_the_same_share_of_the_risk(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.plan()
+    office.predict(*["0.9"] * 10)
+    office.read()
+    certify = certification.answer
+
+    def meanwhile(*question: Any) -> Any:
+        monkeypatch.undo()
+        office.certify(ADMIN.id)
+        return certify(*question)
+
+    monkeypatch.setattr(certification, "answer", meanwhile)
+    with pytest.raises(StaleVersion, match="just spent"):
+        office.certify(ADMIN.id)
 
 
 # What a stored audit says of a scorer's set

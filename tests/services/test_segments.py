@@ -324,13 +324,10 @@ def test_another_calibrator_is_certified_for_each_segment_before_it_serves(quick
     scorer = Scorer(MODEL, "sha256:another")
     with quick.begin() as transaction:
         every = transaction.certifications.unscored(scorer, limit=999)
-        transaction.certifications.add_scores(
-            [Score(one.id, scorer, tuple(RIGHT), 0.8, quick.now()) for one in every]
-        )
-    made = quick.certifications.before_activation(scorer)
-    assert [attempt.question.gate.key for attempt in made] == ["site=north", "site=south"]
-    with quick.begin() as transaction:
-        policy = quick.certifications.activated(transaction, scorer, made, ADMIN.id)
+        scores = [Score(one.id, scorer, tuple(RIGHT), 0.8, quick.now()) for one in every]
+        policy = quick.certifications.activated(transaction, scorer, scores, ADMIN.id)
+    of_north, of_south = (one for one in quick.attempts() if one.scorer == scorer)
+    assert {of_north.segment, of_south.segment} == {"site=north", "site=south"}
     found = [(gate.threshold, gate.certified_for) for gate in policy.gates]
     assert found == [(0.8, scorer)] * 2 + [(None, None)]
 

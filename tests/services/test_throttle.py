@@ -112,7 +112,7 @@ def test_the_device_of_one_person_opens_no_way_to_another(house: House) -> None:
 
 def test_a_new_password_from_an_administrator_lets_the_owner_in(house: House) -> None:
     guess(house, MANY)
-    house.people.set_password(ADMIN, "ann", "another long password")
+    house.people.change(ADMIN, "ann", password="another long password")
     house.enter("another long password")
 
 

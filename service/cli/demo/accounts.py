@@ -96,7 +96,7 @@ class DemoPeople:
                 )
             except LoginTaken:
                 if login not in secrets:  # the file was deleted, the account was not
-                    self.services.people.set_password(SYSTEM, login, passwords[login])
+                    self.services.people.change(SYSTEM, login, password=passwords[login])
         return passwords
 
 

@@ -112,7 +112,7 @@ def _change_person(call: Call, form: ChangedPerson) -> None:
 
 
 def _set_password(call: Call, form: NewPassword) -> None:
-    call.services.people.set_password(call.caller, _person(call).id, form.password)
+    call.services.people.change(call.caller, _person(call).id, password=form.password)
 
 
 def _disable_question(call: Call) -> ui.Question:

@@ -81,36 +81,49 @@ class People(Guarded):
         name: str | None = None,
         role: Role | None = None,
         disabled: bool | None = None,
+        password: str | None = None,
     ) -> Person:
-        """Change an account; None keeps the value.
+        """Change an account at once; None keeps the value.
 
-        A new role, disabling and enabling end the person's sessions and assignments.
+        A new role, disabling and enabling end the person's sessions and assignments. A new password
+        ends the sessions and forgets failed sign-ins.
 
-        Raises `LastAdmin` if no other key or person could administer the service.
+        Raises `InvalidRequest` if a value is not allowed; `LastAdmin` if no other key or person
+        could administer the service.
 
         ``who``: Id or login name.
         """
         caller.require(Permission.ADMINISTER)
-        faults: list[errors.FieldFault] = []
-        if name is not None:
-            faults += text_faults(name, "/name", longest=LONGEST_NAME)
-        if role is not None:
-            faults += role_faults(role)
+        faults = [] if name is None else text_faults(name, "/name", longest=LONGEST_NAME)
+        faults += [] if role is None else role_faults(role)
         if faults:
             raise errors.InvalidRequest("The account cannot be changed.", faults)
+        hashed = None if password is None else self._hashed_for(who, password)
         with self.begin() as transaction:
             old = known_person(transaction, who, for_update=True)
             new = old.changed(name=name, role=role, disabled=disabled, now=self.now())
-            if new == old:
+            if hashed is not None:
+                new = new.joined(password=hashed)
+            if hashed is None and new == old:
                 return old
             if old.administers() and not new.administers():
                 refuse_last_admin(transaction, leaving=old.id)
             transaction.people.save(new)
             if (new.role, new.disabled) != (old.role, old.disabled):
                 dismiss(transaction, new.id)
+            if hashed is not None:
+                transaction.sessions.delete_of(new.id)
+                self.throttle.reset(transaction, new.login)
+                self._note(transaction, caller, "person.password_set", new.id)
             for action, detail in person_changes(old, new):
                 self._note(transaction, caller, action, new.id, **detail)
         return new
+
+    def _hashed_for(self, who: str, password: str) -> str:
+        # Outside the transaction of the change, because hashing is slow.
+        with self.begin(read_only=True) as transaction:
+            person = known_person(transaction, who)
+        return self._hashed(person, password)
 
     def erase(self, caller: Caller, who: str) -> Person:
         """Erase a person's login name, name and password, and disable the account.
@@ -147,18 +160,3 @@ class People(Guarded):
             transaction.people.save(person)
             self._note(transaction, caller, "person.invited", person.id, until=until.isoformat())
         return person, secret
-
-    def set_password(self, caller: Caller, who: str, password: str) -> Person:
-        """Replace a person's password, end their sessions and forget failed sign-ins."""
-        caller.require(Permission.ADMINISTER)
-        with self.begin(read_only=True) as transaction:
-            person = known_person(transaction, who)
-        hashed = self._hashed(person, password)
-        with self.begin() as transaction:
-            # Hashing is slow, so the account may have changed.
-            new = known_person(transaction, person.id, for_update=True).joined(password=hashed)
-            transaction.people.save(new)
-            transaction.sessions.delete_of(new.id)
-            self.throttle.reset(transaction, new.login)
-            self._note(transaction, caller, "person.password_set", new.id)
-        return new

@@ -14,7 +14,7 @@ from setwise.service.domain.documents import (
 )
 from setwise.service.domain.errors import FieldFault, InvalidRequest, PredictionNotFound
 from setwise.service.services.audit_trail import Recorded
-from setwise.service.services.predictions import disclose_one
+from setwise.service.services.predictions import disclose_in, disclose_one
 from setwise.service.stores.transaction import Transaction
 
 MOST_UNREAD = 20
@@ -65,10 +65,9 @@ class Comments(Recorded):
         """
         caller.require(Permission.REVIEW)
         check_comment(text, "/text")
-        with self.begin(read_only=True) as transaction:
-            _check_reader(transaction, caller, prediction_id)
-        disclose_one(self.begin, self.now, caller, prediction_id)
         with self.begin() as transaction:
+            _check_reader(transaction, caller, prediction_id)
+            disclose_in(transaction, self.now, caller, prediction_id)
             threads = threads_of(transaction.comments.of(prediction_id))
             root = next(
                 (candidate for candidate in threads if candidate.comments[0].id == thread), None

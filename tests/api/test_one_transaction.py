@@ -1,0 +1,92 @@
+"""A request takes effect wholly or not at all, whichever of its commits fails."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from setwise.service.domain.callers import Role
+from setwise.service.stores.transaction import Transaction
+from tests.api.test_idempotency import ADMIN_, EVERY, Request, World, send_keyed, world
+from tests.api.test_rights import bodies
+from tests.edge import described
+
+__all__ = ["world"]
+
+
+def _on(method: str, path: str, **content: Any) -> Request:
+    return {"method": method, "path": path, "by": "admin", **content}
+
+
+def _shadowed(world: World) -> Request:
+    path = f"{ADMIN_}/models/{world.models()[0]}/shadow"
+    world.do(path)
+    return _on("DELETE", path)
+
+
+OTHERS: dict[str, Callable[[World], Request]] = {
+    "change_policy": lambda world: _on(
+        "PUT",
+        f"{ADMIN_}/policy",
+        **bodies(described(), "PUT", f"{ADMIN_}/policy"),
+        headers={"If-Match": world.get(f"{ADMIN_}/policy", by="admin").headers["ETag"]},
+    ),
+    "place_annotator": lambda world: _on(
+        "PUT", f"{ADMIN_}/annotators/{world.person('cy', Role.LEAD)}", json={"group": "default"}
+    ),
+    "change_group": lambda _: _on("PUT", f"{ADMIN_}/groups/trainees", json={"name": "Trainees"}),
+    "change_webhook": lambda world: _on(
+        "PUT", world.hook(), json={"url": "https://example.com/other"}
+    ),
+    "delete_webhook": lambda world: _on("DELETE", world.hook()),
+    "end_shadow": _shadowed,
+    "change_person": lambda world: _on(
+        "PATCH",
+        f"{ADMIN_}/people/{world.person('cy', Role.LEAD)}",
+        json={"name": "Cy", "role": "reviewer", "password": "a sentence that only Cy knows"},
+    ),
+}
+"""A request that succeeds, for each other changing operation."""
+
+
+def test_every_changing_operation_has_its_request_here() -> None:
+    changing = {
+        operation["operationId"]
+        for operations in described()["paths"].values()
+        for method, operation in operations.items()
+        if method != "get"
+    }
+    assert changing == {*EVERY, *OTHERS}
+
+
+class _Fault(Exception):
+    """What a commit raises."""
+
+
+@pytest.mark.parametrize("name", {**EVERY, **OTHERS})
+def test_whichever_commit_fails_nothing_has_changed_and_the_key_is_free(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = {**EVERY, **OTHERS}[name](world)
+    world.get("/v1/jobs", by=request["by"])  # which notes that the key was used
+    before, commit = repr(world.database.contents), Transaction.commit
+    response_stored = type(world.services.idempotency), "finish", lambda *_: None
+    for failing in range(1, 9):
+        left = failing
+
+        def fail(transaction: Transaction) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise _Fault
+            commit(transaction)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(*response_stored)
+            patch.setattr(Transaction, "commit", fail)
+            response = send_keyed(world, request)
+        if response.status_code < 300:
+            return
+        assert response.status_code == 500, response.text
+        assert repr(world.database.contents) == before, f"commit {failing} was not the first"
+    pytest.fail("the request never succeeds")
