@@ -1,6 +1,6 @@
 """Turns another model's scores, or the agreement of its label sets, into label scores."""
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numba import njit
@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from setwise.models.data.answers import ModelAnswers
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.storage.fields import StoredSetting
-from setwise.models.storage.state import StoredPart
+from setwise.models.storage.state import Lengths, StoredPart
 
 # Scores of exactly 0 and 1 are rounded ones.
 _EDGE = 1e-6
@@ -70,6 +70,14 @@ class GivenScores(StoredPart, BaseEstimator):
         self.reads_scores_ = bool(scored.any())
         self.reads_sets_ = bool((answers.n_answers > 0)[~scored].any())
         return self
+
+    @classmethod
+    def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:
+        """Refuse a part that reads nothing: no ``fit`` leaves one."""
+        part = super().restored(fields, lengths)
+        if not (part.reads_scores_ or part.reads_sets_):
+            raise ValueError("neither 'reads_scores' nor 'reads_sets' is true; one must be")
+        return part
 
     def unread(self, answers: ModelAnswers) -> NDArray[np.int64]:
         """Return the documents without any kind of answer that the training documents had."""

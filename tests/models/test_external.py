@@ -198,6 +198,14 @@ def test_probabilities_that_are_not_given_are_below_the_smallest():
     np.testing.assert_allclose(probability, [[0.1, 0.05], [0.9, 0.1]])
 
 
+def test_a_stored_part_that_reads_no_kind_of_answer_is_refused():
+    arrays, settings = (
+        GivenScores().fit(ModelAnswers.of_scores([[0.2, 0.9]]), csr_array(np.eye(2))).get_state()
+    )
+    with pytest.raises(ValueError, match="'reads_scores'"):
+        GivenScores.from_state(arrays, settings | {"reads_scores": False})
+
+
 def test_without_history_nothing_is_sure_and_the_usual_set_comes_first():
     predictor = start_external(("ash", "birch", "cedar"))
     answers = ModelAnswers.of(
