@@ -16,10 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logit
 from sklearn.base import clone
-from sklearn.cluster import KMeans
-from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
@@ -285,6 +282,11 @@ def label_clusters(
         make the first cluster, which no search for likely ones wastes a place on.
     random_state : int, RandomState or None
     """
+    # Imported here, because they load slowly and a model that predicts needs none of them.
+    from sklearn.cluster import KMeans  # noqa: PLC0415
+    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415
+    from sklearn.preprocessing import normalize  # noqa: PLC0415
+
     random = check_random_state(random_state)
     used = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1]))
     cluster = np.zeros(Y.shape[1], dtype=np.int32)

@@ -1,5 +1,7 @@
 """How the command ends: exit statuses and the lines that go with them."""
 
+import subprocess
+import sys
 import warnings
 from importlib.metadata import version
 
@@ -94,3 +96,19 @@ def test_progress_on_a_terminal_shows_names_as_they_are(monkeypatch, capsys):
 
 def test_one_line_has_no_breaks_or_controls():
     assert one_line("a\r\nb\tc\x00\u2028d") == "a b c d"
+
+
+SLOW = {
+    "setwise.service.cli": {"sqlalchemy", "pydantic", "numpy", "fastapi"},
+    "setwise.service.backend": {"fastapi", "alembic", "prometheus_client", "sklearn", "numba"},
+    "setwise.models.storage.artifacts": {"sqlalchemy", "fastapi", "sklearn.cluster", "xgboost"},
+}
+"""Libraries that load slowly, which the help, a command of the service and a prediction need not."""
+
+
+def test_a_command_imports_only_what_it_needs():
+    program = "import importlib, sys; importlib.import_module(sys.argv[1]); print(*sys.modules)"
+    for name, slow in SLOW.items():
+        command = [sys.executable, "-c", program, name]
+        loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert slow.isdisjoint(loaded.split()), name
