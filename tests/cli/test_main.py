@@ -103,7 +103,7 @@ SLOW = {
     "setwise.service.backend": {"fastapi", "alembic", "prometheus_client", "sklearn", "numba"},
     "setwise.models.storage.artifacts": {"sqlalchemy", "fastapi", "sklearn.cluster", "xgboost"},
 }
-"""Libraries that load slowly, which the help, a command of the service and a prediction need not."""
+"""Libraries that load slowly; the help, commands of the service and predictions need none."""
 
 
 def test_a_command_imports_only_what_it_needs():
