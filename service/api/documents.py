@@ -23,6 +23,7 @@ from setwise.service.api.http.dependencies import (
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import answering
 from setwise.service.api.schemas import (
+    UNREADABLE,
     AnswerBody,
     Answered,
     Example,
@@ -35,6 +36,7 @@ from setwise.service.api.schemas import (
     Query,
     RequestBody,
     ReviewTaskBody,
+    absent_if_false,
 )
 from setwise.service.domain import documents as domain
 from setwise.service.domain import errors
@@ -372,6 +374,7 @@ class DocumentBody(Answered):
     text: str | None = Field(description="Null if it was not sent, and once it was purged.")
     features: dict[str, float] | None
     metadata: dict[str, JsonValue]
+    unreadable: bool = absent_if_false(UNREADABLE)
     events: list[LifeEventBody] = Field(description="In the order in which they happened.")
 
 
@@ -439,6 +442,7 @@ def get_document(caller: CallerOf, prediction_id: str, services: ServicesOf) -> 
             "text": document.text,
             "features": document.features,
             "metadata": document.metadata,
+            **({"unreadable": True} if document.unreadable else {}),
             **(document.answer or {}),
             "events": [
                 event._asdict() | {"name": life.names.get(event.by or "")}

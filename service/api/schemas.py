@@ -352,6 +352,16 @@ def _absent_if_none(description: str) -> Any:  # noqa: ANN401 -- as `pydantic.Fi
     return Field(None, description=description, exclude_if=lambda value: value is None)
 
 
+UNREADABLE = (
+    "The content is stored, but was damaged, or its encryption key is missing; nothing is shown."
+)
+
+
+def absent_if_false(description: str) -> Any:  # noqa: ANN401 -- as `pydantic.Field` itself
+    """Return a member that only true bodies have."""
+    return Field(False, description=description, exclude_if=lambda value: not value)
+
+
 class Answered(AnswerBody):
     """Base of documents that may have another model's answer."""
 
@@ -369,6 +379,7 @@ class ReviewDocument(Answered):
     text: str | None = Field(description="null if it was not sent, or has been deleted.")
     features: dict[str, float] | None = None
     metadata: dict[str, JsonValue]
+    unreadable: bool = absent_if_false(UNREADABLE)
 
 
 class ReviewCandidate(AnswerBody):
@@ -439,6 +450,7 @@ class ReviewTaskBody(AnswerBody):
                     "text": document.text,
                     "features": document.features,
                     "metadata": document.metadata,
+                    "unreadable": document.unreadable,
                     **(document.answer or {}),
                 }
             ),

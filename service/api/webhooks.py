@@ -108,7 +108,7 @@ class Webhook(AnswerBody):
             description=endpoint.description,
             events=list(endpoint.events),
             enabled=endpoint.enabled,
-            disabled_because=endpoint.disabled_because,
+            disabled_because=endpoint.waits_because,
             secret=secret,
             previous_secret_expires_at=max(ends, default=None),
             version=endpoint.version,

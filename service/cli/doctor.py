@@ -146,7 +146,7 @@ def _database(
         "encryption": lambda: _encryption(engine),
         "breaker": lambda: _breaker(begin),
         "jobs": lambda: _jobs(engine),
-        "deliveries": lambda: _deliveries(engine),
+        "deliveries": lambda: _deliveries(engine, begin),
     }
     for name, check in checks.items():
         yield _checked(name, check)
@@ -309,9 +309,17 @@ def _jobs(engine: "Engine") -> Finding:
     return _waiting("jobs", first_due(engine).jobs)
 
 
-def _deliveries(engine: "Engine") -> Finding:
+def _deliveries(engine: "Engine", begin: "Transactions") -> Finding:
     from setwise.service.stores.upkeep.inspection import first_due
 
+    with begin(read_only=True) as transaction:
+        mute = [endpoint.url for endpoint in transaction.endpoints.all() if not endpoint.secrets]
+    if mute:
+        return _fault(
+            "deliveries",
+            f"messages to {', '.join(mute)} wait: the signing secret cannot be read",
+            "rotate it (POST /v1/admin/webhooks/ID/rotate-secret), and tell the receiver",
+        )
     due = first_due(engine)
     if due.failing or due.dead:
         return _warning(

@@ -73,6 +73,8 @@ class Document(NamedTuple):
     features: Mapping[str, float] | None = None
     metadata: Mapping[str, object] = NO_METADATA
     answer: GivenAnswer | None = None
+    unreadable: bool = False
+    """Its content is stored, but was damaged or moved, or its key is missing."""
 
     @property
     def kept(self) -> bool:

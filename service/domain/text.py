@@ -12,6 +12,9 @@ from typing import Generic, TypeVar
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 
+UNREADABLE = "(cannot be read)"
+"""Stands for a stored text that was damaged or moved, or whose key is missing."""
+
 DEEPEST_NESTING = 20
 """Levels of objects and arrays in metadata; deeper ones overflow some parsers."""
 

@@ -213,17 +213,24 @@ class Endpoint:
     events: tuple[MessageType, ...]
     """Types of messages that it receives; empty for all."""
     secrets: tuple[SigningSecret, ...]
-    """The current one first."""
+    """The current one first; empty if they cannot be read."""
     version: int
     """Grows with each change."""
     created_at: datetime
     disabled_because: str | None = None
-    """None while it is enabled."""
+    """Why it was disabled; None if it was not."""
+
+    @property
+    def waits_because(self) -> str | None:
+        """Why its messages wait; None if they go out."""
+        if self.disabled_because is None and not self.secrets:
+            return "its signing secret cannot be read; rotate it"
+        return self.disabled_because
 
     @property
     def enabled(self) -> bool:
         """Whether messages go out."""
-        return self.disabled_because is None
+        return self.waits_because is None
 
     def wants(self, kind: MessageType) -> bool:
         """Return whether the endpoint receives messages of a type."""

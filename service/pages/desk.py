@@ -17,9 +17,10 @@ from setwise.service.api.schemas import Query as Asked
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.models import MOST_LABEL_NOTES
-from setwise.service.domain.predictions import Reason
+from setwise.service.domain.predictions import Document, Reason
 from setwise.service.domain.reviews import Oddity, QueueFilter, ReviewKind, ReviewTask
 from setwise.service.domain.routing.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
+from setwise.service.pages.documents.predictions import UNREADABLE
 from setwise.service.pages.forms import lines
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import PageRoute
@@ -293,6 +294,7 @@ def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection
             "features": document.features,
             "metadata": document.metadata,
             "answer": document.answer,
+            "missing": _missing(document),
             "attachment": attachment(document.metadata, hosts),
         },
         # A blind task looks like any review for which the model has no suggestion.
@@ -310,6 +312,13 @@ def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection
         "answers": list(task.answers) or None,
         "expires_in_s": services.reviews.lease_left_s(task),
     }
+
+
+def _missing(document: Document) -> str:
+    """Say why there is no text."""
+    if document.unreadable:
+        return UNREADABLE
+    return "This document came without its text. Read it where it is kept."
 
 
 def _why(task: ReviewTask) -> str | None:

@@ -358,6 +358,8 @@ class Webhooks(Recorded):
         # Couriers ask every second. Reading first does not block writers.
         with self.begin(read_only=True) as transaction:
             due = transaction.deliveries.due_endpoints(self.now())
+            able = (endpoint for endpoint in transaction.endpoints.all() if endpoint.enabled)
+            due &= {endpoint.id for endpoint in able}
         waiting = {endpoint_id for endpoint_id in due if busy.get(endpoint_id, 0) < share}
         if not waiting:
             return claimed

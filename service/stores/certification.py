@@ -263,7 +263,7 @@ class CertificationStore(Store):
                 created_at=row["created_at"],
                 labels=tuple(row["first"]["labels"] if row["labels"] is None else row["labels"]),
                 annotations=tuple(answers[row["id"]]),
-                metadata=opened(row["metadata"], row["id"], row["client_id"])
+                metadata=opened(row["metadata"], row["id"], row["client_id"], otherwise=None)
                 if row["purged_at"] is None
                 else None,
                 own=row["model_version"] == scorer.model_version,

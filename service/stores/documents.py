@@ -40,7 +40,7 @@ from setwise.service.domain.documents import (
 )
 from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.reviews import ReviewKind, ReviewState
-from setwise.service.domain.text import Page, is_id
+from setwise.service.domain.text import UNREADABLE, Page, is_id
 from setwise.service.stores.columns.rows import Store, in_segment, of_row, row_of
 from setwise.service.stores.columns.types import InRow, cipher_of, opened
 from setwise.service.stores.outcomes import to_outcome
@@ -301,7 +301,8 @@ class CommentStore(Store):
 
 def _to_comment(row: RowMapping) -> Comment:
     column = comments.c
-    text = opened(row[column.text], row[column.id], row[column.prediction_id])
+    bound_to = row[column.id], row[column.prediction_id]
+    text = opened(row[column.text], *bound_to, otherwise=UNREADABLE)
     return of_row(Comment, comments, row, text=text)
 
 

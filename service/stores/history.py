@@ -92,7 +92,7 @@ class HistoryStore(Store):
                 segment=row["segment"],
                 uncalibrated=row["uncalibrated"] or False,
                 labels=tuple(row["first"]["labels"]) if with_labels else (),
-                metadata=opened(row["metadata"], row["id"], row["client_id"])
+                metadata=opened(row["metadata"], row["id"], row["client_id"], otherwise={})
                 if with_labels
                 else {},
             )

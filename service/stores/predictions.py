@@ -200,17 +200,10 @@ def _tuple(values: list[float] | None) -> tuple[float, ...] | None:
 def to_prediction(row: RowMapping) -> Prediction:
     """Return the prediction in a row with the columns of its table."""
     column = predictions.c
-    bound_to = row[column.id], row[column.client_id]
     return Prediction(
         id=row[column.id],
         client_id=row[column.client_id],
-        document=Document(
-            id=row[column.document_id],
-            text=opened(row[column.text], *bound_to),
-            features=opened(row[column.features], *bound_to),
-            metadata=opened(row[column.metadata], *bound_to),
-            answer=opened(row[column.answer], *bound_to),
-        ),
+        document=_document(row),
         scored=ScoredSet(
             candidates=tuple(
                 Candidate(tuple(candidate["labels"]), candidate["confidence"], candidate["score"])
@@ -239,6 +232,22 @@ def to_prediction(row: RowMapping) -> Prediction:
         rule=row[column.rule],
         segment=row[column.segment],
     )
+
+
+_CONTENT = ("text", "features", "metadata", "answer")
+_UNREADABLE = object()
+
+
+def _document(row: RowMapping) -> Document:
+    """Return the document in a row; as if erased if a part of it cannot be read."""
+    column = predictions.c
+    bound_to = row[column.id], row[column.client_id]
+    content = {
+        name: opened(row[column[name]], *bound_to, otherwise=_UNREADABLE) for name in _CONTENT
+    }
+    if any(part is _UNREADABLE for part in content.values()):
+        return Document(row[column.document_id], metadata={}, unreadable=True)
+    return Document(row[column.document_id], **content)
 
 
 PURGED = "purged"

@@ -36,7 +36,7 @@ from setwise.service.domain.reviews import (
     rival_answers,
 )
 from setwise.service.domain.routing.segments import Segment
-from setwise.service.domain.text import Page, is_id
+from setwise.service.domain.text import UNREADABLE, Page, is_id
 from setwise.service.stores.columns.rows import Store, in_segment, of_row, page_of, row_of
 from setwise.service.stores.columns.types import InRow, opened
 from setwise.service.stores.predictions import to_prediction
@@ -434,7 +434,9 @@ class ReviewStore(Store):
         column = comments.c
         query = select(column.task_id, column.text, column.id, column.prediction_id)
         rows = self._connection.execute(query.where(column.task_id.in_(task_ids)))
-        return {task: opened(text, *bound) or "" for task, text, *bound in rows}
+        return {
+            task: opened(text, *bound, otherwise=UNREADABLE) or "" for task, text, *bound in rows
+        }
 
     def _skips(self, task_ids: Sequence[str]) -> Mapping[str, Iterable[Skip]]:
         skips: dict[str, list[Skip]] = defaultdict(list)
@@ -446,8 +448,8 @@ class ReviewStore(Store):
                 .order_by(column.task_id, column.place)
             )
             for task_id, reviewer, reason, skipped_at in rows:
-                skip = Skip(reviewer, opened(reason, task_id, reviewer), skipped_at)
-                skips[task_id].append(skip)
+                text = opened(reason, task_id, reviewer, otherwise=UNREADABLE)
+                skips[task_id].append(Skip(reviewer, text, skipped_at))
         return skips
 
 
@@ -517,7 +519,8 @@ def to_annotation(row: RowMapping) -> Annotation:
     """Return the annotation in a row with the columns of its table."""
     column = annotations.c
     kind = _kind_of(row[column.kind], round_=row[column.round])
-    comment = opened(row[column.comment], row[column.id], row[column.prediction_id])
+    bound_to = row[column.id], row[column.prediction_id]
+    comment = opened(row[column.comment], *bound_to, otherwise=UNREADABLE)
     labels = tuple(row[column.labels])
     return of_row(Annotation, annotations, row, labels=labels, comment=comment, kind=kind)
 
@@ -552,9 +555,10 @@ def _decision(row: RowMapping) -> HeldDecision | None:
     column = review_tasks.c
     if row[column.decided_at] is None:
         return None
+    bound_to = row[column.id], row[column.prediction_id]
     return HeldDecision(
         labels=tuple(row[column.decided_labels]),
-        comment=opened(row[column.decided_comment], row[column.id], row[column.prediction_id]),
+        comment=opened(row[column.decided_comment], *bound_to, otherwise=UNREADABLE),
         by=row[column.decided_by],
         decided_at=row[column.decided_at],
         settles_at=row[column.settles_at],

@@ -168,12 +168,14 @@ def _endpoint_row(endpoint: Endpoint) -> dict[str, object]:
         {"value": secret.value, "expires_at": secret.expires_at and secret.expires_at.isoformat()}
         for secret in endpoint.secrets
     ]
-    events = [kind.value for kind in endpoint.events]
-    return {
+    row = {
         **row_of(endpoint, webhook_endpoints),
-        "events": events,
+        "events": [kind.value for kind in endpoint.events],
         "secrets": InRow(secrets, (endpoint.id,)),
     }
+    if not secrets:  # they could not be read: their key may come back
+        del row["secrets"]
+    return row
 
 
 def _to_endpoint(row: RowMapping) -> Endpoint:
@@ -182,7 +184,7 @@ def _to_endpoint(row: RowMapping) -> Endpoint:
             secret["value"],
             secret["expires_at"] and datetime.fromisoformat(secret["expires_at"]).astimezone(UTC),
         )
-        for secret in opened(row["secrets"], row["id"])
+        for secret in opened(row["secrets"], row["id"], otherwise=())
     )
     events = tuple(MessageType(kind) for kind in row["events"])
     return of_row(Endpoint, webhook_endpoints, row, events=events, secrets=secrets)

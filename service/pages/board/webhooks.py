@@ -212,7 +212,7 @@ def _webhooks(call: Call) -> ui.View:
         return ui.joined(
             _state(endpoint),
             ui.joined(" ", ui.link(pending, _retrying(n), "badge warn")) if n else "",
-            "" if endpoint.enabled else ui.sub(endpoint.disabled_because),
+            "" if endpoint.enabled else ui.sub(endpoint.waits_because),
             ui.joined(" ", failed) if _failed(call, endpoint.id) else "",
         )
 
@@ -256,7 +256,7 @@ def _webhook(call: Call) -> ui.View:
     here, failed = f"{WEBHOOKS}/{endpoint.id}", _failed(call, endpoint.id)
     parts: list[ui.Piece] = []
     if not endpoint.enabled:
-        parts.append(ui.text(f"It gets no messages: {endpoint.disabled_because}.", "alert"))
+        parts.append(ui.text(f"It gets no messages: {endpoint.waits_because}.", "alert"))
     if n := call.services.webhooks.failing(call.caller).get(endpoint.id):
         pending = _deliveries_of(endpoint, DeliveryState.PENDING)
         shown = Markup("{}. {}").format(_retrying(n), ui.link(pending, "View them."))
@@ -291,7 +291,7 @@ def _webhook(call: Call) -> ui.View:
             url=endpoint.url,
             description=endpoint.description,
             event=[kind.value for kind in endpoint.events],
-            **({"enabled": "yes"} if endpoint.enabled else {}),
+            **({"enabled": "yes"} if endpoint.disabled_because is None else {}),
         ),
     ]
     return ui.View(endpoint.url, parts, title="Webhook", badge=_state(endpoint))

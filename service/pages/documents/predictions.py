@@ -63,6 +63,11 @@ def why(prediction: Prediction) -> str:
     return sentences[prediction.reason]
 
 
+UNREADABLE = (
+    "The stored document cannot be read. An administrator can erase it, or restore a backup."
+)
+
+
 def content(document: Document, weights: Sequence[Sequence[TermWeight]] = ()) -> Markup:
     """Return a text with its evidence marked, or what there is instead of a text."""
     if document.text is not None:
@@ -81,6 +86,8 @@ def content(document: Document, weights: Sequence[Sequence[TermWeight]] = ()) ->
             else Markup(""),
         )
     if document.features is None:
+        if document.unreadable:
+            return ui.text(UNREADABLE, "alert")
         erased = document.answer is None
         missing = "The text was erased." if erased else "This document came without its text."
         return ui.text(missing, "empty")

@@ -24,14 +24,14 @@ export class Sheet {
     this.element = element;
   }
 
-  show({ text, features, answer }) {
+  show({ text, features, answer, missing }) {
     for (const name of ["desk-find", "desk-found", "desk-for", "desk-against"]) mark(name, []);
     this.#found = [];
     this.element.dir = "auto";
     if (text !== null && text !== undefined) this.element.replaceChildren(text);
     else if (features)
       this.element.replaceChildren(table("Feature", "Value", Object.entries(features), Math.abs));
-    else this.element.replaceChildren(...withoutText(answer));
+    else this.element.replaceChildren(...withoutText(answer, missing));
     this.element.scrollTop = 0;
   }
 
@@ -107,8 +107,7 @@ function wholeWords(term) {
 }
 
 /** What there is of a document without a text: that it is missing, and another model's answer. */
-function withoutText(answer) {
-  const missing = "This document came without its text. Read it where it is kept.";
+function withoutText(answer, missing) {
   const shown = [element("p", { class: "empty" }, missing)];
   const { scores, candidates, labels } = answer ?? {};
   const sets = candidates ?? (labels ? [{ labels }] : []);

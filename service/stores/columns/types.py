@@ -1,10 +1,13 @@
 """Column types that mean the same on SQLite and PostgreSQL, plain and encrypted."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
+import structlog
 from pydantic_core import to_json
 from sqlalchemy import JSON, DateTime, Dialect, String, Text
 from sqlalchemy.dialects.postgresql import UUID
@@ -12,6 +15,8 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.columns.ciphers import SEALED, Row, TextCipher, key_of, missing
+
+log = structlog.get_logger(__name__)
 
 
 def stored_json(value: object) -> str:
@@ -100,10 +105,10 @@ class InRow(NamedTuple):
 class Stored:
     """The value of a sealed column as stored; `opened` decrypts it."""
 
-    __slots__ = ("_cipher", "_place", "_raw")
+    __slots__ = ("_cipher", "_raw", "place")
 
     def __init__(self, raw: object, place: str, cipher: TextCipher | None) -> None:
-        self._raw, self._place, self._cipher = raw, place, cipher
+        self._raw, self.place, self._cipher = raw, place, cipher
 
     def open(self, row: Row) -> object:
         raw, cipher = self._raw, self._cipher
@@ -111,12 +116,12 @@ class Stored:
         if name is None:
             if cipher is not None:
                 raise StorageUnavailable(
-                    f"A stored text ({self._place}) is not encrypted, but the service has a key."
+                    f"A stored text ({self.place}) is not encrypted, but the service has a key."
                 )
             return raw.removeprefix(_PLAIN) if isinstance(raw, str) else raw
         if cipher is None:
             raise missing(name)
-        return cipher.open(cast("str", raw), self._place, row)
+        return cipher.open(cast("str", raw), self.place, row)
 
     def __repr__(self) -> str:
         return repr(self._raw)
@@ -132,16 +137,28 @@ class StoredJson(Stored):
         return json.loads(opened) if isinstance(opened, str) else opened
 
 
-def opened(stored: Stored | None, *row: str) -> Any:  # noqa: ANN401 -- text or JSON
-    """Return the value of a sealed column.
+def opened(stored: Stored | None, *row: str, otherwise: object) -> Any:  # noqa: ANN401 -- text or JSON
+    """Return the value of a sealed column, or ``otherwise`` if it cannot be read.
 
-    Raises `StorageUnavailable` if its key is missing, it was changed or moved, or it is plain
-    beside sealed ones.
+    It cannot if its key is missing, it was changed or moved, or it is plain beside sealed ones. The
+    rows beside it can, so this is no error; it is logged.
 
     ``stored``: As selected from the database.
     ``row``: The row's `Sealed.row`.
     """
-    return None if stored is None else stored.open(row)
+    if stored is None:
+        return None
+    try:
+        return stored.open(row)
+    except (StorageUnavailable, ValueError) as error:
+        _log_unreadable(stored.place, row, str(error))
+        return otherwise
+
+
+@lru_cache(maxsize=1_000)
+def _log_unreadable(place: str, row: Row, reason: str) -> None:
+    """Log once which value cannot be read, however often it is."""
+    log.error("stored.unreadable", place=place, row="/".join(row), reason=reason)
 
 
 class Sealed(TypeDecorator[Any]):  # Any: written as `InRow`, read as `Stored`
@@ -183,6 +200,20 @@ class SealedJson(Sealed):
     impl = JSON(none_as_null=True)
     cache_ok = True
     stored = StoredJson
+
+    def result_processor(
+        self, dialect: Dialect, coltype: object
+    ) -> Callable[[Any], StoredJson | None]:
+        """Return what reads a value, which may be no JSON on SQLite if it was damaged."""
+        read = super().result_processor(dialect, coltype)
+
+        def process(value: Any) -> StoredJson | None:  # noqa: ANN401 -- as the driver returns it
+            try:
+                return value if read is None else cast("StoredJson | None", read(value))
+            except ValueError:
+                return StoredJson(value, self.place, cipher_of(dialect))
+
+        return process
 
     def process_bind_param(self, value: InRow | None, dialect: Dialect) -> object:
         """Encrypt the value."""

@@ -257,7 +257,7 @@ class ReportStore:
                     CheckedSet(
                         row.id,
                         row.client_id,
-                        opened(row.metadata, row.id, row.client_id),
+                        opened(row.metadata, row.id, row.client_id, otherwise={}),
                         row.confidence,
                         row.reason,
                         row.inclusion_probability,
