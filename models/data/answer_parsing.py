@@ -156,14 +156,16 @@ def _parsed_candidates(candidates: object, place: int) -> list[tuple[tuple[str, 
 def _parsed_labels(labels: object, place: int, path: str) -> tuple[str, ...]:
     if not isinstance(labels, Sequence) or isinstance(labels, str):
         raise AnswerError(place, path, "they are no list", "give a list of labels, [] for none")
+    distinct: dict[str, None] = {}
     for number, name in enumerate(labels):
         if not isinstance(name, str):
             fault = f"{_shown(name)} is no label"
             raise AnswerError(place, f"{path}/{number}", fault, "give labels as strings")
-        if name in labels[:number]:
+        if name in distinct:
             fault = f"the label {_shown(name)} is given twice"
             raise AnswerError(place, f"{path}/{number}", fault, "give each label once")
-    return tuple(labels)
+        distinct[name] = None
+    return tuple(distinct)
 
 
 def metadata_numbers(answers: Sequence[ParsedAnswer], names: Sequence[str]) -> NDArray[np.float64]:

@@ -77,6 +77,7 @@ class Segments(Recorded):
             segment.value
             for document in recent
             if (segment := segmentation.of_stored(document.segment, document.metadata))
-            and segment.value not in policy.values
         )
+        for value in policy.values:
+            del unlisted[value]
         return states, dict(unlisted.most_common(MOST_UNLISTED))

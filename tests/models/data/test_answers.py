@@ -7,7 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from setwise.models.data.answer_parsing import MOST_SETS, AnswerError, UnknownLabels
+from setwise.models.data.answer_parsing import (
+    MOST_SETS,
+    AnswerError,
+    UnknownLabels,
+    parse_answer,
+)
 from setwise.models.data.answers import ModelAnswers, concatenate_answers
 
 LABELS = ("ash", "birch", "cedar")
@@ -50,6 +55,22 @@ def test_equal_sets_are_counted_whatever_their_order():
     assert second[0][:2] == ((), 1.0)
     assert answers.n_answers.tolist() == [3.0, 1.0]
     assert answers.statements().tolist() == [3, 1]
+
+
+def test_a_label_is_compared_with_few_others_however_long_the_set():
+    compared = []
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            compared.append(other)
+            return str.__eq__(self, other)
+
+    labels = [Name(f"label {number}") for number in range(500)]
+    parse_answer({"candidates": [{"labels": labels}, {"labels": labels}]})
+    assert len(compared) <= len(labels)
 
 
 def test_scores_of_zero_are_given_and_others_are_not():
