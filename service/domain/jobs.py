@@ -165,14 +165,20 @@ class Job:
             error_code=None,
         )
 
-    def returned(self, now: datetime) -> "Job":
-        """Return the job requeued by a stopping worker, without counting the attempt."""
+    def returned(
+        self, now: datetime, *, after: timedelta = timedelta(0), message: str | None = None
+    ) -> "Job":
+        """Return the job requeued, due ``after`` from ``now``, without counting the attempt.
+
+        ``message``: What it waits for; None keeps the last message.
+        """
         return replace(
             self,
             state=JobState.QUEUED,
             attempt=self.attempt - 1,
-            due_at=now,
+            due_at=now + after,
             lease_expires_at=None,
+            message=self.message if message is None else message,
         )
 
     def repeated(self, now: datetime, interval: timedelta) -> "Job":

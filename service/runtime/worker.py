@@ -36,6 +36,9 @@ HOPELESS = (
 )
 """Errors in the request: a retry would fail in the same way."""
 
+MISSING = (errors.ModelUnavailable,)
+"""Errors of what a job needs, such as a model that is being loaded: it has not been tried."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -190,6 +193,9 @@ class Worker:
             if not report.lost.is_set():
                 self._jobs.give_back(job)
                 log.info("job.returned")
+        except MISSING as error:
+            self._jobs.postpone(job, error.detail)
+            log.info("job.waits", reason=error.detail)
         except errors.StorageUnavailable:
             raise  # the failure cannot be recorded either, so let the lease expire
         except Exception as error:

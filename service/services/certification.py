@@ -20,7 +20,7 @@ from setwise.service.domain.errors import (
     CertificationNotFound,
     FieldFault,
     InvalidRequest,
-    ModelUnavailable,
+    NotEnoughReviews,
     StaleVersion,
 )
 from setwise.service.domain.jobs import Job
@@ -201,7 +201,7 @@ class Certifications(Requesting):
         """Store and return a new attempt; activate a proved threshold.
 
         With segments, attempts are made for all that have enough audits.
-        Raises `ModelUnavailable` if nothing has been predicted yet; `InvalidRequest` if no segment
+        Raises `NotEnoughReviews` if nothing has been predicted yet; `InvalidRequest` if no segment
         has enough audits, or there is no such segment; `StaleVersion` if the policy has changed in
         the meantime; try again.
 
@@ -563,7 +563,7 @@ def _named(gate: RoutingPolicy) -> dict[str, object]:
 def _serving(transaction: Transaction) -> Scorer:
     scorer = transaction.certifications.serving()
     if scorer is None:
-        raise ModelUnavailable("Nothing has been predicted yet, so there is nothing to certify.")
+        raise NotEnoughReviews("Nothing has been predicted yet, so there is nothing to certify.")
     return scorer
 
 

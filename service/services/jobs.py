@@ -30,6 +30,9 @@ from setwise.service.stores.transaction import Transaction
 JOB_LEASE = timedelta(seconds=60)
 """A worker renews its lease several times in this time, or loses the job."""
 
+PAUSE = timedelta(seconds=5)
+"""After this time, look again for what a job lacks."""
+
 RETRIES = RetryRule()
 """How often a job is tried."""
 
@@ -86,6 +89,7 @@ class Jobs(Recorded):
     """How long the files of a finished job are kept."""
     lease: timedelta = JOB_LEASE
     retries: RetryRule = RETRIES
+    pause: timedelta = PAUSE
 
     # For callers
 
@@ -291,6 +295,13 @@ class Jobs(Recorded):
     def give_back(self, job: Job) -> Job:
         """Make a stopping worker's job due at once; raises `LeaseLost`."""
         return self._save(job.returned(self.now()))
+
+    def postpone(self, job: Job, reason: str) -> Job:
+        """Make a job due again soon that cannot be tried now; raises `LeaseLost`.
+
+        ``reason``: What is missing. It shows as the message of the job.
+        """
+        return self._save(job.returned(self.now(), after=self.pause, message=reason))
 
     def _save(self, job: Job) -> Job:
         with self.begin() as transaction:

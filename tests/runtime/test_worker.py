@@ -8,7 +8,12 @@ import pytest
 import structlog
 
 from setwise.service.domain.callers import SYSTEM
-from setwise.service.domain.errors import InvalidRequest, ModelUnavailable, StorageUnavailable
+from setwise.service.domain.errors import (
+    InvalidRequest,
+    ModelDamaged,
+    ModelUnavailable,
+    StorageUnavailable,
+)
 from setwise.service.domain.jobs import Job, JobState, RetryRule
 from setwise.service.runtime.worker import Interrupted, JobReport, Task, Worker
 from setwise.service.services.jobs import Jobs
@@ -65,7 +70,7 @@ def test_jobs_of_other_kinds_are_left_to_others(world: World) -> None:
 
 def test_a_failed_job_is_tried_again_and_then_given_up(world: World) -> None:
     def fail(job: Job, report: JobReport) -> None:
-        raise ModelUnavailable("no model")
+        raise ModelDamaged("no model")
 
     worker = world.worker(fail=Task(fail))
     world.jobs().enqueue("fail")
@@ -75,6 +80,28 @@ def test_a_failed_job_is_tried_again_and_then_given_up(world: World) -> None:
     world.clock.advance(seconds=5)
     assert worker.run_one()
     assert world.job().state is JobState.FAILED
+
+
+def test_a_job_waits_for_its_model_without_an_attempt(world: World) -> None:
+    lacking = ["a model is being loaded"] * 3
+
+    def score(job: Job, report: JobReport) -> None:
+        if lacking:
+            raise ModelUnavailable(lacking.pop())
+
+    worker = world.worker(score=Task(score))
+    world.jobs().enqueue("score")
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(3):
+            assert worker.run_one()
+            job = world.job()
+            assert (job.state, job.attempt) == (JobState.QUEUED, 0)
+            assert (job.message, job.error) == ("a model is being loaded", None)
+            assert not worker.run_one()  # not due yet
+            world.clock.advance(seconds=5)
+    assert {(line["event"], line["log_level"]) for line in lines} == {("job.waits", "info")}
+    assert worker.run_one()
+    assert (world.job().state, world.job().attempt) == (JobState.SUCCEEDED, 1)
 
 
 def test_what_can_only_fail_again_is_not_tried_again(world: World) -> None:

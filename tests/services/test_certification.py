@@ -8,7 +8,7 @@ from setwise.service.domain.breaker import BreakerRule
 from setwise.service.domain.certification import Scorer, bets_since
 from setwise.service.domain.errors import (
     CertificationNotFound,
-    ModelUnavailable,
+    NotEnoughReviews,
     StaleVersion,
 )
 from setwise.service.domain.predictions import Decision, Reason, ScoredSet
@@ -476,7 +476,7 @@ def test_one_certification_is_asked_for_at_a_time(loop: Loop) -> None:
 
 
 def test_attempts_are_read_by_leads_newest_first(loop: Loop) -> None:
-    with pytest.raises(ModelUnavailable):
+    with pytest.raises(NotEnoughReviews):
         loop.certify(ADMIN.id)
     loop.plan()
     loop.predict("0.9")

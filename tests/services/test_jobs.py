@@ -85,6 +85,7 @@ ENDINGS: dict[str, Callable[[Yard, Job], object]] = {
     "repeat": lambda yard, job: yard.jobs.repeat(job, timedelta(seconds=30)),
     "fail": lambda yard, job: yard.jobs.fail(job, "boom"),
     "give back": lambda yard, job: yard.jobs.give_back(job),
+    "postpone": lambda yard, job: yard.jobs.postpone(job, "no model"),
 }
 
 
