@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import cache
+from http import HTTPStatus
 from importlib.metadata import version
 from threading import Thread
 from types import FrameType
@@ -44,6 +45,7 @@ from setwise.service.api.http.headers import SecurityHeaders
 from setwise.service.api.http.openapi import describe
 from setwise.service.logs import configure_logging
 from setwise.service.pages import start
+from setwise.service.pages.routes import unknown_address
 from setwise.service.telemetry import RequestTelemetry
 from setwise.service.tracing import RequestSpans
 
@@ -78,6 +80,8 @@ def create_app(
         webhooks=webhook_messages.router,
     )
     problems.install(app)
+    for status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+        app.add_exception_handler(status, unknown_address)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's documented hook
     if edge is not None:
         app.state.edge = edge

@@ -177,8 +177,9 @@ async def score_file(
     if content_type not in MEDIA_TYPES:
         raise HttpFault(
             UNSUPPORTED_MEDIA_TYPE,
-            f"Send a file as {MEDIA_TYPES[0]}, gzipped or not, instead of "
-            f"{content_type or 'nothing'}.",
+            f"The body is declared as {content_type or 'nothing'}: send one JSON object a line, "
+            f"plain or gzipped, with Content-Type: {MEDIA_TYPES[0]}. POST /v1/predictions/batch "
+            "reads one JSON document.",
         )
     with services.files.receive(caller) as upload:
         await _receive(request, upload)

@@ -18,7 +18,7 @@ from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import ANSWERS, Document, Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.routing.segments import value_of
-from setwise.service.domain.text import RepeatedName, each_once, instant, is_id
+from setwise.service.domain.text import RepeatedName, each_once, hints, instant, is_id
 
 # Files of documents
 
@@ -91,8 +91,10 @@ def _unread(error: Exception) -> str:
 
 
 def _form_faults(content: dict[str, object], bare: str) -> Iterator[FieldFault]:
-    for name in sorted(set(content) - FIELDS - UNREAD):
-        yield FieldFault(f"/{name}", "is not a field of a document")
+    unknown = sorted(set(content) - FIELDS - UNREAD)
+    meant = hints(unknown, sorted(FIELDS))
+    for name in unknown:
+        yield FieldFault(f"/{name}", f"is not a field of a document{meant.get(name, '')}")
     for name in ("id", "text"):
         if not isinstance(content.get(name), str | None):
             yield FieldFault(f"/{name}", "must be a string")

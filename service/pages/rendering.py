@@ -134,6 +134,7 @@ def templates() -> Environment:
     environment.filters["confidence"] = numerals.confidence
     environment.globals["static"] = lambda name: assets()[name].address
     environment.globals["places_for"] = places_for
+    environment.globals["for_programs"] = FOR_PROGRAMS
     environment.globals["glossary"] = GLOSSARY
     return environment
 
@@ -208,6 +209,13 @@ PLACES: tuple[NavigationPlace, ...] = (
         "Board", "/board", (Permission.INSPECT, Permission.REPORT), "Manage the service"
     ),
 )
+
+FOR_PROGRAMS = (
+    NavigationPlace("API", "/docs"),
+    NavigationPlace("Problems", "/problems"),
+    NavigationPlace("OpenAPI", "/openapi.json"),
+)
+"""What the foot of every page leads to."""
 
 
 def places_for(caller: Caller) -> list[NavigationPlace]:

@@ -11,9 +11,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from setwise.service.api.http.problems import http_error
+from setwise.service.api.http.validation import worded
 from setwise.service.domain import errors
 from setwise.service.domain.errors import FieldFault, ServiceError, Unauthenticated
-from setwise.service.pages.rendering import compressed, go, page
+from setwise.service.domain.text import nearest
+from setwise.service.pages.rendering import FOR_PROGRAMS, PLACES, compressed, go, page
 from setwise.service.pages.visitors import LOGIN, SignInFirst, visitor_of
 
 log = structlog.get_logger(__name__)
@@ -80,22 +83,10 @@ def _unreadable(error: RequestValidationError) -> errors.InvalidRequest:
     for entry in error.errors():
         value = entry.get("input")
         shown = f", not {value[:_LONGEST_SHOWN]!r}" if isinstance(value, str) else ""
-        must = _MUST.get(entry["type"], "cannot be read: {msg}").format_map(
-            {"msg": entry["msg"], **entry.get("ctx", {})}
-        )
-        faults.append(FieldFault("/" + "/".join(map(str, entry["loc"])), must + shown))
+        faults.append(FieldFault("/" + "/".join(map(str, entry["loc"])), worded(entry) + shown))
     return errors.InvalidRequest("The address or the form is invalid.", faults)
 
 
-_MUST = {
-    "missing": "is missing",
-    "int_parsing": "must be a whole number",
-    "float_parsing": "must be a number",
-    "date_from_datetime_parsing": "must be a date such as 2026-11-23",
-    "date_from_datetime_inexact": "must be a date such as 2026-11-23",
-    "bool_parsing": "must be true or false",
-    "enum": "must be {expected}",
-}
 _LONGEST_SHOWN = 40
 
 
@@ -113,11 +104,33 @@ def refusal(error: ServiceError, request: Request) -> Response:
         "detail": detail,
         # Where the address asks for too much, the page itself may still be had.
         "without": request.url.path if faults and request.method == "GET" else None,
+        "near": None,
     }
     answer = page("refused.html", shown, visit=visitor_of(request), status=status)
     if isinstance(error, errors.TooManyRequests):
         answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     return answer
+
+
+async def unknown_address(request: Request, error: Exception) -> Response:
+    """Return a page to a browser that asks for an address that does not exist, or not for GET."""
+    if "text/html" not in request.headers.get("Accept", "") or _is_script(request):
+        return await http_error(request, error)
+    status = HTTPStatus(getattr(error, "status_code", HTTPStatus.NOT_FOUND))
+    near = nearest(request.url.path, [place.address for place in (*PLACES, *FOR_PROGRAMS)])
+    shown = {
+        "heading": _UNKNOWN[status],
+        "detail": f"The address {request.url.path} may be outdated or misspelt.",
+        "without": None,
+        "near": near[0] if near else None,
+    }
+    return page("refused.html", shown, status=status)
+
+
+_UNKNOWN = {
+    HTTPStatus.NOT_FOUND: "Page not found",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This address cannot be opened",
+}
 
 
 def _error_page(error: Exception, request: Request) -> Response:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, HTTPException, Response
 
 from setwise.service.api.http.dependencies import EdgeOf
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
@@ -57,11 +57,11 @@ def start(edge: EdgeOf, visit: Annotated[Visit, Depends(who_may())]) -> Response
 
 
 @router.get("/static/{name}")
-def asset(edge: EdgeOf, name: str) -> Response:
+def asset(name: str) -> Response:
     """Give a style sheet or an image of the pages."""
     asset = assets().get(name)
     if asset is None:
-        return page("missing.html", {"now": edge.now()}, status=HTTPStatus.NOT_FOUND)
+        raise HTTPException(HTTPStatus.NOT_FOUND)
     # The address carries a digest of the content, so a copy never goes stale.
     caching = {"Cache-Control": "public, max-age=31536000, immutable"}
     return Response(asset.content, media_type=asset.media_type, headers=SECURITY_HEADERS | caching)

@@ -9,9 +9,55 @@ from setwise.service.domain.errors import INTERNAL_ERROR, StorageUnavailable
 from tests.edge import Service, assert_problem
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/predictions/", "/v1/predictions/a/b"])
-def test_an_unknown_address_is_a_problem(service: Service, path: str) -> None:
-    assert_problem(service.get(path, by="client"), 404, "unknown-address")
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/nowhere", None),
+        ("/v1/predictions/", "/v1/predictions"),
+        ("/v1/prediction", "/v1/predictions"),
+        ("/predictions", "/v1/predictions"),
+        ("/v1/predictions/a/outcom", "/v1/predictions/{prediction_id}/outcome"),
+        ("/v1/admin/policies", "/v1/admin/policy"),
+    ],
+)
+def test_an_unknown_address_names_the_nearest(
+    service: Service, path: str, meant: str | None
+) -> None:
+    problem = assert_problem(service.get(path, by="client"), 404, "unknown-address")
+    assert problem["detail"].endswith(" All are listed at /docs.")
+    named = re.search("is `(.*)` meant", problem["detail"])
+    assert (named and named[1]) == meant
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "link"),
+    [("/documets", 404, "/documents"), ("/%3Cb%3E", 404, "/"), ("/logout", 405, "/")],
+)
+def test_a_browser_gets_a_page_for_an_unknown_address(
+    service: Service, path: str, status: int, link: str
+) -> None:
+    response = service.get(path, headers={"Accept": "text/html,*/*"})
+    assert (response.status_code, response.headers["content-type"]) == (
+        status,
+        "text/html; charset=utf-8",
+    )
+    assert f'<a href="{link}">' in response.text
+    assert "<b>" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "cure"),
+    [
+        ("/v1/predictions", "application/x-ndjson", "POST /v1/jobs/scoring"),
+        ("/v1/predictions", "application/x-www-form-urlencoded", "Content-Type: application/json"),
+        ("/v1/jobs/scoring", "application/json", "POST /v1/predictions/batch"),
+    ],
+)
+def test_a_body_for_another_route_names_that_route(
+    service: Service, path: str, sent: str, cure: str
+) -> None:
+    refused = service.post(path, by="client", content=b"{}", headers={"Content-Type": sent})
+    assert cure in assert_problem(refused, 415, "unsupported-media-type")["detail"]
 
 
 def test_a_wrong_method_is_a_problem_that_names_the_right_ones(service: Service) -> None:

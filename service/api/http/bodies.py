@@ -57,7 +57,8 @@ async def strictly(received: Request) -> Request:
     if not _is_json(media_type) and await request.body():
         raise HttpFault(
             UNSUPPORTED_MEDIA_TYPE,
-            f"The body is declared as {media_type or 'nothing'}, not as application/json.",
+            f"The body is declared as {media_type or 'nothing'}: send JSON with Content-Type: "
+            "application/json. POST /v1/jobs/scoring reads JSON Lines.",
         )
     return request
 

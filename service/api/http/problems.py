@@ -1,12 +1,12 @@
 """Errors as ``application/problem+json`` (RFC 9457)."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
 
 import structlog
 from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
@@ -17,10 +17,13 @@ from setwise.service.api.http.problem_kinds import (
     BY_HTTP_STATUS,
     INTERNAL_ERROR,
     PROBLEMS,
+    UNKNOWN_ADDRESS,
     ProblemKind,
 )
+from setwise.service.api.http.validation import faults_of
 from setwise.service.domain import errors
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ServiceError
+from setwise.service.domain.text import nearest, question
 from setwise.service.runtime.files import FULL
 
 MEDIA_TYPE = "application/problem+json"
@@ -127,7 +130,7 @@ def install(app: FastAPI) -> None:
     """Return a problem for every fault that reaches ``app``."""
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
-    app.add_exception_handler(StarletteHTTPException, _http_error)
+    app.add_exception_handler(StarletteHTTPException, http_error)
     app.add_exception_handler(OSError, _system_error)
 
 
@@ -154,20 +157,25 @@ async def _system_error(request: Request, error: Exception) -> Response:
 
 async def _validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 -- as above
-    faults = [_fault(entry) for entry in error.errors()]
+    document = await run_in_threadpool(request.app.openapi)  # the first time takes a second
+    operations = document["paths"].get(request.scope["route"].path, {})
+    operation = operations.get(request.method.lower(), {})
+    faults = faults_of(error.errors(), operation, document["components"]["schemas"])
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     detail = f"{faults[0].pointer or 'The body'}: {faults[0].detail}{more}."
     return problem_response(PROBLEMS[InvalidRequest], detail, request.url.path, faults=faults)
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
+async def http_error(request: Request, error: Exception) -> Response:
+    """Return the problem of a fault that has a status, such as an unknown address."""
     assert isinstance(error, StarletteHTTPException)  # noqa: S101 -- as above
     status = HTTPStatus(error.status_code)
     if isinstance(error, HttpFault):
         kind, detail = error.kind, str(error.detail)
     elif status in BY_HTTP_STATUS:
         kind = BY_HTTP_STATUS[status]
-        detail = f"{request.method} {request.url.path}: {kind.title[0].lower()}{kind.title[1:]}."
+        detail = f"{request.method} {request.url.path}: {kind.title[0].lower()}{kind.title[1:]}"
+        detail += await _cure(request) if kind is UNKNOWN_ADDRESS else "."
     else:
         kind = ProblemKind("", status, status.phrase, status.description)
         detail = str(error.detail)
@@ -175,6 +183,32 @@ async def _http_error(request: Request, error: Exception) -> Response:
     if status is HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = ", ".join(sorted(_allowed(request)))
     return problem_response(kind, detail, request.url.path, headers=headers)
+
+
+async def _cure(request: Request) -> str:
+    """Return the nearest address that exists, and where all are listed."""
+    document = await run_in_threadpool(request.app.openapi)
+    meant = question(nearest_address(request.url.path, document["paths"]))
+    return f"{meant or '.'} All are listed at /docs."
+
+
+def nearest_address(path: str, templates: Iterable[str]) -> tuple[str, ...]:
+    """Return the templates of addresses that ``path`` may be a misspelling of, likeliest first.
+
+    >>> nearest_address("/v1/prediction/17/outcom", ["/v1/labels", "/v1/predictions/{id}/outcome"])
+    ('/v1/predictions/{id}/outcome',)
+    """
+    parts = path.rstrip("/").split("/")
+    filled: dict[str, str] = {}
+    for template in templates:
+        steps = template.split("/")
+        if len(steps) == len(parts):
+            steps = [
+                part if step.startswith("{") else step
+                for step, part in zip(steps, parts, strict=True)
+            ]
+        filled.setdefault("/".join(steps), template)
+    return tuple(filled[near] for near in nearest("/".join(parts), filled))
 
 
 def _allowed(request: Request) -> set[str]:
@@ -186,31 +220,6 @@ def _allowed(request: Request) -> set[str]:
         if route.matches({**request.scope, "method": method})[0] is Match.FULL
     }
     return kinds | {"HEAD"} if "GET" in kinds else kinds
-
-
-_WORDING = {
-    "missing": "is missing",
-    "extra_forbidden": "is not a field of this request",
-    "string_type": "must be a string",
-    "float_type": "must be a number",
-    "finite_number": "must be finite",
-    "int_parsing": "must be a whole number",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "list_type": "must be an array",
-    "bool_type": "must be true or false",
-}
-"""Clearer messages than Pydantic's for the most common faults."""
-
-
-def _fault(entry: Mapping[str, Any]) -> FieldFault:  # Any: pydantic's description of a fault
-    where = [str(part) for part in entry["loc"] if part != "[key]"]
-    if where and where[0] == "body":
-        where = where[1:]
-    pointer = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in where)
-    message = _WORDING.get(entry["type"]) or entry["msg"].removeprefix("Value error, ")
-    return FieldFault(pointer, message)
 
 
 class UnexpectedErrors:
