@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +28,16 @@ from setwise.models.data.datasets import Dataset
 from setwise.models.data.splits import fold_ids
 from setwise.models.labels.foreign_classifier import ForeignClassifier
 from setwise.models.labels.scaling import check_sample_weight
-from setwise.models.labels.targets import SetClassifierMixin, Targets, label_lists, read_targets
+from setwise.models.labels.targets import (
+    SetClassifierMixin,
+    Targets,
+    as_array,
+    column_names,
+    in_order_of,
+    label_lists,
+    only_column,
+    read_targets,
+)
 from setwise.models.options import CalibratorName, LabelsBy, Method, Preset, TrainingOptions
 from setwise.models.predictor import SetPredictions, SetPredictor
 from setwise.models.sets.decisions import Objective
@@ -62,7 +72,8 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_labels,)
         What the columns of `predict` stand for: the labels of label lists, sorted; the columns of
-        a data frame; else numbers from 0. The classes, if ``y`` had one class per row.
+        a data frame, ``y`` or else ``scores``; else numbers from 0. The classes, if ``y`` had one
+        class per row.
     predictor_ : SetPredictor
         The fitted model, as `setwise.load` returns it: candidates, marginals, manifest.
     estimator_ : ForeignClassifier
@@ -141,8 +152,8 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             once: a confidence is a share of documents.
         scores : array-like or sparse matrix of shape (n_samples, n_labels), optional
             Probabilities by a model that was fitted without the document, in the order of
-            `classes_`. They take the place of label scores made here; without an `estimator`,
-            predictions need scores too.
+            `classes_`, or a data frame with these names. They take the place of label scores made
+            here; without an `estimator`, predictions need scores too.
         annotators : sequence of (str or None), optional
             Who labelled each document, as `noise` names them.
 
@@ -162,6 +173,9 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
             raise ValueError("give documents, or scores of another model")
         documents = self._documents(X, reset=True)
         targets = read_targets(y, scores if documents is None else documents)
+        names_of_scores = column_names(scores)
+        if names_of_scores is not None and _is_numbered(targets):
+            targets = targets._replace(classes=names_of_scores)
         n = targets.labels.shape[0]
         options = self._options()
         weight = None if sample_weight is None else check_sample_weight(sample_weight, n)
@@ -178,7 +192,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         names = None if annotators is None else tuple(annotators)
         if names is not None and len(names) != n:
             raise ValueError(f"annotators names {len(names)} people for {n} documents")
-        answers = None if scores is None else _answers(scores, targets.labels.shape)
+        answers = None if scores is None else _answers(scores, targets.classes, n)
         self.predictor_ = train(
             replace(_dataset(documents, self._feature_names(), targets, answers), annotators=names),
             options,
@@ -202,8 +216,11 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         """Return the predicted set of each document as a tuple of labels."""
         chosen = self._predictions(X, scores).chosen()
         names = self.classes_.tolist()
-        bounds = chosen.indptr[1:-1]
-        return [tuple(names[k] for k in row.tolist()) for row in np.split(chosen.indices, bounds)]
+        columns = chosen.indices.tolist()
+        return [
+            tuple(names[k] for k in columns[first:end])
+            for first, end in pairwise(chosen.indptr.tolist())
+        ]
 
     def predict_confidence(
         self, X: Documents, *, scores: Scores | None = None
@@ -229,8 +246,10 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
         """Return the share of documents whose whole set is right."""
         lists = label_lists(y)
         if lists is None:
+            y = only_column(y) if self.exclusive_ else in_order_of(y, self.classes_, "y")
+            truth = y if sp.issparse(y) else as_array(y, "y")
             predicted = self.predict(X, scores=scores)
-            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+            return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
         check_consistent_length(scores if X is None else X, lists)
         pairs = zip(self.predict_set(X, scores=scores), lists, strict=True)
         weights = None if sample_weight is None else check_sample_weight(sample_weight, len(lists))
@@ -252,7 +271,7 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
 
     def _options(self) -> TrainingOptions:
         seed = self.random_state
-        if not isinstance(seed, int):
+        if not isinstance(seed, int | np.integer):
             seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
         return TrainingOptions(
             preset=self.preset,
@@ -270,7 +289,8 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
     def _documents(self, X: Documents, *, reset: bool) -> Documents:
         """Return a tuple of texts, checked features (dense or CSR), or None."""
         texts = None if X is None else _texts_of(X)
-        if X is None or texts is not None:
+        of_numbers = not reset and hasattr(self, "n_features_in_")
+        if X is None or texts or (texts is not None and not of_numbers):
             if reset:
                 for name in ("n_features_in_", "feature_names_in_"):
                     self.__dict__.pop(name, None)
@@ -303,8 +323,8 @@ class SetClassifier(SetClassifierMixin, ClassifierMixin, BaseEstimator):
                 raise ValueError("this model was fitted with scores: give those of the documents")
             scores = self.estimator_.probability(documents)
         rows = None if documents is None or texts is not None else sp.csr_array(documents)
-        shape = np.shape(scores)[0], len(self.classes_)
-        return model.predict_answers(_answers(scores, shape), texts, rows)
+        answers = _answers(scores, self.classes_, np.shape(scores)[0])
+        return model.predict_answers(answers, texts, rows)
 
 
 def group_folds(groups: ArrayLike, n: int, n_folds: int) -> NDArray[np.int64]:
@@ -328,12 +348,20 @@ def group_folds(groups: ArrayLike, n: int, n_folds: int) -> NDArray[np.int64]:
 
 
 def _texts_of(X: Documents) -> tuple[str, ...] | None:
-    """Return texts if `X` is a sequence of them, else None."""
+    """Return texts if `X` is a sequence or one column of them, else None."""
+    if getattr(X, "ndim", 1) == 2 and X.shape[1] == 1 and not sp.issparse(X):
+        X = only_column(X) if hasattr(X, "columns") else np.ravel(X)
+    if hasattr(X, "columns"):
+        others = [name for name in X.columns if X[name].dtype.kind == "O"]
+        texts = [name for name in others if any(isinstance(cell, str) for cell in X[name])]
+        if texts:
+            raise ValueError(f"column {texts[0]!r} of X holds texts: give the column alone")
+        return None
     if sp.issparse(X) or getattr(X, "ndim", 1) != 1 or not isinstance(X, Sequence | np.ndarray):
-        if not hasattr(X, "to_list") or hasattr(X, "columns"):  # a column of a data frame has it
+        if not hasattr(X, "to_list"):  # a column of a data frame has it
             return None
         X = X.to_list()
-    if isinstance(X, str) or len(X) == 0 or not isinstance(X[0], str):
+    if isinstance(X, str) or not (len(X) == 0 or any(isinstance(text, str) for text in X)):
         return None
     for row, text in enumerate(X):
         if not isinstance(text, str):
@@ -347,11 +375,22 @@ def _take(documents: Documents, rows: NDArray[np.int64]) -> Documents:
     return documents[rows]
 
 
-def _answers(scores: Scores, shape: tuple[int, int]) -> ModelAnswers:
+def _answers(scores: Scores, classes: NDArray[Any], n: int) -> ModelAnswers:
+    shape = n, len(classes)
+    if np.shape(scores) == shape:
+        scores = in_order_of(scores, classes, "scores")
+    if not sp.issparse(scores):
+        scores = as_array(scores, "scores")
     answers = ModelAnswers.of_scores(scores)
     if answers.shape != shape:
         raise ValueError(f"scores has shape {answers.shape}; expected {shape}")
     return answers
+
+
+def _is_numbered(targets: Targets) -> bool:
+    """Tell whether the labels have numbers of columns for names."""
+    classes = targets.classes
+    return not targets.exclusive and classes.tolist() == list(range(len(classes)))
 
 
 def _out_of_fold(

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from setwise.models.calibration.noisy_history import Noise, checked_noise
 from setwise.models.parameters import check_parameters
 from setwise.models.sets.decisions import OBJECTIVES, Objective
@@ -151,6 +153,9 @@ class TrainingOptions:
     noise: Noise | None = None
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, np.generic):  # such as a seed that NumPy drew
+                object.__setattr__(self, name, value.item())
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
         if self.preset not in PRESETS:

@@ -19,6 +19,7 @@ from setwise.models.data.datasets import Kind
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.text import TextVectorizer
+from setwise.models.display import one_line, summary_of, table
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LabelCalibrator
@@ -68,7 +69,7 @@ class RankedSet(NamedTuple):
     score: float  # probability of the set under independent labels
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SetPredictions:
     """Ranked label sets for a batch of documents.
 
@@ -111,6 +112,10 @@ class SetPredictions:
     def __len__(self) -> int:
         return self.candidates.n_documents
 
+    def __repr__(self) -> str:
+        counts = {"documents": len(self), "labels": len(self.label_names)}
+        return one_line(type(self).__name__, {name: f"{n:,}" for name, n in counts.items()})
+
     def chosen(self) -> csr_array:
         """Return the chosen sets as a 0/1 matrix (n_documents, n_labels), uint8."""
         return self.candidates.first()
@@ -135,7 +140,7 @@ class SetPredictions:
         ]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SetPredictor:
     """All fitted parts that turn a document into ranked label sets.
 
@@ -193,6 +198,16 @@ class SetPredictor:
     manifest: Mapping[str, Any] = field(default_factory=dict)
     version: str = ""
     calibrator_version: str = ""
+
+    def __repr__(self) -> str:
+        return one_line(type(self).__name__, self._summary)
+
+    def _repr_html_(self) -> str:
+        return table(type(self).__name__, self._summary, self.label_names)
+
+    @property
+    def _summary(self) -> dict[str, str]:
+        return summary_of(self.kind, self.label_names, self.version, self.manifest)
 
     @property
     def features(self) -> SetFeatures:

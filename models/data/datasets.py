@@ -14,13 +14,14 @@ from scipy.sparse import csr_array
 
 from setwise.models.data.answers import ModelAnswers, concatenate_answers
 from setwise.models.data.lines import DataWarning, count_of
+from setwise.models.display import one_line
 
 Kind = Literal["text", "vectors", "external"]
 
 _NAMED = 3  # names that a warning lists
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Labelled documents, as texts, as feature vectors, or as another model's answers.
 
@@ -80,6 +81,11 @@ class Dataset:
             raise ValueError(
                 f"{len(self.feature_names)} feature names for {self.X.shape[1]} columns of X"
             )
+
+    def __repr__(self) -> str:
+        counts = {"documents": self.n, "labels": len(self.label_names)}
+        facts = {"kind": self.kind, **{name: f"{count:,}" for name, count in counts.items()}}
+        return one_line(type(self).__name__, facts)
 
     @property
     def n(self) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise.models.evaluation.reliability import noisy_rows
+from setwise.models.guarantees.binomial import lower_bound
 
 AUTOMATION_TARGETS = (0.8, 0.9, 0.95, 0.99)
 LEAST_ABOVE = 20
@@ -21,6 +22,9 @@ class Automation:
     threshold: float | None  # None if no threshold reaches the target
     coverage: float  # weighted share of the rows at or above it, in [0, 1]
     accuracy: float | None  # of those rows, estimated; corrected for noise, it may exceed 1
+    # Exact 95 % lower bound of their accuracy; None if rows are weighted or noisy. The threshold
+    # was chosen on them, which it does not count.
+    accuracy_low: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers."""
@@ -76,9 +80,13 @@ def automation_at(
     if len(reached) == 0:
         return Automation(target, None, 0.0, None)
     last = reached[-1]
+    is_plain = bool(np.isin(rows.target, (0.0, 1.0)).all() and (rows.weight == 1.0).all())
     return Automation(
         target,
         float(sorted_confidence[last]),
         float(mass[last] / mass[-1]),
         float(accuracy[last]),
+        float(lower_bound(rows.target[order][: last + 1].sum(), last + 1, 0.05))
+        if is_plain
+        else None,
     )

@@ -21,6 +21,7 @@ from scipy.sparse import csr_array, vstack
 from setwise.models.evaluation.automation import AUTOMATION_TARGETS, Automation, automation_at
 from setwise.models.evaluation.rankings import average_precision, precision_at
 from setwise.models.evaluation.scoring import score_calibration
+from setwise.models.guarantees.binomial import lower_bound, upper_bound
 from setwise.models.sets.candidates import CandidateSets
 
 Floats = NDArray[np.float64]
@@ -40,6 +41,8 @@ class Metrics:
         Documents and labels.
     set_accuracy : float
         Share of sets that are exactly right, (2.13).
+    set_accuracy_low, set_accuracy_high : float
+        Its exact interval of 90 %.
     instance_precision, instance_recall, instance_f1, instance_jaccard : float
         Means over documents, (2.6), (2.7), (2.8), (2.10).
     hamming_loss : float
@@ -69,6 +72,8 @@ class Metrics:
     n: int
     n_labels: int
     set_accuracy: float
+    set_accuracy_low: float
+    set_accuracy_high: float
     instance_precision: float
     instance_recall: float
     instance_f1: float
@@ -340,6 +345,8 @@ class RunningMetrics:
             n=n,
             n_labels=len(across.true),
             set_accuracy=float(within.exact.mean()),
+            set_accuracy_low=float(lower_bound(within.exact.sum(), n, 0.05)),
+            set_accuracy_high=float(upper_bound(within.exact.sum(), n, 0.05)),
             instance_precision=float(within.precision().mean()),
             instance_recall=float(within.recall().mean()),
             instance_f1=float(within.f1().mean()),

@@ -69,7 +69,7 @@ def lower_bound(successes: ArrayLike, trials: ArrayLike, risk: float) -> Floats:
     """
     k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
     some = k > 0
-    bound = scipy.stats.beta.ppf(risk, np.where(some, k, 1.0), n - k + 1.0)
+    bound = scipy.special.betaincinv(np.where(some, k, 1.0), n - k + 1.0, risk)
     return np.where(some, bound, 0.0)[()]
 
 

@@ -9,6 +9,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import clone, is_classifier
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
@@ -21,8 +22,8 @@ Rows = Any  # texts, array or sparse matrix
 class ForeignClassifier:
     """A scikit-learn classifier fitted to label sets.
 
-    Classifiers that know label sets, such as random forests, are fitted once; others once per
-    label. In a pipeline, steps that learn nothing from labels are fitted once.
+    Classifiers that know label sets, such as random forests and classifier chains, are fitted once;
+    others once per label. In a pipeline, steps that learn nothing from labels are fitted once.
 
     Parameters
     ----------
@@ -62,18 +63,22 @@ class ForeignClassifier:
         if sample_weight is not None and not has_fit_parameter(last, "sample_weight"):
             raise ValueError(f"{last!r} takes no sample_weight")
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        if get_tags(last).classifier_tags.multi_label and labels.shape[1] > 1:
-            self.together_ = clone(last).fit(X, labels.toarray().astype(np.int64), **weights)
+        columns = labels.tocsc()
+        held = np.diff(columns.indptr)
+        # Many classifiers refuse a label that all documents have, or none.
+        self.varying_ = np.flatnonzero((held > 0) & (held < labels.shape[0]))
+        self.constant_ = (held > 0).astype(np.float64)
+        if _takes_sets(last, len(self.varying_)):
+            Y = columns[:, self.varying_].toarray().astype(np.int64)
+            self.together_ = clone(last).fit(X, Y, **weights)
             return self
         self.together_ = None
-        columns = labels.tocsc()
 
-        def fit_label(label: int) -> Any:  # noqa: ANN401  # a classifier, or a constant
+        def fit_label(label: int) -> Any:  # noqa: ANN401  # a classifier
             y = columns[:, [label]].toarray().ravel().astype(np.int64)
-            same = y.min() == y.max()
-            return float(y[0]) if same else clone(last).fit(X, y, **weights)
+            return clone(last).fit(X, y, **weights)
 
-        self.each_ = self._in_threads(fit_label, range(labels.shape[1]))
+        self.each_ = self._in_threads(fit_label, self.varying_)
         return self
 
     def probability(self, X: Rows) -> NDArray[np.float64]:
@@ -83,14 +88,14 @@ class ForeignClassifier:
         """
         if self.front_ is not None:
             X = self.front_.transform(X)
-        if self.together_ is not None:
-            return _of_all(self.together_, X)
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        by_label = self._in_threads(
-            lambda fitted: np.full(n, fitted) if isinstance(fitted, float) else _of_one(fitted, X),
-            self.each_,
-        )
-        return np.column_stack(by_label)
+        out = np.tile(self.constant_, (n, 1))
+        if self.together_ is not None:
+            out[:, self.varying_] = _of_all(self.together_, X)
+        elif len(self.varying_):
+            by_label = self._in_threads(lambda fitted: _of_one(fitted, X), self.each_)
+            out[:, self.varying_] = np.column_stack(by_label)
+        return out
 
     def _in_threads(self, job: Callable[[Any], Any], items: Any) -> list[Any]:  # noqa: ANN401  # any
         threads = Parallel(n_jobs=thread_count(self.n_jobs), prefer="threads")
@@ -109,6 +114,17 @@ def _split(estimator: Any) -> tuple[Any, Any]:  # noqa: ANN401  # untyped
         return None, estimator
     rest = estimator[1:]
     return clone(first), rest[0] if len(rest) == 1 else rest
+
+
+def _takes_sets(estimator: Any, n_labels: int) -> bool:  # noqa: ANN401  # untyped
+    """Tell whether an estimator is fitted to all labels at once."""
+    while isinstance(estimator, Pipeline | BaseSearchCV):
+        is_search = isinstance(estimator, BaseSearchCV)
+        estimator = estimator.estimator if is_search else estimator.steps[-1][1]
+    tags = get_tags(estimator)
+    if n_labels > 0 and not tags.target_tags.single_output:  # it takes nothing but matrices
+        return True
+    return n_labels > 1 and bool(tags.classifier_tags.multi_label)
 
 
 def _of_one(fitted: Any, X: Rows) -> NDArray[np.float64]:  # noqa: ANN401  # untyped

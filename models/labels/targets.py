@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 _COLLECTIONS = (list, tuple, set, frozenset, np.ndarray)
+_NUMBERS = (int, float, np.bool_, np.number)
 
 
 class SetClassifierMixin:
@@ -60,15 +61,17 @@ def as_labels(y: Any) -> sp.csr_array:  # noqa: ANN401  # scikit-learn's array-l
         If `y` is not two-dimensional or holds values other than 0 and 1.
     """
     if not sp.issparse(y):
-        y = np.asarray(y)
+        y = as_array(y, "y")
         if y.ndim != 2:
             raise ValueError(f"y must have shape (n_samples, n_labels), got {y.ndim} dimension(s)")
     labels: sp.csr_array[Any, tuple[int, int]] = sp.csr_array(y)
     if not labels.has_canonical_format:
         labels = labels.copy()
         labels.sum_duplicates()
-    if not ((labels.data == 0) | (labels.data == 1)).all():
-        raise ValueError("y must hold 0 and 1 only")
+    odd = np.flatnonzero((labels.data != 0) & (labels.data != 1))
+    if len(odd):
+        row = int(np.searchsorted(labels.indptr, odd[0], side="right")) - 1
+        raise ValueError(f"y must hold 0 and 1 only; row {row} holds {labels.data[odd[0]]}")
     labels = labels.astype(np.uint8)
     if (labels.data == 0).any():
         labels.eliminate_zeros()
@@ -106,36 +109,119 @@ def read_targets(y: Any, X: Any = None) -> Targets:  # noqa: ANN401  # scikit-le
     if lists is not None:
         classes = np.array(sorted(set(chain.from_iterable(lists))), dtype=object)
         return Targets(in_columns(lists, classes), classes, exclusive=False)
+    names = column_names(y)
     if not sp.issparse(y):
-        array = np.asarray(y)
-        if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1 and not _is_binary(array)):
-            return _one_hot(array)
-        if array.dtype.kind not in "biuf":
+        y = as_array(y, "y")
+        if y.ndim == 1 or (y.ndim == 2 and y.shape[1] == 1 and not _is_binary(y)):
+            return _one_hot(y)
+        if y.dtype.kind not in "biuf":
             raise ValueError("y must be a matrix of 0 and 1, label lists or one class per row")
     labels = as_labels(y)
-    names = getattr(y, "columns", None)
-    return Targets(
-        labels, np.arange(labels.shape[1]) if names is None else np.asarray(names), False
-    )
+    return Targets(labels, np.arange(labels.shape[1]) if names is None else names, exclusive=False)
 
 
 def label_lists(y: Any) -> list[list[str]] | None:  # noqa: ANN401  # as above
     """Return the labels of each row if `y` is a sequence of label collections.
 
     Labels are strings; rows may be lists, tuples, sets or arrays, and may be empty. Rows of
-    numbers are a matrix.
+    numbers are a matrix, unless they differ in length. A data frame of one column is the column.
+
+    Raises
+    ------
+    ValueError
+        If a row is no collection, or holds something other than strings.
     """
+    y = only_column(y)
     if sp.issparse(y) or getattr(y, "ndim", 1) != 1 or not isinstance(y, Iterable):
         return None
     rows = list(y)
-    if not rows or not all(isinstance(row, _COLLECTIONS) for row in rows):
+    is_list = [isinstance(row, _COLLECTIONS) for row in rows]
+    if not any(is_list):
         return None
+    for place, row in enumerate(rows):
+        if not is_list[place]:
+            cure = repr([row]) if isinstance(row, str) else "[] if no label applies"
+            raise ValueError(f"row {place} of y is {row!r}, where others are lists: give {cure}")
     kinds = {type(label) for label in chain.from_iterable(rows)}
-    if not any(issubclass(kind, str) for kind in kinds):
-        return None
+    if kinds and not any(issubclass(kind, str) for kind in kinds):
+        if len(set(map(len, rows))) == 1:
+            return None
+        raise ValueError(
+            "rows of numbers must be a matrix of 0 and 1; where they are numbers of labels, give "
+            "the names: [[names[k] for k in row] for row in y]"
+        )
     if not all(issubclass(kind, str) for kind in kinds):
         raise ValueError("a label list holds something other than strings")
     return [list(map(str, row)) for row in rows]
+
+
+def only_column(table: Any) -> Any:  # noqa: ANN401  # as above
+    """Return the column of a data frame of one column; anything else as it is."""
+    columns = list(getattr(table, "columns", ()))
+    return table[columns[0]] if len(columns) == 1 else table
+
+
+def column_names(table: Any) -> NDArray[Any] | None:  # noqa: ANN401  # as above
+    """Return the names of a data frame's columns.
+
+    None if it is no data frame, or its columns are numbered from 0, as those of an array are.
+    """
+    columns = getattr(table, "columns", None)
+    if columns is None or list(columns) == list(range(len(columns))):
+        return None
+    return np.asarray(columns)
+
+
+def in_order_of(table: Any, classes: NDArray[Any], what: str) -> Any:  # noqa: ANN401  # as above
+    """Return a data frame with a column for each class, in that order.
+
+    What has no names of columns is returned as it is.
+
+    Raises
+    ------
+    ValueError
+        If the names of the columns are not the classes.
+    """
+    if column_names(table) is None:
+        return table
+    names, labels = list(table.columns), classes.tolist()
+    for fault, odd in (
+        ("it has no column", [label for label in labels if label not in names]),
+        ("it has the column", [name for name in names if name not in labels]),
+    ):
+        if odd:
+            shown = ", ".join(map(repr, odd[:5]))
+            raise ValueError(f"the columns of {what} must be the model's labels: {fault} {shown}")
+    return table[labels]
+
+
+def as_array(table: Any, what: str) -> NDArray[Any]:  # noqa: ANN401  # as above
+    """Return a table or column as an array; numbers as such, whatever held them.
+
+    Nullable, categorical and other columns of a data frame may hold numbers as Python objects.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing.
+    """
+    array = np.asarray(table)
+    if array.dtype.kind != "O":
+        return array
+    missing = np.array([_is_missing(value) for value in array.ravel()], dtype=bool)
+    if missing.any():
+        row = np.unravel_index(np.flatnonzero(missing)[0], array.shape)[0]
+        raise ValueError(f"{what} has no value in row {row}: fill it in, or leave the row out")
+    if all(isinstance(value, _NUMBERS) for value in array.ravel()):
+        return array.astype(np.float64)
+    return array
+
+
+def _is_missing(value: object) -> bool:
+    """Tell whether a value is None, NaN, or what pandas has in their place."""
+    if isinstance(value, float | np.floating):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in {"NAType", "NaTType"}
 
 
 def in_columns(rows: list[list[str]], classes: NDArray[Any]) -> sp.csr_array:

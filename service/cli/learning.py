@@ -16,6 +16,7 @@ from setwise.service.cli.cluster import EngineName, Scheduler, cluster_of, train
 from setwise.service.cli.console import (
     AsJson,
     CommandError,
+    note,
     print_json,
     print_table,
     progress,
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 Name = TypeVar("Name", bound=str)
+
+_FEW = 50
+"""Documents below which `evaluate` warns that its figures say little."""
 
 FormatName = Annotated[
     str | None,
@@ -340,6 +344,12 @@ def evaluate(
         raise CommandError(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
     with progress("evaluate") as report:
         metrics = evaluate(predictor, dataset, report)
+    if metrics.n < _FEW:
+        note(
+            f"{metrics.n} documents say little: with 90 % certainty, "
+            f"{metrics.set_accuracy_low:.0%} to {metrics.set_accuracy_high:.0%} of the label sets "
+            f"are right; evaluate on {_FEW} or more"
+        )
     if as_json:
         print_json(metrics.to_json())
     else:
@@ -360,9 +370,16 @@ def _metrics_table(metrics: "Metrics") -> "Table":
 def _automation_table(metrics: "Metrics") -> "Table":
     from rich.table import Table
 
-    table = Table("target accuracy", "threshold", "coverage", "accuracy", box=None)
+    heads = ("target accuracy", "threshold", "coverage", "accuracy", "at least (95 %)")
+    table = Table(*heads, box=None)
     for point in metrics.automation:
-        numbers = (point.target, point.threshold, point.coverage, point.accuracy)
+        numbers = (
+            point.target,
+            point.threshold,
+            point.coverage,
+            point.accuracy,
+            point.accuracy_low,
+        )
         table.add_row(*(_number(number) for number in numbers))
     return table
 

@@ -7,6 +7,7 @@ MLflow imports this module, which reads arrays and JSON.
 # ruff: noqa: PLC0415 - MLflow and pandas import slowly: only where needed
 
 import math
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 ANSWERS = ("scores", "candidates", "labels")
 """Columns of another model's answers."""
 
+_COLUMNS = (list, tuple, np.ndarray)
+
 
 class _LabelSets:
     """What MLflow calls: documents in, label sets with confidences out."""
@@ -34,7 +37,7 @@ class _LabelSets:
 
     def predict(
         self,
-        documents: "pd.DataFrame",
+        documents: "pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]]",
         params: dict[str, Any] | None = None,  # noqa: ARG002 - MLflow's interface
     ) -> "pd.DataFrame":
         """Return each document's label set, and the confidence that it is right.
@@ -44,7 +47,8 @@ class _LabelSets:
         documents : DataFrame
             A column ``text``, or one for each feature; a missing feature counts as 0. For a model
             of another model's answers also ``scores``, ``candidates`` or ``labels`` as in requests
-            to the service, and a column for each number that it reads.
+            to the service, and a column for each number that it reads. Also a mapping of columns,
+            or a mapping for each document.
         params : dict, optional
             None are known.
 
@@ -52,12 +56,15 @@ class _LabelSets:
         ------
         ValueError
             If the columns are not those that the model takes.
+        TypeError
+            If a text is missing.
         """
         import pandas as pd
 
         model = self._predictor
-        if model.vectorizer is not None and "text" not in documents:
-            raise ValueError("there is no column 'text'; give the documents there")
+        documents = _as_frame(documents)
+        if model.vectorizer is not None:
+            _check_texts(documents)
         if model.kind == "external":
             predictions = self._of_answers(documents)
         elif model.vectorizer is not None:
@@ -166,6 +173,27 @@ def _signature(predictor: SetPredictor) -> "ModelSignature":
         inputs += [ColSpec(AnyType(), name, required=False) for name in ANSWERS]
     outputs = [ColSpec(Array(DataType.string), "labels"), ColSpec("double", "confidence")]
     return ModelSignature(inputs=Schema(inputs), outputs=Schema(outputs))
+
+
+def _as_frame(documents: Any) -> "pd.DataFrame":  # noqa: ANN401  # whatever MLflow passes on
+    """Return documents as a frame; a mapping without lists is one document."""
+    import pandas as pd
+
+    if isinstance(documents, Mapping):
+        has_columns = any(isinstance(cell, _COLUMNS) for cell in documents.values())
+        documents = dict(documents) if has_columns else [documents]
+    frame = pd.DataFrame(documents)
+    if len(frame) == 1 and "text" in frame and isinstance(frame["text"].iloc[0], _COLUMNS):
+        return pd.DataFrame(dict(frame.iloc[0]))  # MLflow made one row of a mapping of lists
+    return frame
+
+
+def _check_texts(documents: "pd.DataFrame") -> None:
+    if "text" not in documents:
+        raise ValueError("there is no column 'text'; give the documents there")
+    for place, text in zip(documents.index, documents["text"], strict=True):
+        if not isinstance(text, str):
+            raise TypeError(f"the text of row {place} is {text!r}; give a string")
 
 
 def _is_missing(value: object) -> bool:

@@ -303,8 +303,17 @@ def test_evaluation_agrees_with_prediction(folder, capsys):
 def test_evaluation_prints_tables_for_people(folder, capsys):
     assert status("evaluate", folder / "texts-model", folder / "texts") == 0
     out = capsys.readouterr().out
+    assert "at least (95 %)" in out
     assert "set_accuracy" in out
     assert "target accuracy" in out
+
+
+def test_an_accuracy_of_three_documents_has_its_bounds(folder, tmp_path, capsys):
+    path = write_lines(tmp_path / "three.jsonl", notes(3, seed=2))
+    assert status("evaluate", folder / "texts-model", path) == 0
+    out, err = capsys.readouterr()
+    assert "3 documents say little: with 90 % certainty, 37% to 100% of the label sets" in err
+    assert "0.3684" in out.splitlines()[-1], "0.05 ** (1 / 3)"
 
 
 def test_a_label_that_training_never_saw_is_a_miss_with_a_warning(folder, tmp_path, capsys):

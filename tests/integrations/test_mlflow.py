@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from setwise.integrations.mlflow import log_model, save_model
+from setwise.integrations.mlflow import _LabelSets, log_model, save_model
 from setwise.models.storage.artifacts import load, save
 from setwise.models.storage.sealed_folder import ArtifactError
 from setwise.models.training_external import start_external
@@ -36,6 +36,23 @@ def test_a_logged_artifact_predicts_texts(artifacts, tmp_path, monkeypatch):
     best = [alone.predict_texts(TEXTS).ranked(row)[0] for row in range(2)]
     assert found["labels"].tolist() == [list(one.labels) for one in best]
     assert found["confidence"].tolist() == [one.confidence for one in best]
+
+
+def test_documents_may_be_mappings_and_texts_must_be_strings(artifacts, tmp_path):
+    import mlflow.pyfunc
+    import pandas as pd
+
+    save_model(artifacts.other_text, tmp_path / "saved")
+    served = mlflow.pyfunc.load_model(str(tmp_path / "saved"))
+    alone = _LabelSets(load(artifacts.other_text))
+    expected = served.predict(pd.DataFrame({"text": TEXTS})).to_dict("list")
+    for several in ({"text": TEXTS}, [{"text": text} for text in TEXTS]):
+        assert served.predict(several).to_dict("list") == expected
+        assert alone.predict(several).to_dict("list") == expected
+    assert served.predict({"text": TEXTS[0]})["labels"].tolist() == expected["labels"][:1]
+    for missing in (None, float("nan")):
+        with pytest.raises(TypeError, match=r"text of row 1 is .*give a string"):
+            served.predict(pd.DataFrame({"text": [TEXTS[0], missing]}))
 
 
 def test_a_saved_artifact_predicts_vectors_and_holds_no_code(artifacts, tmp_path):

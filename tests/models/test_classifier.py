@@ -11,10 +11,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer
 from sklearn.svm import LinearSVC
 
 import setwise
@@ -86,6 +87,35 @@ def test_saves_the_artifact_that_the_service_loads(fitted, tmp_path: Path) -> No
     )
 
 
+def test_a_document_without_labels_is_scored(fitted) -> None:
+    assert fitted.predict_set(["nothing here", TEXTS[0]])[1] == tuple(LISTS[0])
+    empty = [found == () for found in fitted.predict_set(["nothing here"])]
+    assert fitted.score(["nothing here"], [[]]) == np.mean(empty)
+    assert fitted.score(TEXTS[:1], [[]]) == 0.0
+
+
+def test_no_documents_have_no_predictions(fitted) -> None:
+    assert fitted.predict_set([]) == []
+    assert fitted.predict([]).shape == fitted.predict_proba([]).shape == (0, 6)
+    assert fitted.predict_confidence([]).shape == (0,)
+
+
+def test_label_lists_are_cross_validated_with_plain_folds() -> None:
+    assert cross_val_predict(tiny(), TEXTS, LISTS, cv=KFold(2)).shape == (len(TEXTS), 6)
+    search = GridSearchCV(tiny(), {"n_candidates": np.arange(2, 4)}, cv=KFold(2))
+    assert search.fit(TEXTS, LISTS).best_score_ > 0.3
+
+
+@pytest.mark.parametrize("seed", [np.int64(3), np.uint8(3)])
+def test_seeds_and_counts_of_numpy_are_integers(seed, tmp_path: Path) -> None:
+    plain, drawn = (
+        tiny(random_state=number, n_candidates=count).fit(TEXTS, LISTS)
+        for number, count in ((3, 3), (seed, np.int64(3)))
+    )
+    assert plain.predictor_.version == drawn.predictor_.version
+    drawn.save(tmp_path / "model")
+
+
 def test_is_cloned_pickled_searched_and_put_into_pipelines(fitted) -> None:
     assert clone(fitted).get_params() == fitted.get_params()
     for model in (tiny(), fitted):
@@ -142,6 +172,34 @@ def test_data_frames_name_features_and_labels(words) -> None:
     )
 
 
+def test_columns_of_frames_count_by_name() -> None:
+    pd = pytest.importorskip("pandas")
+    labels = ["court", "finance", "harvest", "music", "space", "storm"]
+    Y = pd.DataFrame(MultiLabelBinarizer().fit_transform(LISTS), columns=labels)
+    scores, back = Y * 0.8 + 0.1, labels[::-1]
+    model = tiny().fit(TEXTS, Y, scores=scores)
+    unnamed = tiny().fit(TEXTS, Y.to_numpy(), scores=scores)
+    for each in (model, unnamed):
+        assert each.classes_.tolist() == labels
+        assert each.predict_set(TEXTS, scores=scores) == each.predict_set(
+            TEXTS, scores=scores[back]
+        )
+        assert each.score(TEXTS, Y[back], scores=scores.astype("Float64")) > 0.9
+    with pytest.raises(ValueError, match="columns of scores must be the model's labels"):
+        model.predict(TEXTS, scores=scores.rename(columns={"storm": "fog"}))
+    with pytest.raises(ValueError, match="columns of y must be the model's labels"):
+        model.score(TEXTS, Y.rename(columns={"storm": "fog"}), scores=scores)
+
+
+def test_a_table_of_one_column_of_texts_is_the_column(fitted) -> None:
+    pd = pytest.importorskip("pandas")
+    expected = fitted.predict_set(TEXTS[:5])
+    assert fitted.predict_set(pd.DataFrame({"text": TEXTS[:5]})) == expected
+    assert fitted.predict_set(np.array(TEXTS[:5])[:, None]) == expected
+    with pytest.raises(ValueError, match="column 'text' of X holds texts"):
+        fitted.predict_set(pd.DataFrame({"text": TEXTS[:5], "length": 1}))
+
+
 def test_one_class_per_row_is_an_ordinary_classification(words) -> None:
     first = [labels[0] for labels in LISTS]
     model = tiny().fit(words, first)
@@ -158,6 +216,7 @@ def test_one_class_per_row_is_an_ordinary_classification(words) -> None:
         (TEXTS, LISTS[:-1], "inconsistent numbers of samples"),
         (TEXTS, [[1, 2]] * len(TEXTS), "0 and 1"),
         ([*TEXTS[:-1], None], LISTS, "text 159 is of type NoneType"),
+        ([None, *TEXTS[1:]], LISTS, "text 0 is of type NoneType"),
         (TEXTS, [[]] * len(TEXTS), "no document carries a label"),
         (TEXTS, [["a", 1]] * len(TEXTS), "something other than strings"),
     ],
@@ -183,6 +242,9 @@ def test_any_classifier_takes_the_place_of_the_label_scores(words, tmp_path: Pat
         RandomForestClassifier(10, random_state=0),
         RidgeClassifier(),
         make_pipeline(SelectKBest(k=30), once_per_label),
+        MultiOutputClassifier(once_per_label),
+        make_pipeline(MaxAbsScaler(), ClassifierChain(once_per_label)),
+        GridSearchCV(MultiOutputClassifier(once_per_label), {"estimator__C": [10]}, cv=2),
     ):
         model = tiny(estimator=estimator).fit(words, Y)
         assert model.score(words, Y) > 0.5, estimator
@@ -195,6 +257,15 @@ def test_any_classifier_takes_the_place_of_the_label_scores(words, tmp_path: Pat
     np.testing.assert_array_equal(again, model.predict_confidence(words))
     with pytest.raises(ValueError, match="must be a classifier"):
         tiny(estimator=LinearRegression()).fit(words, Y)
+
+
+def test_a_label_that_varies_nowhere_needs_no_classifier(words) -> None:
+    Y = MultiLabelBinarizer().fit_transform(LISTS)
+    Y[:, 0], Y[:, 1] = 0, 1
+    for estimator in (MultiOutputClassifier(LogisticRegression()), LogisticRegression()):
+        found = ForeignClassifier(estimator).fit(words, sp.csr_array(Y)).probability(words)
+        assert found[:, :2].tolist() == [[0.0, 1.0]] * len(Y)
+        assert ((found[:, 2:] > 0.5) == Y[:, 2:]).mean() > 0.9
 
 
 def test_scores_of_a_document_come_from_a_classifier_that_never_saw_it(monkeypatch) -> None:

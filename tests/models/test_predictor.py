@@ -141,6 +141,17 @@ def test_a_text_without_a_known_word_is_out_of_domain_and_still_gets_sets(of_tex
     assert ((found.confidence >= 0) & (found.confidence <= 1)).all()
 
 
+def test_a_model_shows_itself_in_one_line_and_as_a_table(of_texts):
+    many = replace(of_texts, label_names=tuple(f"<{n}>" for n in range(500)))
+    for shown in (of_texts, many, of_texts.predict_texts(["fever"]), texts()):
+        assert "\n" not in repr(shown)
+        assert len(repr(shown)) < 200
+    assert of_texts.version in repr(of_texts)
+    table = many._repr_html_()
+    assert "&lt;7&gt; and 492 more" in table
+    assert "<7>" not in table
+
+
 def test_ranked_sets_carry_names_confidence_and_score(of_texts):
     found = of_texts.predict_texts(["fever cough rash itch"])
     best = found.ranked(0)[0]

@@ -178,6 +178,7 @@ def test_what_is_unknown_is_left_out_of_the_json():
     assert {"map", "oracle_accuracy", "train_seconds", "predict_seconds"}.isdisjoint(document)
     assert document["automation"][0] == {
         "target": 0.8, "threshold": 0.5, "coverage": 1.0, "accuracy": 1.0,
+        "accuracy_low": pytest.approx(0.05),
     }  # fmt: skip
     timed = ours.timed(predict_seconds=0.25, train_seconds=3.0).to_json()
     assert (timed["documents_per_second"], timed["train_seconds"]) == (4.0, 3.0)

@@ -10,6 +10,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 from setwise.models.evaluation.automation import Automation, automation_at
 from setwise.models.evaluation.scoring import score_calibration
+from setwise.models.guarantees.binomial import lower_bound
 
 JUDGED = st.lists(
     st.tuples(
@@ -71,7 +72,9 @@ def test_automation_sends_most_while_keeping_the_target(pairs, target):
     for threshold in sorted({confidence for confidence, _ in pairs}, reverse=True):
         sent = [correct for confidence, correct in pairs if confidence >= threshold]
         if sum(sent) / len(sent) >= target:
-            best = Automation(target, threshold, len(sent) / len(pairs), sum(sent) / len(sent))
+            low = float(lower_bound(sum(sent), len(sent), 0.05))
+            accuracy = sum(sent) / len(sent)
+            best = Automation(target, threshold, len(sent) / len(pairs), accuracy, low)
     c, v = zip(*pairs, strict=True)
     assert automation_at(target, c, v, least=1) == best
 
