@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, Form, Query, Response
 from pydantic import Field
 
-from setwise.service.api.http.dependencies import EdgeOf, ServicesOf, answer
+from setwise.service.api.http.dependencies import Edge, EdgeOf, ServicesOf, answer
 from setwise.service.api.http.headers import PAGE_POLICY
 from setwise.service.api.schemas import Query as Asked
 from setwise.service.domain.callers import Caller, Permission
@@ -33,6 +33,8 @@ TASK = DESK + "/tasks/{task_id}"
 DAY_S = 86_400.0
 MOST_FOUND = 50
 MOST_CHOSEN = 1_000
+WRITTEN, NO_LABELS = -1, -2
+"""What the form without a script has chosen: labels that are written, or that none apply."""
 SKIP_REASONS = (
     "Outside my expertise",
     "Text is unreadable",
@@ -114,23 +116,8 @@ def show(
     prioritized: Annotated[str, Query(max_length=10)] = "",
 ) -> Response:
     """Show the desk; without a script, the task that lies on it."""
-    mine = edge.services.reviews.mine(visit.caller)
-    task = item(edge.services, visit.caller, mine[0]) if mine else None
-    values = {
-        "now": edge.now(),
-        "task": task,
-        "skip_reasons": SKIP_REASONS,
-        "withheld": WITHHELD,
-        "commands": COMMANDS,
-        "segments": edge.services.reviews.segments(visit.caller),
-        "queue": QueueFilter(segment or None, label or None, bool(prioritized) or None),
-    }
-    shown = page("desk.html", values, visit=visit)
-    if edge.attachment_hosts:
-        hosts = " ".join(f"https://{host}" for host in sorted(edge.attachment_hosts))
-        policy = PAGE_POLICY.replace("img-src 'self'", f"img-src 'self' {hosts}")
-        shown.headers["Content-Security-Policy"] = f"{policy}; object-src {hosts}"
-    return shown
+    filters = QueueFilter(segment or None, label or None, bool(prioritized) or None)
+    return _page(edge, visit, filters)
 
 
 @router.get(f"{DESK}/progress")
@@ -243,6 +230,31 @@ def skip(services: ServicesOf, task_id: str, visit: Sends, skipped: Skipped) -> 
     """Pass a task on to another reviewer."""
     services.reviews.skip(visit.caller, task_id, skipped.reason)
     return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def _page(
+    edge: Edge, visit: Visit, filters: QueueFilter, unsaid: "Submitted | None" = None
+) -> Response:
+    """Return the desk; ``unsaid`` is a form that says no answer, or two."""
+    mine = edge.services.reviews.mine(visit.caller)
+    task = item(edge.services, visit.caller, mine[0]) if mine else None
+    values = {
+        "now": edge.now(),
+        "task": task,
+        "skip_reasons": SKIP_REASONS,
+        "withheld": WITHHELD,
+        "commands": COMMANDS,
+        "segments": edge.services.reviews.segments(visit.caller),
+        "queue": filters,
+        "unsaid": unsaid,
+    }
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if unsaid else HTTPStatus.OK
+    shown = page("desk.html", values, visit=visit, status=status)
+    if edge.attachment_hosts:
+        hosts = " ".join(f"https://{host}" for host in sorted(edge.attachment_hosts))
+        policy = PAGE_POLICY.replace("img-src 'self'", f"img-src 'self' {hosts}")
+        shown.headers["Content-Security-Policy"] = f"{policy}; object-src {hosts}"
+    return shown
 
 
 Json = dict[str, object]
@@ -368,17 +380,20 @@ class Submitted:
 
     task: Annotated[str, Form()]
     version: Annotated[int, Form()]
-    chosen: Annotated[int, Form()] = -1
-    """Place of a suggested set; negative for the labels that are written, one a line."""
+    chosen: Annotated[int, Form()] = WRITTEN
+    """Place of a suggested set, or `WRITTEN` or `NO_LABELS`."""
     labels: Annotated[str, Form()] = ""
+    """One a line."""
     comment: Annotated[str, Form()] = ""
 
-    def decided(self, task: ReviewTask) -> list[str]:
-        """Return the labels that are meant."""
-        offered = _offered(task)
-        if 0 <= self.chosen < len(offered):
-            return list(offered[self.chosen])
-        return lines(self.labels)
+    def decided(self, task: ReviewTask) -> list[str] | None:
+        """Return the labels that are meant; None if the form says none or two answers."""
+        written, offered = lines(self.labels), _offered(task)
+        if self.chosen == WRITTEN:
+            return written or None
+        if written or self.chosen >= len(offered):
+            return None
+        return [] if self.chosen < 0 else list(offered[self.chosen])
 
 
 def _offered(task: ReviewTask) -> Sequence[Sequence[str]]:
@@ -399,10 +414,14 @@ def claim(services: ServicesOf, visit: Submits) -> Response:
 
 
 @router.post(f"{DESK}/submit")
-def submit(services: ServicesOf, visit: Submits, form: Annotated[Submitted, Depends()]) -> Response:
+def submit(edge: EdgeOf, visit: Submits, form: Annotated[Submitted, Depends()]) -> Response:
     """Submit a set, and lay the next task on the desk."""
+    services = edge.services
     task = services.reviews.my_task(visit.caller, form.task)
+    labels = form.decided(task)
+    if labels is None:
+        return _page(edge, visit, QueueFilter(), form)
     services.reviews.decide(
-        visit.caller, task.id, form.decided(task), form.comment.strip() or None, form.version
+        visit.caller, task.id, labels, form.comment.strip() or None, form.version
     )
     return claim(services, visit)

@@ -486,10 +486,29 @@ def test_a_blind_task_looks_plain_and_an_empty_set_must_be_meant(
     page.wait_for_timeout(SETTLED_MS)
     page.keyboard.press("1")
     page.keyboard.press("Enter")
-    expect(page.locator("#notices")).to_contain_text("No labels chosen yet")
+    expect(page.locator("#notices")).to_contain_text("No labels chosen")
     assert task_of(site, audit).decision is None
     page.keyboard.press("Enter")
     until(lambda: task_of(site, audit).decision)
+
+
+def test_enter_with_all_labels_removed_asks_before_no_labels_apply(desk: Page, site: Site) -> None:
+    task_id = shown(desk)
+    for chip in range(desk.locator("#chips .chip[aria-pressed=true]").count()):
+        for key in ("x", "Delete"):
+            desk.keyboard.press(key)
+        assert chip < len(TEXTS)
+    desk.keyboard.press("Escape")
+    expect(desk.locator("#submit")).to_have_text("Submit ⏎")
+    desk.keyboard.press("Enter")
+    expect(desk.locator("#notices")).to_contain_text("No labels chosen")
+    expect(desk.locator("#submit")).to_contain_text("no labels apply")
+    assert task_of(site, task_id).decision is None
+    press(desk, "Enter")
+    saved(desk)
+    decision = task_of(site, task_id).decision
+    assert decision is not None
+    assert decision.labels == ()
 
 
 def test_a_lead_decides_between_two_answers_side_by_side(

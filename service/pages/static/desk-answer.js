@@ -4,8 +4,6 @@
 const MOST_CARDS = 9;
 const ALWAYS_SHOWN = 4;
 const LEAST_CONFIDENCE = 0.01;
-const MOST_IN_COMMON = 2;
-const MOST_LETTERS = 110; // of the labels on a card: more would push other cards out of sight
 const MOST_CHIPS = 12;
 const LEAST_PROBABILITY = 0.01;
 const LEAST_SHARE_OF_WEIGHT = 0.1;
@@ -47,51 +45,29 @@ export function offers(item) {
 
 export function cards(item) {
   const sets = offers(item);
-  if (item.answers) {
-    const all = [...new Set(item.answers.flat())];
-    return sets.map((set, place) => {
-      // Against what all have and what only others have, each answer names all its labels.
-      const others = all.filter(
-        (label) => !set.labels.includes(label) || sets.every((one) => one.labels.includes(label)),
-      );
-      return card(set, difference(others, set.labels), place);
-    });
-  }
+  const all = [...new Set(sets.flatMap((set) => set.labels))];
   return sets.map((set, place) => {
-    const parts = difference(sets[0].labels, set.labels);
-    const common = parts.filter((part) => part.kind === "same");
-    // What a set shares with the first one was read there; its difference is what counts.
-    const brief = parts.length > common.length && common.length > MOST_IN_COMMON ? common : [];
-    return card(set, parts.slice(brief.length), place, brief, MOST_LETTERS);
+    // An answer is compared with what only others have; a suggestion with the first one.
+    const others = all.filter(
+      (label) => !set.labels.includes(label) || sets.every((one) => one.labels.includes(label)),
+    );
+    return card(set, difference(item.answers ? others : sets[0].labels, set.labels), place);
   });
 }
 
-function card(set, parts, place, common = [], letters = Infinity) {
+/** A set to submit: its labels, all of them, then what it leaves out. */
+function card(set, parts, place) {
   const labels = element("span", { class: "labels" });
-  const listed = (some) => some.map((part) => spoken[part.kind] + part.label).join("\n");
-  if (common.length) {
-    const attributes = { class: "label common", title: listed(common) };
-    labels.append(element("span", attributes, `${common.length} in common`), " ");
-  }
-  // The rest is listed when the card has the focus, and in the tip of its number.
-  const later = element("span", { class: "later" });
-  let used = 0;
-  const shown = parts.filter((part) => (used += part.label.length) <= letters).length || 1;
-  for (const [at, { label, kind }] of parts.entries()) {
-    const part = element("span", { class: `label ${kind}`, dir: "auto", title: label }, label);
+  for (const { label, kind } of parts) {
+    const part = element("span", { class: `label ${kind}`, dir: "auto" }, label);
+    if (kind !== "removed") part.dataset.seen = `${place} ${label}`;
     if (signs[kind]) {
       part.prepend(
         element("span", { class: "sign", "aria-hidden": "true" }, signs[kind]),
         element("span", { class: "unseen" }, spoken[kind]),
       );
     }
-    (at < shown ? labels : later).append(part, " ");
-  }
-  if (shown < parts.length) {
-    const hidden = parts.slice(shown);
-    const sign = signs[hidden.every((part) => part.kind === hidden[0].kind) ? hidden[0].kind : "same"];
-    const attributes = { class: "label common n-more", title: listed(hidden) };
-    labels.append(element("span", attributes, `${sign} ${hidden.length} more`), later);
+    labels.append(part, " ");
   }
   if (!set.labels.length) labels.prepend(element("span", { class: "label empty-set" }, "No labels"), " ");
   const accept = element(
@@ -132,14 +108,13 @@ export class Choice {
     const open = item.answers !== null;
     this.first = open ? [] : (item.candidates?.[0]?.labels ?? []);
     this.chosen = new Set(draft?.labels ?? this.first);
-    this.touched = Boolean(draft);
+    this.asked = false; // whether no labels at all are meant
     this.probability = new Map(
       open ? [] : (item.marginals ?? []).map((m) => [m.label, m.probability]),
     );
     this.all = false;
     this.past = []; // the sets before each change, to go back to
     const likely = [...this.probability].filter(([, p]) => p >= LEAST_PROBABILITY);
-    // In an order that stays while labels come and go.
     this.order = new Set([
       ...this.first,
       ...(item.answers ?? []).flat(),
@@ -175,16 +150,15 @@ export class Choice {
     this.chosen = this.past.pop();
   }
 
+  /** The set that is submitted, then what was suggested, then what was considered. */
   chips(explainable) {
     const first = new Set(this.first);
     const listed = [...this.order];
-    const kept = listed.filter((label) => this.chosen.has(label) || first.has(label));
-    const rest = listed.filter((label) => !this.chosen.has(label) && !first.has(label));
+    const open = listed.filter((label) => !this.chosen.has(label));
+    const kept = [...this.labels, ...open.filter((label) => first.has(label))];
+    const rest = open.filter((label) => !first.has(label));
     const shown = this.all ? rest : rest.slice(0, Math.max(0, MOST_CHIPS - kept.length));
-    const visible = new Set([...kept, ...shown]);
-    const made = listed
-      .filter((label) => visible.has(label))
-      .map((label) => this.#chip(label, first.has(label), explainable));
+    const made = [...kept, ...shown].map((label) => this.#chip(label, first.has(label), explainable));
     const hidden = rest.length - shown.length;
     if (hidden > 0)
       made.push(
@@ -201,8 +175,9 @@ export class Choice {
       "button",
       { type: "button", class: `chip ${kind}`, "aria-pressed": chosen, "data-label": label },
       element("span", { class: "sign", "aria-hidden": "true" }, sign),
-      element("span", { class: "name", dir: "auto", title: label }, label),
+      element("span", { class: "name", dir: "auto" }, label),
     );
+    if (chosen) chip.dataset.seen = `chosen ${label}`;
     const probability = this.probability.get(label);
     if (probability !== undefined)
       chip.append(" ", element("span", { class: "percent" }, percent(probability)));

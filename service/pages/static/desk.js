@@ -14,6 +14,9 @@ const WARN_BELOW_S = 120;
 const COUNT_AGAIN_MS = 60_000;
 // A second press within this time was meant for the document that has just gone.
 const SHOWN_AT_LEAST_MS = 250;
+// A label is on the screen if this share of it is, above the bar with the buttons.
+const WHOLE = 0.95;
+const BAR_PX = 64;
 const SINGLE_KEYS = "setwise-single-keys";
 const KEYS = "setwise-keys";
 
@@ -56,6 +59,29 @@ const picker = new Picker({
   failed: (error) => trouble(error),
 });
 
+// What has been on the screen: no key and no button submits a label that was not.
+const seen = new Set();
+const eyes = new IntersectionObserver(
+  (entries) => {
+    for (const { target, isIntersecting } of entries) if (isIntersecting) seen.add(target.dataset.seen);
+  },
+  { threshold: WHOLE, rootMargin: `0px 0px -${BAR_PX}px` },
+);
+
+function watch(parts) {
+  for (const part of parts.querySelectorAll("[data-seen]")) eyes.observe(part);
+}
+
+/** Whether all labels of a set have been on the screen; if not, bring the next ones there and ask. */
+function inSight(set) {
+  clearNotices("unseen");
+  const hidden = [...set.querySelectorAll("[data-seen]")].find((part) => !seen.has(part.dataset.seen));
+  if (!hidden) return true;
+  notice("unseen", "Labels of this set were out of sight. Read them, then submit again.");
+  hidden.scrollIntoView({ block: "center" });
+  return false;
+}
+
 function browse() {
   if (ui.browse.hidden) return;
   guide.browse();
@@ -97,11 +123,14 @@ function show(item) {
   ui.suggestionsTitle.textContent = titleOf(item, sets);
   ui.confidenceTerm.hidden = Boolean(item.answers);
   ui.cards.classList.toggle("beside", Boolean(item.answers));
+  seen.clear();
+  eyes.disconnect();
   ui.cards.replaceChildren(...cards(item));
+  watch(ui.cards);
   ui.withheld.hidden = sets.length > 0;
   ui.restore.textContent = choice.first.length ? "Back to the suggestion" : "Start over";
   render();
-  for (const kind of ["item", "empty", "later"]) clearNotices(kind);
+  for (const kind of ["item", "empty", "unseen", "later"]) clearNotices(kind);
   if (draft && draft.version !== item.version)
     notice("item", "You had this document before. Your earlier choice is restored.");
   showLease();
@@ -144,12 +173,13 @@ function render() {
   const label = focused?.dataset.label;
   const kind = focused?.classList.contains("why") ? "why" : "chip";
   ui.chips.replaceChildren(...choice.chips(queue.current.candidates !== null));
+  watch(ui.chips);
   if (label !== undefined)
     [...ui.chips.querySelectorAll(`.${kind}`)].find((one) => one.dataset.label === label)?.focus();
   ui.none.hidden = choice.labels.length > 0;
   ui.restore.hidden = !choice.changed;
   ui.submit.replaceChildren(
-    choice.labels.length ? "Submit " : "Submit: no labels apply ",
+    choice.asked ? "Submit: no labels apply " : "Submit ",
     element("kbd", {}, "⏎"),
   );
   warn();
@@ -157,7 +187,7 @@ function render() {
 
 /** Something was chosen or typed: keep it, and look whether it is odd. */
 function changed() {
-  choice.touched = true;
+  choice.asked = false;
   clearNotices("empty");
   keep();
   render();
@@ -209,17 +239,15 @@ function ready() {
 /** Submit the chosen set; that no label applies must be meant, not missed. */
 function submitChosen() {
   if (!ready()) return;
-  const unasked = queue.current.answers !== null || queue.current.candidates === null;
-  if (unasked && !choice.touched && !choice.labels.length) {
-    choice.touched = true;
-    notice("empty", "No labels chosen yet. If none apply, submit again.");
-    return;
-  }
-  submit(choice.labels);
+  if (choice.labels.length || choice.asked) return submit(choice.labels, ui.chips);
+  choice.asked = true;
+  render();
+  notice("empty", "No labels chosen. If none apply, submit again.");
 }
 
-function submit(labels) {
-  if (!ready()) return;
+/** Submit `labels`, which the page shows in `set`. */
+function submit(labels, set) {
+  if (!ready() || !inSight(set)) return;
   queue.decide([...labels], ui.comment.value.trim() ? ui.comment.value : null);
   done += 1;
   showProgress();
@@ -529,7 +557,7 @@ ui.cards.addEventListener("click", ({ target, detail }) => {
   const button = target.closest("button");
   if (!button || detail > 1) return; // the second half of a double click
   const { labels } = offers(queue.current)[button.dataset.place];
-  if (button.classList.contains("accept")) submit(labels);
+  if (button.classList.contains("accept")) submit(labels, button);
   else {
     choice.take(labels);
     changed();
@@ -590,7 +618,7 @@ ui.restore.addEventListener("click", () => {
 });
 ui.undo.addEventListener("click", undoDecision);
 ui.pause.addEventListener("click", pause);
-ui.help.addEventListener("click", () => ui.keysDialog.showModal());
+ui.help.addEventListener("click", help);
 
 ui.queueLabel.addEventListener("input", async () => {
   const query = ui.queueLabel.value;
@@ -673,15 +701,26 @@ const acts = {
   pause,
   words: explainNext,
   browse,
-  help: () => ui.keysDialog.showModal(),
+  help,
 };
 const anywhere = new Set(["help", "undo"]);
-const fields = [...ui.keysDialog.querySelectorAll(".key")];
+const fields = [...ui.keysDialog.querySelectorAll("input[data-command]")];
+
+function help() {
+  changeKeys(false);
+  ui.keysDialog.showModal();
+}
+
+/** Let the keys be changed, or only read: a key that is tried must change nothing. */
+function changeKeys(changing) {
+  for (const one of ui.keysDialog.querySelectorAll(".changing")) one.hidden = !changing;
+  for (const one of ui.keysDialog.querySelectorAll(".reading")) one.hidden = changing;
+}
 
 /** Show the keys wherever one is named. */
 function showKeys(own) {
   for (const field of fields) field.value = own[field.dataset.command] ?? field.defaultValue;
-  for (const named of ui.desk.querySelectorAll("[data-key]")) {
+  for (const named of document.querySelectorAll("[data-key]")) {
     const { value } = fields.find((one) => one.dataset.command === named.dataset.key);
     const shown = named.localName === "kbd" ? named : named.querySelector("kbd");
     if (shown) shown.textContent = value;
@@ -712,6 +751,10 @@ for (const field of fields) {
   });
   field.addEventListener("blur", () => showKeys(own));
 }
+ui.keysChange.addEventListener("click", () => {
+  changeKeys(true);
+  fields[0].focus();
+});
 ui.keysReset.addEventListener("click", () => {
   own = {};
   keepSet(KEYS, "{}");
@@ -738,7 +781,7 @@ document.addEventListener("keydown", (event) => {
     if (event.shiftKey) {
       choice.take(offer.labels);
       changed();
-    } else submit(offer.labels);
+    } else submit(offer.labels, ui.cards.children[digit - 1]);
   } else if (event.key === "Enter" && queue.current) {
     if (event.target.closest("button, a, summary")) return;
     event.preventDefault();
