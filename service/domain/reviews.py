@@ -160,6 +160,24 @@ class ReviewTask:
         return self.kind is ReviewKind.ADJUDICATION or self.passed_on
 
     @property
+    def awaited(self) -> str:
+        """Say whom an open review of the document waits for, and what for."""
+        match self.kind:
+            case ReviewKind.ADJUDICATION if self.answers:
+                what = "The answers to this document differ, and a lead decides."
+            case ReviewKind.ADJUDICATION:
+                what = "A lead reads this document again, without seeing an answer."
+            case ReviewKind.AUDIT | ReviewKind.OVERLAP:
+                what = "Another reviewer reads this document too, without seeing an answer."
+            case ReviewKind.REOPENED:
+                what = "This document was reopened, and a reviewer decides again."
+            case _ if self.passed_on:
+                what = "Two reviewers skipped this document, and a lead decides."
+            case _:
+                what = "This document has no decision yet."
+        return f"{what} {'It is being read.' if self.lease else 'It waits in the queue.'}"
+
+    @property
     def passed_on(self) -> bool:
         """Whether so many people skipped the task that a lead must decide."""
         return len({skip.reviewer for skip in self.skips}) >= SKIPS_BEFORE_ESCALATION
@@ -390,8 +408,8 @@ class OwnAnswer(NamedTuple):
 
     annotation: Annotation
     prediction: Prediction
-    changeable: bool = False
-    """Whether the person may still correct it: theirs is the last word, and no review is open."""
+    obstacle: str | None = None
+    """Why the person may not correct it; None if theirs is the last word and no review is open."""
 
     @property
     def id(self) -> str:

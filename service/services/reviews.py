@@ -367,8 +367,9 @@ class Reviews(Recorded):
         if prediction is None or not _may_reopen(caller, annotations, labels):
             raise errors.PredictionNotFound(f"You may reopen no document {prediction_id!r}.")
         tasks = transaction.reviews.tasks_of(prediction.id)
-        if any(task.state is not ReviewState.COMPLETED for task in tasks):
-            raise errors.ReviewOpen("A review of this document is open; its answer comes first.")
+        for task in tasks:
+            if task.state is not ReviewState.COMPLETED:
+                raise errors.ReviewOpen(f"Wait for the open review. {task.awaited}")
         now = self.now()
         task = ReviewTask(
             id=self.new_id(),
@@ -422,8 +423,15 @@ class Reviews(Recorded):
             if prediction is None or not mine:
                 raise errors.PredictionNotFound(f"You have answered no document {prediction_id!r}.")
             tasks = transaction.reviews.tasks_of(prediction.id)
-        closed = all(task.state is ReviewState.COMPLETED for task in tasks)
-        return OwnAnswer(mine[-1], prediction, closed and _decided_last(caller, annotations))
+            names = transaction.documents.names({each.reviewer for each in annotations})
+        obstacles = [task.awaited for task in tasks if task.state is not ReviewState.COMPLETED]
+        obstacles += [
+            f"{names.get(each.reviewer, 'Another person')} decided after you, "
+            f"on {each.created_at:%-d %B %Y}."
+            for each in annotations
+            if each.settles and not _decided_last(caller, annotations)
+        ][-1:]
+        return OwnAnswer(mine[-1], prediction, next(iter(obstacles), None))
 
     def submit_decisions(self) -> int:
         """Make decisions final whose time to undo is over; return their number."""

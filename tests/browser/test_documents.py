@@ -50,7 +50,7 @@ def test_the_pages_fit_a_phone(sign_in: SignIn) -> None:
 def test_a_reviewer_corrects_an_answer_that_a_lead_then_finds(sign_in: SignIn, site: Site) -> None:
     reviews, rosa = site.services.reviews, site.caller("reviewer")
     names = (one.prediction.id for one in reviews.recent(rosa).items)
-    changeable = next(name for name in names if reviews.own(rosa, name).changeable)
+    changeable = next(name for name in names if reviews.own(rosa, name).obstacle is None)
     page = sign_in("reviewer", "/recent")
     page.set_viewport_size({"width": 390, "height": 900})
     page.locator(f'a[href="/recent/{changeable}"]').click()

@@ -135,3 +135,21 @@ def test_answers_differ_by_their_labels_and_never_by_their_order(
 ) -> None:
     audit = replace(annotation(task(), *answer), kind=ReviewKind.AUDIT)
     assert rival_answers(("a", "b"), [audit]) == rivals
+
+
+@pytest.mark.parametrize(
+    ("waiting", "who"),
+    [
+        (replace(task(), kind=ReviewKind.ADJUDICATION, answers=(("a",), ("b",))), "a lead decides"),
+        (replace(task(), kind=ReviewKind.ADJUDICATION), "A lead reads"),
+        (replace(task(), kind=ReviewKind.OVERLAP), "Another reviewer"),
+        (replace(task(), kind=ReviewKind.AUDIT), "Another reviewer"),
+        (replace(task(), kind=ReviewKind.REOPENED), "a reviewer decides again"),
+        (skipped_by(ANN.id, BEN.id), "a lead decides"),
+        (task(), "no decision yet"),
+    ],
+)
+def test_an_open_review_says_whom_it_waits_for(waiting: ReviewTask, who: str) -> None:
+    assert who in waiting.awaited
+    assert waiting.awaited.endswith("It waits in the queue.")
+    assert waiting.claimed(CAT.id, START, QUARTER).awaited.endswith("It is being read.")

@@ -105,9 +105,11 @@ def _document(
     )
 
 
-def _reopening(life: Life, form: Filled | None) -> Sequence[ui.Form]:
-    if not form and any(task.state is not ReviewState.COMPLETED for task in life.tasks):
-        return ()  # a review is open
+def _reopening(life: Life, form: Filled | None) -> Sequence[ui.Piece]:
+    if not form:
+        for task in life.tasks:
+            if task.state is not ReviewState.COMPLETED:
+                return (ui.text(f"{task.awaited} Then you can reopen it.", "quiet"),)
     address = f"{of_document(life.prediction.id)}/reopen"
     hint = "It goes back to review; other programs are notified if the answer changes."
     shown = form or Filled.of()

@@ -58,7 +58,10 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
         ui.Table("Your answers", _COLUMNS, answers.items, "You have not submitted a document yet."),
         ui.Pager(HERE, answers.next_after, {}, started=after is None),
     ]
-    lead = "The newest first. Open one to read it again or to correct it."
+    lead = (
+        "The newest first. Open one to read it again, and to correct it unless another person "
+        "decides."
+    )
     values = {"view": ui.View("My answers", parts, lead=lead), "place": "/desk"}
     return page("documents.html", values, visit=visit)
 
@@ -125,8 +128,9 @@ def _answer(
 
 
 def _correction(own: OwnAnswer, form: Filled | None) -> Sequence[ui.Piece]:
-    if not own.changeable and not form:
-        return (ui.text("Someone else decides now, so you can no longer correct it.", "quiet"),)
+    if own.obstacle and not form:
+        doubt = "You cannot correct your answer now; write a comment if you doubt it."
+        return (ui.text(f"{own.obstacle} {doubt}", "quiet"),)
     annotation = own.annotation
     hint = (
         "What was sent is corrected. Certificates and figures keep your first answer, because it "

@@ -78,7 +78,7 @@ def test_a_lead_reopens_a_document_with_a_reason(service: Service, browser: Brow
     assert "see &lt;page 2&gt;" in shown
     assert f'action="{address}/reopen"' not in shown, "a review is open"
     again = browser.submit(f"{address}/reopen", {**form, "reason": "twice"})
-    assert "its answer comes first" in again.text
+    assert "a reviewer decides again" in again.text
     service.person("ben", Role.REVIEWER)
     desk = Browser(service)
     desk.sign_in("ben")

@@ -77,10 +77,18 @@ def test_what_somebody_else_decides_is_not_corrected(service: Service, ann: Call
     service.services.reviews.reopen(lead, address.rpartition("/")[2], "the patient called")
     browser = browsing(service)
     shown = browser.get(address).text
-    assert "can no longer correct it" in shown
+    assert "a reviewer decides again. It waits in the queue. You cannot correct" in shown
     assert "Correct your answer" not in shown
     form = {"csrf": browser.token("/"), "labels": "b", "reason": "late"}
-    assert browser.submit(address, form).status_code == 422
+    refused = browser.submit(address, form)
+    assert refused.status_code == 422
+    assert "a reviewer decides again" in refused.text
+    service.clock.advance(minutes=1)
+    task = service.services.reviews.claim(lead)
+    assert task is not None
+    assert "It is being read." in browser.get(address).text
+    service.services.reviews.complete(lead, task.id, ["b"], None, task.version)
+    assert "Lea decided after you, on " in browser.get(address).text
 
 
 def test_a_reviewer_and_a_lead_talk_about_a_document(service: Service, ann: Caller) -> None:
