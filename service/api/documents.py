@@ -142,7 +142,7 @@ class DocumentSearch(Query):
     state: DocumentState | None = Field(
         None,
         description="`sent` automatically, `waiting` for a review, `held` by a reviewer, "
-        "`passed-on` to a lead, `reviewed` by a person, or "
+        "`skipped` and waiting for a lead, `reviewed` by a person, or "
         "`contradicted` by a person or an outcome.",
     )
     audited: Audited | None = Field(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.outcomes import Outcome, sent_labels
 from setwise.service.domain.predictions import Decision, Prediction, Reason
-from setwise.service.domain.reviews import Annotation, ReviewTask
+from setwise.service.domain.reviews import Annotation, ReviewTask, Skip
 from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.domain.text import is_id, text_faults
@@ -38,7 +38,7 @@ class DocumentState(StrEnum):
     """A review of it is open."""
     HELD = "held"
     """A person is reviewing it."""
-    PASSED_ON = "passed-on"
+    SKIPPED = "skipped"
     """Reviewers have skipped it, and a lead decides."""
     REVIEWED = "reviewed"
     """A person has answered."""
@@ -178,6 +178,8 @@ class ListedDocument(NamedTuple):
     """Ids of the people to whom open reviews of it are assigned."""
     prioritized: bool = False
     """Whether an open review of it was put first."""
+    skips: Sequence[Skip] = ()
+    """Who skipped open reviews of it, and why."""
 
     @property
     def contradicted(self) -> bool:

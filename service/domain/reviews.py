@@ -157,7 +157,7 @@ class ReviewTask:
 
         Leads take adjudications and tasks that were skipped too often.
         """
-        return self.kind is ReviewKind.ADJUDICATION or self.passed_on
+        return self.kind is ReviewKind.ADJUDICATION or self.skipped_often
 
     @property
     def awaited(self) -> str:
@@ -171,14 +171,14 @@ class ReviewTask:
                 what = "Another reviewer reads this document too, without seeing an answer."
             case ReviewKind.REOPENED:
                 what = "This document was reopened, and a reviewer decides again."
-            case _ if self.passed_on:
+            case _ if self.skipped_often:
                 what = "Two reviewers skipped this document, and a lead decides."
             case _:
                 what = "This document has no decision yet."
         return f"{what} {'It is being read.' if self.lease else 'It waits in the queue.'}"
 
     @property
-    def passed_on(self) -> bool:
+    def skipped_often(self) -> bool:
         """Whether so many people skipped the task that a lead must decide."""
         return len({skip.reviewer for skip in self.skips}) >= SKIPS_BEFORE_ESCALATION
 
@@ -352,7 +352,7 @@ class ReviewTask:
 
     def _returned(self, skips: tuple[Skip, ...]) -> "ReviewTask":
         returned = replace(self, lease=None, skips=skips, version=self.version + 1)
-        state = ReviewState.SKIPPED if returned.passed_on else ReviewState.WAITING
+        state = ReviewState.SKIPPED if returned.skipped_often else ReviewState.WAITING
         return replace(returned, state=state)
 
 

@@ -102,7 +102,7 @@ class DecisionForm(Chosen):
 
 
 class Skipped(Asked):
-    """Why a reviewer passes a task on."""
+    """Why a reviewer skips a task."""
 
     reason: str
 
@@ -227,7 +227,7 @@ def undo(edge: EdgeOf, task_id: str, visit: Sends) -> Response:
 
 @router.post(TASK + "/skip")
 def skip(services: ServicesOf, task_id: str, visit: Sends, skipped: Skipped) -> Response:
-    """Pass a task on to another reviewer."""
+    """Skip a task."""
     services.reviews.skip(visit.caller, task_id, skipped.reason)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
@@ -322,6 +322,7 @@ def item(services: Services, caller: Caller, task: ReviewTask, hosts: Collection
         if blind
         else [{"label": m.label, "probability": m.probability} for m in scored.marginals],
         "answers": list(task.answers) or None,
+        "skips": _skips(services, caller, task) or None,
         "expires_in_s": services.reviews.lease_left_s(task),
     }
 
@@ -333,13 +334,23 @@ def _missing(document: Document) -> str:
     return "This document came without its text. Read it where it is kept."
 
 
+def _skips(services: Services, caller: Caller, task: ReviewTask) -> list[str]:
+    """Say to a lead who skipped a task, and why; a reason may lead other reviewers."""
+    if not task.skips or not caller.may(Permission.READ_ALL_PREDICTIONS):
+        return []
+    names = services.documents.reviewers(caller)
+    return [
+        f"{names.get(skip.reviewer, 'A reviewer')} skipped it: {skip.reason}" for skip in task.skips
+    ]
+
+
 def _why(task: ReviewTask) -> str | None:
     if task.kind is ReviewKind.ADJUDICATION:
         return "Two answers differ; yours decides."
     if task.kind is ReviewKind.REOPENED:
         return f"Reopened: {task.because}" if task.because else "Reopened."
-    if task.passed_on:
-        return "Two reviewers passed on it."
+    if task.skipped_often:
+        return "Two reviewers skipped it; you decide."
     if task.prediction.rule is not None:
         return f"The rule “{task.prediction.rule}” requires a review."
     if task.prediction.scored.uncalibrated:

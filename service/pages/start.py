@@ -134,7 +134,7 @@ def _tasks(counts: Counts) -> list[StartPart]:
     ]
     if counts.skipped:
         parts.append(
-            ("Passed on", "skipped", "skipped twice, waiting for a lead", DocumentState.PASSED_ON)
+            ("Skipped", "skipped", "skipped twice, waiting for a lead", DocumentState.SKIPPED)
         )
     return [
         StartPart(name, slug, getattr(counts, slug), meaning, {"state": state})

@@ -154,11 +154,13 @@ class DocumentStore(Store):
 
     def _listed(self, listed: Sequence[Prediction]) -> Iterator[ListedDocument]:
         ids = [prediction.id for prediction in listed]
-        columns = _task.prediction_id, _task.assigned_to, _FIRST.label("first")
+        columns = _task.id, _task.prediction_id, _task.assigned_to, _FIRST.label("first")
         open_tasks = select(*columns).where(OPEN, _task.prediction_id.in_(ids))
         waiting: dict[str, list[Row[Any]]] = defaultdict(list)  # Any: several columns
         for row in self._connection.execute(open_tasks):
             waiting[row.prediction_id].append(row)
+        every_task = [task.id for tasks in waiting.values() for task in tasks]
+        skips = ReviewStore(self._connection).skips_of(every_task)
         answers = self._by_prediction(annotations, ids, to_annotation)
         reported = self._by_prediction(outcomes, ids, to_outcome)
         for prediction in listed:
@@ -170,6 +172,7 @@ class DocumentStore(Store):
                 reported[prediction.id],
                 [task.assigned_to for task in tasks if task.assigned_to],
                 any(task.first for task in tasks),
+                [skip for task in tasks for skip in skips[task.id]],
             )
 
     def _by_prediction(
@@ -352,7 +355,7 @@ _STATES: Mapping[DocumentState, ColumnElement[bool]] = {
     DocumentState.SENT: _column.decision == Decision.AUTO.value,
     DocumentState.WAITING: _in_review(OPEN),
     DocumentState.HELD: _in_review(LEASED),
-    DocumentState.PASSED_ON: _in_review(review_tasks.c.state == ReviewState.SKIPPED.value),
+    DocumentState.SKIPPED: _in_review(review_tasks.c.state == ReviewState.SKIPPED.value),
     DocumentState.REVIEWED: _answered(),
     DocumentState.FLAGGED: _column.id.in_(
         select(comments.c.prediction_id).where(

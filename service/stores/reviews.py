@@ -415,7 +415,7 @@ class ReviewStore(Store):
     def _load(self, query: Select[Any]) -> list[ReviewTask]:  # Any: all columns
         rows = self._connection.execute(query).mappings().all()
         ids = [row[review_tasks.c.id] for row in rows]
-        skips, opened_by = self._skips(ids), self._opened_by(ids)
+        skips, opened_by = self.skips_of(ids), self._opened_by(ids)
         tasks = [_to_task(row, skips[row[review_tasks.c.id]], opened_by) for row in rows]
         return [
             replace(task, answers=self._answers(task.prediction))
@@ -438,7 +438,8 @@ class ReviewStore(Store):
             task: opened(text, *bound, otherwise=UNREADABLE) or "" for task, text, *bound in rows
         }
 
-    def _skips(self, task_ids: Sequence[str]) -> Mapping[str, Iterable[Skip]]:
+    def skips_of(self, task_ids: Sequence[str]) -> Mapping[str, Sequence[Skip]]:
+        """Return who skipped tasks and why, by the task's id, oldest first."""
         skips: dict[str, list[Skip]] = defaultdict(list)
         if task_ids:
             column = review_skips.c

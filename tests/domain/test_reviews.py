@@ -15,10 +15,10 @@ LATER = START + timedelta(hours=1)
 
 
 def skipped_by(*reviewers: str) -> ReviewTask:
-    passed_on = task()
+    skipped = task()
     for reviewer in reviewers:
-        passed_on = passed_on.claimed(reviewer, START, QUARTER).skipped(reviewer, "why", START)
-    return passed_on
+        skipped = skipped.claimed(reviewer, START, QUARTER).skipped(reviewer, "why", START)
+    return skipped
 
 
 def test_a_claim_leases_the_task_for_a_while_and_makes_a_new_version() -> None:

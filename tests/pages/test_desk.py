@@ -199,6 +199,7 @@ def test_a_blind_task_looks_like_any_review_without_suggestions(
         "candidates",
         "marginals",
         "answers",
+        "skips",
         "expires_in_s",
     }
     assert_problem(desk.ask(f"/tasks/{item['id']}/explain", {"labels": ["a"]}), 403, "forbidden")
@@ -310,6 +311,24 @@ def test_a_task_is_skipped_with_a_reason_and_given_back(service: Service, desk: 
     assert again["id"] == item["id"]
     assert desk.ask(f"/tasks/{item['id']}/skip", {"reason": "hard"}).status_code == 204
     assert desk.ask("/next").status_code == 204
+
+
+@pytest.mark.parametrize("kind", [ReviewKind.REVIEW, ReviewKind.AUDIT])
+def test_a_lead_sees_who_skipped_a_document_and_why_and_reviewers_do_not(
+    service: Service, desk: Desk, kind: ReviewKind
+) -> None:
+    made = fill(service, kind)
+    for one, reason in (desk, "page <2> missing"), (Desk(service, "ben", Role.REVIEWER), "hard"):
+        item = one.next()
+        assert item["skips"] is None
+        one.ask(f"/tasks/{made.id}/skip", {"reason": reason})
+    lead = Desk(service, "lea", Role.LEAD)
+    listed = Desk(service, "otto", Role.ADMIN).get("/documents?state=skipped").text
+    assert '<span class="sub">skipped: page &lt;2&gt; missing; skipped: hard</span>' in listed
+    item = lead.next()
+    assert item["skips"] == ["Ann skipped it: page <2> missing", "Ben skipped it: hard"]
+    assert item["why"] == (None if kind.blind else "Two reviewers skipped it; you decide.")
+    assert "Ann skipped it: page &lt;2&gt; missing" in lead.get("/desk").text
 
 
 def test_terms_are_told_on_demand(service: Service, desk: Desk) -> None:

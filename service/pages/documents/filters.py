@@ -20,7 +20,7 @@ _STATES = (
     (DocumentState.SENT.value, "sent automatically"),
     (DocumentState.WAITING.value, "waits for review"),
     (DocumentState.HELD.value, "is being reviewed"),
-    (DocumentState.PASSED_ON.value, "waits for a lead"),
+    (DocumentState.SKIPPED.value, "waits for a lead"),
     (DocumentState.REVIEWED.value, "reviewed"),
     (DocumentState.CONTRADICTED.value, "contradicted"),
     (DocumentState.FLAGGED.value, "flagged"),

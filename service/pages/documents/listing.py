@@ -134,7 +134,8 @@ def _became(document: ListedDocument, names: Mapping[str, str]) -> Markup:
     waits = ui.badge("waits for review", "leased") if document.waiting else Markup("")
     to = ", ".join(names.get(person, person) for person in document.assigned_to)
     facts = [f"assigned to {to}"] * bool(to) + ["first in the queue"] * document.prioritized
-    waits = ui.joined(waits, ui.sub(", ".join(facts)))
+    skips = [f"skipped: {skip.reason}" for skip in document.skips]
+    waits = ui.joined(waits, ui.sub(", ".join(facts)), ui.sub("; ".join(skips)))
     if not document.annotations and not document.outcomes:
         return waits or ui.quiet("not checked")
     if document.contradicted:

@@ -108,6 +108,8 @@ function show(item) {
   ui.documentName.textContent = item.document.id ?? "Untitled document";
   ui.why.textContent = item.why ?? "";
   ui.why.hidden = !item.why;
+  ui.skips.hidden = !item.skips;
+  ui.skips.replaceChildren(...(item.skips ?? []).map((text) => element("li", { dir: "auto" }, text)));
   showMetadata(item.document.metadata);
   sheet.show(item.document);
   ui.attachment.hidden = !item.document.attachment;
@@ -336,7 +338,7 @@ function empty() {
   const everything = Object.values(queue.wanted).every((one) => !one);
   rest(
     everything ? "No documents to review" : "No documents in this queue",
-    "New documents appear here automatically. Documents that two reviewers have passed on wait " +
+    "New documents appear here automatically. Documents that two reviewers have skipped wait " +
       "for a lead.",
     "Check now",
     go,
