@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.spelling import spelled, spelled_keys
+
 MOST_SETS = 64
 """Maximum number of label sets that come with a document."""
 
@@ -104,7 +106,7 @@ def parse_answer(document: Mapping[str, Any], place: int = 0) -> ParsedAnswer:
         sets = [(_parsed_labels(document["labels"], place, "/labels"), MISSING)]
     elif "candidates" in document:
         sets = _parsed_candidates(document["candidates"], place)
-    metadata = document.get("metadata") or {}
+    metadata = {} if document.get("metadata") is None else document["metadata"]
     if not isinstance(metadata, Mapping):
         raise AnswerError(place, "/metadata", "it is no object", "give an object")
     return ParsedAnswer(scores, tuple(sets), metadata, bare="labels" in document)
@@ -126,7 +128,10 @@ def _parsed_scores(answer: object, place: int) -> dict[str, float]:
             fault = f"{_shown(score)} is no probability"
             raise AnswerError(place, path, fault, "give a number from 0 to 1")
         scores[str(name)] = float(score)
-    return scores
+    try:
+        return spelled_keys(scores)
+    except ValueError as error:
+        raise AnswerError(place, "/scores", f"the label {error}", "give each label once") from error
 
 
 def _parsed_candidates(candidates: object, place: int) -> list[tuple[tuple[str, ...], float]]:
@@ -157,10 +162,11 @@ def _parsed_labels(labels: object, place: int, path: str) -> tuple[str, ...]:
     if not isinstance(labels, Sequence) or isinstance(labels, str):
         raise AnswerError(place, path, "they are no list", "give a list of labels, [] for none")
     distinct: dict[str, None] = {}
-    for number, name in enumerate(labels):
-        if not isinstance(name, str):
-            fault = f"{_shown(name)} is no label"
+    for number, written in enumerate(labels):
+        if not isinstance(written, str):
+            fault = f"{_shown(written)} is no label"
             raise AnswerError(place, f"{path}/{number}", fault, "give labels as strings")
+        name = spelled(written)
         if name in distinct:
             fault = f"the label {_shown(name)} is given twice"
             raise AnswerError(place, f"{path}/{number}", fault, "give each label once")

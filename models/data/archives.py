@@ -2,6 +2,7 @@
 
 import lzma
 import struct
+import tokenize
 import zipfile
 import zlib
 
@@ -15,5 +16,9 @@ UNREADABLE: tuple[type[Exception], ...] = (
     IndexError,  # an empty name
     zlib.error,  # damaged DEFLATE data
     lzma.LZMAError,  # damaged LZMA data; bzip2 raises an OSError
+    MemoryError,  # an array's header that promises more than there is room for
+    RecursionError,  # such a header, nested too deeply
+    SyntaxError,  # such a header that is no Python
+    tokenize.TokenError,  # such a header that ends early
 )
 """Errors of reading a bad archive."""

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from setwise.models.data.answers import ModelAnswers, concatenate_answers
 from setwise.models.data.lines import DataWarning, count_of
 from setwise.models.display import one_line
+from setwise.spelling import spelled
 
 Kind = Literal["text", "vectors", "external"]
 
@@ -64,6 +65,7 @@ class Dataset:
     answers: ModelAnswers | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "label_names", _one_spelling("label", self.label_names))
         if (self.answers is None) is (self.kind == "external"):
             raise ValueError("a data set is external if, and only if, it has answers")
         if self.answers is not None and (
@@ -75,6 +77,8 @@ class Dataset:
             )
         if self.X is None:
             return
+        if self.feature_names is not None:
+            object.__setattr__(self, "feature_names", _one_spelling("feature", self.feature_names))
         if self.feature_names is None:
             object.__setattr__(self, "feature_names", numbered(self.X.shape[1]))
         elif len(self.feature_names) != self.X.shape[1]:
@@ -238,6 +242,13 @@ def _stacked(
     )
     stacked.sort_indices()
     return names, stacked
+
+
+def _one_spelling(what: str, names: Sequence[str]) -> tuple[str, ...]:
+    plain = tuple(map(spelled, names))
+    if len(set(plain)) < len(plain):
+        raise ValueError(f"a {what} has two names that only their spelling tells apart; keep one")
+    return plain
 
 
 def numbered(n_features: int) -> tuple[str, ...]:

@@ -1,32 +1,30 @@
 """Reads documents from JSON Lines, for training and for prediction."""
 
-import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from setwise.models.data.answer_parsing import AnswerError, ParsedAnswer, parse_answer
+from setwise.models.data.json_lines import json_records, quoted, record_of, type_name
 from setwise.models.data.lines import (
     DataError,
     DataWarning,
-    Progress,
     count_of,
-    decode,
     part_of,
-    read_lines,
 )
 from setwise.models.storage.checks import is_storable
+from setwise.spelling import spelled, spelled_keys
 
 _LABELLED_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
 _ANSWER_KEYS = ("scores", "candidates", "answer")
 _INPUT_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
 WORD = re.compile(r"\w")
+_REPEATED_ID = "give each document its own; answers of several people need --noise estimate"
 _FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 _ID_CURE = 'give every document an "id", or read the file with --format huggingface'
-_QUOTED = 60  # characters of a value from the file that a message quotes
 
 
 @dataclass
@@ -169,7 +167,7 @@ def parse_document(
     DataError
         If the line is not a document to predict.
     """
-    record = _record(path, number, content, distinct=external)
+    record = record_of(path, number, content, distinct=external)
     if record is None:
         return None
     if external:
@@ -202,76 +200,8 @@ def _parsed_external(line: "_Line") -> PredictionInput:
         line.string("id", cure="", empty=False) if "id" in record else None,
         line.string("text", cure="", empty=True) if "text" in record else None,
         line.features() if "features" in record else None,
-        line.answer(labels_answer=not any(key in record for key in _ANSWER_KEYS)),
+        line.answer(labels_answer=all(record.get(key) is None for key in _ANSWER_KEYS)),
     )
-
-
-def json_records(
-    path: str | Path,
-    lines: Iterable[tuple[int, bytes]] | None = None,
-    *,
-    progress: Progress | None = None,
-    distinct: bool = False,
-) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield the number and JSON object of each non-blank line.
-
-    If ``distinct``, refuse repeated keys.
-    """
-    if lines is None:
-        lines = read_lines(path, progress=progress)
-    for number, line in lines:
-        record = _record(path, number, line, distinct=distinct)
-        if record is not None:
-            yield number, record
-
-
-def _record(
-    path: str | Path, number: int, line: bytes, *, distinct: bool = False
-) -> dict[str, object] | None:
-    """Return a line's JSON object, None for a blank line.
-
-    If ``distinct``, refuse repeated keys.
-    """
-    text = decode(path, number, line)
-    if not text.strip():
-        return None
-    try:
-        record = json.loads(text.rstrip(), object_pairs_hook=_once_each if distinct else None)
-    except _RepeatedKey as error:
-        fault = f"{_quote(str(error))} is given twice"
-        raise DataError(path, number, fault, "give each name once") from error
-    except json.JSONDecodeError as error:
-        raise DataError(
-            path,
-            number,
-            f"not JSON (column {error.colno}: {error.msg})",
-            "give one JSON object a line",
-        ) from error
-    except (RecursionError, ValueError) as error:
-        # Too deeply nested, or an integer with too many digits.
-        raise DataError(
-            path, number, f"JSON beyond reading ({error})", "give one plain JSON object a line"
-        ) from error
-    if not isinstance(record, dict):
-        raise DataError(
-            path,
-            number,
-            f"the JSON here is {_type_name(record)}",
-            "give one JSON object a line",
-        )
-    return record
-
-
-class _RepeatedKey(Exception):
-    """A JSON object has a key twice."""
-
-
-def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _RepeatedKey(next(name for name in names if names.count(name) > 1))
-    return record
 
 
 @dataclass
@@ -288,7 +218,7 @@ class _KnownIds:
         first = f"{part_of(line.path)} {self.lines.setdefault(id_, line.number)}"
         if not self.several:
             if self.lines[id_] != line.number:
-                raise line.error(f"id {id_!r} is on {first} already", "give each document its own")
+                raise line.error(f"id {id_!r} is on {first} already", _REPEATED_ID)
             return
         if self.contents.setdefault(id_, content) != content:
             raise line.error(f"id {id_!r} has another text on {first}", "give each text its own id")
@@ -333,14 +263,14 @@ class _Line:
                 cure = f"the keys are {', '.join(keys)}"
                 if key in _ANSWER_KEYS:
                     cure = "learn from another model's answers with `setwise train --external`"
-                raise self.error(f"unknown key {_quote(key)}", cure)
+                raise self.error(f"unknown key {quoted(key)}", cure)
 
     def string(self, key: str, *, cure: str, empty: bool) -> str:
         if key not in self.record:
             raise self.error(f"{key!r} is missing", cure)
         value = self.record[key]
         if not isinstance(value, str):
-            raise self.error(f"{key!r} is {_type_name(value)}", "give a string")
+            raise self.error(f"{key!r} is {type_name(value)}", "give a string")
         if not empty:
             self._check_name(key, value)
         return value
@@ -350,22 +280,25 @@ class _Line:
             raise self.error("'labels' is missing", 'give "labels" as a list, [] for none')
         labels = self.record["labels"]
         if not isinstance(labels, list):
-            raise self.error(f"'labels' is {_type_name(labels)}", "give a list of strings")
+            cure = "give a list of strings"
+            if labels is None:
+                cure = "leave the document out if its labels are unknown; [] says that none applies"
+            raise self.error(f"'labels' is {type_name(labels)}", cure)
         for position, label in enumerate(labels):
             if not isinstance(label, str):
-                fault = f"label {position + 1} is {_type_name(label)}"
+                fault = f"label {position + 1} is {type_name(label)}"
                 raise self.error(fault, "give labels as strings")
             self._check_name(f"label {position + 1}", label)
-        return labels
+        return [spelled(label) for label in labels]
 
     def answer(self, *, labels_answer: bool = False) -> ParsedAnswer:
         """Return another model's answer; ``labels`` is it if ``labels_answer``."""
         parts: dict[str, object] = {}
         for key in ("scores", "candidates"):
-            if key in self.record:
+            if self.record.get(key) is not None:
                 parts[key] = self.record[key]
         bare = "labels" if labels_answer else "answer"
-        if bare in self.record:
+        if self.record.get(bare) is not None:
             parts["labels"] = self.record[bare]
         if not parts:
             raise self.error("it has no answer", f"give {', '.join(_ANSWER_KEYS)}")
@@ -395,46 +328,32 @@ class _Line:
     def check_metadata(self) -> None:
         value = self.record.get("metadata", {})
         if not isinstance(value, dict):
-            raise self.error(f"'metadata' is {_type_name(value)}", "give an object")
+            raise self.error(f"'metadata' is {type_name(value)}", "give an object")
 
     def features(self) -> dict[str, float]:
         numbers = self.record["features"]
         if not isinstance(numbers, dict):
-            raise self.error(f"'features' is {_type_name(numbers)}", "give an object of numbers")
+            raise self.error(f"'features' is {type_name(numbers)}", "give an object of numbers")
         features: dict[str, float] = {}
         for name, value in numbers.items():
-            if not name.strip() or not is_storable(name):
-                raise self.error(f"feature {_quote(name)} is no name", "give a name in Unicode")
+            if not spelled(name) or not is_storable(name):
+                raise self.error(f"feature {quoted(name)} is no name", "give a name in Unicode")
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise self.error(f"feature {_quote(name)} is {_type_name(value)}", "give a number")
+                raise self.error(f"feature {quoted(name)} is {type_name(value)}", "give a number")
             # Negated so that NaN fails too; Python compares integers of any size.
             if not abs(value) <= _FLOAT32_MAX:
-                fault = f"feature {_quote(name)} is not a finite 32-bit number"
+                fault = f"feature {quoted(name)} is not a finite 32-bit number"
                 raise self.error(fault, f"give a number of at most {_FLOAT32_MAX:.2g} in size")
             features[name] = float(value)
-        return features
+        try:
+            return spelled_keys(features)
+        except ValueError as error:
+            raise self.error(f"feature {error}", "give each name once") from error
 
     def _check_name(self, what: str, value: str) -> None:
-        if not value.strip():
+        if not spelled(value):
             raise self.error(f"{what!r} is empty", "give a name")
         if "\0" in value:
             raise self.error(f"{what!r} holds a NUL character", "remove it")
         if not is_storable(value):
             raise self.error(f"{what!r} holds half a surrogate pair", "give valid Unicode")
-
-
-def _quote(name: str) -> str:
-    return repr(name if len(name) <= _QUOTED else name[:_QUOTED] + "…")
-
-
-def _type_name(value: object) -> str:
-    """Return the JSON name of a value's type."""
-    names: dict[type, str] = {
-        type(None): "null",
-        bool: "a boolean",
-        int: "a number",
-        float: "a number",
-        str: "a string",
-        list: "a list",
-    }
-    return names.get(type(value), "an object")

@@ -1,4 +1,8 @@
-"""Reads plain or gzipped files line by line; errors name the line."""
+"""Reads text files, plain or gzipped, line by line; errors name the line.
+
+Every file of text is opened here: a byte-order mark is skipped, a line ends with LF, CRLF or CR,
+and what is no text in UTF-8 is named.
+"""
 
 import gzip
 import hashlib
@@ -10,11 +14,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from setwise.spelling import spelled
+
 Progress = Callable[[float], None]
 """Called with the fraction of a long task that is done, in [0, 1], never falling."""
 
 STDIN = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
+_NO_TEXT = (
+    (b"PK\x03\x04", "a ZIP archive or a spreadsheet", "unpack it, or save the sheet as CSV"),
+    (b"\xd0\xcf\x11\xe0", "a spreadsheet", "save the sheet as CSV"),
+    (b"BZh", "a bzip2 file", "unpack it, or compress it with gzip"),
+    (b"\xfd7zXZ", "an xz file", "unpack it, or compress it with gzip"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard file", "unpack it, or compress it with gzip"),
+    (_GZIP_MAGIC, "gzipped twice", "unpack it once"),
+    (b"PAR1", "a Parquet file", "end its name in .parquet"),
+    (b"\xff\xfe", "UTF-16", "save the file as UTF-8"),
+    (b"\xfe\xff", "UTF-16", "save the file as UTF-8"),
+)
+"""How files begin that are taken for text, what they are, and what helps."""
+_PACKED = {".zip", ".xlsx", ".xls", ".bz2", ".xz", ".zst"}
 _LINES_BETWEEN_REPORTS = 1024
 # What is counted in files that have no lines.
 _PARTS = {".parquet": "row", ".npz": "row", ".json": "entry"}
@@ -81,9 +101,10 @@ class ContentHash:
 def read_lines(
     path: str | Path, *, progress: Progress | None = None, content: ContentHash | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the numbered lines of a plain or gzipped file.
+    """Yield the numbered lines of a text file, plain or gzipped.
 
-    Memory use is constant. Gzip is recognised by the file's first bytes, whatever its suffix.
+    Memory use is constant. Gzip is recognised by the file's first bytes, whatever its suffix. A
+    byte-order mark is left out, also before a later line, where files were joined.
 
     Parameters
     ----------
@@ -102,17 +123,47 @@ def read_lines(
     Raises
     ------
     DataError
-        If the file cannot be opened or read, or its gzip stream is broken.
+        If the file cannot be opened or read, its gzip stream is broken, or it is no text.
     """
     number = 0
-    with _opened(path) as (lines, raw, size):
+    for stretch in _stretches(path, progress, content):
+        if number == 0:
+            _refuse_binary(path, stretch)
+        lines = stretch.splitlines(keepends=True) if b"\r" in stretch else (stretch,)
+        for line in lines:
+            number += 1
+            yield number, line.removeprefix(_BOM)
+
+
+def read_text(path: str | Path, *, content: ContentHash | None = None) -> str:
+    """Return a text file as a whole; see `read_lines`."""
+    lines = read_lines(path, content=content)
+    return "".join(decode(path, number, line) for number, line in lines)
+
+
+def read_bytes(path: str | Path, *, content: ContentHash | None = None) -> bytes:
+    """Return the bytes of any file, plain or gzipped."""
+    return b"".join(_stretches(path, None, content))
+
+
+def is_packed(path: str | Path) -> bool:
+    """Return whether a file's name says that something else must unpack it."""
+    return Path(path).suffix.lower() in _PACKED
+
+
+def _stretches(
+    path: str | Path, progress: Progress | None, content: ContentHash | None
+) -> Iterator[bytes]:
+    """Yield the bytes of a file up to each line feed."""
+    number = 0
+    with _opened(path) as (stretches, raw, size):
         try:
-            for number, line in enumerate(lines, 1):
+            for number, stretch in enumerate(stretches, 1):
                 if content is not None:
-                    content.update(line)
+                    content.update(stretch)
                 if progress is not None and size and number % _LINES_BETWEEN_REPORTS == 0:
                     progress(min(raw.tell() / size, 1.0))
-                yield number, line
+                yield stretch
         except EOFError as error:
             raise DataError(
                 path, number + 1, "the gzip stream ends early", "copy the whole file again"
@@ -125,9 +176,12 @@ def read_lines(
         progress(1.0)
 
 
-def read_whole(path: str | Path, *, content: ContentHash | None = None) -> bytes:
-    """Return the bytes of a plain or gzipped file; see `read_lines`."""
-    return b"".join(line for _, line in read_lines(path, content=content))
+def _refuse_binary(path: str | Path, start: bytes) -> None:
+    for magic, what, cure in _NO_TEXT:
+        if start.startswith(magic) and (magic != b"BZh" or start[4:10] == b"1AY&SY"):
+            raise DataError(path, None, f"this is {what}", cure)
+    if b"\0" in start[:200]:
+        raise DataError(path, 1, "there are NUL characters, as in UTF-16", "save the file as UTF-8")
 
 
 @contextmanager
@@ -138,7 +192,7 @@ def opened_anywhere(path: str | Path) -> Iterator[BinaryIO]:
             if stream is raw:
                 yield raw
                 return
-    yield io.BytesIO(read_whole(path))
+    yield io.BytesIO(read_bytes(path))
 
 
 @contextmanager
@@ -170,8 +224,8 @@ def _decompressed(raw: BinaryIO) -> BinaryIO:
     return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
 
 
-def decode(path: str | Path, number: int, line: bytes) -> str:
-    """Decode a line as UTF-8, without a leading byte-order mark.
+def decode(path: str | Path, number: int | None, line: bytes) -> str:
+    """Decode a line as UTF-8.
 
     Raises
     ------
@@ -179,7 +233,7 @@ def decode(path: str | Path, number: int, line: bytes) -> str:
         If the line is not UTF-8; the message names the byte.
     """
     try:
-        text = line.decode("utf-8")
+        return line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
             path,
@@ -187,7 +241,6 @@ def decode(path: str | Path, number: int, line: bytes) -> str:
             f"byte {error.start + 1} (0x{line[error.start]:02x}) is not UTF-8",
             "save the file as UTF-8",
         ) from error
-    return text.removeprefix("\ufeff") if number == 1 else text
 
 
 def read_names(path: str | Path, what: str, *, content: ContentHash | None = None) -> list[str]:
@@ -205,7 +258,7 @@ def read_names(path: str | Path, what: str, *, content: ContentHash | None = Non
     Returns
     -------
     list of str
-        The names in the file's order, without line breaks.
+        The names in the file's order, spelled as `setwise.spelling.spelled` does.
 
     Raises
     ------
@@ -213,10 +266,14 @@ def read_names(path: str | Path, what: str, *, content: ContentHash | None = Non
         If the file is empty, or a name is empty or given twice.
     """
     lines: dict[str, int] = {}
+    blank = 0
     for number, line in read_lines(path, content=content):
-        name = decode(path, number, line).rstrip("\r\n")
-        if not name.strip():
-            raise DataError(path, number, f"no {what} name", f"give one {what} name a line")
+        name = spelled(decode(path, number, line))
+        if not name:
+            blank = blank or number
+            continue
+        if blank:  # lines are counted, so only blank lines at the end say nothing
+            raise DataError(path, blank, f"no {what} name", f"give one {what} name a line")
         if "\0" in name:
             raise DataError(path, number, f"the {what} holds a NUL character", "remove it")
         if name in lines:

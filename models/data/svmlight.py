@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
+from setwise.models.data.formats.vectors import MOST_COLUMNS
 from setwise.models.data.lines import ContentHash, DataError, Progress, decode, read_lines
 
 # Possessive quantifiers match in one pass, without backtracking.
@@ -22,7 +23,6 @@ _NUMBER = re.compile(
     r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|[-+]?(?:nan|inf(?:inity)?)",
     re.IGNORECASE,
 )
-_MAX_FEATURES = 2**31 - 1  # column indices are int32
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
@@ -61,7 +61,7 @@ def read_svmlight(
     DataError
         At the first invalid line, or if there is no document.
     """
-    parser = _Parser(path, n_labels, _MAX_FEATURES if n_features is None else n_features)
+    parser = _Parser(path, n_labels, MOST_COLUMNS if n_features is None else n_features)
     lines = read_lines(path, progress=progress, content=content)
     return _read(path, lines, parser, n_features)
 
@@ -246,7 +246,7 @@ class _Parser:
             cure = "name every feature in features.txt"
             if self._first == 0:
                 cure = "say in the header how many there are"
-            elif self._n_features == _MAX_FEATURES:
+            elif self._n_features == MOST_COLUMNS:
                 cure = f"number features from {self._first} without such gaps"
             return self.error(
                 number, f"feature {index}, but there are {self._n_features} features", cure

@@ -418,7 +418,7 @@ def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, An
     flags = {"has_decider": False, **settings}
     return _Outline(
         kind,
-        tuple(settings["label_names"]),
+        tuple(checked_names("label_names", settings["label_names"])),
         names,
         trained_features,
         *(checked_value(name, flags[name], bool) for name in _FLAGS),

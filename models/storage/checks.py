@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from setwise.spelling import spelled
+
 _LARGEST_FLOAT = float(np.finfo(np.float64).max)
 # Characters of a value that a message repeats.
 _SHOWN = 60
@@ -76,7 +78,7 @@ def checked_value(
 
 
 def checked_names(what: str, names: object, *, least: int = 1) -> list[str]:
-    """Return distinct texts without NUL and half characters, none of them blank.
+    """Return distinct names as `setwise.spelling.spelled` writes them, none of them blank.
 
     Raises
     ------
@@ -86,11 +88,12 @@ def checked_names(what: str, names: object, *, least: int = 1) -> list[str]:
     if not isinstance(names, list | tuple) or len(names) < least:
         raise ValueError(f"setting {what!r} is {shown(names)}; it must list names")
     for name in names:
-        if not isinstance(name, str) or not name.strip() or not is_storable(name):
+        if not isinstance(name, str) or not spelled(name) or not is_storable(name):
             raise ValueError(f"setting {what!r} lists {shown(name)}, which is no name")
-    if len(set(names)) < len(names):
+    plain = list(map(spelled, names))
+    if len(set(plain)) < len(plain):
         raise ValueError(f"setting {what!r} lists a name twice")
-    return list(names)
+    return plain
 
 
 def is_storable(text: str) -> bool:

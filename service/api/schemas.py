@@ -241,7 +241,7 @@ def document_of(
     answer = {name: value for name, value in answer.items() if value is not None}
     if metadata is not None:
         members["metadata"] = metadata
-    return predictions.Document(**members, answer=answer or None)
+    return predictions.Document.received(**members, answer=answer or None)
 
 
 class PredictionRequest(RequestBody):

@@ -2,7 +2,6 @@
 
 # ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost import slowly: only where needed
 
-import json
 import sys
 import time
 from dataclasses import replace
@@ -243,14 +242,15 @@ def layout_of(
 def _rates(file: Path) -> dict[str, object]:
     """Return the noise rates in a file, checked."""
     from setwise.models.calibration.noisy_history import checked_noise
+    from setwise.models.data.json_lines import read_json
+    from setwise.models.data.lines import DataError
 
+    example = 'give an object such as {"*": {"alpha": 0.2}}'
+    rates = read_json(file, example)
+    if not isinstance(rates, dict):
+        raise DataError(file, None, "there are no rates", example)
     try:
-        rates = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(rates, dict):
-            raise CommandError(f'{file}: give an object such as {{"*": {{"alpha": 0.2}}}}')
         checked_noise(rates)
-    except OSError as error:
-        raise CommandError(f"{file}: cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise CommandError(f"{file}: {error}") from error
     return rates

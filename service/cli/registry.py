@@ -61,14 +61,11 @@ def add(
 
 def _started(labels: Path, folder: Path) -> Path:
     """Write an external model of these labels; return its folder."""
+    from setwise.models.data.lines import read_names
     from setwise.models.storage.artifacts import save
     from setwise.models.training_external import start_external
 
-    names = [line.strip() for line in labels.read_text("utf-8").splitlines() if line.strip()]
-    try:
-        save(start_external(names), folder / "model")
-    except ValueError as error:
-        raise ValueError(f"{labels}: {error}") from error
+    save(start_external(read_names(labels, "label")), folder / "model")
     return folder / "model"
 
 

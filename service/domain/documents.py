@@ -14,6 +14,7 @@ from setwise.service.domain.routing.audits import AuditRole
 from setwise.service.domain.routing.segments import Segment
 from setwise.service.domain.text import is_id, text_faults
 from setwise.service.domain.webhooks import Delivery, DeliveryState, Message
+from setwise.spelling import spelled
 
 LONGEST_COMMENT = 4_000
 MOST_LABELS = 20
@@ -124,6 +125,11 @@ class DocumentFilter:
     """Whether it was put first in the queue."""
     created_from: datetime | None = None
     created_before: datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Spell the names of labels as documents have them."""
+        for name in ("labels", "without_labels", "final_labels", "without_final_labels"):
+            object.__setattr__(self, name, tuple(map(spelled, getattr(self, name))))
 
     def faults(self) -> Iterator[FieldFault]:
         """Yield why nothing can match.

@@ -56,13 +56,14 @@ def document_in(line: bytes, *, answered: bool = False) -> Document | BadLine:
     'The line holds no document that could be predicted.'
     """
     try:
-        content = json.loads(line.decode(), object_pairs_hook=each_once)
-    except (ValueError, RecursionError) as error:
+        content = json.loads(line.decode("utf-8-sig"), object_pairs_hook=each_once)
+    except (ValueError, RecursionError, MemoryError) as error:
         return BadLine(f"The line is {_unread(error)}.")
     if not isinstance(content, dict):
         return BadLine('The line is not a JSON object; write {"id": …, "text": …}.')
     bare = "answer"
-    if answered and not any(content.get(name) for name in ("answer", "scores", "candidates")):
+    own = ("answer", "scores", "candidates")
+    if answered and all(content.get(name) is None for name in own):
         bare = "labels"
     faults = tuple(_form_faults(content, bare))
     if faults:
@@ -71,7 +72,7 @@ def document_in(line: bytes, *, answered: bool = False) -> Document | BadLine:
     answer = {name: content[name] for name in ANSWERS[:2] if content.get(name) is not None}
     if content.get(bare) is not None:
         answer["labels"] = content[bare]
-    return Document(
+    return Document.received(
         id=content.get("id"),
         text=content.get("text"),
         features=None if features is None else {k: float(v) for k, v in features.items()},

@@ -12,6 +12,7 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Decision, Prediction, Reason, ScoredSet
 from setwise.service.domain.text import unstorable
+from setwise.spelling import spelled
 
 
 @dataclass(frozen=True)
@@ -198,8 +199,8 @@ def _label_fault(note: LabelNote, parents: Mapping[str, str | None]) -> str | No
 
 
 def _label_note(row: Mapping[str, str | None]) -> LabelNote:
-    label, *rest = ((row.get(name) or "").strip() or None for name in LabelNote._fields)
-    return LabelNote(label or "", *rest)
+    label, name, guideline, parent = ((row.get(part) or "").strip() for part in LabelNote._fields)
+    return LabelNote(spelled(label), name or None, guideline or None, spelled(parent) or None)
 
 
 def _bad_file(reason: str) -> InvalidRequest:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.routing.audits import NOT_DRAWN, Selection
 from setwise.service.domain.text import escaped, json_faults, text_faults, unstorable
+from setwise.spelling import spelled, spelled_keys
 
 LONGEST_DOCUMENT_ID = 200
 """Characters; the id is indexed."""
@@ -76,6 +77,25 @@ class Document(NamedTuple):
     unreadable: bool = False
     """Its content is stored, but was damaged or moved, or its key is missing."""
 
+    @classmethod
+    def received(
+        cls,
+        id: str | None = None,  # noqa: A002 -- as the field
+        text: str | None = None,
+        features: Mapping[str, float] | None = None,
+        metadata: Mapping[str, object] = NO_METADATA,
+        answer: GivenAnswer | None = None,
+    ) -> Self:
+        """Return a document with its features and labels spelled as models have them.
+
+        >>> Document.received(answer={"labels": ["fie\u0300vre "]}).answer
+        {'labels': ['fièvre']}
+        """
+        features = None if features is None else _spelled_members(features)
+        return cls(
+            id, text, features, metadata, None if answer is None else _spelled_answer(answer)
+        )
+
     @property
     def kept(self) -> bool:
         """Whether its content is stored; metadata is deleted with it."""
@@ -130,6 +150,8 @@ class Document(NamedTuple):
             why = unstorable(name)
             if why:
                 yield FieldFault(pointer, f"has a name that {why}")
+            elif spelled(name) != name:
+                yield FieldFault(f"{pointer}/{escaped(name)}", _RESPELLED)
             elif not math.isfinite(value):
                 yield FieldFault(f"{pointer}/{escaped(name)}", f"is {value}; send a finite number")
 
@@ -142,6 +164,31 @@ class Document(NamedTuple):
                 yield FieldFault(
                     pointer, f"takes {size} bytes; at most {MOST_METADATA_BYTES} are kept"
                 )
+
+
+def _spelled_members(members: Mapping[str, float]) -> Mapping[str, float]:
+    """Return numbers by spelled names; unchanged where two names are one, which is a fault."""
+    try:
+        return spelled_keys(members)
+    except ValueError:
+        return members
+
+
+def _spelled_answer(answer: GivenAnswer) -> GivenAnswer:
+    result = dict(answer)
+    if "scores" in answer:
+        result["scores"] = _spelled_members(answer["scores"])
+    if "labels" in answer:
+        result["labels"] = list(map(spelled, answer["labels"]))
+    if "candidates" in answer:
+        result["candidates"] = [
+            {**candidate, "labels": list(map(spelled, candidate["labels"]))}
+            for candidate in answer["candidates"]
+        ]
+    return result
+
+
+_RESPELLED = "is another spelling of a name beside it; send the name once"
 
 
 def _answer_faults(answer: GivenAnswer, pointer: str) -> Iterator[FieldFault]:
@@ -180,6 +227,8 @@ def _score_faults(scores: Mapping[str, float], pointer: str) -> Iterator[FieldFa
         why = unstorable(label)
         if why:
             yield FieldFault(pointer, f"has a label that {why}")
+        elif spelled(label) != label:
+            yield FieldFault(f"{pointer}/{escaped(label)}", _RESPELLED)
         elif not 0.0 <= probability <= 1.0:  # also not NaN
             yield FieldFault(
                 f"{pointer}/{escaped(label)}", f"is {probability}; send a probability from 0 to 1"

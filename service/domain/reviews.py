@@ -11,6 +11,7 @@ from setwise.service.domain.annotators import DEFAULT_GROUP
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.routing.rules import Rule
 from setwise.service.domain.text import hints, text_faults
+from setwise.spelling import spelled
 
 SKIPS_BEFORE_ESCALATION = 2
 """A task that this many people have skipped waits for a lead."""
@@ -545,7 +546,7 @@ def matching_labels(
     A label that equals the query comes first, then labels that begin with it, that contain it, and
     that contain all its words. Ties keep the vocabulary's order.
     """
-    text = query.strip().casefold()
+    text = spelled(query).casefold()
     words = text.split()
     ranked = [
         (rank, label)

@@ -21,6 +21,7 @@ from setwise.service.services.ports import PredictorSource
 from setwise.service.services.predictions import disclose_one, visible_prediction
 from setwise.service.stores.outcomes import OutcomeRaced
 from setwise.service.stores.transaction import Transaction
+from setwise.spelling import spelled
 
 MOST_RACES = 20
 """Most retries after concurrent reports on the same prediction."""
@@ -63,6 +64,7 @@ class Outcomes(Recorded):
         is unknown; `ModelUnavailable` if ``strict`` and no model is active.
         """
         caller.require(Permission.PREDICT)
+        labels = list(map(spelled, labels))
         faults = list(outcome_faults(labels, source))
         if faults:
             raise InvalidRequest("The outcome cannot be stored like this.", faults)

@@ -46,6 +46,7 @@ from setwise.service.services.audit_trail import Recorded
 from setwise.service.services.ports import PredictorSource
 from setwise.service.services.predictions import disclose, disclose_one
 from setwise.service.stores.transaction import Transaction
+from setwise.spelling import spelled
 
 LEASE = timedelta(minutes=15)
 """How long a reviewer keeps a claimed task without extending the lease."""
@@ -279,6 +280,7 @@ class Reviews(Recorded):
         caller.require(Permission.REVIEW)
         if expected_version is None:
             raise errors.VersionRequired("Name the version that you decided on in If-Match.")
+        labels = list(map(spelled, labels))
         with self.begin() as transaction:
             task = _locked(transaction, task_id)
             before = transaction.reviews.annotation_of(task.id)
@@ -303,6 +305,7 @@ class Reviews(Recorded):
         caller.require(Permission.REVIEW)
         if expected_version is None:
             raise errors.VersionRequired("Name the version that you decided on.")
+        labels = list(map(spelled, labels))
         with self.begin() as transaction:
             task = _locked(transaction, task_id)
             if not _answered_before(transaction, task, caller, labels, comment):
@@ -400,7 +403,7 @@ class Reviews(Recorded):
         self._log(transaction, caller, "review.reopened", task, prediction_id=prediction.id)
         if labels is None:
             return task
-        checked = self._checked(task, labels, None)
+        checked = self._checked(task, list(map(spelled, labels)), None)
         self._complete(transaction, task, caller, checked, None)
         return task.finished()
 

@@ -54,6 +54,7 @@ from setwise.service.stores.tables import (
     review_tasks,
     suggestion_readers,
 )
+from setwise.spelling import spelled
 
 _audit = annotations.alias("audit")
 _AGREED = (
@@ -461,7 +462,7 @@ def _conditions(filters: QueueFilter, segment: Segment | None) -> Iterator[Colum
         yield exists().where(same, in_segment(predictions.c.segment, segment))
     if filters.label is not None:
         same = named.prediction_id == task.prediction_id
-        labelled = exists().where(same, named.label == filters.label)
+        labelled = exists().where(same, named.label == spelled(filters.label))
         yield or_(task.kind != ReviewKind.REVIEW.value, labelled)
     if filters.prioritized:
         yield task.queued_at < task.created_at

@@ -185,7 +185,7 @@ def test_numbers_need_answers(folder, tmp_path, capsys):
 
 def test_noise_rates_are_read_from_a_file(folder, tmp_path, capsys):
     rates = tmp_path / "rates.json"
-    rates.write_text('{"*": {"alpha": 0.2, "beta": 0.01}}')
+    rates.write_text('\ufeff{"*": {"alpha": 0.2, "beta": 0.01}}')
     chosen = ("--out", tmp_path / "m", "--preset", "fast", "--noise", rates)
     assert status("train", folder / "texts", *chosen) == 0
     assert "corrected for noise: brier" in capsys.readouterr().out
@@ -199,7 +199,8 @@ def test_noise_rates_are_read_from_a_file(folder, tmp_path, capsys):
         ("[1]", "give an object"),
         ("{", "Expecting property name"),
         ('{"ann": {"alpha": 2}}', "between 0 and 1"),
-        (None, "cannot be read"),
+        ("[" * 100_000, "nested little"),
+        (None, "no such file; check the path"),
     ],
 )
 def test_what_is_no_file_of_noise_rates_is_refused(folder, tmp_path, capsys, content, fault):

@@ -1,5 +1,6 @@
 """``model add|list|activate|verify``."""
 
+import gzip
 import json
 import shutil
 from functools import partial
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from setwise.models.storage.artifacts import load
 from tests.cli.running import refusal, status
 from tests.trained import Artifacts
 
@@ -40,10 +42,10 @@ def test_models_are_added_and_one_is_active(
 
 
 def test_a_model_of_another_models_answers_starts_from_its_labels(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, folder: Path
 ) -> None:
     labels = tmp_path / "labels.txt"
-    labels.write_text("grain\n\ntrade\n")
+    labels.write_bytes(gzip.compress("\ufeffgrain \r\nfie\u0300vre\u2028Q\r\n\r\n".encode()))
     assert run("add", "--external", "--labels", str(labels), "--activate") == 0
     (made,) = listed(capsys)
     assert (made["active"], made["summary"]["kind"], made["summary"]["n_labels"]) == (
@@ -51,6 +53,8 @@ def test_a_model_of_another_models_answers_starts_from_its_labels(
         "external",
         2,
     )
+    (stored,) = (folder / "artifacts").iterdir()
+    assert load(stored).label_names == ("grain", "fi\u00e8vre Q")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,14 @@ def test_a_model_of_another_models_answers_starts_from_its_labels(
     [
         ([], "name an artifact"),
         (["--external"], "--labels FILE"),
-        (["--external", "--labels", "twice.txt"], "twice.txt"),
+        (
+            ["--external", "--labels", "twice.txt"],
+            "twice.txt, line 3: the label 'grain' is on line",
+        ),
+        (
+            ["--external", "--labels", "latin1.txt"],
+            "latin1.txt, line 1: byte 3 (0xe8) is not UTF-8",
+        ),
         (["--external", "--labels", "missing.txt"], "missing.txt"),
         (["artifact", "--external", "--labels", "twice.txt"], "not both"),
         (["artifact", "--labels", "twice.txt"], "--external"),
@@ -72,7 +83,8 @@ def test_what_cannot_start_a_model_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("twice.txt").write_text("grain\ngrain\n")
+    Path("twice.txt").write_text("grain\ntrade\ngrain \n")
+    Path("latin1.txt").write_bytes("fi\u00e8vre\n".encode("latin-1"))
     assert message in refusal(capsys, "model", "add", *arguments)
     assert listed(capsys) == []
 

@@ -1,15 +1,17 @@
 """What the columns of a table hold: labels, and another model's answers."""
 
 import json
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from setwise.models.data.formats.cells import Unreadable, is_structured, listed
 from setwise.models.data.formats.layout import FileLayout
-from setwise.models.data.lines import DataError, DataWarning, names_beside
+from setwise.models.data.formats.separators import Separators
+from setwise.models.data.lines import DataError, names_beside
 
 _BESIDE = ("id", "annotator", "metadata", "__index_level_0__")  # columns that are never labels
 _TRUTH = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
@@ -22,41 +24,63 @@ class LabelColumns:
         self, path: str | Path, layout: FileLayout, columns: Collection[str], others: Sequence[str]
     ) -> None:
         self._path = path
-        self._separator = layout.label_separator
+        self._separators = Separators(path, layout.label_separator)
         self._column = layout.labels_column or "labels"
         self._columns: tuple[str, ...] = layout.label_columns
-        self._names: list[str] | None = None
         self._is_0_1: bool | None = None
-        self._strings = self._separated = 0
+        self._first: frozenset[str] = frozenset()
         for name in self._columns:
             if name not in columns:
                 raise no_column(path, None, name, "--label-column", columns)
         if self._columns or self._column in columns:
             return
-        left = [name for name in columns if name not in (*_BESIDE, layout.text_column, *others)]
+        beside = {*_BESIDE, layout.text_column, *others}
+        left = [name for name in columns if name not in beside]
         if layout.labels_column is not None or not left:
             raise no_column(path, None, self._column, "--labels-column", columns)
         self._columns = tuple(left)
+        self._first = frozenset(columns)
 
     def of(self, number: int, row: Mapping[str, Any]) -> list[str]:
         """Return the names of the row's labels."""
+        if self._first and not self._first.issuperset(row):
+            new = next(name for name in row if name not in self._first)
+            raise self._error(
+                number,
+                f"the column {new!r} is not in the first row",
+                "give every row the same columns, or name those of labels (--label-column)",
+            )
         if self._columns:
             return [name for name in self._columns if self._is_set(number, name, row.get(name))]
         value = row.get(self._column)
         if value is None:
-            return []
-        if isinstance(value, str):
-            return self._split(number, value)
-        return self._listed(number, value)
+            raise self._error(
+                number,
+                f"{self._column!r} is null",
+                "leave the document out if its labels are unknown; [] says that none applies",
+            )
+        return self._split(number, value) if isinstance(value, str) else self._listed(number, value)
 
     def _listed(self, number: int, value: object) -> list[str]:
+        if isinstance(value, int | float) and not isinstance(value, bool) and _is_whole(value):
+            value = [value]  # one class
         if not isinstance(value, list):
             raise self._error(
                 number, f"{self._column!r} is {value!r}", "give a list, or a string of labels"
             )
-        if all(isinstance(label, str) for label in value):
-            return value
-        return self._named(number, value)
+        if not all(isinstance(label, str) for label in value):
+            return self._named(number, value)
+        for label in value:
+            self._check_plain(number, label)
+        return value
+
+    def _check_plain(self, number: int, label: str) -> None:
+        if is_structured(label):
+            raise self._error(
+                number,
+                f"the label {label[:60]!r} looks like a list or is in quotes",
+                'write labels as they are, or lists as JSON: ["fever", "cough"]',
+            )
 
     def _is_set(self, number: int, name: str, value: object) -> bool:
         truth = _TRUTH.get(str(value).strip().lower())
@@ -73,34 +97,40 @@ class LabelColumns:
     def _split(self, number: int, cell: str) -> list[str]:
         if not cell.strip():
             return []
-        if cell.startswith("["):
-            try:
-                return self._listed(number, json.loads(cell))
-            except json.JSONDecodeError:
-                pass  # a label may begin with a bracket
-        labels = [label.strip() for label in cell.split(self._separator)]
-        if "" in labels:
+        try:
+            members = listed(cell)
+        except Unreadable as error:
             raise self._error(
                 number,
-                f"an empty label in {cell[:60]!r}",
-                f"separate labels by one {self._separator!r}",
-            )
-        self._strings += 1
-        self._separated += len(labels) > 1
+                f"{self._column!r} holds {cell[:60]!r}, {error}",
+                'write lists as JSON: ["fever", "cough"], or fever;cough',
+            ) from error
+        if members is not None:
+            return self._listed(number, members)
+        labels = self._separators.split(number, cell)
+        for label in labels:
+            self._check_plain(number, label)
+        numerals = all(map(str.isdecimal, labels))
+        if numerals and self._names and self._names.keys().isdisjoint(labels):
+            return self._named(number, [int(label[:20]) for label in labels])
         return labels
+
+    @cached_property
+    def _names(self) -> dict[str, int] | None:
+        """Labels in ``labels.txt``, with their numbers."""
+        names = names_beside(self._path, "label")
+        return None if names is None else {name: place for place, name in enumerate(names)}
 
     def _named(self, number: int, value: list[Any]) -> list[str]:
         """Return the names of labels given as 0/1 list or numbers."""
         if self._names is None:
-            self._names = names_beside(self._path, "label")
-        names = self._names
-        if names is None:
             raise self._error(
                 number,
                 f"{self._column!r} holds numbers, and there is no labels.txt beside the file",
                 "name one label a line there, label 0 first",
             )
-        if not all(isinstance(each, int) or _is_whole(each) for each in value):
+        names = list(self._names)
+        if not all(_is_whole(each) for each in value):
             raise self._error(
                 number,
                 f"{self._column!r} mixes kinds",
@@ -121,19 +151,14 @@ class LabelColumns:
                 raise self._error(
                     number,
                     f"label {each}, but labels.txt ends at label {len(names) - 1}",
-                    "count labels from 0, in the order of labels.txt",
+                    "count labels from 0, in the order of labels.txt, and leave out documents "
+                    "without a known label",
                 )
         return [names[int(each)] for each in value]
 
-    def warn_if_never_separated(self, n: int) -> None:
-        """Warn if no cell holds the separator."""
-        if self._strings and not self._separated and n > 1:
-            warnings.warn(
-                f"{self._path}: no cell of {self._column!r} holds {self._separator!r}, so each is "
-                "read as one label; if that is wrong, give the --label-separator",
-                DataWarning,
-                stacklevel=2,
-            )
+    def check_separator(self) -> None:
+        """Warn or raise if cells seem to hold several labels that were read as one."""
+        self._separators.check(self._column)
 
     def _error(self, number: int, fault: str, cure: str) -> DataError:
         return DataError(self._path, number, fault, cure)
@@ -150,12 +175,9 @@ class AnswerColumns:
         for name in numbers:
             if name not in columns and "metadata" not in columns:
                 raise no_column(path, None, name, "--number", columns)
-        self._bare = None
-        if "answer" in columns:
-            bare = replace(layout, labels_column="answer", label_columns=())
-            self._bare = LabelColumns(path, bare, columns, ())
-        self._members = [name for name in ("scores", "candidates") if name in columns]
-        if self._bare is None and not self._members:
+        bare = replace(layout, labels_column="answer", label_columns=())
+        self._bare = LabelColumns(path, bare, {"answer"}, ())
+        if not any(name in columns for name in ("answer", "scores", "candidates")):
             raise DataError(
                 path,
                 None,
@@ -167,16 +189,17 @@ class AnswerColumns:
     def of(self, number: int, row: Mapping[str, Any]) -> dict[str, object]:
         """Return the answer's members of a line."""
         record: dict[str, object] = {}
-        if self._bare is not None:
+        if row.get("answer") is not None:
             record["answer"] = self._bare.of(number, row)
-        for name in self._members:
+        for name in ("scores", "candidates"):
             value = row.get(name)
             if value is not None and value != "":
                 record[name] = _without_nulls(self._parsed(number, name, value))
         extra = {
             name: _as_number(row[name]) for name in self._numbers if row.get(name) not in (None, "")
         }
-        metadata = self._parsed(number, "metadata", row.get("metadata") or {})
+        metadata = row.get("metadata")
+        metadata = {} if metadata in (None, "") else self._parsed(number, "metadata", metadata)
         record["metadata"] = metadata | extra if isinstance(metadata, dict) else metadata
         return record
 
@@ -189,6 +212,9 @@ class AnswerColumns:
             fault = f"{name!r} is no JSON (column {error.colno}: {error.msg})"
             cure = 'write scores as {"label": 0.9}, candidates as [{"labels": ["label"]}]'
             raise DataError(self._path, number, fault, cure) from error
+        except (ValueError, RecursionError, MemoryError) as error:
+            fault = f"{name!r} is JSON beyond reading ({type(error).__name__})"
+            raise DataError(self._path, number, fault, "write plain JSON") from error
 
 
 def _without_nulls(value: object) -> object:
@@ -206,7 +232,9 @@ def _as_number(cell: object) -> object:
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, float) and value.is_integer()
+    if isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def no_column(

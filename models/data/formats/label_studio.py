@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from setwise.models.data.documents import json_records
 from setwise.models.data.formats.layout import FileLayout
-from setwise.models.data.lines import DataError, decode, read_whole
+from setwise.models.data.json_lines import json_records, read_json, type_name
+from setwise.models.data.lines import DataError
 
 CONTROL = "labels"
 """Name of the control with the choices in tasks that Setwise writes."""
 
 _PREDICTED = ("id", "labels", "confidence", "model_version")
 _EXPORT = "export the project as JSON"
+_READ = ("choices", "taxonomy")
+"""Kinds of controls with labels of a whole document."""
 
 
 def task_lines(
@@ -29,16 +31,17 @@ def task_lines(
     """Yield each exported task as a numbered line of JSON Lines.
 
     The text is the value of ``layout.text_column`` in the task's data, the id the ``id`` there or
-    the task's own. Labels are the choices of people. Of several annotations the one marked as
-    ground truth counts, else the set that most of them chose, and the latest of equally many.
-    Skipped tasks and those without annotations are left out where labels are read.
+    the task's own. Labels are the choices of people, of a taxonomy the last name of each path. Of
+    several annotations the one marked as ground truth counts, else the set that most of them chose,
+    and the latest of equally many. Skipped tasks and those without annotations are left out where
+    labels are read.
 
     Parameters
     ----------
     path : str or Path
         The JSON export, plain or gzipped.
     layout : FileLayout
-        ``labels_column`` names the control if the project has several with choices.
+        ``labels_column`` names the control if the project has several.
     labelled : bool
         Whether labels are read.
     several : bool
@@ -51,18 +54,21 @@ def task_lines(
     DataError
         At the first task that holds no such document.
     """
+    reader = _Controls(path, layout.labels_column)
     for number, task in enumerate(_tasks(path), 1):
         record = _document(path, number, task, layout.text_column)
         if external:
-            record["candidates"] = _candidates(path, number, task, layout.labels_column)
+            record["candidates"] = _candidates(reader, number, task)
         if not labelled:
             yield number, json.dumps(record).encode()
             continue
-        answers = _answers(path, number, task, layout.labels_column)
+        answers = _answers(reader, number, task)
         for answer in _each(answers) if several else _decided(answers):
             more = {} if answer.annotator is None else {"annotator": answer.annotator}
             line = {**record, "labels": sorted(answer.labels), **more}
             yield number, json.dumps(line).encode()
+    if labelled:
+        reader.check_used()
 
 
 def task_of(prediction: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -165,10 +171,7 @@ class _AnnotatedAnswer(NamedTuple):
 
 
 def _tasks(path: str | Path) -> list[Any]:
-    try:
-        tasks = json.loads(decode(path, 1, read_whole(path)))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise DataError(path, None, f"not JSON ({error})", _EXPORT) from error
+    tasks = read_json(path, _EXPORT)
     if not isinstance(tasks, list):
         raise DataError(path, None, "not a list of tasks", _EXPORT)
     return tasks
@@ -190,24 +193,28 @@ def _document(path: str | Path, number: int, task: Any, key: str) -> dict[str, o
 
 
 def _candidates(
-    path: str | Path, number: int, task: Mapping[str, Any], control: str | None
+    reader: "_Controls", number: int, task: Mapping[str, Any]
 ) -> list[dict[str, object]]:
     """Return the label sets that predictions of a task chose."""
+    predictions = task.get("predictions") or []
+    if any(isinstance(entry, int) for entry in predictions):
+        raise DataError(
+            reader.path,
+            number,
+            "the task holds only the ids of its predictions",
+            "export the tasks with their predictions, as the API lists them with fields=all",
+        )
     try:
         return [
-            {"labels": sorted(_choices(path, number, entry, control))}
+            {"labels": sorted(reader.choices(number, entry))}
             | ({} if entry.get("score") is None else {"score": entry["score"]})
-            for entry in task.get("predictions") or []
+            for entry in predictions
         ]
     except (AttributeError, TypeError) as error:
-        raise DataError(
-            path, number, f"the predictions are not Label Studio's ({error})", _EXPORT
-        ) from error
+        raise reader.foreign(number, "predictions") from error
 
 
-def _answers(
-    path: str | Path, number: int, task: Mapping[str, Any], control: str | None
-) -> list[_AnnotatedAnswer]:
+def _answers(reader: "_Controls", number: int, task: Mapping[str, Any]) -> list[_AnnotatedAnswer]:
     """Return the answers about a task, the latest last."""
     try:
         annotations = [
@@ -217,16 +224,14 @@ def _answers(
         ]
         return [
             _AnnotatedAnswer(
-                _choices(path, number, annotation, control),
+                reader.choices(number, annotation),
                 _annotator(annotation),
                 bool(annotation.get("ground_truth")),
             )
             for annotation in sorted(annotations, key=_instant)
         ]
     except (AttributeError, TypeError) as error:
-        raise DataError(
-            path, number, f"the annotations are not Label Studio's ({error})", _EXPORT
-        ) from error
+        raise reader.foreign(number, "annotations") from error
 
 
 def _decided(answers: list[_AnnotatedAnswer]) -> list[_AnnotatedAnswer]:
@@ -259,19 +264,67 @@ def _annotator(answer: Mapping[str, Any]) -> str | None:
     return None if who is None else str(who)
 
 
-def _choices(
-    path: str | Path, number: int, answer: Mapping[str, Any], control: str | None
-) -> frozenset[str]:
-    by_control: dict[str, set[str]] = {}
-    for region in answer.get("result") or []:
-        choices = region.get("value", {}).get("choices")
-        if choices is not None and control in (None, region.get("from_name")):
-            by_control.setdefault(str(region.get("from_name")), set()).update(choices)
-    if len(by_control) > 1:
+class _Controls:
+    """Reads what people chose, and notices controls that hold no labels."""
+
+    def __init__(self, path: str | Path, control: str | None) -> None:
+        self.path = path
+        self._control = control
+        self._is_used = False
+        self._others: dict[str, str] = {}  # kinds of results that are not read, by control
+
+    def choices(self, number: int, answer: Mapping[str, Any]) -> frozenset[str]:
+        """Return the labels in a result."""
+        by_control: dict[str, set[str]] = {}
+        for region in answer.get("result") or []:
+            name, value = str(region.get("from_name")), region.get("value", {})
+            if self._control not in {None, name}:
+                continue
+            kind = next((kind for kind in _READ if value.get(kind) is not None), None)
+            if kind is None:
+                self._others[name] = str(region.get("type"))
+                continue
+            chosen = by_control.setdefault(name, set())
+            chosen.update(
+                self._label(number, kind, choice) for choice in self._list(number, value[kind])
+            )
+        if len(by_control) > 1:
+            raise DataError(
+                self.path,
+                number,
+                f"choices of several controls: {', '.join(sorted(by_control))}",
+                "name the one with the labels (--labels-column)",
+            )
+        self._is_used = self._is_used or bool(by_control)
+        return frozenset(label for labels in by_control.values() for label in labels)
+
+    def _list(self, number: int, chosen: object) -> list[Any]:
+        if not isinstance(chosen, list):
+            fault = f"the choices are {type_name(chosen)}"
+            raise DataError(self.path, number, fault, 'write them as a list: ["fever"]')
+        return chosen
+
+    def _label(self, number: int, kind: str, choice: object) -> str:
+        label = choice[-1] if kind == "taxonomy" and isinstance(choice, list) and choice else choice
+        if not isinstance(label, str):
+            fault = f"a choice is {type_name(label)}"
+            raise DataError(self.path, number, fault, "give names as strings")
+        return label
+
+    def foreign(self, number: int, what: str) -> DataError:
+        """Return the error for a task in another form."""
+        return DataError(self.path, number, f"the {what} are not Label Studio's", _EXPORT)
+
+    def check_used(self) -> None:
+        """Raise `DataError` if no task held choices, but something else."""
+        if self._is_used or (self._control is None and not self._others):
+            return
+        kinds = " and ".join(f"{name!r} ({kind})" for name, kind in self._others.items())
         raise DataError(
-            path,
-            number,
-            f"choices of several controls: {', '.join(sorted(by_control))}",
-            "name the one with the labels (--labels-column)",
+            self.path,
+            None,
+            f"nobody chose anything in {self._control!r}"
+            if self._control is not None and self._control not in self._others
+            else f"results are of {kinds}, not of choices",
+            "name a control of Choices or Taxonomy (--labels-column)",
         )
-    return frozenset(label for labels in by_control.values() for label in labels)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from setwise.models.data.lines import STDIN, DataError
+from setwise.models.data.lines import STDIN, DataError, is_packed
+from setwise.spelling import spelled
 
 Format = Literal[
     "jsonl", "huggingface", "csv", "parquet", "label-studio", "svm", "xc", "arff", "npz"
@@ -43,25 +44,30 @@ class FileLayout:
         column is a label and holds 0 or 1.
     label_columns : tuple of str
         Columns that are labels and hold 0 or 1; other columns are not read.
-    label_separator : str
-        Separates labels in a cell that is a string.
+    label_separator : str, optional
+        Separates labels in a cell that is a string. By default ``;``, and a file in which another
+        sign seems to separate them is refused.
     """
 
     format: Format | None = None
     text_column: str = "text"
     labels_column: str | None = None
     label_columns: tuple[str, ...] = ()
-    label_separator: str = ";"
+    label_separator: str | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
             raise ValueError(
                 f"unknown format {self.format!r}; the formats are {', '.join(FORMATS)}"
             )
-        if not self.label_separator:
+        if self.label_separator is not None and not self.label_separator:
             raise ValueError("the separator of labels is empty; give a character such as ';'")
         if self.labels_column is not None and self.label_columns:
             raise ValueError("labels are either in one column or in one column each; name one")
+        object.__setattr__(self, "text_column", spelled(self.text_column))
+        object.__setattr__(self, "label_columns", tuple(map(spelled, self.label_columns)))
+        if self.labels_column is not None:
+            object.__setattr__(self, "labels_column", spelled(self.labels_column))
 
     @property
     def names_columns(self) -> bool:
@@ -91,6 +97,10 @@ class FileLayout:
         for suffix, kind in SUFFIXES.items():
             if name.endswith(suffix):
                 format_name = kind
+        if is_packed(file):
+            raise DataError(
+                file, None, "this is an archive or a spreadsheet", "unpack it, or save it as CSV"
+            )
         if format_name is None:
             raise DataError(
                 file,

@@ -8,8 +8,9 @@ from numpy.lib.npyio import NpzFile
 from scipy.sparse import csr_array
 
 from setwise.models.data.archives import UNREADABLE
-from setwise.models.data.formats.vectors import Vectors
-from setwise.models.data.lines import ContentHash, DataError, names_beside, read_whole
+from setwise.models.data.formats.vectors import MOST_COLUMNS, Vectors
+from setwise.models.data.lines import ContentHash, DataError, decode, names_beside, read_bytes
+from setwise.spelling import spelled
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _BROKEN: tuple[type[Exception], ...] = (
@@ -46,11 +47,11 @@ def read_npz(path: Path, *, labelled: bool = True, content: ContentHash | None =
         If arrays are missing or do not fit; the message names the first row at fault.
     """
     try:
-        with np.load(io.BytesIO(read_whole(path, content=content)), allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(read_bytes(path, content=content)), allow_pickle=False) as arrays:
             X = _matrix(path, arrays, "X")
             Y = _matrix(path, arrays, "Y") if labelled else csr_array((X.shape[0], 0))
             names = {
-                key: [str(name) for name in np.asarray(arrays[key]).ravel()]
+                key: [spelled(_text(path, name)) for name in np.asarray(arrays[key]).ravel()]
                 for key in ("label_names", "feature_names")
                 if key in arrays
             }
@@ -93,10 +94,17 @@ def _matrix(path: Path, arrays: NpzFile, name: str) -> csr_array:
         result.check_format()
     else:
         raise DataError(path, None, f"there is no array {name}", _LAYOUT)
+    if result.shape[1] > MOST_COLUMNS:
+        fault = f"{name} has {result.shape[1]} columns"
+        raise DataError(path, None, fault, f"at most {MOST_COLUMNS} can be read")
     result.sum_duplicates()
     result.eliminate_zeros()
     result.indices = result.indices.astype(np.int32)
     return result
+
+
+def _text(path: Path, name: object) -> str:
+    return decode(path, None, name) if isinstance(name, bytes) else str(name)
 
 
 def _real(path: Path, name: str, values: np.ndarray) -> np.ndarray:

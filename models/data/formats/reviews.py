@@ -31,7 +31,7 @@ def is_export(line: bytes) -> bool:
     """Return whether a line is a row of the export."""
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError, MemoryError):
         return False
     return isinstance(row, dict) and row.keys() >= _OWN
 
@@ -157,6 +157,8 @@ def _row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
         cure = "give the file as GET /v1/exports/annotations wrote it, in JSON Lines"
         raise DataError(path, number, "no row of an export of annotations", cure)
     row: dict[str, Any] = json.loads(decode(path, number, line))
+    if not isinstance(row["labels"], list):
+        raise DataError(path, number, "'labels' is no list", "export the annotations again")
     if not all(isinstance(row[name], str) for name in ("prediction_id", "reviewer", "kind")):
         raise DataError(path, number, "a name is no string", "export the annotations again")
     return row

@@ -1,27 +1,25 @@
 """Tables of documents: CSV, Parquet and other tools' JSON Lines."""
 
-import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from setwise.models.data.documents import json_records
 from setwise.models.data.formats.columns import AnswerColumns, LabelColumns, no_column
+from setwise.models.data.formats.csv_rows import csv_rows, refuse_repeated
 from setwise.models.data.formats.layout import FileLayout, Format
+from setwise.models.data.json_lines import json_records
 from setwise.models.data.lines import (
     DataError,
     Progress,
     decode,
     opened_anywhere,
-    read_lines,
 )
+from setwise.spelling import spelled, spelled_keys
 
 Row = tuple[int, Mapping[str, Any]]
 
-_DELIMITERS = ",;\t"
-_LONGEST_CELL = 2**31 - 1  # csv's own limit of 128 kB is below the length of some documents
 _ROWS_AT_ONCE = 1024
 
 
@@ -69,86 +67,56 @@ def table_lines(
     has_text = layout.text_column in first[1]
     if not has_text and answers is None:
         raise no_column(path, first[0], layout.text_column, "--text-column", first[1])
-    position = 0
     for position, (number, row) in enumerate(chain([first], rows), 1):
-        record: dict[str, object] = {
-            "id": str(position) if row.get("id") is None else str(row["id"])
-        }
+        cells = _Cells(path, number, row)
+        id_ = cells.name("id")
+        record: dict[str, object] = {"id": str(position) if id_ is None else id_}
         if has_text:
             record["text"] = row.get(layout.text_column)
+        elif layout.text_column in row:
+            cure = "give every row its text, or none"
+            raise DataError(path, number, f"{layout.text_column!r} is not in the first row", cure)
         if answers is not None:
             record |= answers.of(number, row)
         if labels is not None:
             record["labels"] = labels.of(number, row)
-        if row.get("annotator") not in (None, ""):
-            record["annotator"] = str(row["annotator"])
-        try:
-            yield number, json.dumps(record).encode()
-        except TypeError as error:
-            raise DataError(
-                path, number, f"a cell is no JSON ({error})", "give strings, numbers and lists"
-            ) from error
+        if annotator := cells.name("annotator"):
+            record["annotator"] = annotator
+        yield number, cells.written(record)
     if labels is not None:
-        labels.warn_if_never_separated(position)
+        labels.check_separator()
 
 
-def _csv_rows(path: str | Path, layout: FileLayout, progress: Progress | None) -> Iterator[Row]:
-    """Yield a CSV file's rows, numbered by their first lines."""
-    texts = (decode(path, number, line) for number, line in read_lines(path, progress=progress))
-    head = next(texts, None)
-    if head is None:
-        raise DataError(path, None, "the file is empty", "begin with a line of column names")
-    csv.field_size_limit(_LONGEST_CELL)
-    columns: list[str] = []
-    begins_on = 1
-    try:
-        reader = csv.reader(chain([head], texts), delimiter=_delimiter(head, layout), strict=True)
-        for cells in reader:
-            if not columns:
-                columns = _header(path, cells)
-            elif cells:
-                if len(cells) != len(columns):
-                    raise DataError(
-                        path,
-                        begins_on,
-                        f"{len(cells)} cells, but {len(columns)} columns",
-                        "quote cells that hold a separator, a quote or a line break",
-                    )
-                yield begins_on, dict(zip(columns, cells, strict=True))
-            begins_on = reader.line_num + 1
-    except csv.Error as error:
-        fault = str(error).partition(" - ")[0]
-        fault = "a quoted cell that never ends" if "end of data" in fault else fault
-        raise DataError(
-            path, begins_on, fault, 'quote such a cell as "…", and a quote in it as ""'
-        ) from error
+class _Cells(NamedTuple):
+    """The row of a table, with its place."""
 
+    path: str | Path
+    number: int
+    row: Mapping[str, Any]
 
-def _delimiter(head: str, layout: FileLayout) -> str:
-    """Return the delimiter that gives the text's column, or the most columns."""
-    columns = {
-        delimiter: next(csv.reader([head], delimiter=delimiter), []) for delimiter in _DELIMITERS
-    }
-    for delimiter, names in columns.items():
-        if layout.text_column in map(str.strip, names):
-            return delimiter
-    return max(columns, key=lambda delimiter: len(columns[delimiter]))
+    def name(self, column: str) -> str | None:
+        """Return an id or annotator as text, None if the row has none."""
+        value = self.row.get(column)
+        if value is None or (value == "" and column != "id"):
+            return None
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # as pandas writes numbers beside missing ones
+        if isinstance(value, bool | list | dict) or str(value) == "nan":
+            fault = f"{column!r} is {str(value)[:60]}"
+            raise DataError(self.path, self.number, fault, "give a text or a whole number")
+        return str(value)
 
-
-def _header(path: str | Path, cells: list[str]) -> list[str]:
-    columns = [cell.strip() for cell in cells]
-    _refuse_repeated(path, 1, columns)
-    if "" in columns:
-        raise DataError(path, 1, f"column {columns.index('') + 1} has no name", "name each column")
-    return columns
-
-
-def _refuse_repeated(path: str | Path, number: int | None, columns: Sequence[str]) -> None:
-    for place, name in enumerate(columns):
-        if name in columns[:place]:
+    def written(self, record: Mapping[str, object]) -> bytes:
+        """Return the row's document as JSON."""
+        try:
+            return json.dumps(record).encode()
+        except (TypeError, ValueError, RecursionError) as error:
             raise DataError(
-                path, number, f"there are two columns {name!r}", "give each column its own name"
-            )
+                self.path,
+                self.number,
+                f"a cell is no JSON ({error})",
+                "give strings, numbers and lists",
+            ) from error
 
 
 def _parquet_rows(
@@ -165,12 +133,12 @@ def _parquet_rows(
     try:
         with opened_anywhere(path) as content:
             file = parquet.ParquetFile(content)
-            _refuse_repeated(path, None, file.schema_arrow.names)
+            refuse_repeated(path, None, list(map(spelled, file.schema_arrow.names)))
             # A reader of all groups keeps those that it has read.
             for group in range(file.num_row_groups):
                 for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, row_groups=[group]):
                     for number, row in enumerate(batch.to_pylist(), number + 1):  # noqa: B020
-                        yield number, row
+                        yield number, _spelled(path, number, _decoded(path, number, row))
                     if progress is not None:
                         progress(number / max(file.metadata.num_rows, 1))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -184,7 +152,25 @@ def _json_rows(
     layout: FileLayout,  # noqa: ARG001 - each line names its columns
     progress: Progress | None,
 ) -> Iterator[Row]:
-    return json_records(path, progress=progress)
+    for number, record in json_records(path, progress=progress):
+        yield number, _spelled(path, number, record)
 
 
-_READERS = {"csv": _csv_rows, "parquet": _parquet_rows, "huggingface": _json_rows}
+def _spelled(path: str | Path, number: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return spelled_keys(row)
+    except ValueError as error:
+        fault = f"the column {error}"
+        raise DataError(path, number, fault, "give each column its own name") from error
+
+
+def _decoded(path: str | Path, number: int, value: Any) -> Any:  # noqa: ANN401 - a row or a cell
+    """Return a value with bytes as text, in which some tools write strings."""
+    if isinstance(value, dict):
+        return {name: _decoded(path, number, inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_decoded(path, number, inner) for inner in value]
+    return decode(path, number, value) if isinstance(value, bytes) else value
+
+
+_READERS = {"csv": csv_rows, "parquet": _parquet_rows, "huggingface": _json_rows}

@@ -6,6 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
+MOST_COLUMNS = 2**24
+"""Features or labels that a file may have: each gets a name, so more would fill the memory."""
+
 
 class Vectors(NamedTuple):
     """The content of a file of feature vectors."""

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.text import text_faults
+from setwise.spelling import spelled
 
 MOST_RULES = 100
 MOST_LABELS = 1_000
@@ -138,13 +139,14 @@ class _Reader:
         if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
             self.fault("/labels", "must be an array of labels")
             return ()
+        value = tuple(map(spelled, value))
         if not least <= len(value) <= MOST_LABELS or len(set(value)) != len(value):
             self.fault("/labels", f"must name {least} to {MOST_LABELS} different labels")
         for place, label in enumerate(value):
             self.faults += text_faults(
                 label, f"{self.pointer}/labels/{place}", longest=LONGEST_LABEL
             )
-        return tuple(value)
+        return value
 
     def values(self) -> tuple[object, ...]:
         value = self.declared.get("values")
@@ -172,7 +174,7 @@ class _Reader:
         match kind:
             case "label":
                 allowed |= {"label"}
-                label = self.text("label", LONGEST_LABEL)
+                label = spelled(self.text("label", LONGEST_LABEL))
                 rule = LabelRule(name or f"label {label}"[:LONGEST_NAME], label)
             case "metadata":
                 allowed |= {"field", "values"}
@@ -189,7 +191,7 @@ class _Reader:
                 rule = AtMostRule(name or "at most", self.count(), some)
             case "requires":
                 allowed |= {"label", "labels"}
-                label = self.text("label", LONGEST_LABEL)
+                label = spelled(self.text("label", LONGEST_LABEL))
                 rule = RequiresRule(
                     name or f"{label} requires"[:LONGEST_NAME], label, self.labels(1)
                 )

@@ -106,6 +106,31 @@ def test_a_file_without_documents_is_refused(tmp_path, content):
         read_documents(path)
 
 
+def test_a_byte_order_mark_may_stand_before_any_line(tmp_path):
+    lines = [json.dumps(GOOD | {"id": id_}) for id_ in "ab"]
+    (tmp_path / "a.jsonl").write_text("".join(f"\ufeff{line}\r" for line in lines), newline="")
+    assert len(read_documents(tmp_path / "a.jsonl").ids) == 2
+
+
+@pytest.mark.parametrize("nested", ["[" * 100_000, '{"a":' * 100_000])
+def test_json_that_is_nested_too_deeply_is_refused(tmp_path, nested):
+    (tmp_path / "a.jsonl").write_text(nested)
+    for read in (read_documents, read_dataset):
+        with pytest.raises(DataError, match="line 1: JSON beyond reading"):
+            read(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("name", [" x", "x\u00a0", "\u200bx"])
+def test_features_and_labels_have_one_spelling(tmp_path, name):
+    record = {"id": "a", "features": {name: 1}, "labels": [name, "x"]}
+    with pytest.warns(DataWarning, match="a label is repeated"):
+        documents = read_documents(write(tmp_path, record))
+    assert (documents.features, documents.labels) == ([{"x": 1.0}], [("x",)])
+    record["features"]["x"] = 2
+    with pytest.raises(DataError, match="feature 'x' is given twice, in two spellings; give each"):
+        read_documents(write(tmp_path, record))
+
+
 def test_a_repeated_label_is_merged_with_one_warning(tmp_path):
     path = write(tmp_path, GOOD, GOOD | {"id": "b", "labels": ["y", "x", "y"]})
     with pytest.warns(

@@ -1,13 +1,18 @@
 """Files of other tools: the same documents in every format give the same data set."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
 import random
+import re
+import struct
 import sys
+import time
 import tracemalloc
 import warnings
+import zipfile
 
 import arff
 import numpy as np
@@ -272,6 +277,11 @@ def test_the_same_vectors_in_every_format_give_the_same_data_set(tmp_path_factor
     assert [sum(one["features"].values()) for one in read] == [sum(values) for values, _ in rows]
 
 
+def sparse_arrays(shape):
+    parts = {"X_data": [1.0], "X_indices": [0], "X_indptr": [0, 1], "X_shape": shape}
+    return parts | {"Y": [[1]], "label_names": ["a"]}
+
+
 # --- what is refused ----------------------------------------------------------------------------
 
 
@@ -294,8 +304,15 @@ def refusal(path, content, **layout):
         ('text,labels\na,x\n"b,y\n', ", line 3: a quoted cell that never ends"),
         ('text,labels\n"a"b,x\n', ", line 2: ',' expected after '\"'"),
         ("text,labels,text\na,x,b\n", ", line 1: there are two columns 'text'"),
-        ("text,,labels\na,x,b\n", ", line 1: column 2 has no name"),
-        ("text,labels\ra,x\r", ", line 1: new-line character seen in unquoted field"),
+        ("text,,labels\na,,b\na,x,b\n", ", line 3: column 2 has no name, but holds 'x'"),
+        ("text,labels\ra,x\r\rb,y,z\r", ", line 4: 3 cells, but 2 columns"),
+        ("text,labels\na,\"['x', 'y\"\n", ", line 2: 'labels' holds \"['x', 'y\", a list that is"),
+        ("text,labels\na,[x]\n", ", line 2: 'labels' holds '[x]', a list that is neither JSON nor"),
+        ('text,labels\na,"{""x"": 1}"\n', ", line 2: 'labels' holds '{\"x\": 1}', an object"),
+        ("text,labels\na,'x';y\n", ", line 2: the label \"'x'\" looks like a list or is in quotes"),
+        ("text,labels\na,x\nb,x|y\n", ", line 3: 'labels' seems to separate labels by '|'; name"),
+        ("text,labels\na,x\nb,y\nc,x/y\n", ", line 4: 'labels' seems to separate labels by '/'"),
+        ('text,labels\na,x\nb,y\nc,"y, x"\n', ", line 4: 'labels' seems to separate labels by ','"),
         ("body,labels\na,x\n", ", line 2: there is no column 'text'; name it (--text-column)"),
         ("id,text\n1,a\n", ": there is no column 'labels'; name it (--labels-column)"),
         ("text,x,y\na,1,\n", ", line 2: the column 'y' is empty; write 0 or 1"),
@@ -304,7 +321,11 @@ def refusal(path, content, **layout):
         ("id,text,labels\n1,a,x\n1,b,y\n", ", line 3: id '1' is on line 2 already"),
         ("id,text,labels\n,a,x\n", ", line 2: 'id' is empty"),
         (b"text,labels\na\xe9,x\n", ", line 2: byte 2 (0xe9) is not UTF-8; save the file as UTF-8"),
-        ("text,labels\na,x\n".encode("utf-16"), ", line 1: byte 1 (0xff) is not UTF-8"),
+        ("text,labels\na,x\n".encode("utf-16"), ": this is UTF-16; save the file as UTF-8"),
+        ("text,labels\na,x\n".encode("utf-16-le"), ", line 1: there are NUL characters, as in"),
+        (b"PK\x03\x04\x0a\0", ": this is a ZIP archive or a spreadsheet; unpack it"),
+        (bz2.compress(b"text,labels\n"), ": this is a bzip2 file; unpack it"),
+        (gzip.compress(gzip.compress(b"text,labels\n")), ": this is gzipped twice; unpack it once"),
     ],
 )
 def test_a_bad_row_of_csv_is_named_with_its_fault_and_a_cure(tmp_path, content, fault):
@@ -319,9 +340,121 @@ def test_rows_without_ids_are_numbered_and_empty_cells_are_no_labels(tmp_path):
 
 
 def test_an_unused_separator_is_doubted(tmp_path):
-    (tmp_path / "a.csv").write_text("text,labels\na,x|y\nb,y\n")
+    (tmp_path / "a.csv").write_text('text,labels\na,"x, y"\nb,y\n')
     with pytest.warns(DataWarning, match="no cell of 'labels' holds ';'.*--label-separator"):
         read_dataset(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "x;y",
+        " y ; x ",
+        '["x", "y"]',
+        "['x', 'y']",
+        "['x' 'y']",
+        "['x'\n 'y']",
+        "('x', 'y')",
+        "{'y', 'x'}",
+        "frozenset({'x', 'y'})",
+        "array(['x', 'y'], dtype=object)",
+        "[np.str_('x'), np.str_('y')]",
+        '{"choices": ["x", "y"]}',
+    ],
+)
+def test_a_list_in_a_cell_is_read_however_it_is_written(tmp_path, cell):
+    (tmp_path / "a.csv").write_bytes(csv_of([["text", "labels"], ["a", cell], ["b", "y"]]))
+    dataset = read_dataset(tmp_path / "a.csv", layout=FileLayout(label_separator=";"))
+    assert (dataset.label_names, dataset.Y.toarray().tolist()) == (("x", "y"), [[1, 1], [0, 1]])
+
+
+@pytest.mark.parametrize("cell", ["", "[]", "{}", "()", "set()", " ", "array([], dtype=object)"])
+def test_an_empty_list_in_a_cell_is_no_label(tmp_path, cell):
+    (tmp_path / "a.csv").write_bytes(csv_of([["text", "labels"], ["a", cell], ["b", "y"]]))
+    assert read_dataset(tmp_path / "a.csv").Y.toarray().tolist() == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("content", "warning"),
+    [
+        ("sep=|\r\ntext|labels\r\na|x;y\r\nb|y\r\n", None),
+        ('text, labels\na, "x;y"\nb, y\n', None),
+        ("\ufefftext,labels\ra,x;y\rb,y\r", None),
+        ("text,labels,,\na,x;y,,\nb,y,,\n", None),
+        ("text,labels\na,x;y\n,\nb,y\n ,\n", "2 rows without any content, left out"),
+        (",text,labels\n0,a,x;y\n1,b,y\n", "the first column has no name"),
+        ("Unnamed: 0,text,x,y\n0,a,1,1\n1,b,0,1\n", "the first column has no name"),
+    ],
+)
+def test_tables_are_read_as_spreadsheets_and_pandas_write_them(tmp_path, content, warning):
+    (tmp_path / "a.csv").write_bytes(content.encode())
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        dataset = read_dataset(tmp_path / "a.csv")
+    assert (dataset.ids, dataset.texts, dataset.label_names) == (("1", "2"), ("a", "b"), ("x", "y"))
+    assert dataset.Y.toarray().tolist() == [[1, 1], [0, 1]]
+    assert [warning in str(each.message) for each in caught] == ([True] if warning else [])
+
+
+def test_one_class_a_row_is_a_label_by_its_number(tmp_path):
+    (tmp_path / "labels.txt").write_text("x\ny\n\n")
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "labels": 1}\n{"text": "b", "labels": 0.0}\n')
+    (tmp_path / "a.csv").write_text("text,labels\na,1\nb,0\n")
+    for name, format_ in (("a.jsonl", "huggingface"), ("a.csv", "csv")):
+        with warnings.catch_warnings(action="ignore", category=DataWarning):
+            dataset = read_dataset(tmp_path / name, layout=FileLayout(format=format_))
+        assert (dataset.label_names, dataset.Y.toarray().tolist()) == (("x", "y"), [[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ([{"text": "a", "x": 1}, {"text": "b", "x": 0, "y": 1}], "the column 'y' is not in the"),
+        ([{"text": "a", "x": 1}, {"text": "b"}], "the column 'x' is empty"),
+        ([{"text": "a", "labels": ["x"]}, {"text": "b", "label": ["y"]}], "'labels' is null"),
+        ([{"text": "a", "x": 1, "x ": 1}], "the column 'x' is given twice, in two spellings"),
+    ],
+)
+def test_the_first_record_does_not_decide_which_labels_there_are(tmp_path, rows, fault):
+    content = "".join(json.dumps(row) + "\n" for row in rows)
+    message = refusal(tmp_path / "a.jsonl", content, format="huggingface")
+    assert message.startswith(f", line {len(rows)}: {fault}")
+
+
+@pytest.mark.parametrize(
+    "spelling", ["fi\u00e8vre Q", "fie\u0300vre Q", " fi\u00e8vre\u00a0Q\u200b "]
+)
+@pytest.mark.parametrize("name", TEXT_WRITERS)
+def test_a_label_has_one_name_however_it_is_spelled(tmp_path, monkeypatch, name, spelling):
+    monkeypatch.setitem(globals(), "NAMES", ("w", spelling))
+    documents = [
+        {"id": "a", "text": "a", "labels": [spelling]},
+        {"id": "b", "text": "b", "labels": []},
+    ]
+    layout = TEXT_WRITERS[name](tmp_path / name, documents)
+    with warnings.catch_warnings(action="ignore", category=DataWarning):
+        dataset = read_dataset(tmp_path / name, layout=layout)
+    used = [label for label, n in zip(dataset.label_names, dataset.Y.sum(axis=0), strict=True) if n]
+    assert used == ["fi\u00e8vre Q"]
+
+
+def test_ids_are_read_as_they_were_before_other_tools_changed_them(tmp_path):
+    table = pa.table({"id": [17.0, 2.5], "text": [b"a", b"b"], "labels": [[b"x"], []]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    dataset = read_dataset(tmp_path / "a.parquet")
+    assert (dataset.ids, dataset.texts, dataset.label_names) == (("17", "2.5"), ("a", "b"), ("x",))
+    (tmp_path / "a.csv").write_text("id,text,labels\n'-17,'=x,\n")
+    assert read_dataset(tmp_path / "a.csv").ids == ("-17",)
+    parquet.write_table(table.set_column(0, "id", [[b"\xa0", b"b"]]), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"row 1: byte 1 \(0xa0\) is not UTF-8"):
+        read_dataset(tmp_path / "a.parquet")
+
+
+def test_many_columns_take_no_longer_than_their_number(tmp_path):
+    names = [f"l{i}" for i in range(30_000)]
+    (tmp_path / "a.csv").write_bytes(csv_of([["text", *names], ["a", *[1] * len(names)]]))
+    began = time.process_time()
+    assert read_dataset(tmp_path / "a.csv").Y.nnz == len(names)
+    assert time.process_time() - began < 2.0  # quadratic: 10 s
 
 
 def test_a_cell_may_be_longer_than_csv_allows_by_default(tmp_path):
@@ -337,7 +470,11 @@ def test_a_cell_may_be_longer_than_csv_allows_by_default(tmp_path):
         ([[0], [-1]], ", line 2: label -1, but"),
         ([[0], [0.5]], ", line 2: 'labels' mixes kinds"),
         ([["x"], [0, "x"]], ", line 2: 'labels' mixes kinds"),
-        ([["x"], 3], ", line 2: 'labels' is 3; give a list"),
+        ([["x"], 3.5], ", line 2: 'labels' is 3.5; give a list"),
+        ([["x"], True], ", line 2: 'labels' is True; give a list"),
+        ([["x"], None], ", line 2: 'labels' is null; leave the document out if its labels are"),
+        ([["x"], ["['x']"]], r""", line 2: the label "\['x'\]" looks like a list"""),
+        ([2, -1], ", line 2: label -1, but labels.txt ends at label 2; .* without a known label"),
         ([[0], [10**400]], ", line 2: label 1000000000"),
         ([[0], [float("inf")]], ", line 2: 'labels' mixes kinds"),
     ],
@@ -345,7 +482,7 @@ def test_a_cell_may_be_longer_than_csv_allows_by_default(tmp_path):
 def test_bad_numbers_of_labels_are_named(tmp_path, labels, fault):
     (tmp_path / "labels.txt").write_text("x\ny\nz\n")
     content = "".join(json.dumps({"text": "a", "labels": each}) + "\n" for each in labels)
-    assert refusal(tmp_path / "a.jsonl", content, format="huggingface").startswith(fault)
+    assert re.match(fault, refusal(tmp_path / "a.jsonl", content, format="huggingface"))
 
 
 def test_numbers_of_labels_need_their_names(tmp_path):
@@ -410,7 +547,8 @@ ARFF = "@relation r\n@attribute f numeric\n@attribute c {red,green}\n@attribute 
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [
-        ("1,red,1\n2,red,?\n", ", line 7: the attribute 'x' is missing (?)"),
+        ("1,red,1\n2,red,?\n", ", line 7: the attribute 'x' is missing (?); leave the document"),
+        ("1,red,maybe\n", ", line 6: "),
         ("1,red,1\nb,red,0\n", ", line 7: Invalid numerical value"),
         ("1,red\n", ", line 6: Bad @DATA instance format"),
         ("1,blue,1\n", ", line 6: "),
@@ -436,6 +574,32 @@ def test_arff_turns_nominal_values_into_features_and_needs_the_names_of_labels(t
 
 
 @pytest.mark.parametrize(
+    ("row", "features", "labels"),
+    [
+        ("{0 3}", [3, 0], [1, 0]),
+        ("{0 2, 1 green, 2 0, 3 yes}", [2, 1], [0, 1]),
+        ("{1 green, 3 YES}", [0, 1], [1, 1]),
+    ],
+)
+def test_what_a_sparse_row_leaves_out_has_its_first_value(tmp_path, row, features, labels):
+    (tmp_path / "a.xml").write_text('<labels><label name="x"/><label name="it\'s"/></labels>')
+    head = "@relation r\n@attribute f numeric\n@attribute c {red,green}\n@attribute x {1,0}\n"
+    head += "@attribute 'it\\'s' {No,yes,YES}\n@data\n"
+    (tmp_path / "a.arff").write_text(f"{head}{row}\n{{0 1}}\n")
+    dataset = read_dataset(tmp_path / "a.arff")
+    assert (dataset.feature_names, dataset.label_names) == (("f", "c=green"), ("x", "it's"))
+    assert dataset.X.toarray()[0].tolist() == features
+    assert dataset.Y.toarray()[0].tolist() == labels
+
+
+@pytest.mark.parametrize(("option", "names"), [("-C 2", ("f", "g")), ("-split 5 -C -1", ("x",))])
+def test_the_header_of_meka_names_the_labels(tmp_path, option, names):
+    columns = "".join(f"@attribute {name} {{0,1}}\n" for name in "fgx")
+    (tmp_path / "a.arff").write_text(f"@relation 'r: {option}'\n{columns}@data\n1,1,1\n")
+    assert read_dataset(tmp_path / "a.arff").label_names == names
+
+
+@pytest.mark.parametrize(
     ("arrays", "fault"),
     [
         ({"Y": [[1]]}, ": there is no array X"),
@@ -448,6 +612,7 @@ def test_arff_turns_nominal_values_into_features_and_needs_the_names_of_labels(t
         ({"X": [[1]], "Y": [[1]]}, ": the labels have no names"),
         ({"X": [[1]], "Y": [[1]], "label_names": ["a", "b"]}, ": 2 label names for 1 columns"),
         ({"X": np.array([[{}]], object), "Y": [[1]]}, ": not an archive of arrays"),
+        (sparse_arrays((1, 2**40)), ": X has 1099511627776 columns; at most"),
     ],
 )
 def test_bad_arrays_are_refused(tmp_path, arrays, fault):
@@ -465,6 +630,16 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, name, module, extra):
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(DataError, match=rf"install setwise\[{extra}\]"):
         read_dataset(tmp_path / name)
+
+
+@pytest.mark.parametrize("header", ["(1000000000000, 9)", "(" * 1000, "(-1,)"])
+def test_a_lying_header_of_an_array_is_refused(tmp_path, header):
+    content = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {header}, }}"
+    array = b"\x93NUMPY\x01\0" + struct.pack("<H", len(content)) + content.encode()
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("X.npy", array)
+    with pytest.raises(DataError, match=r"a\.npz: not an archive of arrays"):
+        read_dataset(tmp_path / "a.npz")
 
 
 def test_an_encrypted_npz_is_refused(tmp_path):

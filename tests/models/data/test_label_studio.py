@@ -53,14 +53,37 @@ def test_a_task_that_holds_no_document_is_named(tmp_path):
     ):
         with pytest.raises(DataError, match=rf"a\.json, {fault}"):
             labels_of(tmp_path, *tasks)
-    for wrong in ([3], 3, [{"result": [3]}], [{"result": [{"value": {"choices": 3}}]}]):
+    for wrong in ([3], 3, [{"result": [3]}], [{"result": [{"value": 3}]}]):
         with pytest.raises(DataError, match=r"entry 1: the annotations are not Label Studio's"):
             labels_of(tmp_path, {"data": {"text": "a"}, "annotations": wrong})
+    for value, fault in (
+        ({"choices": "fever"}, "the choices are a string; write them as a list"),
+        ({"choices": [3]}, "a choice is a number; give names as strings"),
+        ({"taxonomy": [[]]}, "a choice is a list; give names as strings"),
+    ):
+        wrong = {"result": [{"from_name": "labels", "value": value}]}
+        with pytest.raises(DataError, match=rf"entry 1: {fault}"):
+            labels_of(tmp_path, task(wrong))
     both = annotation("x")
     both["result"] += annotation("u", control="urgency")["result"]
     with pytest.raises(DataError, match="choices of several controls: labels, urgency"):
         labels_of(tmp_path, task(both))
     assert labels_of(tmp_path, task(both), labels_column="urgency")[1] == [["u"]]
+
+
+def test_a_taxonomy_is_read_and_other_controls_are_named(tmp_path):
+    def result(kind, value):
+        return {"result": [{"from_name": "tree", "type": kind, "value": value}]}
+
+    paths = {"taxonomy": [["Findings", "fever"], ["Findings", "cough"], ["rash"]]}
+    assert labels_of(tmp_path, task(result("taxonomy", paths)))[1] == [["cough", "fever", "rash"]]
+    spans = task(result("labels", {"start": 0, "labels": ["fever"]}))
+    with pytest.raises(
+        DataError, match=r"results are of 'tree' \(labels\), not of choices; name a"
+    ):
+        labels_of(tmp_path, spans)
+    with pytest.raises(DataError, match="nobody chose anything in 'codes'"):
+        labels_of(tmp_path, task(result("taxonomy", paths)), labels_column="codes")
 
 
 def test_each_answer_is_a_line_of_its_own_where_several_count(tmp_path):
@@ -143,3 +166,6 @@ def test_predictions_of_tasks_are_answers_of_another_model(tmp_path):
     answers = read_dataset(tmp_path / "a.json", layout=layout, external=True).answers
     assert answers.n_answers.tolist() == [2]
     assert answers.set_scores.tolist() == pytest.approx([0.8, np.nan], nan_ok=True)
+    (tmp_path / "a.json").write_text(json.dumps([given | {"predictions": [17]}]))
+    with pytest.raises(DataError, match="entry 1: the task holds only the ids of its predictions"):
+        read_dataset(tmp_path / "a.json", layout=layout, external=True)
