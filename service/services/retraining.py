@@ -95,12 +95,11 @@ class Retraining(Requesting):
         options = Retrain.from_json(job.payload)
         options.check()
         history = self._history(options)
-        progress(0.0, "reading the reviews")
         with self.begin(read_only=True, snapshot=True) as transaction:
             serving = transaction.models.active()
             noisy = options.noise is not Noise.NONE
             of = group_rates(transaction, options.noise) if noisy else None
-            rows = list(_reviewed(transaction, of))
+            rows = list(_reviewed(transaction, of, progress))
         external = serving is not None and serving.summary.get("kind") == "external"
         labels = self.models.loader.load(serving).labels if serving and external else ()
         with TemporaryDirectory(prefix="setwise-") as folder:
@@ -173,10 +172,11 @@ class Retraining(Requesting):
 
 
 def _reviewed(
-    transaction: Transaction, rates: RatesOf | None
+    transaction: Transaction, rates: RatesOf | None, progress: Progress
 ) -> Iterator[tuple[Mapping[str, object], Rates | str | None]]:
     """Yield the export's row of each annotation, and its error rates."""
     after = None
+    progress(0.0, "reading the reviews")
     while page := transaction.history.annotations(Span(), after=after, limit=PAGE):
         for annotation, of in page:
             errors: Rates | str | None = None
@@ -186,3 +186,4 @@ def _reviewed(
                 errors = answer if isinstance(answer, str) else answer.rates(rates, sure)
             yield {**annotation_row(annotation, of), **content_row(of)}, errors
         after = page[-1][0].id
+        progress(0.0, "reading the reviews")

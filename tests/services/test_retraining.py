@@ -19,6 +19,7 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.domain.recalibration import NO_RATES, WAITS_FOR_A_LEAD
 from setwise.service.domain.retraining import OnAudits, Retrain
+from setwise.service.runtime.worker import Interrupted
 from setwise.service.services.analysis import retraining as analysis
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.retraining import Retraining
@@ -324,6 +325,23 @@ def test_too_few_documents_are_refused(tmp_path: Path) -> None:
     rows = [(decided(place, 9), None) for place in range(20)]
     with pytest.raises(NotEnoughReviews, match=r"20 documents .* 200 are needed"):
         analysis.fit_again(rows, None, None, preset=None, target=tmp_path, report=no_report)
+
+
+def test_a_cancelled_job_stops_while_it_reads_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("setwise.models.data.lines._LINES_BETWEEN_REPORTS", 5)
+    history = write_documents(tmp_path / "history.jsonl", 30, seed=5)
+    history.write_text(history.read_text() + "no JSON\n")
+    options = {"preset": None, "target": tmp_path, "report": interrupted}
+    with pytest.raises(Interrupted):
+        analysis.fit_again([], history, None, **options)
+
+
+def interrupted(share: float, message: str) -> None:
+    assert message == "reading the training data"
+    assert 0.0 <= share <= 0.1
+    raise Interrupted
 
 
 def test_a_history_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -18,13 +18,23 @@ from setwise.service.domain.predictions import Document, IdempotencyKey, Predict
 from setwise.service.domain.reviews import Annotation, HeldDecision
 from setwise.service.domain.webhooks import DeliveryAttempt, ReceiverResponse
 from setwise.service.runtime.files import FolderOrObjectFiles
+from setwise.service.runtime.worker import Interrupted
 from setwise.service.services.documents.texts import ERASE_TRACES, Texts
 from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.stores.database import create, sqlite_path
 from setwise.service.stores.transaction import Transactions
 from tests.database import ON_BOTH
 from tests.fakes import FakeClock, FakeIds
-from tests.samples import ANN, CLIENT, delivery, endpoint, prediction, sent_message, task
+from tests.samples import (
+    ANN,
+    CLIENT,
+    add_predictions,
+    delivery,
+    endpoint,
+    prediction,
+    sent_message,
+    task,
+)
 
 NOW = FakeClock()()
 MARK = "quuxword"
@@ -204,6 +214,31 @@ def test_files_of_jobs_under_way_are_looked_at_again(world: World) -> None:
     assert world.found() == []
     world.clock.advance(minutes=2)
     assert world.run_traces() == 0
+
+
+def test_a_job_that_stops_within_a_file_leaves_it_whole(world: World) -> None:
+    exported = world.job(EXPORT, wanted={"what": "predictions"})
+    made = prediction(document=Document("note-17", MARK))
+    with world.begin() as transaction:
+        add_predictions(transaction, made)
+    name = f"jobs/{exported.id}/result/00000000.jsonl"
+    world.write(name, b"a\n" * 9 + json.dumps({"id": made.id}).encode() + b"\n")
+    before = world.read(name)
+    world.texts.erase(SYSTEM, document_id="note-17")
+    with world.begin() as transaction:
+        job = transaction.jobs.claim([ERASE_TRACES], world.clock(), timedelta(minutes=1))
+    assert job is not None
+    left = 15  # more than there are files, fewer than there are lines to read and to write
+
+    def stop(progress: float, message: str = "") -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        world.texts.erase_traces(job, stop)  # type: ignore[arg-type]  # without checkpoints
+    assert world.read(name) == before
 
 
 def test_an_export_of_the_audit_trail_stays_whole(world: World) -> None:

@@ -67,7 +67,7 @@ def fit_again(
     datasets = []
     try:
         if history is not None:
-            datasets.append(_earlier(history, kind, summary, reviewed))
+            datasets.append(_earlier(history, kind, summary, reviewed, report))
             if noise:
                 noise[EVERYONE] = _noise_before(summary)
         if any(row.get(key) is not None for row in reviewed for key in _CONTENT[kind]):
@@ -132,10 +132,19 @@ def _reviewed(
 
 
 def _earlier(
-    file: Path, kind: str, summary: Mapping[str, object], rows: Sequence[Mapping[str, object]]
+    file: Path,
+    kind: str,
+    summary: Mapping[str, object],
+    rows: Sequence[Mapping[str, object]],
+    report: Progress,
 ) -> Dataset:
     """Return the history without documents that people decided since: later answers count."""
-    history = read_dataset(file, external=kind == "external", numbers=_numbers(summary))
+    history = read_dataset(
+        file,
+        external=kind == "external",
+        numbers=_numbers(summary),
+        progress=lambda share: report(0.1 * share, "reading the training data"),
+    )
     if history.kind != kind:
         raise InvalidRequest(
             f"The training data holds {history.kind}, but the model that serves reads {kind}."

@@ -3,7 +3,7 @@
 import csv
 import gzip
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import BinaryIO, cast
@@ -141,8 +141,12 @@ class Texts(Recorded):
         ids = cast("list[str]", job.payload["predictions"])
         lines = cast("Mapping[str, list[int]]", job.payload["lines"])
         changed, unfinished = 0, False
-        for job_id in filter(is_id, self.files.names("jobs")):
+
+        def pause() -> None:
             progress(0.5, f"{changed} files")
+
+        for job_id in filter(is_id, self.files.names("jobs")):
+            pause()
             with self.begin(read_only=True) as transaction:
                 other = transaction.jobs.get(job_id)
             if other is None:  # an upload that no job has yet
@@ -150,7 +154,7 @@ class Texts(Recorded):
             if not other.finished:
                 unfinished |= other.created_at <= job.created_at
                 continue
-            changed += self._clean(other, ids, lines.get(job_id, []))
+            changed += self._clean(other, ids, lines.get(job_id, []), pause)
         with self.begin() as transaction:
             transaction.texts.forget_answers(ids)
             transaction.texts.forget_words()
@@ -173,46 +177,54 @@ class Texts(Recorded):
             payload=payload,
         )
 
-    def _clean(self, job: Job, ids: Sequence[str], lines: Sequence[int]) -> int:
+    def _clean(
+        self, job: Job, ids: Sequence[str], lines: Sequence[int], pause: Callable[[], None]
+    ) -> int:
         """Remove rows of predictions from results, and lines from uploads."""
         changed = 0
         of_trail = job.kind == EXPORT and "audit-events" in str(job.payload.get("wanted"))
         folder = result_folder(job.id)
         for name in () if of_trail else self.files.names(folder):
-            changed += self._clean_result(f"{folder}/{name}", ids)
+            changed += self._clean_result(f"{folder}/{name}", ids, pause)
         folder = upload_folder(job.id)
         for name in self.files.names(folder) if lines else ():
-            changed += self._clean_upload(f"{folder}/{name}", frozenset(lines))
+            changed += self._clean_upload(f"{folder}/{name}", frozenset(lines), pause)
         return changed
 
-    def _clean_result(self, name: str, ids: Sequence[str]) -> bool:
+    def _clean_result(self, name: str, ids: Sequence[str], pause: Callable[[], None]) -> bool:
         marks = [document_id.encode() for document_id in ids]
         with self.files.open(name) as file:
-            if not any(mark in line for line in file for mark in marks):
+            if not any(mark in line for line in _lines(file, pause) for mark in marks):
                 return False
         with self.files.open(name) as file, self.files.create(name) as sink:
             if name.endswith(".csv"):
                 # A row may have several lines.
                 names = frozenset(ids)
-                for row in csv.reader(line.decode() for line in file):
+                for row in csv.reader(line.decode() for line in _lines(file, pause)):
                     if names.isdisjoint(row):
                         sink.write(_csv(row))
             else:
-                for line in file:
+                for line in _lines(file, pause):
                     if not any(mark in line for mark in marks):
                         sink.write(line)
         return True
 
-    def _clean_upload(self, name: str, lines: frozenset[int]) -> bool:
+    def _clean_upload(self, name: str, lines: frozenset[int], pause: Callable[[], None]) -> bool:
         with self.files.open(name) as file, self.files.create(name) as sink:
             packed = file.read(2) == GZIP_MAGIC
             file.seek(0)
             source = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
-            for number, line in enumerate(source, start=1):
+            for number, line in enumerate(_lines(source, pause), start=1):
                 # An empty line is skipped, and the numbers of the others stay.
                 shown = b"\n" if number in lines else line
                 sink.write(gzip.compress(shown) if packed else shown)
         return True
+
+
+def _lines(file: BinaryIO, pause: Callable[[], None]) -> Iterator[bytes]:
+    for line in file:
+        pause()
+        yield line
 
 
 def _csv(row: Sequence[str]) -> bytes:
