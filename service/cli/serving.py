@@ -10,6 +10,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from types import FrameType
 from typing import Annotated
 
@@ -40,6 +41,8 @@ def serve(
     from setwise.service.app import serve as serve_on
     from setwise.service.app import url_of
 
+    if fd is not None:
+        stop_with_parent()
     with application() as built:
         if fd is not None:
             serve_on(built, socket.socket(fileno=fd))
@@ -68,7 +71,8 @@ def _listen(host: str, port: int) -> socket.socket:
 def _serve_together(listener: socket.socket, workers: int) -> None:
     """Serve one socket from several processes; when one ends, end all.
 
-    A process that dies is left to the service manager, which starts everything again.
+    A process that dies is left to the service manager, which starts everything again. If this one
+    dies, the others find the end of their standard input, which it never writes to.
     """
     from setwise.service.telemetry import SHARED_METRICS
 
@@ -80,6 +84,7 @@ def _serve_together(listener: socket.socket, workers: int) -> None:
             subprocess.Popen(  # noqa: S603 -- this very program
                 command,
                 env=os.environ | {SHARED_METRICS: counts},
+                stdin=subprocess.PIPE,
                 pass_fds=[listener.fileno()],
             )
             for _ in range(workers)
@@ -99,6 +104,16 @@ def _serve_together(listener: socket.socket, workers: int) -> None:
         statuses = [process.wait() for process in processes]
     if not asked:
         raise CommandError(f"a server process died (statuses {statuses}); all stopped")
+
+
+def stop_with_parent() -> None:
+    """Stop this process as after SIGTERM once its parent closes standard input, or dies."""
+
+    def watch() -> None:
+        os.read(0, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=watch, name="parent-watcher", daemon=True).start()
 
 
 @commands.command()

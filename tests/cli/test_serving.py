@@ -126,6 +126,39 @@ def test_a_server_process_that_dies_ends_the_others(tmp_path: Path, sqlite_url: 
     assert "setwise: a server process died" in err
 
 
+def test_a_process_ends_with_its_parent() -> None:
+    program = "import time; from setwise.service.cli.serving import stop_with_parent as stop; "
+    program += "stop(); print(); time.sleep(600)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    process.stdout.readline()
+    assert process.poll() is None
+    process.stdin.close()
+    assert process.wait(PATIENCE_S) == -signal.SIGTERM
+    process.stdout.close()
+
+
+@pytest.mark.system
+@pytest.mark.verify
+def test_a_parent_that_is_killed_takes_its_processes_along(tmp_path: Path, sqlite_url: str) -> None:
+    process = subprocess.Popen(
+        [SETWISE, "serve", "--port", "0", "--workers", "2"],
+        env=os.environ | {"SETWISE_DATABASE_URL": sqlite_url},
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    url = process.stderr.readline().split()[3]
+    answer_of(f"{url}/healthz")
+    process.kill()
+    process.communicate(timeout=PATIENCE_S)  # until the last of them closes its end
+    socket.create_server(("127.0.0.1", int(url.rsplit(":", 1)[1]))).close()
+
+
 @pytest.mark.system
 def test_a_worker_answers_probes_where_it_is_asked_to(tmp_path: Path, sqlite_url: str) -> None:
     process = subprocess.Popen(
