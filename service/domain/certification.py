@@ -260,34 +260,36 @@ def gather(
     The rate may change with time, because documents keep coming as they did: at any moment those
     that are drawn are like the others.
 
-    What a rule holds back is never audited. So audits count only from policies whose rules are all
-    in force, and only of documents that today's rules let through.
+    Rules and segments are often chosen from the errors that audits found. So only audits count that
+    were drawn under the same rules and the same division: earlier ones had a part in the choice.
 
     Another model's set decided whether a rule held back what it answered, and whether it was in
     domain. What was held back then, with a draw that would have had it audited, is among the audits
     and counts as wrong; leaving it out would hide what is not known.
 
     Which audits are finished depends on what they find: wrong sets wait for a lead. So an audit
-    is never left out for being unfinished. If one of the last days is unread, all of those days are
-    left out, read or not; an older one counts as wrong until it is finished.
+    is never left out for being unfinished. If one of the last days is unread, or waits to be read
+    again, all of those days are left out; an older one counts as wrong until it is finished.
 
     ``audits``: In order of creation.
-    ``rules_then``: Those of each policy version.
+    ``rules_then``: Those of each policy version that divides the documents as today's does.
     ``rules``: The rules in force.
     ``read_by``: Audits of predictions from before it should be finished by now.
     """
     excluded = {
+        "drawn under other segments": 0,
         "drawn under other rules": 0,
         "held back by a rule": 0,
         "not known whether a rule holds it back": 0,
         "too recent": 0,
-        "not yet read again": 0,
         "left to set the thresholds": 0,
         "same document again": 0,
     }
+    present = held_back_alike(rules)
+    alike = {version: held_back_alike(then) == present for version, then in rules_then.items()}
     covered: list[AuditedPrediction] = []
     for audit in audits:
-        reason = _outside(audit, rules_then[audit.policy_version], rules)
+        reason = _outside(audit, alike.get(audit.policy_version), rules)
         if reason is None:
             covered.append(audit)
         else:
@@ -297,29 +299,25 @@ def gather(
     drawn = _documents(chosen)
     excluded["same document again"] = len(chosen) - len(drawn)
     recent = [audit for audit in drawn if audit.created_at > read_by]
-    if any(audit.audit is None and not audit.held_back for audit in recent):
-        settled = [audit for audit in drawn if audit.created_at <= read_by]
-        excluded["too recent"] = len(drawn) - len(settled)
-        drawn = settled
-    counting = [audit for audit in drawn if audit.wrong is not None or audit.created_at <= read_by]
-    # Only agreements wait to be read again, and they are right more often than other audits.
-    excluded["not yet read again"] = len(drawn) - len(counting)
+    if any(audit.wrong is None for audit in recent):
+        excluded["too recent"] = len(recent)
+        drawn = [audit for audit in drawn if audit.created_at <= read_by]
     # These show how many errors auditors miss, because their answer did not select them.
-    by_chance = [audit for audit in counting if audit.reread]
+    by_chance = [audit for audit in drawn if audit.reread]
     # An agreement that no lead has read again in time may be a missed error.
     missed = sum(audit.agreed and audit.wrong is not False for audit in by_chance)
     found_out = sum(audit.decided and audit.wrong is True for audit in by_chance)
     overlooked = sum(audit.wrong is None and audit.audit is not None for audit in by_chance)
     return Gathered(
-        audits=tuple(counting),
+        audits=tuple(drawn),
         excluded=excluded,
         drawn=len(drawn),
-        unfinished=sum(audit.wrong is None for audit in counting),
+        unfinished=sum(audit.wrong is None for audit in drawn),
         undecided=sum(
-            audit.wrong is True and not audit.decided and not audit.held_back for audit in counting
+            audit.wrong is True and not audit.decided and not audit.held_back for audit in drawn
         ),
-        other=sum(not audit.own for audit in counting),
-        held_back=sum(audit.held_back for audit in counting),
+        other=sum(not audit.own for audit in drawn),
+        held_back=sum(audit.held_back for audit in drawn),
         missed=missed,
         known_wrong=found_out + overlooked,
     )
@@ -350,16 +348,21 @@ def bets_since(audits: Sequence[AuditedPrediction], proof: str, read_by: datetim
     return bets
 
 
-def _outside(audit: AuditedPrediction, then: Sequence[Rule], now: Sequence[Rule]) -> str | None:
-    """Return why an audit is no evidence under today's rules; None if it is."""
-    before = held_back_alike(then)
-    if not before <= held_back_alike(now):
+def _outside(audit: AuditedPrediction, alike: bool | None, rules: Sequence[Rule]) -> str | None:
+    """Return why an audit is no evidence under these rules; None if it is.
+
+    ``alike``: Whether the rules were the same; None if documents were divided otherwise.
+    """
+    if alike is None:
+        return "drawn under other segments"
+    if not alike:
         return "drawn under other rules"
-    # The rules of the time let the set through that was answered, not another model's.
-    added = [rule for rule in now if not (audit.own and held_back_alike([rule]) <= before)]
-    if audit.metadata is None and any(isinstance(rule, MetadataRule) for rule in added):
+    if audit.own:
+        return None
+    # The rules let the set through that was answered, not another model's.
+    if audit.metadata is None and any(isinstance(rule, MetadataRule) for rule in rules):
         return "not known whether a rule holds it back"
-    broken = first_broken(added, audit.labels, audit.metadata or {})
+    broken = first_broken(rules, audit.labels, audit.metadata or {})
     return None if broken is None else "held back by a rule"
 
 

@@ -286,6 +286,23 @@ class RoutingPolicy:
             and self.audits.checks_as_much_as(proved.audits)
         )
 
+    @property
+    def division(self) -> tuple[str, tuple[int, ...]] | None:
+        """How documents are divided, whichever segments are listed; None if they are not."""
+        by = self.segmentation
+        return None if by is None else (by.by, by.bounds)
+
+    def draws_for(self, gate: "RoutingPolicy", now: "RoutingPolicy") -> bool:
+        """Return whether audits drawn under it are evidence for a gate of today's policy.
+
+        A segment that was listed later may have been listed for the errors that its audits show.
+        """
+        if gate.segment is None or self.division != now.division:
+            return self.division == now.division
+        if gate.segment.value == OTHER:
+            return set(self.values) <= set(now.values)
+        return gate.segment.value in self.values
+
     def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NO_METADATA) -> Route:
         """Route one scored document.
 
@@ -450,9 +467,7 @@ def why_certificate_ends(before: RoutingPolicy, after: RoutingPolicy) -> str | N
         return None
     if after.threshold_mode is ThresholdMode.FIXED:
         return "The certificate ends: a threshold that is set by hand is not proved."
-    then, now = before.segmentation, after.segmentation
-    alike = then is now if not (then and now) else now.divides_like(then)
-    if not alike:
+    if before.division != after.division:
         why = "it was proved for other segments of the documents"
     elif held_back_alike(before.rules) != held_back_alike(after.rules):
         why = "it was proved for the documents that the present rules let through"

@@ -36,6 +36,7 @@ from setwise.service.services.analysis.proofs import (
     Schedule,
     answer,
     retested,
+    spent,
 )
 from setwise.service.services.jobs import Requesting
 from setwise.service.services.models import known_model, scored_again
@@ -124,7 +125,7 @@ class Certifications(Requesting):
         question = self._question(transaction, scorer, key)
         gate, drawn = question.gate, question.gathered.drawn
         before = last_attempt(transaction, gate, scorer)
-        missing = self.schedule.missing(gate, before, drawn, attempt=question.place)
+        missing = self.schedule.missing(gate, before, drawn, risk=question.risk)
         if before is None:
             needed, reason = self._expected(transaction, question)
         else:
@@ -420,7 +421,7 @@ class Certifications(Requesting):
         before = last_attempt(transaction, question.gate, question.scorer)
         # A number that depends on results would choose the moment by them.
         missing = self.schedule.missing(
-            question.gate, before, question.gathered.drawn, attempt=question.place
+            question.gate, before, question.gathered.drawn, risk=question.risk
         )
         return missing == 0
 
@@ -437,6 +438,10 @@ class Certifications(Requesting):
             transaction, [audit for audit in every if alarm is None or audit.id > alarm]
         )
         policies = transaction.policies.of(audit.policy_version for audit in audits)
+        risks = store.risks(scorer.model_version, after=alarm)
+        deciding = transaction.policies.of(version for version, _ in risks)
+        attempts = [(deciding[version], risk) for version, risk in risks]
+        elsewhere, left = spent(policy, attempts)
         return ProofQuestion(
             gate=gate,
             scorer=scorer,
@@ -444,11 +449,17 @@ class Certifications(Requesting):
             place=store.place(scorer.model_version, gate.key, after=alarm),
             gathered=gather(
                 audits,
-                {version: then.rules for version, then in policies.items()},
+                {
+                    version: then.rules
+                    for version, then in policies.items()
+                    if then.draws_for(gate, policy)
+                },
                 rules=gate.rules,
                 read_by=self.now() - self.reading_time,
             ),
             set_aside=len(every) - len(audits),
+            elsewhere=elsewhere,
+            left=left,
         )
 
     def _reread(

@@ -278,7 +278,7 @@ def _with_segments(
     then, now = old.segmentation, policy.segmentation
     if then is None and now is None:
         return replace(policy, trip_id=old.trip_id)
-    if then is None or now is None or not now.divides_like(then):
+    if now is None or policy.division != old.division:
         if any(gate.trip_id is not None for gate in old.gates):
             fault = FieldFault("/segment_by", "cannot change while the breaker has tripped")
             raise InvalidRequest("Reset the breaker before you change the segments.", [fault])

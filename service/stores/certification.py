@@ -88,6 +88,15 @@ class CertificationStore(Store):
         query = select(func.count()).where(certifications.c.model_version == model_version)
         return int(self._connection.execute(query).scalar_one())
 
+    def risks(self, model_version: str, *, after: str | None) -> list[tuple[str, float]]:
+        """Return the policy version of each attempt for a model, and the risk that it spent."""
+        column = certifications.c
+        query = select(column.policy_version, column.evidence).where(
+            column.model_version == model_version, true() if after is None else column.id > after
+        )
+        rows = self._connection.execute(query)
+        return [(version, float(evidence.get("risk", 0.0))) for version, evidence in rows]
+
     def place(self, model_version: str, segment: str | None, *, after: str | None) -> int:
         """Return the place of the next attempt among those that share a segment's risk."""
         query = select(func.count()).where(

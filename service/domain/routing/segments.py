@@ -118,10 +118,6 @@ class Segmentation:
             return None
         return self.of_metadata(metadata)
 
-    def divides_like(self, other: "Segmentation") -> bool:
-        """Return whether documents have the same segments under both."""
-        return (self.by, self.bounds) == (other.by, other.bounds)
-
     def bands(self) -> tuple[str, ...]:
         """Return the values of a segmentation by length; empty for a field.
 

@@ -24,9 +24,9 @@ class Schedule:
     growth: float = 1.5
     """Audits for the next attempt, as a multiple of those in an unsuccessful attempt."""
 
-    def first(self, policy: RoutingPolicy, attempt: int = 1) -> int:
+    def first(self, policy: RoutingPolicy, risk: float | None = None) -> int:
         """Return the number of audits for the first attempt with a calibrator."""
-        share = risk_of_attempt(policy.risk, attempt)
+        share = risk_of_attempt(policy.risk, 1) if risk is None else risk
         fewest = math.log(share) / math.log(policy.target_accuracy)
         return math.ceil(self.room * math.ceil(fewest))
 
@@ -36,22 +36,25 @@ class Schedule:
         before: Certification | None,
         n_audits: int,
         *,
-        attempt: int = 1,
+        risk: float | None = None,
     ) -> int | None:
         """Return how many more audits the next attempt needs; None if none will follow.
 
         ``before``: The last attempt.
         ``n_audits``: Audits so far.
-        ``attempt``: Place of the next attempt among those for the model since the last drift alarm.
+        ``risk``: What the next attempt spends; by default as if it were the first.
         """
         if before is None:
-            return max(0, self.first(policy, attempt) - n_audits)
+            return max(0, self.first(policy, risk) - n_audits)
         if before.covers(policy.target_accuracy, policy.risk):
             return None
         return max(0, math.ceil(self.growth * (before.n_drawn or 1)) - n_audits)
 
 
 SCHEDULE = Schedule()
+
+_LEAST_LEFT = 1e-6
+"""Share of the risk that is left at least: release 0.1.0 could spend more than all of it."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,9 @@ class ProofQuestion:
     ``gate``: The policy of the segment that it is about, with the segment's share of the risk.
     ``place``: Among the segment's attempts since the last drift alarm, which share its risk. All
     evidence since then is new.
+    ``elsewhere``: Share of the policy's risk that attempts since then have spent under other
+    divisions of the documents.
+    ``left``: What all attempts for the model since then have left of the risk.
     """
 
     gate: RoutingPolicy
@@ -69,6 +75,31 @@ class ProofQuestion:
     place: int
     gathered: Gathered
     set_aside: int
+    elsewhere: float = 0.0
+    left: float = 1.0
+
+    @property
+    def risk(self) -> float:
+        """The risk that the attempt spends; all attempts together spend at most the policy's.
+
+        A new division of the documents has what the earlier ones have left. Half of what is left
+        is a bound for divisions that return and for segments whose number grows.
+        """
+        share = self.gate.risk * max(1.0 - self.elsewhere, _LEAST_LEFT)
+        return min(risk_of_attempt(share, self.place), self.left / 2.0)
+
+
+def spent(
+    policy: RoutingPolicy, attempts: Sequence[tuple[RoutingPolicy, float]]
+) -> tuple[float, float]:
+    """Return the share of the risk spent under other divisions, and the risk left in all.
+
+    ``attempts``: The policy of each attempt for the model, and the risk that it spent.
+    """
+    shares = [(then.division == policy.division, risk / then.risk) for then, risk in attempts]
+    elsewhere = sum(share for alike, share in shares if not alike)
+    left = 1.0 - sum(share for _, share in shares)
+    return elsewhere, policy.risk * max(left, _LEAST_LEFT)
 
 
 @dataclass(frozen=True)
@@ -85,7 +116,6 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
     from setwise.models.guarantees.thresholds import certify_adjudicated  # noqa: PLC0415 -- loads slowly
 
     policy, gathered = question.gate, question.gathered
-    risk = risk_of_attempt(policy.risk, question.place)
     # The proof covers only sets above the policy's floor.
     floor = policy.confidence_floor or 0.0
     audits = [audit for audit in gathered.audits if audit.confidence >= floor]
@@ -99,7 +129,7 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
         rates if audits else policy.audits.gold_reread_rate,
         [audit.reread_draw for audit in audits],
         target=policy.target_accuracy,
-        risk=risk,
+        risk=question.risk,
         excluded={
             **gathered.excluded,
             **({"before the alarm": question.set_aside} if question.set_aside else {}),

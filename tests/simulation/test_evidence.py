@@ -1,0 +1,91 @@
+"""What counts as evidence: how often a certificate is false where the truth is just too bad.
+
+Each fact has a small simulation, and one at full size. The certificates are those of the service's
+own code, at a target of .90 and a risk of .10, of which the first attempt spends half.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.routing.rules import LabelRule
+from setwise.service.domain.routing.segments import Segmentation
+from setwise.service.services.analysis.proofs import spent
+from tests.simulation.evidence import GATE, Audits, attempt, certified
+
+SHARE = 0.05
+RUNS = pytest.mark.parametrize(
+    "runs", [pytest.param(4, id="small"), pytest.param(200, id="full", marks=pytest.mark.verify)]
+)
+
+
+def at_most(share: float, runs: int) -> float:
+    """Return a count that a binomial with this share hardly ever exceeds."""
+    return runs * share + 4.0 * (runs * share) ** 0.5
+
+
+@RUNS
+@pytest.mark.parametrize("n", [400, 1_200])
+def test_second_readings_that_wait_do_not_hide_what_auditors_overlook(n: int, runs: int) -> None:
+    random, false = np.random.default_rng(58), 0
+    for _ in range(runs):
+        right = random.random(n) < 0.895
+        false += certified(
+            Audits(
+                right,
+                weeks=0.5,
+                overlooked=~right & (random.random(n) < 0.9),
+                reread_rate=0.3,
+                reread_draws=random.random(n),
+                led=False,
+            )
+        )
+    assert false <= at_most(SHARE, runs)
+
+
+@RUNS
+@pytest.mark.parametrize("n_rules", [5, 20])
+def test_rules_for_the_worst_labels_prove_nothing_by_luck(n_rules: int, runs: int) -> None:
+    random, false = np.random.default_rng(60), 0
+    for _ in range(runs):
+        labels, right = random.integers(50, size=(2, 600)), random.random((2, 600)) < 0.9
+        errors = np.bincount(labels[0][~right[0]], minlength=50)
+        worst = [f"{label}" for label in np.argsort(-errors)[:n_rules]]
+        rules = [LabelRule(label, label) for label in worst]
+        named = labels.astype("U2")
+        later = ~np.isin(named[1], worst)
+        false += certified(
+            Audits(right[0], weeks=30.0, labels=named[0], policy_version="before"),
+            Audits(right[1][later], weeks=3.0, labels=named[1][later]),
+            rules={"before": (), "now": rules},
+        )
+    assert false <= at_most(SHARE, runs)
+
+
+def divided(place: int) -> RoutingPolicy:
+    return replace(GATE, segmentation=Segmentation(f"field {place}", most=2))
+
+
+@RUNS
+def test_divisions_that_are_tried_on_the_same_audits_share_one_risk(runs: int) -> None:
+    random, false = np.random.default_rng(61), 0
+    for _ in range(runs):
+        right, tried, luck = random.random(500) < 0.9, [], False
+        for place in range(4 if runs < 100 else 12):
+            policy = divided(place)
+            inside = random.random(500) < 0.5
+            for part in (inside, ~inside):
+                elsewhere, left = spent(policy, tried)
+                found = attempt(
+                    Audits(right[part], weeks=3.0),
+                    gate=replace(GATE, risk=policy.risk / 2),
+                    elsewhere=elsewhere,
+                    left=left,
+                )
+                luck |= found["certified"] is True
+                tried.append((policy, found["risk"]))
+        assert sum(risk for _, risk in tried) < GATE.risk
+        false += luck
+    assert false <= at_most(GATE.risk, runs)
