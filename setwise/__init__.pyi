@@ -8,6 +8,9 @@ from setwise.models.data.lines import DataError as DataError
 from setwise.models.data.lines import DataWarning as DataWarning
 from setwise.models.evaluation.evaluation import evaluate as evaluate
 from setwise.models.evaluation.metrics import Metrics as Metrics
+from setwise.models.guarantees.certificates import Certificate as Certificate
+from setwise.models.guarantees.certificates import CertificateRefusal as CertificateRefusal
+from setwise.models.guarantees.certify import certify as certify
 from setwise.models.options import TrainingOptions as TrainingOptions
 from setwise.models.options import TrainingWarning as TrainingWarning
 from setwise.models.predictor import RankedSet as RankedSet

@@ -3,6 +3,7 @@
 Both contain all the evidence, so that a service can store it, show it and verify it.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -62,7 +63,7 @@ class CertificationEvidence:
     steps: tuple[SequenceStep, ...]
     excluded: Mapping[str, int] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return numbers, strings, lists and mappings for JSON, among them ``certified``."""
         return {**asdict(self), "steps": [asdict(step) for step in self.steps]}
 
@@ -105,6 +106,14 @@ class Certificate(CertificationEvidence):
         """All proved thresholds, falling; the risk holds for all together."""
         return tuple(step.threshold for step in self.steps if step.p_value <= self.test_risk)
 
+    def __str__(self) -> str:
+        """Return what to send, and why it may be sent."""
+        return (
+            f"Send at a confidence of {self.threshold:.4g} or more: {self.coverage:.1%} of the "
+            f"answers.\nOf {self.n_above:,} checked ones, {self.n_good:,} were right (at least "
+            f"{_below(self.accuracy_bound)}; target {self.target:.4g}, risk {self.risk:.4g})."
+        )
+
 
 class RefusalReason(StrEnum):
     """Why no threshold is proved."""
@@ -116,6 +125,18 @@ class RefusalReason(StrEnum):
     BELOW_TARGET = "below-target"  # not even the most confident predictions seem to reach it
     BLOCKED_AT_TOP = "blocked-at-top"  # the most confident fail, though a lower threshold would do
     MISS_RATE_UNKNOWN = "miss-rate-unknown"  # no agreement was drawn for a second reading
+
+
+_WHY = {
+    RefusalReason.NO_PREDICTIONS: "there are no confidences",
+    RefusalReason.NO_AUDITS: "nothing was checked",
+    RefusalReason.TARGET_UNPROVABLE: "no number of checks shows that all are right",
+    RefusalReason.TOO_FEW_AUDITS: "the checks look good enough, but there are too few",
+    RefusalReason.BELOW_TARGET: "not even the most confident answers seem to reach the target",
+    RefusalReason.BLOCKED_AT_TOP: "the most confident answers fail, though a lower threshold "
+    "would do",
+    RefusalReason.MISS_RATE_UNKNOWN: "how many errors people overlook is unknown",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +163,23 @@ class CertificateRefusal(CertificationEvidence):
 
     certified: Literal[False] = field(default=False, init=False)
 
+    def __str__(self) -> str:
+        """Return why nothing is proved, and what would prove it."""
+        text = (
+            f"Nothing is proved (target {self.target:.4g}, risk {self.risk:.4g}): "
+            f"{_WHY[self.reason]}."
+        )
+        if self.further_audits is not None:
+            text += f"\nAbout {self.further_audits:,} more checks would do, as it looks now."
+        return text
+
 
 Certification = Certificate | CertificateRefusal
+
+
+def _below(share: float) -> str:
+    """Return a bound in per cent, rounded down: it must not promise more."""
+    return f"{math.floor(share * 1000) / 1000:.1%}"
 
 
 def risk_of_attempt(risk: float, attempt: int) -> float:

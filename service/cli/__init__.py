@@ -14,6 +14,7 @@ from typer.exceptions import Abort, TyperException
 
 from setwise.service.cli import (
     backup,
+    certify,
     database,
     demo,
     doctor,
@@ -62,6 +63,7 @@ def _setwise(
 app.add_typer(demo.commands)
 app.add_typer(learning.commands)
 app.add_typer(prediction_files.commands)
+app.add_typer(certify.commands)
 app.add_typer(serving.commands)
 app.add_typer(database.commands, name="db")
 app.add_typer(backup.commands)

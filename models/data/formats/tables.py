@@ -173,4 +173,20 @@ def _decoded(path: str | Path, number: int, value: Any) -> Any:  # noqa: ANN401 
     return decode(path, number, value) if isinstance(value, bytes) else value
 
 
+def table_rows(path: str | Path, layout: FileLayout | None = None) -> Iterator[Row]:
+    """Yield the numbered rows of a CSV, Parquet or JSON Lines file, by column.
+
+    Raises
+    ------
+    DataError
+        At the first row that cannot be read, or if the file is none of these.
+    """
+    layout = layout or FileLayout()
+    format_ = layout.format_of(path, "jsonl")
+    format_ = "huggingface" if format_ == "jsonl" else format_
+    if format_ not in _READERS:
+        raise DataError(path, None, f"{format_} holds no table", "give CSV, Parquet or JSON Lines")
+    return _READERS[format_](path, layout, None)
+
+
 _READERS = {"csv": csv_rows, "parquet": _parquet_rows, "huggingface": _json_rows}

@@ -137,7 +137,7 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
         },
     )
     return {
-        **proof.to_json(),
+        **proof.to_dict(),
         "certified": isinstance(proof, Certificate),
         "proved": [*proof.proved] if isinstance(proof, Certificate) else [],
         "reread_rate": min(rates, default=policy.audits.gold_reread_rate),

@@ -97,7 +97,7 @@ def test_a_certificate_carries_evidence_that_can_be_checked_again():
     assert [step.threshold for step in found.steps] == sorted(
         (step.threshold for step in found.steps), reverse=True
     )
-    stored = json.loads(json.dumps(found.to_json()))
+    stored = json.loads(json.dumps(found.to_dict()))
     assert stored["certified"] is True
     assert stored["excluded"] == {"not-blind": 3}
     assert stored["method"] == "adjudicated"
@@ -213,7 +213,7 @@ def test_with_every_agreement_read_again_the_proof_is_binomial_whoever_finds_the
 def test_second_readings_buy_automation():
     predicted, _ = world(1, 3000)
     sent = [
-        adjudicated(2, 1500, 0.05, reread, predicted=predicted).to_json().get("coverage", 0.0)
+        adjudicated(2, 1500, 0.05, reread, predicted=predicted).to_dict().get("coverage", 0.0)
         for reread in (0.02, 0.1, 0.5, 1.0)
     ]
     assert 0.0 == sent[0] < 0.9 * sent[3] < sent[2]

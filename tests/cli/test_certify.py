@@ -1,0 +1,60 @@
+"""``setwise certify``: a proof from a file of checked answers."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.cli.running import refusal, status
+
+
+def write(folder, rows, name="audits.csv"):
+    path = folder / name
+    path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_a_threshold_is_proved_and_explained(tmp_path, capsys):
+    rows = [*["0.99,1,a"] * 60, *["0.5,no,b", "0.5,true,c"] * 20]
+    audits = write(tmp_path, ["confidence,right,id", *rows])
+    assert status("certify", audits, "--target", 0.9) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "Send at a confidence of 0.99 or more: 60.0% of the answers."
+    assert second.startswith("Of 60 checked ones, 60 were right (at least 96.2%;")
+
+
+def test_people_who_overlook_errors_and_unequal_draws_are_counted(tmp_path, capsys):
+    rows = [
+        {
+            "confidence": 0.99,
+            "right": None if turn % 2 else True,
+            "audit_probability": 0.2 if turn % 3 else 0.4,
+            "agreed": True,
+            "reread": not turn % 2,
+        }
+        for turn in range(900)
+    ]
+    audits = write(tmp_path, map(json.dumps, rows), "audits.jsonl")
+    command = ("certify", audits, "--target", 0.9, "--reread-rate", 0.5, "--json")
+    assert status(*command) == 0
+    proof = json.loads(capsys.readouterr().out)
+    assert proof["certified"]
+    assert proof["excluded"]["thinned"] == pytest.approx(150, abs=4 * np.sqrt(75))
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        (["confidence,right"], "no checked answers"),
+        (["confidence,correct", "0.5,1"], "no column 'right' among 'confidence', 'correct'"),
+        (["confidence,right", "0.5,1", "95,1"], "line 3: confidence is '95'"),
+        (["confidence,right", "0.5,maybe"], "line 2: right is 'maybe'; give 0 or 1"),
+        (["confidence,right,audit_probability", "0.5,1,0"], "audit_probability is '0'"),
+        (["confidence,right,agreed", "0.5,1,1"], "give reread"),
+    ],
+)
+def test_a_file_that_cannot_be_read_names_the_place(tmp_path, capsys, rows, fault):
+    audits = write(tmp_path, rows)
+    line = refusal(capsys, "certify", str(audits), "--target", "0.9")
+    assert str(audits) in line
+    assert fault in line
