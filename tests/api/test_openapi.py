@@ -1,10 +1,6 @@
 """The OpenAPI document: complete, and true."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -226,13 +222,3 @@ def test_every_limited_answer_documents_the_limit(path: str, operation: dict[str
     for status, response in operation["responses"].items():
         limited = "security" in operation and status != "401"
         assert ("RateLimit" in response.get("headers", {})) == limited, path
-
-
-def test_a_generator_without_settings_keeps_every_call(tmp_path: Path) -> None:
-    (tmp_path / "openapi.json").write_text(json.dumps(DOCUMENT))
-    (tmp_path / "config.json").write_text(json.dumps({"post_hooks": []}))
-    generate = [Path(sys.executable).with_name("openapi-python-client"), "generate"]
-    options = ["--meta=none", "--path=openapi.json", "--config=config.json", "--output-path=plain"]
-    subprocess.run([*generate, *options], cwd=tmp_path, check=True, capture_output=True)
-    wanted = {one["operationId"] for path in DOCUMENT["paths"].values() for one in path.values()}
-    assert wanted <= {path.stem for path in (tmp_path / "plain" / "api").rglob("*.py")}

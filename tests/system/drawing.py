@@ -18,8 +18,6 @@ KNOWN = "SETWISE_DRAWN_KNOWN"
 SPARED = "spared"
 """The name of those known ids that no request may name."""
 
-BINARY = ("x-ndjson", "jsonl", "gzip", "zip")
-
 OF_EVERY_ANSWER = {
     "cache-control", "content-encoding", "content-length", "content-security-policy",
     "content-type", "cross-origin-resource-policy", "date", "referrer-policy", "server",
@@ -50,11 +48,6 @@ def _with_known(name: str, value: Any, known: dict[str, list[str]]) -> Any:
     if isinstance(value, str) and name in known and chance % 3:
         return known[name][chance % len(known[name])]
     return value
-
-
-@schemathesis.serializer(*(f"application/{name}" for name in BINARY))
-def as_it_is(_: Any, value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()
 
 
 @schemathesis.hook

@@ -1,8 +1,10 @@
-"""What an integrator does with the OpenAPI document alone: generate a client and use it."""
+"""What an integrator does with the OpenAPI document alone, over HTTP.
+
+Its small twin calls every operation without a server: tests/api/test_generated_clients.py.
+"""
 
 import importlib
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -13,20 +15,16 @@ from typing import Any
 import pytest
 
 from tests.system.conftest import ON_POSTGRES, PATIENCE_S, SETWISE, Installation
-from tests.system.drawing import BINARY
 from tests.trained import documents
 
-pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow]
+pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow, pytest.mark.verify]
 
 
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Generate a client from what ``setwise openapi`` prints; returns its package."""
     subprocess.run([SETWISE, "openapi", "--out", tmp_path / "openapi.json"], check=True)
-    overrides = {f"application/{name}": "application/octet-stream" for name in BINARY}
-    overrides["text/csv"] = "application/octet-stream"
-    config = {"content_type_overrides": overrides, "post_hooks": []}
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text(json.dumps({"post_hooks": []}))
     package = f"generated_{tmp_path.name.replace('-', '_')}"
     done = subprocess.run(
         [
@@ -88,6 +86,7 @@ def use(
         time.sleep(0.1)
         job = module("api.jobs.get_job").sync(job.id, client=billing)
     assert job.state == "succeeded"
+    assert '"prediction":' in module("api.jobs.read_result").sync(job.id, client=billing)
     summary = module("api.reports.summary").sync(client=lead)
     assert summary.predictions == 21
 
@@ -109,47 +108,3 @@ def test_a_generated_client_calls_a_running_service(
     ]
     with callers[0] as billing, callers[1] as lead, callers[2] as reviewer:
         use(module, models, types, billing, lead, reviewer)
-
-
-@pytest.mark.verify
-@pytest.mark.skipif(shutil.which("java") is None, reason="openapi-generator needs Java")
-def test_a_second_generated_client_lives_through_a_document(
-    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    subprocess.run([SETWISE, "openapi", "--out", tmp_path / "openapi.json"], check=True)
-    subprocess.run(
-        [
-            *(SETWISE.with_name("openapi-generator-cli"), "generate", "-g", "python"),
-            *("-i", "openapi.json", "-o", "second", "--package-name", "second_client"),
-        ],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-    )
-    monkeypatch.syspath_prepend(tmp_path / "second")
-    installation.fix_threshold(0.7)
-    server = installation.serve()
-    sdk: Any = importlib.import_module("second_client")
-
-    def calling(role: str) -> Any:
-        settings = sdk.Configuration(host=server.url, access_token=installation.secrets[role])
-        return sdk.ApiClient(settings)
-
-    (text,) = (one["text"] for one in documents(1, seed=43))
-    wanted = sdk.PredictionRequest(document=sdk.DocumentIn(id="second", text=text))
-    predictions = sdk.PredictionsApi(calling("client"))
-    made = predictions.predict(wanted, idempotency_key="once")
-    assert predictions.predict(wanted, idempotency_key="once") == made
-    reviews = sdk.ReviewsApi(calling("reviewer"))
-    if made.decision == "auto":
-        unsure = sdk.PredictionRequest(document=sdk.DocumentIn(text="zebra"))
-        assert predictions.predict(unsure).decision == "review"
-    task = reviews.claim_review_with_http_info()
-    answer = sdk.CompletionRequest(labels=task.data.candidates[0].labels)
-    assert reviews.complete_review(task.data.id, task.headers["etag"], answer).agreed
-    outcome = sdk.OutcomeRequest(labels=["no such label"], source="billing")
-    assert not predictions.report_outcome(made.id, outcome).agreed
-    people = sdk.AccessApi(calling("admin")).list_people()
-    assert people.next_cursor is None
-    with pytest.raises(sdk.exceptions.NotFoundException, match="prediction-not-found"):
-        predictions.get_prediction("nonsense")
