@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
@@ -126,20 +127,6 @@ def _converse(
     service: Service, chunks: list[bytes], *, content_length: bytes
 ) -> tuple[int, dict[str, Any]]:
     """Speak ASGI by hand, for headers that no HTTP client would send."""
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "scheme": "http",
-        "method": "POST",
-        "path": "/v1/predictions",
-        "raw_path": b"/v1/predictions",
-        "query_string": b"",
-        "headers": [
-            (b"content-type", b"application/json"),
-            (b"content-length", content_length),
-        ],
-    }
     pending = list(chunks)
     answered: list[Any] = []
 
@@ -150,9 +137,65 @@ def _converse(
     async def send(message: Any) -> None:
         answered.append(message)
 
+    headers = JSON | {"Content-Length": content_length.decode("latin-1")}
+    scope = _scope("POST", "/v1/predictions", headers)
     asyncio.run(service.app(scope, receive, send))
     body = b"".join(message.get("body", b"") for message in answered)
     return answered[0]["status"], json.loads(body)
+
+
+def _scope(method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "scheme": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [
+            (name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()
+        ],
+    }
+
+
+KEYED = {"Idempotency-Key": "monday"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("POST", "/v1/jobs/scoring", {"Content-Type": "application/x-ndjson"}, 408),
+        ("POST", "/v1/admin/models", {"Content-Type": "application/zip"}, 408),
+        ("POST", "/v1/admin/models", {"Content-Type": "application/zip", **KEYED}, 408),
+        ("POST", "/v1/predictions", {"Content-Type": "text/plain"}, 408),
+        ("POST", "/v1/predictions", JSON, 400),
+        ("POST", "/v1/admin/webhooks", JSON | KEYED, 400),
+        ("POST", "/login", {"Content-Type": "application/x-www-form-urlencoded"}, 400),
+        ("GET", "/v1/exports/predictions", {}, 200),
+    ],
+)
+def test_a_client_that_hangs_up_is_no_fault_of_the_service(
+    service: Service, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    answered: list[Any] = []
+    pending: list[dict[str, Any]] = [{"type": "http.request", "body": b"{", "more_body": True}]
+
+    async def receive() -> dict[str, Any]:
+        return pending.pop() if pending else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        answered.append(message)
+        if message.get("more_body"):
+            raise BrokenPipeError
+
+    secret = {"Authorization": f"Bearer {service.secrets['admin']}"}
+    with structlog.testing.capture_logs() as lines:
+        asyncio.run(service.app(_scope(method, path, secret | headers), receive, send))
+    assert answered[0]["status"] == status
+    assert [line for line in lines if line["log_level"] != "info"] == []
+    assert not [line for line in lines if line["event"] == "request.failed"]
 
 
 def test_a_client_that_stops_in_its_body_is_refused(service: Service) -> None:

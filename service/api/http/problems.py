@@ -10,10 +10,12 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from setwise.service.api.http.problem_kinds import (
+    BODY_TOO_SLOW,
     BY_HTTP_STATUS,
     INTERNAL_ERROR,
     PROBLEMS,
@@ -223,7 +225,10 @@ def _allowed(request: Request) -> set[str]:
 
 
 class UnexpectedErrors:
-    """ASGI middleware that logs unexpected errors and answers with a bare 500."""
+    """ASGI middleware that logs unexpected errors and answers with a bare 500.
+
+    A connection that the client has closed is no error; the line of the request says 408.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -242,6 +247,10 @@ class UnexpectedErrors:
 
         try:
             await self._app(scope, receive, send_noting_start)
+        except ClientDisconnect:
+            if not started:
+                cut = "The connection ended in the middle of the body."
+                await problem_response(BODY_TOO_SLOW, cut, scope["path"])(scope, receive, send)
         except Exception as error:
             log.exception("request.failed", error=type(error).__name__)
             if started:
