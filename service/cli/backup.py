@@ -6,16 +6,16 @@ import json
 import re
 import shutil
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
-from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import typer
 
+from setwise.models.data.archives import UNREADABLE
 from setwise.service.cli.assembly import opened
 from setwise.service.cli.console import CommandError, say, write_private
 
@@ -27,7 +27,10 @@ commands = typer.Typer()
 
 MANIFEST = "backup.json"
 _DATABASE, _PEPPER = "database", "pepper"
-_MEMBER = re.compile(r"backup\.json|database|pepper|(artifacts|files)/(?!.*\.\.)[^\\:]+")
+_MEMBER = re.compile(
+    r"backup\.json|database|pepper|(artifacts|files)(/(?!\.{1,2}(/|$))[^/\\:\0]+)+"
+)
+_DAMAGES: tuple[type[Exception], ...] = (*UNREADABLE, KeyError, TypeError, RecursionError)
 
 
 @commands.command()
@@ -69,19 +72,31 @@ def restore(
         pepper, names = settings.data_dir / _PEPPER, archive.namelist()
         if not force and revisions.current(engine) is not None:
             raise CommandError("the database is not empty; --force replaces everything in it")
-        if _PEPPER in names and settings.pepper is None:
-            secret = archive.read(_PEPPER)
-            if not force and pepper.exists() and pepper.read_bytes() != secret:
-                raise CommandError(f"{pepper}: differs from the backup's; --force replaces it")
-            write_private(pepper, secret)
-        for folder, store in _stores(settings).items():
-            for name in filter(re.compile(folder).match, names):
-                with archive.open(name) as member, store.create(name[len(folder) :]) as sink:
-                    shutil.copyfileobj(member, sink)
+        secret = archive.read(_PEPPER) if _PEPPER in names and settings.pepper is None else None
+        if secret and not force and pepper.exists() and pepper.read_bytes() != secret:
+            raise CommandError(f"{pepper}: differs from the backup's; --force replaces it")
         with tempfile.TemporaryDirectory(dir=file.parent) as folder:
             dump = Path(archive.extract(_DATABASE, folder))
-            databases.load(engine, dump, app_user=settings.database_app_user)
+            # First, because it refuses a database that is damaged or not Setwise's.
+            try:
+                databases.load(engine, dump, app_user=settings.database_app_user)
+            except ValueError as error:
+                raise _refusal(file, error) from error
+        if secret:
+            write_private(pepper, secret)
+        for folder, store in _stores(settings).items():
+            _replace(archive, folder, store)
     say(f"restored, at revision {revisions.newest()}")
+
+
+def _replace(archive: ZipFile, folder: str, store: "FolderOrObjectFiles") -> None:
+    """Make the folders of a store as they are in the archive, whatever lies in them."""
+    names = [name[len(folder) :] for name in archive.namelist() if name.startswith(folder)]
+    for parent in {name.rpartition("/")[0] for name in names} - {""}:
+        store.remove(parent)
+    for name in names:
+        with archive.open(folder + name) as member, store.create(name) as sink:
+            shutil.copyfileobj(member, sink)
 
 
 def _stores(settings: "Settings") -> "dict[str, FolderOrObjectFiles]":
@@ -108,11 +123,15 @@ def _verified(file: Path, kind: str) -> ZipFile:
     try:
         archive = ZipFile(file)
         fault = _fault(archive, kind)
-    except (BadZipFile, KeyError, TypeError, ValueError, zlib.error) as error:
+    except _DAMAGES as error:
         fault = f"it is damaged or no backup ({error})"
     if fault is not None:
-        raise CommandError(f"{file}: cannot be restored: {fault}")
+        raise _refusal(file, fault)
     return archive
+
+
+def _refusal(file: Path, fault: object) -> CommandError:
+    return CommandError(f"{file}: cannot be restored: {fault}")
 
 
 def _fault(archive: ZipFile, kind: str) -> str | None:
@@ -125,5 +144,7 @@ def _fault(archive: ZipFile, kind: str) -> str | None:
         return f"it is from {manifest['database']}, but SETWISE_DATABASE_URL names {kind}"
     if not all(map(_MEMBER.fullmatch, archive.namelist())):
         return "it holds other files than a backup does"
+    if _DATABASE not in archive.namelist():
+        return "it holds no database"
     damaged = archive.testzip()
     return damaged and f"{damaged} is damaged"

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from setwise.service.cli.assembly import backend, opened
-from setwise.service.cli.console import CommandError, progress, say
+from setwise.service.cli.console import CommandError, note, progress, say
 
 commands = typer.Typer(help="Create, upgrade and check the database.")
 
@@ -48,12 +48,20 @@ def current() -> None:
 def check() -> None:
     """Fail unless the database fits this release."""
     from setwise.service.backend import unmigrated
-    from setwise.service.stores.upkeep import revisions
+    from setwise.service.stores.upkeep import revisions, structure
 
     with opened() as (_, engine):
         status = revisions.check(engine)
         if not status.ok:
             raise CommandError(unmigrated(status))
+        try:
+            structure.refuse_foreign(engine)
+        except structure.Incomparable as error:
+            note(f"setwise: warning: {error}")
+        except ValueError as error:
+            raise CommandError(
+                f"the database may not be used: {error}; restore a backup of it"
+            ) from error
         say(f"at {status.current}, as this release needs")
 
 

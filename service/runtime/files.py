@@ -103,7 +103,7 @@ class FolderOrObjectFiles:
     def remove(self, folder: str) -> None:
         """Delete a folder and its content, if it exists."""
         if self._local:
-            shutil.rmtree(Path(self._root) / folder, ignore_errors=True)
+            shutil.rmtree(f"{self._root}/{folder}", ignore_errors=True)
         elif self._files.exists(f"{self._root}/{folder}"):
             self._files.rm(f"{self._root}/{folder}", recursive=True)
 

@@ -1,6 +1,7 @@
 """``backup`` and ``restore``: what comes back is what was there."""
 
 import json
+import sqlite3
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -147,7 +148,7 @@ def _rewritten(change: Callable[[dict[str, bytes]], None]) -> Callable[[Path, Pa
     return write
 
 
-def _stating(**facts: str) -> Callable[[Path, Path], None]:
+def _stating(**facts: object) -> Callable[[Path, Path], None]:
     def change(members: dict[str, bytes]) -> None:
         members[MANIFEST] = json.dumps(json.loads(members[MANIFEST]) | facts).encode()
 
@@ -162,6 +163,28 @@ def _damaged(sound: Path, other: Path) -> None:
     other.write_bytes(written)
 
 
+def _planted(members: dict[str, bytes]) -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.deserialize(members["database"])
+    connection.execute(
+        "CREATE TRIGGER planted AFTER INSERT ON api_keys"
+        " BEGIN UPDATE api_keys SET role = 'admin' WHERE id = NEW.id; END"
+    )
+    members["database"] = connection.serialize()
+    connection.close()
+
+
+def _locked(sound: Path, other: Path) -> None:
+    """Claim that each member is encrypted."""
+    written = bytearray(sound.read_bytes())
+    for signature, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = written.find(signature)
+        while at >= 0:
+            written[at + place] |= 1
+            at = written.find(signature, at + 1)
+    other.write_bytes(written)
+
+
 @pytest.mark.parametrize(
     ("write", "reason"),
     [
@@ -171,7 +194,15 @@ def _damaged(sound: Path, other: Path) -> None:
         (_damaged, "damaged"),
         (_stating(revision="9999"), "or newer"),
         (_stating(database="postgresql"), "from postgresql"),
+        (_stating(revision=None), "or newer"),
+        (_locked, "no backup"),
+        (_rewritten(lambda members: members.pop("database")), "no database"),
+        (_rewritten(lambda members: members.update(database=b"x" * 9_000)), "is damaged"),
+        (_rewritten(lambda members: members.update(database=b"")), "is empty"),
+        (_rewritten(_planted), "trigger planted of api_keys was added"),
         (_rewritten(lambda members: members.update({"files/../../x": b""})), "other files"),
+        (_rewritten(lambda members: members.update({"files/./x": b""})), "other files"),
+        (_rewritten(lambda members: members.update({"files//etc/x": b""})), "other files"),
         (_rewritten(lambda members: members.update({"/etc/x": b""})), "other files"),
         (_rewritten(lambda members: members.update({"other": b""})), "other files"),
     ],
@@ -194,6 +225,17 @@ def test_what_is_damaged_or_foreign_is_refused_and_changes_nothing(
     assert not (tmp_path.parent / "x").exists()
     assert status("key", "list") == 0
     assert "first" in capsys.readouterr().out
+
+
+def test_a_damaged_artifact_is_replaced(here: Place, tmp_path: Path) -> None:
+    archive = str(tmp_path / "all.zip")
+    assert here.run("backup", archive) == 0
+    (folder,) = (here.data / "artifacts").iterdir()
+    (folder / "manifest.json").write_bytes(b"{}")
+    (folder / "planted").write_bytes(b"")
+    assert here.run("doctor") == 1
+    assert here.run("restore", archive, "--force") == 0
+    assert here.run("doctor") == 0
 
 
 def test_a_missing_or_empty_thing_is_named(

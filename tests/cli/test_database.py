@@ -1,5 +1,7 @@
 """``db upgrade|downgrade|current|check``."""
 
+import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +39,17 @@ def test_a_database_is_brought_up_and_taken_back(
         "at base",
     ]
     assert (folder / "setwise.db").exists()
+
+
+def test_a_planted_trigger_fails_the_check(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("upgrade") == 0
+    with closing(sqlite3.connect(folder / "setwise.db")) as connection:
+        connection.execute(
+            "CREATE TRIGGER planted AFTER INSERT ON api_keys BEGIN DELETE FROM jobs; END"
+        )
+    assert "trigger planted of api_keys was added" in refusal(capsys, "db", "check")
 
 
 def test_a_misspelt_setting_is_named_before_the_wrong_database_is_migrated_unnoticed(

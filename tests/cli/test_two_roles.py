@@ -108,3 +108,12 @@ def test_a_role_without_rights_is_told_what_to_do(
     found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
     assert "permission denied for table jobs" in found["database"]["seen"]
     assert "SETWISE_DATABASE_APP_USER" in found["database"]["cure"]
+
+
+def test_only_the_owner_of_the_tables_can_compare_their_structure(
+    two: Two, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert two.run(two.owner, "db", "check") == 0
+    assert capsys.readouterr().err == ""
+    assert two.run(two.app, "db", "check") == 0
+    assert "GRANT CREATE ON DATABASE" in capsys.readouterr().err

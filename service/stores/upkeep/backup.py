@@ -10,11 +10,11 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores.database import sqlite_path
-from setwise.service.stores.upkeep import migrate, revisions
+from setwise.service.stores.upkeep import migrate, revisions, structure
 
 
 def dump(engine: Engine, file: Path) -> str:
@@ -36,13 +36,17 @@ def dump(engine: Engine, file: Path) -> str:
 def load(engine: Engine, file: Path, *, app_user: str = "") -> None:
     """Replace the database by a dump, upgraded to this release as by `migrate.upgrade`.
 
-    Raises as `dump` does; the database is then as it was, or empty.
+    Raises as `dump` does, and if the dump holds other tables or triggers than Setwise's; the
+    database is then as it was, or cannot be used.
     """
     if engine.dialect.name == "postgresql":
+        structure.check_role(engine)
         if revisions.current(engine) is not None:
             migrate.downgrade(engine, "base")
         _run(engine, "pg_restore", "-1", "--clean", "--if-exists", str(file))
+        _refuse_foreign(engine)
     else:
+        structure.refuse_foreign_file(file)
         path = migrate.make_file(engine)
         # Into the existing file, so that a process that has it open sees the change.
         with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(path)) as target:
@@ -52,6 +56,17 @@ def load(engine: Engine, file: Path, *, app_user: str = "") -> None:
             except sqlite3.OperationalError as error:
                 raise StorageUnavailable(f"Stop servers and workers first: {error}.") from error
     migrate.upgrade(engine, app_user=app_user)
+
+
+def _refuse_foreign(engine: Engine) -> None:
+    try:
+        structure.refuse_foreign(engine)
+    except ValueError as error:
+        with engine.begin() as connection:  # no server starts without a revision
+            connection.execute(text("DROP TABLE IF EXISTS alembic_version"))
+        raise ValueError(
+            f"{error}; it was loaded but no server uses it: drop the database, and create it anew"
+        ) from error
 
 
 def _run(engine: Engine, tool: str, *arguments: str) -> None:

@@ -100,6 +100,11 @@ def _refuse_orphans(connection: Connection) -> None:
         )
 
 
+def upgrade_in(connection: Connection, revision: str) -> None:
+    """Upgrade what an open transaction finds on its search path."""
+    _run(connection, command.upgrade, revision)
+
+
 def _refuse_unknown(revision: str | None) -> None:
     if revision is not None and not knows(revision):
         raise ValueError(

@@ -22,6 +22,7 @@ from setwise.service.stores.database import create, sqlite_path
 from setwise.service.stores.tables import WORDS, metadata
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import migrate, revisions
+from setwise.service.stores.upkeep.structure import parts
 from tests.fakes import START
 from tests.samples import add_predictions, model, prediction
 
@@ -40,34 +41,14 @@ def _compared(name: str | None, *_: object) -> bool:
 
 def structure(engine: Engine) -> list[tuple[object, ...]]:
     """Return what the database itself says of its tables, indexes, constraints and triggers."""
-    if engine.dialect.name == "sqlite":
-        # Words alone: a script writes checks of a column at the end of its table, and SQLite quotes
-        # the names of tables that were rebuilt.
-        query = "SELECT type, tbl_name, name, sql FROM sqlite_master"
-        with engine.connect() as connection:
-            rows = connection.execute(text(query)).all()
-        return sorted(
-            (kind, table, name, sorted((sql or "").replace(",", " ").replace('"', "").split()))
-            for kind, table, name, sql in rows
-            if table != "alembic_version"
-        )
-    queries = (
-        """SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity
-           FROM information_schema.columns WHERE table_schema = 'public'""",
-        """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid), contype::text,
-                  condeferrable, convalidated
-           FROM pg_constraint WHERE connamespace = 'public'::regnamespace""",
-        "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
-        """SELECT tgrelid::regclass::text, tgname, pg_get_triggerdef(oid) FROM pg_trigger
-           WHERE NOT tgisinternal""",
-        """SELECT proname, pg_get_functiondef(oid) FROM pg_proc
-           WHERE pronamespace = 'public'::regnamespace""",
-    )
-    rows = []
     with engine.connect() as connection:
-        for query in queries:
-            rows += [tuple(row) for row in connection.execute(text(query))]
-    return sorted((row for row in rows if row[0] != "alembic_version"), key=str)
+        found = [part for part in parts(connection) if part.table != "alembic_version"]
+    # On SQLite words alone: a script writes checks of a column at the end of its table, and SQLite
+    # quotes the names of tables that were rebuilt.
+    return sorted(
+        (*part[:3], sorted(part.definition.replace(",", " ").replace('"', "").split()))
+        for part in found
+    )
 
 
 def test_an_empty_database_is_brought_to_the_newest_version(empty_engine: Engine) -> None:

@@ -1,0 +1,88 @@
+"""A database whose structure is not what the migrations make is named, part by part."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from setwise.service.stores.database import create, sqlite_path
+from setwise.service.stores.upkeep import backup, migrate, revisions, structure
+
+PLANTED = {
+    "sqlite": "CREATE TRIGGER planted AFTER INSERT ON api_keys"
+    " BEGIN UPDATE api_keys SET role = 'admin' WHERE id = NEW.id; END",
+    "postgresql": "CREATE RULE planted AS ON INSERT TO api_keys"
+    " DO ALSO UPDATE api_keys SET role = 'admin' WHERE id = NEW.id",
+}
+
+
+def test_a_migrated_and_used_database_is_as_it_should_be(engine: Engine) -> None:
+    if engine.dialect.name == "sqlite":
+        with engine.begin() as connection:
+            connection.execute(text("ANALYZE"))
+    structure.refuse_foreign(engine)
+
+
+def test_what_was_added_dropped_and_changed_is_named(engine: Engine) -> None:
+    sqlite = engine.dialect.name == "sqlite"
+    of = "" if sqlite else " ON audit_events"
+    with engine.begin() as connection:
+        connection.execute(text(PLANTED[engine.dialect.name]))
+        connection.execute(text(f"DROP TRIGGER audit_events_keep_delete{of}"))
+        connection.execute(text("ALTER TABLE sessions ADD COLUMN planted TEXT"))
+    with pytest.raises(ValueError, match="structure") as refused:
+        structure.refuse_foreign(engine)
+    message = str(refused.value)
+    assert f"{'trigger' if sqlite else 'rule'} planted of api_keys was added" in message
+    assert "trigger audit_events_keep_delete of audit_events is missing" in message
+    changed = "table sessions was changed" if sqlite else "column planted of sessions was added"
+    assert changed in message
+
+
+@pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)
+def test_a_dump_with_a_planted_rule_is_not_used(engine: Engine, tmp_path: Path) -> None:
+    with engine.begin() as connection:
+        connection.execute(text(PLANTED["postgresql"]))
+    backup.dump(engine, tmp_path / "dump")
+    with pytest.raises(ValueError, match="rule planted of api_keys was added"):
+        backup.load(engine, tmp_path / "dump")
+    assert revisions.current(engine) is None
+
+
+@pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)
+def test_a_trigger_that_was_disabled_or_whose_function_was_replaced_is_named(
+    engine: Engine,
+) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE outcomes DISABLE TRIGGER outcomes_keep_rows"))
+        connection.execute(
+            text(
+                "CREATE OR REPLACE FUNCTION setwise_refuse_change() RETURNS trigger"
+                " LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$"
+            )
+        )
+    with pytest.raises(ValueError, match="trigger outcomes_keep_rows of outcomes was changed") as e:
+        structure.refuse_foreign(engine)
+    assert "function setwise_refuse_change" in str(e.value)
+
+
+def test_a_file_that_is_damaged_or_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "dump"
+    path.write_bytes(b"no database" * 1_000)
+    with pytest.raises(ValueError, match="damaged"):
+        structure.refuse_foreign_file(path)
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match="empty"):
+        structure.refuse_foreign_file(path)
+    engine = create(f"sqlite:///{tmp_path / 'real.db'}")
+    migrate.upgrade(engine)
+    with closing(sqlite3.connect(sqlite_path(engine))) as connection:
+        connection.execute("VACUUM INTO ?", (str(tmp_path / "sound"),))
+    engine.dispose()
+    structure.refuse_foreign_file(tmp_path / "sound")
+    content = (tmp_path / "sound").read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match="damaged"):
+        structure.refuse_foreign_file(path)
