@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.service.domain.files import FORMULA_STARTS, BadLine, Format, document_in, header, lines
+from setwise.service.domain.predictions import Document
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 values = st.one_of(
@@ -65,6 +66,33 @@ def test_only_csv_has_a_header() -> None:
 def test_what_no_file_can_hold_is_refused() -> None:
     with pytest.raises(TypeError, match="object cannot be written"):
         lines(Format.JSON_LINES, [{"a": object()}])
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ({"answer": [], "labels": ["fever"]}, {"labels": []}),
+        ({"answer": ["cough"], "labels": ["fever"]}, {"labels": ["cough"]}),
+        ({"answer": None, "labels": ["fever"]}, {"labels": ["fever"]}),
+        ({"labels": []}, {"labels": []}),
+        ({"answer": None, "labels": None}, None),
+        ({"answer": ["fie\u0300vre "]}, {"labels": ["fi\u00e8vre"]}),
+        ({"candidates": [{"labels": ["a\u00a0b"]}]}, {"candidates": [{"labels": ["a b"]}]}),
+        ({"scores": {" a": 0.5}}, {"scores": {"a": 0.5}}),
+    ],
+)
+def test_an_empty_answer_is_an_answer_and_null_is_none(
+    line: dict[str, object], answer: dict[str, object] | None
+) -> None:
+    read = document_in(b"\xef\xbb\xbf" + json.dumps({"text": "x", **line}).encode(), answered=True)
+    assert isinstance(read, Document)
+    assert read.answer == answer
+
+
+def test_json_that_is_nested_too_deeply_is_a_bad_line() -> None:
+    read = document_in(b'{"a":' * 100_000)
+    assert isinstance(read, BadLine)
+    assert "nested too deeply" in read.detail
 
 
 def test_a_label_that_is_scored_twice_is_named() -> None:

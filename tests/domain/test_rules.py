@@ -20,6 +20,8 @@ def held(rule: dict[str, object], labels: str = "", **metadata: object) -> bool:
     [
         ({"kind": "label", "label": "X"}, "AX", True),
         ({"kind": "label", "label": "X"}, "A", False),
+        ({"kind": "label", "label": " X\u00a0"}, "AX", True),
+        ({"kind": "requires", "label": "X ", "labels": ["\u200bA"]}, "XA", False),
         (A_OR_B, "A", False),
         (A_OR_B, "AB", True),
         (A_OR_B, "C", True),
