@@ -87,7 +87,7 @@ def read_dataset(
         file, the line, the fault and how to correct it.
     """
     layout = layout or FileLayout()
-    file = _file_of(Path(path), part)
+    file = data_file(path, part)
     content = ContentHash()
     if layout.format_of(file) in VECTOR_FORMATS:
         if external:
@@ -115,8 +115,9 @@ def read_dataset(
     )
 
 
-def _file_of(path: Path, part: Part | None) -> Path:
-    """Return the data file that `path` refers to."""
+def data_file(path: str | Path, part: Part | None) -> Path:
+    """Return the file that a path refers to: itself, or in a folder the one of the part."""
+    path = Path(path)
     if not path.exists():
         raise DataError(path, None, "no such file", "check the path")
     if not path.is_dir():

@@ -2,6 +2,7 @@
 
 # ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost import slowly: only where needed
 
+import json
 import sys
 import time
 from dataclasses import replace
@@ -23,11 +24,15 @@ from setwise.service.cli.console import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from rich.table import Table
 
     from setwise.models.data.formats.layout import FileLayout
+    from setwise.models.data.lines import Progress
     from setwise.models.evaluation.metrics import Metrics
     from setwise.models.options import TrainingOptions
+    from setwise.models.predictor import SetPredictor
 
 commands = typer.Typer()
 
@@ -40,18 +45,22 @@ FormatName = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="jsonl, huggingface, csv, parquet, label-studio, svm, xc (Extreme Classification), "
-        "arff or npz; by default, as the file's name ends.",
+        help="jsonl, huggingface, csv, parquet, label-studio, text (one document), svm, xc "
+        "(Extreme Classification), arff or npz; by default, as the file's name ends.",
     ),
 ]
 TextColumn = Annotated[
-    str, typer.Option(help="Column of the documents in CSV, Parquet and other tables.")
+    str | None,
+    typer.Option(
+        help="Column of the documents in CSV, Parquet and other tables; by default as in training, "
+        "or text."
+    ),
 ]
 LabelsColumn = Annotated[
     str | None,
     typer.Option(
-        help="Column of each document's labels; by default labels, or one column a label if there "
-        "is none."
+        help="Column of each document's labels; by default as in training, or labels, or one "
+        "column a label if there is none."
     ),
 ]
 LabelColumns = Annotated[
@@ -59,7 +68,8 @@ LabelColumns = Annotated[
     typer.Option(help="Column of one label, which holds 0 or 1; repeatable."),
 ]
 LabelSeparator = Annotated[
-    str, typer.Option(help="Separator of the labels in a cell of the labels column.")
+    str | None,
+    typer.Option(help="Separator of the labels in a cell of the labels column; by default ;."),
 ]
 
 
@@ -127,10 +137,10 @@ def train(
     engine: EngineName = "local",
     scheduler: Scheduler = None,
     format_: FormatName = None,
-    text_column: TextColumn = "text",
+    text_column: TextColumn = None,
     labels_column: LabelsColumn = None,
     label_column: LabelColumns = None,
-    label_separator: LabelSeparator = ";",
+    label_separator: LabelSeparator = None,
     external: Annotated[
         bool,
         typer.Option(
@@ -183,6 +193,8 @@ def train(
     check_trainable(dataset, data)
     with progress("train") as report, trained_on(cluster):
         predictor = fit(dataset, options, progress=report)
+    about = {**predictor.manifest["data"], "layout": layout.as_json()}
+    predictor = replace(predictor, manifest={**predictor.manifest, "data": about})
     out.parent.mkdir(parents=True, exist_ok=True)
     save(predictor, out, overwrite=force)
     summary = {
@@ -222,9 +234,9 @@ def _options(
 
 def layout_of(
     format_: str | None,
-    text_column: str,
+    text_column: str | None,
     labels: tuple[str | None, list[str] | None] = (None, None),
-    label_separator: str = ";",
+    label_separator: str | None = None,
 ) -> "FileLayout":
     """Return what the options say of a file."""
     from setwise.models.data.formats.layout import FORMATS, FileLayout
@@ -232,11 +244,18 @@ def layout_of(
     column, columns = labels
     return FileLayout(
         format=None if format_ is None else one_of(FORMATS, format_, "format"),
-        text_column=text_column,
+        text_column="text" if text_column is None else text_column,
         labels_column=column,
         label_columns=tuple(columns or ()),
         label_separator=label_separator,
     )
+
+
+def layout_learnt(predictor: "SetPredictor") -> "FileLayout":
+    """Return what the options said of the file that a model learnt from."""
+    from setwise.models.data.formats.layout import FileLayout
+
+    return FileLayout.from_json((predictor.manifest.get("data") or {}).get("layout"))
 
 
 def _rates(file: Path) -> dict[str, object]:
@@ -316,23 +335,26 @@ def evaluate(
     ],
     *,
     format_: FormatName = None,
-    text_column: TextColumn = "text",
+    text_column: TextColumn = None,
     labels_column: LabelsColumn = None,
     label_column: LabelColumns = None,
-    label_separator: LabelSeparator = ";",
+    label_separator: LabelSeparator = None,
     as_json: AsJson = False,
 ) -> None:
     """Test a model on documents that it has not seen."""
-    from setwise.models.data.dataset_files import read_dataset
+    from setwise.models.data.dataset_files import data_file, read_dataset
+    from setwise.models.data.formats.reading import fitting_layout
     from setwise.models.evaluation.evaluation import evaluate
     from setwise.models.storage.artifacts import load
 
     layout = layout_of(format_, text_column, (labels_column, label_column), label_separator)
     predictor = load(artifact)
+    file = data_file(data, "test")
+    learnt = layout_learnt(predictor)
+    layout = fitting_layout(file, layout, learnt, text_is_named=text_column is not None)
     with progress("read") as report:
         dataset = read_dataset(
-            data,
-            "test",
+            file,
             label_names=predictor.label_names,
             feature_names=predictor.feature_names if predictor.kind == "vectors" else None,
             layout=layout,
@@ -396,12 +418,17 @@ def predict(
         Path, typer.Argument(metavar="ARTIFACT", help="Folder that `setwise train` wrote.")
     ],
     documents: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="INPUT", help="A file as for train, labelled or not; - for stdin (JSON Lines)."
+            metavar="INPUT",
+            help="A file as for train, labelled or not, a .txt file, or a folder of them; - for "
+            "stdin (JSON Lines).",
         ),
-    ],
+    ] = None,
     *,
+    text: Annotated[
+        str | None, typer.Option(help="The text of one document, in place of INPUT.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -413,33 +440,49 @@ def predict(
         int, typer.Option(help="Candidate sets to print for each document.", min=1)
     ] = 10,
     format_: FormatName = None,
-    text_column: TextColumn = "text",
+    text_column: TextColumn = None,
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
     engine: EngineName = "local",
     scheduler: Scheduler = None,
+    spreadsheet: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet",
+            help="In CSV, write an apostrophe before ids that a spreadsheet would run as formulas.",
+        ),
+    ] = False,
 ) -> None:
-    """Predict label sets for a file of documents."""
+    """Predict label sets for a file of documents, or for one text."""
     from joblib import cpu_count
 
-    from setwise.models.data.formats.reading import document_lines
+    from setwise.models.data.formats.reading import document_lines, fitting_layout
     from setwise.models.storage.artifacts import load
     from setwise.service.cli.prediction_files import write_predictions
     from setwise.service.cli.prediction_lines import dask_workers, forks, predicted_lines
 
+    if (documents is None) is (text is None):
+        raise CommandError("name a file of documents, or give one --text")
+    documents = "--text" if documents is None else documents
     if scheduler is not None and jobs is not None:
         raise CommandError("--jobs starts workers here; --scheduler has its own, so leave it out")
     cores = jobs or int(cpu_count())
     cluster = cluster_of(engine, scheduler, cores)
     layout = layout_of(format_, text_column)
     predictor = load(artifact)
+    if text is None:
+        learnt = layout_learnt(predictor)
+        layout = fitting_layout(documents, layout, learnt, text_is_named=text_column is not None)
     numbers = predictor.numbers if predictor.kind == "external" else None
     processes = forks(cores) if cluster is None else dask_workers(cluster)
+
+    def predictions(report: "Progress | None" = None) -> "Iterator[str]":
+        lines: Iterable[tuple[int, bytes]] = [(1, json.dumps({"text": text}).encode())]
+        if text is None:
+            lines = document_lines(documents, layout, numbers=numbers, progress=report)
+        return predicted_lines(predictor, documents, lines, top, processes)
+
     if out is None:
-        lines = document_lines(documents, layout, numbers=numbers)
-        sys.stdout.writelines(predicted_lines(predictor, documents, lines, top, processes))
+        sys.stdout.writelines(predictions())
         return
     with progress("predict") as report, written_whole(out) as file:
-        lines = document_lines(documents, layout, numbers=numbers, progress=report)
-        write_predictions(
-            out, file.buffer, predicted_lines(predictor, documents, lines, top, processes)
-        )
+        write_predictions(out, file.buffer, predictions(report), guarded=spreadsheet)

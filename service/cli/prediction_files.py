@@ -20,16 +20,20 @@ COLUMNS = ("id", "labels", "confidence", "known_features", "model_version", "cal
 _BLOCKS_A_GROUP = 32  # readers are slow on files of many small groups of rows
 
 
-def write_predictions(name: Path, file: BinaryIO, blocks: Iterable[str]) -> None:
+def write_predictions(
+    name: Path, file: BinaryIO, blocks: Iterable[str], *, guarded: bool = False
+) -> None:
     """Write blocks of JSON Lines in the format that a file's name ends in.
 
     ``name``: A ``.csv`` or ``.parquet`` file holds a table, any other JSON Lines.
+    ``guarded``: Whether a CSV file is for spreadsheets, which would run some ids as formulas.
     """
     if name.suffix == ".parquet":
         _write_parquet(file, blocks)
     elif name.suffix == ".csv":
         file.write(header(Format.CSV, COLUMNS))
-        file.writelines(lines(Format.CSV, rows) for rows in _tables(blocks))
+        tables = _tables(blocks)
+        file.writelines(lines(Format.CSV, rows, guarded=guarded) for rows in tables)
     else:
         file.writelines(block.encode() for block in blocks)
 
@@ -72,7 +76,7 @@ def label_studio(
         Path | None,
         typer.Option(help="The documents that were predicted, if PREDICTIONS lacks their texts."),
     ] = None,
-    text_column: TextColumn = "text",
+    text_column: TextColumn = None,
     format_: FormatName = None,
     review: Annotated[
         bool, typer.Option("--review", help="Only predictions that a person is to review.")

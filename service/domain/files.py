@@ -233,8 +233,8 @@ Row = Mapping[str, object]
 LONGEST_EXPORT_S = 600.0
 """How long an export may hold its snapshot of the database."""
 
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""Spreadsheets run cells that start with these as formulas (OWASP)."""
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Spreadsheets run cells that start with these as formulas (OWASP), also in full width."""
 
 
 class Format(StrEnum):
@@ -249,16 +249,17 @@ def header(written: Format, columns: Sequence[str]) -> bytes:
     return _csv([columns]) if written is Format.CSV else b""
 
 
-def lines(written: Format, rows: Iterable[Row]) -> bytes:
+def lines(written: Format, rows: Iterable[Row], *, guarded: bool = True) -> bytes:
     r"""Return rows as JSON Lines or CSV, one line each.
 
-    CSV cells other than text and numbers are JSON.
+    CSV cells other than text and numbers are JSON. If ``guarded``, an apostrophe stands before text
+    that spreadsheets would run; Setwise's own reader takes it off again.
 
     >>> lines(Format.CSV, [{"id": "=1+1", "labels": ["a"], "n": -1, "at": None}])
     b'\'=1+1,"[""a""]",-1,\r\n'
     """
     if written is Format.CSV:
-        return _csv([[_cell(value) for value in row.values()] for row in rows])
+        return _csv([[_cell(value, guarded=guarded) for value in row.values()] for row in rows])
     return b"".join(_json(row).encode() + b"\n" for row in rows)
 
 
@@ -268,12 +269,12 @@ def _csv(rows: Iterable[Sequence[object]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _cell(value: object) -> object:
+def _cell(value: object, *, guarded: bool) -> object:
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
     text = value if isinstance(value, str) else _json(value)
     # Spreadsheets hide the apostrophe.
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+    return f"'{text}" if guarded and text.startswith(FORMULA_STARTS) else text
 
 
 def _json(value: object) -> str:

@@ -436,8 +436,19 @@ def test_a_table_is_trained_on_tested_on_and_predicted(table, tmp_path, capsys):
     assert status(*train, *columns) == 0
     assert json.loads(capsys.readouterr().out)["n_labels"] == 3
     assert status("evaluate", out, table, "--json", *columns) == 0
-    assert json.loads(capsys.readouterr().out)["set_accuracy"] > 0.8
-    predictions = predicted(capsys, out, table, "--text-column", "note")
+    evaluated = json.loads(capsys.readouterr().out)
+    assert evaluated["set_accuracy"] > 0.8
+    # The model remembers the columns, and files without them are read as ever.
+    assert status("evaluate", out, table, "--json") == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["automation"] == evaluated["automation"]
+    own = write_lines(tmp_path / "own.jsonl", notes(80))
+    assert status("evaluate", out, own, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["set_accuracy"] == evaluated["set_accuracy"]
+    both = tmp_path / "both.csv"
+    both.write_text("note,text\nx,cough\n")
+    assert predicted(capsys, out, both) != predicted(capsys, out, both, "--text-column", "text")
+    predictions = predicted(capsys, out, table)
     assert [one["id"] for one in predictions] == [str(i) for i in range(1, 81)]
     for name in ("table.csv", "table.parquet"):
         target = tmp_path / name
@@ -557,3 +568,26 @@ def test_commands_on_the_database_load_no_learner():
 )
 def test_usage_errors_take_one_line(capsys, arguments, message):
     assert refusal(capsys, *arguments).startswith(message)
+
+
+def test_a_text_or_files_of_texts_are_documents(folder, tmp_path, capsys):
+    model = folder / "texts-model"
+    texts = ["\ufefffever and\ncough", "a rash"]
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.txt").write_text(text)
+    documents = [{"id": "0.txt", "text": texts[0][1:]}, {"id": "1.txt", "text": texts[1]}]
+    expected = predicted(capsys, model, write_lines(tmp_path / "in.jsonl", documents))
+    assert predicted(capsys, model, tmp_path) == expected
+    assert predicted(capsys, model, tmp_path / "1.txt") == expected[1:]
+    assert predicted(capsys, model, "--text", texts[1]) == [expected[1] | {"id": None}]
+    for arguments in ((), (tmp_path, "--text", "x")):
+        assert "or give one --text" in refusal(capsys, "predict", model, *arguments)
+
+
+@pytest.mark.parametrize(("option", "id_"), [((), "-17"), (("--spreadsheet",), "'-17")])
+def test_ids_go_out_as_they_came_unless_a_spreadsheet_reads_them(folder, tmp_path, option, id_):
+    model, out = folder / "texts-model", tmp_path / "out.csv"
+    path = write_lines(tmp_path / "in.jsonl", [{"id": "-17", "text": "a rash"}])
+    assert status("predict", model, path, "--out", out, *option) == 0
+    with out.open(newline="") as file:
+        assert [row["id"] for row in csv.DictReader(file)] == [id_]

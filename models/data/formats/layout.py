@@ -1,14 +1,15 @@
 """The format of a file, and which of its columns hold what."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 from setwise.models.data.lines import STDIN, DataError, is_packed
 from setwise.spelling import spelled
 
 Format = Literal[
-    "jsonl", "huggingface", "csv", "parquet", "label-studio", "svm", "xc", "arff", "npz"
+    "jsonl", "huggingface", "csv", "parquet", "label-studio", "text", "svm", "xc", "arff", "npz"
 ]
 
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -69,6 +70,24 @@ class FileLayout:
         if self.labels_column is not None:
             object.__setattr__(self, "labels_column", spelled(self.labels_column))
 
+    def as_json(self) -> dict[str, object]:
+        """Return what differs from the defaults, for `from_json`."""
+        held = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in held.items()
+            if value != getattr(FileLayout, name)
+        }
+
+    @classmethod
+    def from_json(cls, stored: object) -> Self:
+        """Return the layout that `as_json` returned; the default for anything else."""
+        members = dict(stored) if isinstance(stored, Mapping) else {}
+        try:
+            return cls(**{**members, "label_columns": tuple(members.get("label_columns", ()))})
+        except (TypeError, ValueError, AttributeError):
+            return cls()
+
     @property
     def names_columns(self) -> bool:
         """Whether it says where text or labels are."""
@@ -94,6 +113,8 @@ class FileLayout:
             return self.format
         name = Path(file).name.removesuffix(".gz")
         format_name = "jsonl" if str(file) == STDIN else default
+        if name.endswith(".txt"):
+            format_name = "text"
         for suffix, kind in SUFFIXES.items():
             if name.endswith(suffix):
                 format_name = kind

@@ -1,7 +1,9 @@
 """Reads any file, as lines of documents or as feature vectors."""
 
 import json
+import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -10,9 +12,18 @@ from setwise.models.data.formats.label_studio import task_lines
 from setwise.models.data.formats.layout import TABLE_FORMATS, FileLayout, Format
 from setwise.models.data.formats.npz import read_npz
 from setwise.models.data.formats.reviews import is_export, reviewed_lines
-from setwise.models.data.formats.tables import table_lines
+from setwise.models.data.formats.tables import table_lines, table_rows
 from setwise.models.data.formats.vectors import Vectors
-from setwise.models.data.lines import ContentHash, DataError, Progress, names_beside, read_lines
+from setwise.models.data.lines import (
+    STDIN,
+    ContentHash,
+    DataError,
+    DataWarning,
+    Progress,
+    names_beside,
+    read_lines,
+    read_text,
+)
 from setwise.models.data.svmlight import read_extreme, read_svmlight
 
 _ANY_LABEL = 2**62
@@ -33,7 +44,8 @@ def document_lines(
     Parameters
     ----------
     path : str or Path
-        The file, or ``-`` for standard input.
+        The file, or ``-`` for standard input. If no labels are read, also a folder of ``.txt``
+        files, each of which is a document under its name.
     layout : FileLayout, optional
         Its format and columns; by default its name says the format.
     labelled : bool
@@ -53,7 +65,8 @@ def document_lines(
         At the first fault.
     """
     layout = layout or FileLayout()
-    format_ = layout.format_of(path, None if labelled else "jsonl")
+    is_folder = not labelled and str(path) != STDIN and Path(path).is_dir()
+    format_ = "text" if is_folder else layout.format_of(path, None if labelled else "jsonl")
     if format_ == "jsonl":
         numbered = read_lines(path, progress=progress, content=content)
         first = next(numbered, None) if labelled else None
@@ -70,12 +83,82 @@ def document_lines(
     elif format_ == "label-studio":
         external = numbers is not None
         lines = task_lines(path, layout, labelled=labelled, several=several, external=external)
+    elif format_ == "text":
+        lines = _text_lines(Path(path), labelled=labelled)
     else:
         lines = _vector_lines(read_vectors(Path(path), format_, labelled=False, progress=progress))
     for number, line in lines:
         if content is not None:
             content.update(line)
         yield number, line
+
+
+def _text_lines(path: Path, *, labelled: bool) -> Iterator[tuple[int, bytes]]:
+    """Yield each file of plain text as a line."""
+    if labelled:
+        cure = "name its --format if it holds documents with labels"
+        raise DataError(path, None, "a text alone has no labels", cure)
+    files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
+    if not files:
+        raise DataError(path, None, "there are no .txt files in the folder", "name a file")
+    for number, file in enumerate(files, 1):
+        yield number, json.dumps({"id": file.name, "text": read_text(file)}).encode()
+
+
+def fitting_layout(
+    path: str | Path, layout: FileLayout, learnt: FileLayout, *, text_is_named: bool = False
+) -> FileLayout:
+    """Return a layout with what another one says beyond it, as far as a file has these columns.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    layout : FileLayout
+        What the user says of it.
+    learnt : FileLayout
+        What was said of another file, from which a model learnt.
+    text_is_named : bool
+        Whether the user named the column of the texts.
+    """
+    if str(path) == STDIN or Path(path).is_dir():
+        return layout
+    own = None if layout.format else _format_by_name(path)
+    format_ = layout.format or (learnt.format if own in {None, "text"} else None)
+    if own == "jsonl" and learnt.format == "huggingface":
+        format_ = learnt.format
+    merged = replace(learnt, format=format_)
+    if text_is_named:
+        merged = replace(merged, text_column=layout.text_column)
+    if layout.labels_column is not None or layout.label_columns:
+        merged = replace(
+            merged, labels_column=layout.labels_column, label_columns=layout.label_columns
+        )
+    if layout.label_separator is not None:
+        merged = replace(merged, label_separator=layout.label_separator)
+    kind = merged.format_of(path, "jsonl")
+    if kind not in {*TABLE_FORMATS, "jsonl"}:
+        return merged
+    with warnings.catch_warnings(action="ignore", category=DataWarning):
+        _, columns = next(table_rows(path, merged), (0, {}))
+    named = (merged.labels_column, *merged.label_columns)
+    if merged.text_column not in columns:
+        merged = replace(merged, text_column=layout.text_column)
+    if not all(name in columns for name in named if name is not None):
+        merged = replace(
+            merged,
+            labels_column=layout.labels_column,
+            label_columns=layout.label_columns,
+            label_separator=layout.label_separator,
+        )
+    return merged
+
+
+def _format_by_name(path: str | Path) -> Format | None:
+    try:
+        return FileLayout().format_of(path)
+    except DataError:
+        return None
 
 
 def _vector_lines(vectors: Vectors) -> Iterator[tuple[int, bytes]]:
