@@ -155,6 +155,7 @@ RIGHTS = (
         /board/models/{model_id}
         /board/models/retrain
         /board/labels
+        /board/labels/template.csv
         /board/keys
         /board/people
         /board/people/{person_id}

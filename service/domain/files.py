@@ -277,6 +277,16 @@ def _cell(value: object, *, guarded: bool) -> object:
     return f"'{text}" if guarded and text.startswith(FORMULA_STARTS) else text
 
 
+def unguarded(text: str) -> str:
+    """Return a cell of a CSV file without the apostrophe that guards formulas.
+
+    >>> unguarded("'=1+1"), unguarded("'tis")
+    ('=1+1', "'tis")
+    """
+    guarded = text.startswith("'") and text[1:].startswith(FORMULA_STARTS)
+    return text[1:] if guarded else text
+
+
 def _json(value: object) -> str:
     return json.dumps(
         value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain_value

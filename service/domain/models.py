@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.files import unguarded
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Decision, Prediction, Reason, ScoredSet
 from setwise.service.domain.text import unstorable
@@ -199,7 +200,8 @@ def _label_fault(note: LabelNote, parents: Mapping[str, str | None]) -> str | No
 
 
 def _label_note(row: Mapping[str, str | None]) -> LabelNote:
-    label, name, guideline, parent = ((row.get(part) or "").strip() for part in LabelNote._fields)
+    cells = (unguarded(row.get(part) or "").strip() for part in LabelNote._fields)
+    label, name, guideline, parent = cells
     return LabelNote(spelled(label), name or None, guideline or None, spelled(parent) or None)
 
 

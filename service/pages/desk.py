@@ -134,9 +134,11 @@ def progress(
 
 @router.get(f"{DESK}/labels")
 def find(
-    services: ServicesOf, visit: Reads, query: Annotated[str, Query(max_length=200)] = ""
+    services: ServicesOf,
+    visit: Annotated[Visit, Depends(who_may(Permission.READ_QUEUE))],
+    query: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
-    """Search the labels of the active model."""
+    """Search the labels of the active model, for each page on which one is typed."""
     labels = services.reviews.search_labels(visit.caller, query, limit=MOST_FOUND)
     return answer({"labels": labels.labels, "total": labels.total})
 

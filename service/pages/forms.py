@@ -33,6 +33,7 @@ Widget = Literal[
     "boxes",
     "tick",
     "hidden",
+    "file",
 ]
 Choices = Sequence[tuple[str, ...]]
 
@@ -50,6 +51,8 @@ class Input:
     """JSON pointers under which services report its faults, where not the field's own name."""
     fold: str = ""
     """Summary of the fold that hides the field until it is used."""
+    labels: bool = False
+    """Whether names of labels are typed in it, which a script completes."""
 
 
 def select(label: str, choices: Choices) -> Input:
@@ -183,10 +186,17 @@ def places(model: type[BaseModel]) -> dict[str, str]:
 
 
 async def filled(request: Request) -> Filled:
-    """Return the form that a request carries, without NUL; a dependency of routes."""
+    """Return the form that a request carries, without NUL; a dependency of routes.
+
+    A file is its text; what is not UTF-8 in it is replaced.
+    """
     form = await request.form()
     values = {
-        name: [value for value in form.getlist(name) if isinstance(value, str)] for name in form
+        name: [
+            value if isinstance(value, str) else (await value.read()).decode(errors="replace")
+            for value in form.getlist(name)
+        ]
+        for name in form
     }
     return Filled({k: [value.replace("\x00", "") for value in some] for k, some in values.items()})
 

@@ -38,6 +38,22 @@ def test_one_click_leads_from_a_text_to_its_explanation(sign_in: SignIn) -> None
     assert_accessible(page)
 
 
+def test_a_label_is_completed_where_documents_are_filtered_by_it(sign_in: SignIn) -> None:
+    page = sign_in("auditor", "/documents")
+    filled = page.get_by_label("With label", exact=True)
+    filled.fill("harv")
+    offered = page.locator(f"#{filled.get_attribute('list')} option")
+    expect(offered).to_have_count(1)
+    expect(offered).to_have_attribute("value", "harvest")
+    page.get_by_role("button", name="Filter").click()
+    expect(
+        page.get_by_text("The model has no label “harv”. Is one of these meant?")
+    ).to_be_visible()
+    page.get_by_role("link", name="harvest", exact=True).click()
+    expect(page.get_by_label("With label", exact=True)).to_have_value("harvest")
+    expect(page.get_by_role("status")).to_contain_text("document")
+
+
 def test_the_pages_fit_a_phone(sign_in: SignIn) -> None:
     page = sign_in("lead", "/documents")
     page.set_viewport_size({"width": 390, "height": 900})
@@ -54,7 +70,11 @@ def test_a_reviewer_corrects_an_answer_that_a_lead_then_finds(sign_in: SignIn, s
     page = sign_in("reviewer", "/recent")
     page.set_viewport_size({"width": 390, "height": 900})
     page.locator(f'a[href="/recent/{changeable}"]').click()
-    page.get_by_label("Labels").fill("harvest")
+    page.get_by_label("Labels").fill("")
+    page.get_by_label("Add a label").fill("harv")
+    page.get_by_label("Add a label").press("Enter")
+    expect(page.get_by_label("Labels")).to_have_value("harvest")
+    assert_accessible(page)
     page.get_by_label("Why").fill("I overlooked page two.")
     page.get_by_role("button", name="Correct").click()
     expect(page.locator(".label")).to_have_text("harvest")

@@ -180,6 +180,7 @@ class Pager(Part):
     next_after: str | None
     query: Mapping[str, str | Sequence[str]]
     started: bool
+    next_name: str = "Older"
 
     def at(self, **more: str) -> str:
         """Return the address with its filters."""
@@ -283,6 +284,10 @@ class Form(Part):
     def id(self) -> str:
         """The id of its heading."""
         return f"form-{quote(self.heading.lower().replace(' ', '-'))}"
+
+    def uploads(self) -> bool:
+        """Whether it sends a file."""
+        return any(each.input.widget == "file" for each in inputs(self.model))
 
     def groups(self) -> list[list[BoundInput]]:
         """Return its inputs; short ones that follow each other stand side by side."""

@@ -1,6 +1,6 @@
 """The filters of a list of documents: a form, and an address that keeps them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
 from fastapi import Request
@@ -10,6 +10,8 @@ from pydantic import ValidationError
 from setwise.service.api.documents import DocumentQuery
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.documents import LISTS, Audited, DocumentState, Order
+from setwise.service.domain.reviews import matching_labels
+from setwise.service.domain.text import nearest
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import HERE, address
 from setwise.service.pages.forms import Filled, Input, select, utc
@@ -40,8 +42,8 @@ _ORDERS = (
 _QUEUES = (("", "any"), ("true", "put first"), ("false", "not put first"))
 _INPUTS: Mapping[str, Input] = {
     "text": Input("Words in the text"),
-    "label": Input("With label"),
-    "without_label": Input("Without label"),
+    "label": Input("With label", labels=True),
+    "without_label": Input("Without label", labels=True),
     "state": select("State", _STATES),
     "audited": select("Audit", _AUDITS),
     "confidence_from": Input("Confidence from"),
@@ -51,8 +53,8 @@ _INPUTS: Mapping[str, Input] = {
     "order": select("Order", _ORDERS),
 }
 _MORE: Mapping[str, Input] = {
-    "final_label": Input("Decided with label"),
-    "without_final_label": Input("Decided without label"),
+    "final_label": Input("Decided with label", labels=True),
+    "without_final_label": Input("Decided without label", labels=True),
     "document_id": Input("Document id"),
     "segment": Input("Segment"),
     "model_version": Input("Model"),
@@ -72,6 +74,7 @@ _LINKED: Mapping[str, str] = {
     "undelivered_to": "that a webhook did not accept",
 }
 _INSTANTS = ("created_from", "created_before")
+_LABELS = tuple(name for name, each in {**_INPUTS, **_MORE}.items() if each.labels)
 
 
 FILTERS = (*_INPUTS, *_MORE, *_PEOPLE, *_LINKED)
@@ -106,6 +109,26 @@ class Search(NamedTuple):
         hidden = {name: Input(widget="hidden") for name in _LINKED if name in self.query}
         more = {**_MORE, **_people(reviewers, caller, self.form)}
         return ui.Filters(HERE, {**_INPUTS, **hidden}, self.form, more=more)
+
+    def meant(self, vocabulary: Sequence[str]) -> Iterator[Markup]:
+        """Yield, for each label that the model does not know, links to labels that are like it."""
+        for name in _LABELS:
+            for label in self.query.get(name, ()):
+                if label in vocabulary:
+                    continue
+                near = matching_labels(vocabulary, label, offset=0, limit=3).labels
+                links = [
+                    ui.joined(" ", ui.link(self._with(name, label, other), other))
+                    for other in near or nearest(label, vocabulary)
+                ]
+                words = f"The model has no label “{label}”." + (
+                    " Is one of these meant?" * bool(links)
+                )
+                yield ui.text(ui.joined(words, *links))
+
+    def _with(self, name: str, label: str, other: str) -> str:
+        labels = [other if each == label else each for each in self.query[name]]
+        return address(**{**self.query, name: labels})
 
     def linked(self) -> Sequence[Markup]:
         """Return what the filters of a link leave out, and the way back."""

@@ -10,8 +10,9 @@ from markupsafe import Markup
 from setwise.service.api.documents import DocumentQuery
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.documents import ListedDocument
-from setwise.service.domain.errors import InvalidRequest
+from setwise.service.domain.errors import InvalidRequest, ModelUnavailable
 from setwise.service.domain.files import Format
+from setwise.service.domain.models import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import HERE, Reads, Sends, of_document
@@ -73,6 +74,7 @@ def _shown(search: Search, services: Services, visit: Visit, ticked: TickedDocum
             *ticked.report(matches.page.items if matches else ()),
             search.inputs(reviewers, visit.caller),
             *search.linked(),
+            *(_meant(services, visit, search) if matches and not matches.number else ()),
             *(_list(matches, search, ticked, reviewers) if matches else ()),
         ],
         lead="Every document with what became of it. The address keeps your filters: bookmark it "
@@ -107,6 +109,14 @@ def _list(
         *(_exports(search.filters, matches) if search.filters and rows else ()),
         *ticked.bar(search.here, rows, count if matches.number > len(rows) else ""),
     )
+
+
+def _meant(services: Services, visit: Visit, search: Search) -> Sequence[Markup]:
+    try:
+        labels = services.reviews.search_labels(visit.caller, limit=MOST_LABEL_NOTES).labels
+    except ModelUnavailable:
+        return ()
+    return list(search.meant(labels))
 
 
 def _exports(filters: DocumentQuery, matches: Matches) -> Sequence[Markup]:

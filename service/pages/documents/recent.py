@@ -30,7 +30,7 @@ class Correction(BaseModel):
 
     labels: Annotated[
         str,
-        Input("Labels", "One a line, and nothing if no label applies.", "textarea"),
+        Input("Labels", "One a line, and nothing if no label applies.", "textarea", labels=True),
     ] = ""
     reason: Annotated[str, Input("Why", "Shown with the document.", "textarea")]
 

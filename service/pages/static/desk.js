@@ -622,13 +622,6 @@ ui.undo.addEventListener("click", undoDecision);
 ui.pause.addEventListener("click", pause);
 ui.help.addEventListener("click", help);
 
-ui.queueLabel.addEventListener("input", async () => {
-  const query = ui.queueLabel.value;
-  const { labels } = await ask(`/desk/labels?${new URLSearchParams({ query })}`).catch(() => ({ labels: [] }));
-  if (query === ui.queueLabel.value)
-    ui.queueLabels.replaceChildren(...labels.map((value) => element("option", { value })));
-});
-
 ui.find.addEventListener("submit", (event) => {
   event.preventDefault();
   findStep(1);

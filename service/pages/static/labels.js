@@ -1,0 +1,56 @@
+// Completes names of labels wherever one is typed (`data-labels`). A box of several lines gets an
+// input beside it, whose label is added as a line.
+
+import { element } from "./desk-answer.js";
+import { ask } from "./desk-client.js";
+
+const PAUSE_MS = 120;
+
+/** Offer the labels that match what is typed in an input; returns what asks for them. */
+function complete(input, name) {
+  const list = element("datalist", { id: `labels-of-${name}` });
+  input.setAttribute("list", list.id);
+  input.after(list);
+  let timer = 0;
+  const offer = async () => {
+    const query = input.value.slice(0, 200);
+    const reply = await ask(`/desk/labels?${new URLSearchParams({ query })}`).catch(() => null);
+    const labels = reply?.labels ?? [];
+    if (query === input.value.slice(0, 200))
+      list.replaceChildren(...labels.map((value) => element("option", { value })));
+    return labels;
+  };
+  input.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(offer, PAUSE_MS);
+  });
+  input.addEventListener("focus", offer, { once: true });
+  return offer;
+}
+
+/** Add labels to a box of lines by their names or parts of them. */
+function collect(box) {
+  const input = element("input", {
+    type: "text",
+    autocomplete: "off",
+    "aria-label": "Add a label",
+    placeholder: "Add a label: type, then Enter",
+    dir: "auto",
+  });
+  box.before(input);
+  const offer = complete(input, box.id);
+  input.addEventListener("keydown", async (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    const typed = input.value.trim();
+    const labels = typed ? await offer() : [];
+    const label = labels.includes(typed) ? typed : (labels[0] ?? typed);
+    const lines = box.value.split("\n").filter((line) => line.trim());
+    if (label && !lines.includes(label)) box.value = [...lines, label].join("\n");
+    input.value = "";
+  });
+}
+
+for (const field of document.querySelectorAll("[data-labels]"))
+  if (field.localName === "textarea") collect(field);
+  else complete(field, field.id);
