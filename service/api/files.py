@@ -184,8 +184,9 @@ async def score_file(
         )
     with services.files.receive(caller) as upload:
         await _receive(request, upload)
+    key = None if idempotency_key is None else services.idempotency.hashed(idempotency_key)
     job, new = await run_in_threadpool(
-        services.files.submit_scoring, caller, upload, request_key=idempotency_key
+        services.files.submit_scoring, caller, upload, request_key=key
     )
     return accepted(job, status=202 if new else 200)
 

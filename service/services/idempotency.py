@@ -1,5 +1,7 @@
 """Repeat the response of a request whose idempotency key was used before."""
 
+import hashlib
+import hmac
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,14 +36,21 @@ class Idempotency:
     begin: Transactions
     now: Clock
     secret: bytes = field(repr=False)
-    """Seals responses: some show a secret that is stored nowhere else."""
+    """Hashes keys, and seals responses: some show a secret that is stored nowhere else."""
 
     def open(self, owner_id: str, key: str, digest: Digest) -> KeyedRequest:
         """Return a request to serve; raises `InvalidRequest` for a key that cannot be stored."""
+        return KeyedRequest(owner_id, self.hashed(key), digest, self.now())
+
+    def hashed(self, key: str) -> str:
+        """Return what is stored of a caller's key, which may name a document or a patient.
+
+        Raises `InvalidRequest` for a key that cannot be stored.
+        """
         faults = text_faults(key, "/header/Idempotency-Key", longest=LONGEST_IDEMPOTENCY_KEY)
         if faults:
             raise InvalidRequest("The Idempotency-Key cannot be stored.", faults)
-        return KeyedRequest(owner_id, key, digest, self.now())
+        return hmac.digest(self.secret, key.encode(), hashlib.sha256).hex()
 
     def made_before(self, request: KeyedRequest) -> tuple[str, Callable[[], bytes]] | None:
         """Return the digest of the first request with the key, and its response.

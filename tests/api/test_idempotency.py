@@ -22,6 +22,21 @@ HOOKS = f"{ADMIN_}/webhooks"
 Request = dict[str, Any]
 
 
+def test_a_key_that_names_a_document_is_not_found_in_the_database(service: Service) -> None:
+    one = service.predict().json()["id"]
+    name, file = "note-17 of Mrs Doe", {"content-type": "application/x-ndjson"}
+    headers = {"Idempotency-Key": name}
+    about = f"/v1/documents/{one}/comments"
+    for path, by, content in (
+        (about, "lead", {"json": {"text": "a remark"}, "headers": headers}),
+        ("/v1/jobs/scoring", "client", {"content": b"{}\n", "headers": headers | file}),
+    ):
+        first, again = (service.post(path, by=by, **content) for _ in range(2))
+        assert first.status_code < 300, first.text
+        assert first.json()["id"] == again.json()["id"]
+    assert "Mrs Doe" not in repr(service.database.contents)
+
+
 class World(Service):
     """A service with one of everything that a POST may be about."""
 
