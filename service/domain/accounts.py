@@ -77,12 +77,17 @@ class Person:
     def changed(
         self, *, name: str | None, role: Role | None, disabled: bool | None, now: datetime
     ) -> "Person":
-        """Return the person with new values; None keeps the old one."""
+        """Return the person with new values; None keeps the old one.
+
+        Disabling ends an invitation, for good.
+        """
         disabled_at = self.disabled_at
         if disabled is not None and disabled != self.disabled:
             disabled_at = now if disabled else None
         return replace(
             self,
+            invitation=self.invitation if disabled_at is None else None,
+            invited_until=self.invited_until if disabled_at is None else None,
             name=self.name if name is None else name,
             role=self.role if role is None else role,
             disabled_at=disabled_at,

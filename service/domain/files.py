@@ -273,8 +273,16 @@ def _cell(value: object, *, guarded: bool) -> object:
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
     text = value if isinstance(value, str) else _json(value)
-    # Spreadsheets hide the apostrophe.
-    return f"'{text}" if guarded and text.startswith(FORMULA_STARTS) else text
+    return guard(text) if guarded else text
+
+
+def guard(text: str) -> str:
+    """Return a cell of a CSV file that no spreadsheet runs as a formula.
+
+    >>> guard("=1+1"), guard("fever")
+    ("'=1+1", 'fever')
+    """
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text  # spreadsheets hide it
 
 
 def unguarded(text: str) -> str:

@@ -73,7 +73,10 @@ def test_a_link_ends_when_it_expires_is_replaced_or_the_account_is_disabled(
     for over in (replaced, secret):
         with pytest.raises(errors.InvitationOver):
             sessions.accept(over, PASSWORD)
-    people.change(SYSTEM, cy, disabled=False)
+    people.change(SYSTEM, cy, disabled=False)  # which invites nobody again
+    with pytest.raises(errors.InvitationOver):
+        sessions.accept(secret, PASSWORD)
+    _, secret = people.invite(SYSTEM, cy, 1)
     service.clock.advance(days=1)
     with pytest.raises(errors.InvitationOver):
         sessions.accept(secret, PASSWORD)

@@ -9,6 +9,7 @@ from enum import Enum
 
 from markupsafe import Markup
 
+from setwise.service.domain.files import guard
 from setwise.service.pages.figures.numerals import confidence, percent, plain, working_time
 
 Value = str | int | float | None
@@ -115,7 +116,7 @@ class Figure:
         writer = csv.writer(out)
         writer.writerow([column.name for column in self.columns])
         for row in self.rows:
-            writer.writerow(["" if value is None else _harmless(value) for value in row])
+            writer.writerow([guard(value) if isinstance(value, str) else value for value in row])
         return out.getvalue()
 
     def as_json(self) -> str:
@@ -123,8 +124,3 @@ class Figure:
         names = [column.name for column in self.columns]
         rows = [dict(zip(names, row, strict=True)) for row in self.rows]
         return json.dumps(rows, ensure_ascii=False, indent=1)
-
-
-def _harmless(value: Value) -> Value:
-    risky = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return f"'{value}" if risky else value

@@ -32,8 +32,10 @@ def test_downloads_hold_numbers_in_full() -> None:
 
 
 def test_a_spreadsheet_takes_no_text_for_a_formula() -> None:
-    rows = list(csv.reader(io.StringIO(FIGURE.as_csv())))
-    assert rows[2] == ["'=SUM(A1)", "0", ""]
+    risky = ["=SUM(A1)", "\uff1dSUM(A1)", "\uff0b1", "\uff0d1", "\uff20A1", "\n=1"]
+    figure = replace(FIGURE, rows=[[text, 0, None] for text in risky])
+    rows = list(csv.reader(io.StringIO(figure.as_csv())))
+    assert rows[1:] == [[f"'{text}", "0", ""] for text in risky]
 
 
 @pytest.mark.parametrize("kind", [Kind.NUMBER, Kind.SHARE, Kind.HOURS, Kind.CONFIDENCE])
