@@ -33,9 +33,9 @@ class Retrain:
         if self.preset is not None and self.preset not in PRESETS:
             faults.append(FieldFault("/preset", f"must be one of {', '.join(PRESETS)}"))
         if self.training_data is not None:
-            parts = PurePosixPath(self.training_data).parts
-            plain = parts and "\0" not in self.training_data and "\\" not in self.training_data
-            if not plain or ".." in parts or parts[0] == "/":
+            path = PurePosixPath(self.training_data)
+            plain = path.parts and "\0" not in self.training_data and "\\" not in self.training_data
+            if not plain or ".." in path.parts or path.is_absolute():
                 faults.append(
                     FieldFault("/training_data", "must name a file in the folder of training data")
                 )

@@ -1,6 +1,7 @@
 """Fit the model again on its history and on people's decisions."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -142,9 +143,10 @@ class Retraining(Requesting):
         fault = "no folder of training data is configured (SETWISE_TRAINING_DATA)"
         if self.training_data is not None:
             folder = self.training_data.resolve()
-            file = (folder / options.training_data).resolve()  # follows links
-            if file.is_relative_to(folder) and file.is_file():
-                return file
+            with suppress(OSError, RuntimeError):  # too long a name, or links in a circle
+                file = (folder / options.training_data).resolve()  # follows links
+                if file.is_relative_to(folder) and file.is_file():
+                    return file
             fault = "is no file in the folder of training data"
         raise errors.InvalidRequest(
             "There is no such training data.", [errors.FieldFault("/training_data", fault)]

@@ -153,13 +153,18 @@ def test_another_shadow_goes_on(fits: Fits) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "/etc/passwd", "../secret", "a/../../secret", "a\0b", "a\\b", "link", "none"]
+    "name",
+    [
+        *("", "/etc/passwd", "//etc/passwd", "../secret", "a/../../secret", "a\0b", "a\\b"),
+        *("link", "circle", "none", "x" * 1_000),
+    ],
 )
 def test_training_data_outside_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     (tmp_path / "secret").write_text("{}")
     (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "circle").symlink_to(folder / "circle")
     (folder / "train.jsonl").write_text("{}")
     office = Office(Database())
     inside = replace(office.retraining, training_data=folder)
