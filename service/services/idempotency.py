@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,11 +14,20 @@ from setwise.service.domain.errors import InvalidRequest, RequestUnfinished
 from setwise.service.domain.text import text_faults
 from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY
 from setwise.service.stores.database import Clock
-from setwise.service.stores.idempotency import PRESENT, Digest, KeyedRequest
+from setwise.service.stores.idempotency import (
+    IN_PROGRESS,
+    PRESENT,
+    Digest,
+    KeyedRequest,
+    StoredRequest,
+)
 from setwise.service.stores.transaction import Transactions
 
 KEPT = timedelta(days=1)
 """How long a response is repeated; then its key is free."""
+
+ANSWERED_WITHIN = timedelta(minutes=1)
+"""A response is stored this soon after its effect, or never: the server has stopped."""
 
 PREDICTIONS_KEPT = timedelta(days=30)
 """How long a prediction's key is known: a queue that stood still may send again after weeks."""
@@ -40,7 +49,7 @@ class Idempotency:
 
     def open(self, owner_id: str, key: str, digest: Digest) -> KeyedRequest:
         """Return a request to serve; raises `InvalidRequest` for a key that cannot be stored."""
-        return KeyedRequest(owner_id, self.hashed(key), digest, self.now())
+        return KeyedRequest(owner_id, self.hashed(key), digest, self.now)
 
     def hashed(self, key: str) -> str:
         """Return what is stored of a caller's key, which may name a document or a patient.
@@ -52,28 +61,26 @@ class Idempotency:
             raise InvalidRequest("The Idempotency-Key cannot be stored.", faults)
         return hmac.digest(self.secret, key.encode(), hashlib.sha256).hex()
 
-    def made_before(self, request: KeyedRequest) -> tuple[str, Callable[[], bytes]] | None:
-        """Return the digest of the first request with the key, and its response.
-
-        Reading the response raises `RequestUnfinished` if none is stored. The result is None if
-        the key is new or free again.
-        """
+    def made_before(self, request: KeyedRequest) -> StoredRequest | None:
+        """Return the first request with the key; None if the key is new or free again."""
         with self.begin(read_only=True) as transaction:
-            stored = transaction.idempotency.get(request.owner_id, request.key)
-        if stored is None:
-            return None
-        sealed = stored.response
+            return transaction.idempotency.get(request.owner_id, request.key)
 
-        def response() -> bytes:
-            if sealed is None:
-                raise RequestUnfinished(
-                    "The first request with this Idempotency-Key has taken effect, but its "
-                    "response is not stored; read what it made before you make it again."
-                )
-            nonce, body = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
-            return AESGCM(self.secret).decrypt(nonce, body, _place(request))
+    def lost(self, first: StoredRequest) -> bool:
+        """Return whether the response of a request will never be stored."""
+        return first.response is None and self.now() - first.created_at >= ANSWERED_WITHIN
 
-        return stored.request_digest, response
+    def response(self, request: KeyedRequest, first: StoredRequest) -> bytes:
+        """Return the stored response; raises `RequestUnfinished` without one."""
+        if self.lost(first):
+            raise RequestUnfinished(
+                "The first request with this Idempotency-Key has taken effect, but its "
+                "response is not stored; read what it made before you make it again."
+            )
+        if first.response is None:
+            raise RequestUnfinished(IN_PROGRESS)
+        nonce, body = first.response[:_NONCE_BYTES], first.response[_NONCE_BYTES:]
+        return AESGCM(self.secret).decrypt(nonce, body, _place(request))
 
     @contextmanager
     def claiming(self, request: KeyedRequest) -> Iterator[None]:

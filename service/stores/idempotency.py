@@ -10,7 +10,10 @@ from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import RequestUnfinished
 from setwise.service.stores.columns.rows import Store
+from setwise.service.stores.database import Clock
 from setwise.service.stores.tables import idempotent_requests
+
+IN_PROGRESS = "A request with this Idempotency-Key is in progress; send it again in a moment."
 
 
 class Digest(Protocol):
@@ -21,6 +24,16 @@ class Digest(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class StoredRequest:
+    """A request that was made, and its sealed response; None while it is unfinished."""
+
+    request_digest: str
+    response: bytes | None
+    created_at: datetime
+    """When its effect was committed."""
+
+
 @dataclass
 class KeyedRequest:
     """A request in progress that must take effect once."""
@@ -29,9 +42,11 @@ class KeyedRequest:
     key: str
     digest: Digest
     """Of the method, the address and the body, which has been read when the effect is committed."""
-    created_at: datetime
+    now: Clock
     claimed: bool = field(default=False)
     """Whether the key was committed together with an effect."""
+    repeats: StoredRequest | None = field(default=None)
+    """The request with the key whose response was lost, and which may take effect again."""
 
 
 PRESENT: ContextVar[KeyedRequest | None] = ContextVar("keyed_request", default=None)
@@ -41,14 +56,6 @@ A context variable, so that no service has to pass it on to its transaction.
 """
 
 
-@dataclass(frozen=True)
-class StoredRequest:
-    """A request that was made, and its sealed response; None while it is unfinished."""
-
-    request_digest: str
-    response: bytes | None
-
-
 class IdempotencyStore(Store):
     """Keys of requests, with their responses."""
 
@@ -56,7 +63,7 @@ class IdempotencyStore(Store):
         """Return the request that the owner made with this key, or None."""
         column = idempotent_requests.c
         row = self._connection.execute(
-            select(column.request_digest, column.response).where(
+            select(column.request_digest, column.response, column.created_at).where(
                 column.owner_id == owner_id, column.key == key
             )
         ).one_or_none()
@@ -64,6 +71,15 @@ class IdempotencyStore(Store):
 
     def claim(self, request: KeyedRequest) -> None:
         """Store a key; raises `RequestUnfinished` if a concurrent request has stored it."""
+        if request.repeats is not None:
+            column = idempotent_requests.c
+            self._connection.execute(
+                delete(idempotent_requests).where(
+                    column.owner_id == request.owner_id,
+                    column.key == request.key,
+                    column.created_at == request.repeats.created_at,
+                )
+            )
         try:
             self._connection.execute(
                 insert(idempotent_requests),
@@ -71,13 +87,11 @@ class IdempotencyStore(Store):
                     "owner_id": request.owner_id,
                     "key": request.key,
                     "request_digest": request.digest.hexdigest(),
-                    "created_at": request.created_at,
+                    "created_at": request.now(),
                 },
             )
         except IntegrityError as error:
-            raise RequestUnfinished(
-                "A request with this Idempotency-Key is in progress; send it again in a moment."
-            ) from error
+            raise RequestUnfinished(IN_PROGRESS) from error
 
     def finish(self, request: KeyedRequest, response: bytes) -> None:
         """Store the response of a request whose key is stored."""

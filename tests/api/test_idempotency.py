@@ -324,8 +324,28 @@ def test_a_repeat_after_a_crash_before_the_response_was_stored_makes_no_second_t
     with monkeypatch.context() as patch:
         patch.setattr(service, "finish", lambda *_: (_ for _ in ()).throw(KeyError("killed")))
         assert _add_hook(world).status_code == 500
-    assert_problem(_add_hook(world), 409, "request-unfinished")
+    for why in ("is in progress", "is not stored"):
+        again = assert_problem(_add_hook(world), 409, "request-unfinished")
+        assert why in again["detail"]
+        world.clock.advance(minutes=1)
     assert _hooks(world) == 1
+
+
+def test_a_secret_whose_response_was_lost_is_rotated_again_under_the_same_key(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = world.hook()
+    rotate = _to(f"{hook}/rotate-secret")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(world.services.idempotency), "finish", lambda *_: None)
+        lost = send_keyed(world, rotate).json()["secret"]
+    assert_problem(send_keyed(world, rotate), 409, "request-unfinished")
+    world.clock.advance(minutes=1)
+    again = send_keyed(world, rotate)
+    assert again.json()["secret"] != lost
+    assert send_keyed(world, rotate).content == again.content
+    other = send_keyed(world, {**rotate, "path": rotate["path"] + "?other"})
+    assert_problem(other, 422, "idempotency-mismatch")
 
 
 def test_of_two_concurrent_requests_with_a_key_one_takes_effect(

@@ -63,6 +63,10 @@ async def strictly(received: Request) -> Request:
     return request
 
 
+REPEATABLE = frozenset({"rotate_secret"})
+"""Without its response a new secret is of no use, and nothing else shows it."""
+
+
 class StrictRoute(APIRoute):
     """A route that accepts only well-formed JSON, and repeats keyed POST requests."""
 
@@ -81,7 +85,8 @@ class StrictRoute(APIRoute):
         own = any(field.alias == HEADER for field in self.dependant.header_params)
         if own or self.methods != {"POST"}:
             return handle
-        return once(handle, reads_body=self.body_field is not None)
+        reads_body = self.body_field is not None
+        return once(handle, reads_body=reads_body, again=self.name in REPEATABLE)
 
 
 class UploadRoute(APIRoute):

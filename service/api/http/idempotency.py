@@ -21,13 +21,14 @@ _KEPT_HEADERS = ("content-type", "location", "etag")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]  # Any: what FastAPI's handlers have
 
 
-def once(handle: Handler, *, reads_body: bool) -> Handler:
+def once(handle: Handler, *, reads_body: bool, again: bool = False) -> Handler:
     """Return a handler of POST requests that honours ``Idempotency-Key``.
 
     The key is committed in the same transaction as the request's effect, so a crash between the
     two is impossible. The response is stored after it.
 
     ``reads_body``: Whether the handler reads the body, which is then part of what a key stands for.
+    ``again``: Whether a request without a body takes effect again if its response was lost.
     """
 
     async def handle_once(received: Request) -> Response:
@@ -52,17 +53,18 @@ def once(handle: Handler, *, reads_body: bool) -> Handler:
 
         service = edge.services.idempotency
         request = service.open(caller.id, key, digest)
-        before = await run_in_threadpool(service.made_before, request)
-        if before is not None:
+        first = await run_in_threadpool(service.made_before, request)
+        if first is not None:
             if reads_body:
                 async for _ in Request(received.scope, receive).stream():
                     pass
-            first_digest, response = before
-            if digest.hexdigest() != first_digest:
+            if digest.hexdigest() != first.request_digest:
                 raise IdempotencyMismatch(
                     "This Idempotency-Key was used before for another request; use a new key."
                 )
-            return _replayed(response())
+            if not (again and service.lost(first)):
+                return _replayed(service.response(request, first))
+            request.repeats = first
         with service.claiming(request):
             handled = await handle(Request(received.scope, receive))
         with suppress(ServiceError):  # the effect is stored, and its response is at hand
