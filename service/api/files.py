@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from setwise.service.api.http.bodies import StrictRoute
 from setwise.service.api.http.dependencies import CallerOf, ServicesOf
+from setwise.service.api.http.encodings import check_charset
 from setwise.service.api.http.openapi import documented
 from setwise.service.api.http.openapi_answers import Json, answering, headers
 from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
@@ -182,6 +183,7 @@ async def score_file(
             f"plain or gzipped, with Content-Type: {MEDIA_TYPES[0]}. POST /v1/predictions/batch "
             "reads one JSON document.",
         )
+    check_charset(request.headers.get("content-type"))
     with services.files.receive(caller) as upload:
         await _receive(request, upload)
     key = None if idempotency_key is None else services.idempotency.hashed(idempotency_key)

@@ -1,6 +1,7 @@
 """What is no JSON, no JSON in disguise, or too much of it."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
@@ -17,6 +18,7 @@ from setwise.service.api.schemas import Instant
 from tests.edge import Service, assert_problem
 
 JSON = {"Content-Type": "application/json"}
+UNSUPPORTED = "unsupported-media-type"
 LIMIT = 3 * 1_000 + 256_000
 
 
@@ -51,6 +53,44 @@ def _post(service: Service, content: bytes | str, **headers: str) -> Any:
 )
 def test_malformed_json_is_refused(service: Service, content: bytes) -> None:
     assert_problem(_post(service, content), 422, "malformed-json")
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_gzipped_body_is_unpacked(service: Service, parts: int) -> None:
+    body = json.dumps({"document": {"text": "0.5"}}).encode()
+    size = -(-len(body) // parts)
+    members = [body[start : start + size] for start in range(0, len(body), size)]
+    packed = b"".join(map(gzip.compress, members))
+    assert _post(service, packed, Content_Encoding="gzip").json()["confidence"] == 0.5
+    assert_problem(_post(service, packed[:-1], Content_Encoding="gzip"), 422, "malformed-json")
+    assert_problem(_post(service, body, Content_Encoding="gzip"), 422, "malformed-json")
+    refused = assert_problem(_post(service, packed, Content_Encoding="br"), 415, UNSUPPORTED)
+    assert "Content-Encoding is br: send it plain or as gzip" in refused["detail"]
+
+
+def test_a_small_body_that_unpacks_to_a_large_one_is_refused(service: Service) -> None:
+    bomb = gzip.compress(b" " * 50_000_000)
+    assert_problem(_post(service, bomb, Content_Encoding="gzip"), 413, "body-too-large")
+
+
+@pytest.mark.parametrize("charset", ["iso-8859-1", "utf-16", "Windows-1252"])
+def test_another_charset_than_utf_8_is_named(service: Service, charset: str) -> None:
+    for path, kind in (
+        ("/v1/predictions", "application/json"),
+        ("/v1/jobs/scoring", "application/x-ndjson"),
+    ):
+        given = {"Content-Type": f"{kind}; charset={charset}"}
+        response = service.post(path, by="client", content=b"{}", headers=given)
+        problem = assert_problem(response, 415, UNSUPPORTED)
+        assert f"text in {charset.lower()}: send UTF-8" in problem["detail"]
+    given = {"Content-Type": 'application/json; charset="UTF-8"'}
+    body = json.dumps({"document": {"text": "0.5"}})
+    assert service.post("/v1/predictions", by="client", content=body, headers=given).is_success
+
+
+def test_a_byte_order_mark_is_named(service: Service) -> None:
+    problem = assert_problem(_post(service, b"\xef\xbb\xbf{}"), 422, "malformed-json")
+    assert "begins with a byte-order mark" in problem["detail"]
 
 
 @pytest.mark.parametrize("path", ["/v1/predictions", "/v1/predictions/batch"])

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+from codecs import BOM_UTF8
 from collections.abc import Collection
 from email.message import Message as Header
 
@@ -13,6 +14,7 @@ from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from setwise.service.api.http.encodings import BodyDecoder, check_charset
 from setwise.service.api.http.idempotency import HEADER, Handler, once
 from setwise.service.api.http.problem_kinds import (
     BODY_TOO_LARGE,
@@ -32,7 +34,8 @@ class _StrictRequest(Request):
             parsed: object = from_json(body, allow_inf_nan=False)
             json.loads(body.decode(), object_pairs_hook=each_once)  # the first keeps the last
         except ValueError as error:
-            raise HttpFault(MALFORMED_JSON, f"The body is not JSON: {error}.") from error
+            why = "it begins with a byte-order mark" if body.startswith(BOM_UTF8) else error
+            raise HttpFault(MALFORMED_JSON, f"The body is not JSON: {why}.") from error
         return parsed
 
 
@@ -60,6 +63,8 @@ async def strictly(received: Request) -> Request:
             f"The body is declared as {media_type or 'nothing'}: send JSON with Content-Type: "
             "application/json. POST /v1/jobs/scoring reads JSON Lines.",
         )
+    if media_type != "application/json":
+        check_charset(media_type)
     return request
 
 
@@ -130,7 +135,8 @@ async def receive_soon(receive: Receive, patience_s: float = LONGEST_SILENCE_S) 
 class BodyLimit:
     """ASGI middleware that refuses large bodies without reading them in full.
 
-    A declared length is checked before the first byte; a chunked body is counted as it arrives.
+    A declared length is checked before the first byte; a chunked body is counted as it arrives, and
+    a gzipped one as it is unpacked.
     Paths in ``exempt`` do their own counting. A client that stops in the middle of its body is
     refused too, so that it holds a connection no longer than ``patience_s``.
     """
@@ -158,6 +164,7 @@ class BodyLimit:
         if not is_at_most(declared, self._max_bytes):
             await problem_response(BODY_TOO_LARGE, detail, scope["path"])(scope, receive, send)
             return
+        decoder = BodyDecoder(scope)
         read, complete = 0, False
 
         async def receive_counting() -> Message:
@@ -166,9 +173,13 @@ class BodyLimit:
                 return await receive()
             message = await receive_soon(receive, self._patience_s)
             complete = not message.get("more_body", False)
-            read += len(message.get("body", b""))
+            if message["type"] != "http.request":  # the client hung up
+                return message
+            chunk = message.get("body", b"")
+            body = decoder.decode(chunk, self._max_bytes - read, last=complete)
+            read += len(body)
             if read > self._max_bytes:
                 raise HttpFault(BODY_TOO_LARGE, detail)
-            return message
+            return {**message, "body": body}
 
         await self._app(scope, receive_counting, send)

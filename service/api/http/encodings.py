@@ -1,0 +1,71 @@
+"""How a request body may be encoded: plain or gzipped, and text as UTF-8."""
+
+import zlib
+from collections.abc import MutableMapping
+from email.message import Message as Header
+from typing import Any
+
+from starlette.datastructures import Headers
+
+from setwise.service.api.http.problem_kinds import MALFORMED_JSON, UNSUPPORTED_MEDIA_TYPE
+from setwise.service.api.http.problems import HttpFault
+
+_PLAIN, _GZIP = {"", "identity"}, {"gzip", "x-gzip"}
+_UTF_8 = {"", "utf-8", "utf8", "us-ascii"}
+
+
+class BodyDecoder:
+    """Decodes a body as its Content-Encoding says, chunk by chunk.
+
+    ``scope``: Of the request; the header is taken out, because what follows reads a plain body.
+    """
+
+    def __init__(self, scope: MutableMapping[str, Any]) -> None:
+        self._encoding = Headers(scope=scope).get("content-encoding", "").strip().lower()
+        self._inflate = zlib.decompressobj(wbits=31)
+        self._began = False
+        if self._encoding in _GZIP:
+            left = [item for item in scope["headers"] if item[0] != b"content-encoding"]
+            scope["headers"] = left
+
+    def decode(self, chunk: bytes, limit: int, *, last: bool) -> bytes:
+        """Return the next plain bytes, more than ``limit`` of them if the body is too large.
+
+        Raises `HttpFault` if the body is not encoded as declared, or in a way that is not read.
+        """
+        self._began = self._began or bool(chunk)
+        if self._encoding in _PLAIN or not self._began:
+            return chunk
+        if self._encoding not in _GZIP:
+            raise HttpFault(
+                UNSUPPORTED_MEDIA_TYPE,
+                f"The body's Content-Encoding is {self._encoding[:60]}: send it plain or as gzip.",
+            )
+        plain = bytearray()
+        try:
+            while chunk and len(plain) <= limit:
+                plain += self._inflate.decompress(chunk, limit + 1 - len(plain))
+                chunk = self._inflate.unconsumed_tail
+                if self._inflate.eof and self._inflate.unused_data:  # another member follows
+                    chunk = self._inflate.unused_data
+                    self._inflate = zlib.decompressobj(wbits=31)
+        except zlib.error as error:
+            raise HttpFault(MALFORMED_JSON, _DAMAGED) from error
+        if last and len(plain) <= limit and not self._inflate.eof:
+            raise HttpFault(MALFORMED_JSON, _DAMAGED)
+        return bytes(plain)
+
+
+_DAMAGED = "The body is declared as gzip, but it is cut off, damaged or none: send it again."
+
+
+def check_charset(content_type: str | None) -> None:
+    """Raise `HttpFault` if a media type declares another charset than UTF-8."""
+    header = Header()
+    header["content-type"] = content_type or ""
+    charset = str(header.get_param("charset") or "").lower()
+    if charset not in _UTF_8:
+        raise HttpFault(
+            UNSUPPORTED_MEDIA_TYPE,
+            f"The body is declared as text in {charset[:60]}: send UTF-8, and declare no other.",
+        )
