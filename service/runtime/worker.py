@@ -198,13 +198,16 @@ class Worker:
             log.info("job.waits", reason=error.detail)
         except errors.StorageUnavailable:
             raise  # the failure cannot be recorded either, so let the lease expire
+        except HOPELESS as error:
+            self._jobs.fail(job, error.detail, code=error.code(), hopeless=True)
+            log.info("job.refused", reason=error.detail)
+        except errors.ServiceError as error:
+            self._jobs.fail(job, error.detail, code=error.code())
+            log.warning("job.failed", attempt=job.attempt, reason=error.detail)
         except Exception as error:
             log.exception("job.failed", attempt=job.attempt)
-            # The message of an unexpected error could quote a document, so store only its type.
-            reason, code = type(error).__name__, errors.INTERNAL_ERROR
-            if isinstance(error, errors.ServiceError):
-                reason, code = error.detail, error.code()
-            self._jobs.fail(job, reason, code=code, hopeless=isinstance(error, HOPELESS))
+            # Its message could quote a document, so store only its type.
+            self._jobs.fail(job, type(error).__name__)
         else:
             if task.every is not None:
                 self._jobs.repeat(job, task.every)

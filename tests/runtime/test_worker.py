@@ -74,7 +74,10 @@ def test_a_failed_job_is_tried_again_and_then_given_up(world: World) -> None:
 
     worker = world.worker(fail=Task(fail))
     world.jobs().enqueue("fail")
-    assert worker.run_one()
+    with structlog.testing.capture_logs() as lines:
+        assert worker.run_one()
+    (line,) = lines
+    assert (line["log_level"], line["reason"]) == ("warning", "no model")
     assert (world.job().state, world.job().error) == (JobState.QUEUED, "no model")
     assert not worker.run_one()  # not due yet
     world.clock.advance(seconds=5)
@@ -109,9 +112,11 @@ def test_what_can_only_fail_again_is_not_tried_again(world: World) -> None:
         raise InvalidRequest("no such file")
 
     world.jobs().enqueue("fail")
-    assert world.worker(fail=Task(fail)).run_one()
+    with structlog.testing.capture_logs() as lines:
+        assert world.worker(fail=Task(fail)).run_one()
     assert (world.job().state, world.job().error) == (JobState.FAILED, "no such file")
     assert world.job().error_code == "invalid-request"
+    assert lines == [{"event": "job.refused", "reason": "no such file", "log_level": "info"}]
 
 
 def test_a_job_goes_on_from_its_checkpoint(world: World) -> None:
