@@ -43,6 +43,7 @@ from setwise.service.api.http.connections import ConnectionLimits
 from setwise.service.api.http.dependencies import Edge
 from setwise.service.api.http.headers import SecurityHeaders
 from setwise.service.api.http.openapi import describe
+from setwise.service.api.http.prefix import PathPrefix
 from setwise.service.logs import configure_logging
 from setwise.service.pages import start
 from setwise.service.pages.routes import unknown_address
@@ -78,6 +79,7 @@ def create_app(
         redirect_slashes=False,
         routes=only.routes if only is not None else _routes(),
         webhooks=webhook_messages.router,
+        servers=[{"url": edge.public_url}] if edge is not None and edge.public_url else None,
     )
     problems.install(app)
     for status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
@@ -95,6 +97,8 @@ def create_app(
         if edge.spans is not None:
             app.add_middleware(RequestSpans, spans=edge.spans.request)
         app.add_middleware(Conditions)
+        if edge.prefix:
+            app.add_middleware(PathPrefix, prefix=edge.prefix)
     return app
 
 

@@ -169,6 +169,7 @@ def edge(
         provider=_provider(settings),
         limits=KeyLimits(),
         https=settings.public_url.startswith("https:"),
+        public_url=settings.public_url,
         open_metrics=settings.open_metrics,
         attachment_hosts=frozenset(settings.attachment_hosts.replace(",", " ").split()),
         cursors=Cursors(derived(pepper, "cursors")),

@@ -3,6 +3,7 @@
 An invalid setting stops the start with one line.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -126,8 +127,8 @@ class Settings(BaseSettings):
     oidc_roles: str = ""
     """Claim of the token with groups, and the role of each group: ``coders=reviewer``."""
     public_url: str = ""
-    """URL of the service for browsers, such as ``https://setwise.example``; if empty, the URL in
-    each request.
+    """URL of the service for browsers, such as ``https://setwise.example`` or, below a path,
+    ``https://host.example/setwise``; if empty, the URL in each request.
     """
     otlp_endpoint: str = ""
     """OpenTelemetry collector that receives spans by OTLP over HTTP, such as
@@ -182,17 +183,19 @@ class Settings(BaseSettings):
 
     @field_validator("public_url")
     @classmethod
-    def _origin(cls, value: str) -> str:
+    def _browsers_url(cls, value: str) -> str:
         parts = urlsplit(value)
         if value and (
             parts.scheme not in {"http", "https"}
             or not parts.hostname
-            or parts.path not in {"", "/"}
+            or not re.fullmatch(r"(/[\w.~-]+)*/?", parts.path, re.ASCII)
             or parts.query
             or parts.fragment
             or parts.username is not None
         ):
-            raise ValueError("takes an address without a path, such as https://setwise.example")
+            raise ValueError(
+                "takes an address such as https://setwise.example or https://host.example/setwise"
+            )
         return value.rstrip("/")
 
     @field_validator("otlp_endpoint")

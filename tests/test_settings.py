@@ -80,7 +80,8 @@ def test_postgresql_is_reached_by_psycopg(monkeypatch: pytest.MonkeyPatch, schem
         ("DASK_SCHEDULER", "hunter2:8786"),
         ("DASK_SCHEDULER", "tcp://dask"),
         ("PUBLIC_URL", "https://me:hunter2@host"),
-        ("PUBLIC_URL", "https://host/path"),
+        ("PUBLIC_URL", "https://host//path"),
+        ("PUBLIC_URL", "https://host/path?x=1"),
         ("TRUSTED_PROXIES", "10.0.0.0/8, proxy"),
     ],
 )

@@ -101,7 +101,7 @@ def assets() -> dict[str, Asset]:
         if name not in by_name:
             # A module imports others by name; browsers need the address with the version.
             content = _IMPORT.sub(
-                lambda named: f'from "{asset(named[1].decode()).address}"'.encode(), contents[name]
+                lambda named: _beside(asset(named[1].decode()).address), contents[name]
             )
             digest = hashlib.sha256(content).hexdigest()[:12]
             media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
@@ -111,6 +111,11 @@ def assets() -> dict[str, Asset]:
     for name in contents:
         asset(name)
     return by_name
+
+
+def _beside(address: str) -> bytes:
+    """Return an import that finds a file beside the one that imports it, below any prefix."""
+    return f'from ".{address.removeprefix("/static")}"'.encode()
 
 
 _IMPORT = re.compile(rb'from "\./([\w.-]+\.js)"')

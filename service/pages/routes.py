@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from setwise.service.api.http.prefix import placed
 from setwise.service.api.http.problems import http_error
 from setwise.service.api.http.validation import worded
 from setwise.service.domain import errors
@@ -49,7 +50,7 @@ class PageRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
-            return compressed(request, await answered(request))
+            return compressed(request, below_prefix(request, await answered(request)))
 
         async def answered(request: Request) -> Response:
             try:
@@ -64,6 +65,14 @@ class PageRoute(APIRoute):
                 return _error_page(error, request)
 
         return guarded
+
+
+def below_prefix(request: Request, response: Response) -> Response:
+    """Put the service's path before the addresses in a page, in place."""
+    if response.headers.get("Content-Type", "").startswith("text/html"):
+        response.body = placed(request, bytes(response.body).decode()).encode()
+        response.headers["Content-Length"] = str(len(response.body))
+    return response
 
 
 def _is_script(request: Request) -> bool:
@@ -124,7 +133,7 @@ async def unknown_address(request: Request, error: Exception) -> Response:
         "without": None,
         "near": near[0] if near else None,
     }
-    return page("refused.html", shown, status=status)
+    return below_prefix(request, page("refused.html", shown, status=status))
 
 
 _UNKNOWN = {

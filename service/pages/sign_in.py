@@ -207,7 +207,7 @@ def leave(
     """Send the browser to the provider."""
     attempt = SignInAttempt.begin(local(next))
     cookies = edge.sessions
-    answer = go(provider.address(attempt, cookies.origin(request) + CALLBACK))
+    answer = go(provider.address(attempt, cookies.base(request) + CALLBACK))
     cookies.remember(request, answer, json.dumps(asdict(attempt)))
     return answer
 
@@ -232,7 +232,7 @@ def arrive(
         )
     if error or not code:
         raise errors.Unauthenticated("The identity provider did not sign you in. Try again.")
-    identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
+    identity = provider.identify(code, attempt, cookies.base(request) + CALLBACK)
     visitor, back = from_request(ANONYMOUS, request), attempt.back
     if back.startswith(INVITED):
         secret, back = back.removeprefix(INVITED), "/"

@@ -11,6 +11,7 @@ import hmac
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -67,6 +68,7 @@ class SessionCookies:
         self._open_session = open_session
         self._secret = secret
         self._public_url = public_url.rstrip("/")
+        self._path = urlsplit(self._public_url).path or "/"
         self._longest_s = int(longest_s)
 
     def token(self, request: HTTPConnection) -> str | None:
@@ -153,8 +155,8 @@ class SessionCookies:
         """Return whether the browser uses TLS, to us or to a proxy."""
         return (self._public_url or str(request.url)).startswith("https:")
 
-    def origin(self, request: HTTPConnection) -> str:
-        """Return the service's scheme, host and port for the browser."""
+    def base(self, request: HTTPConnection) -> str:
+        """Return the service's URL for the browser, without a slash at its end."""
         return self._public_url or f"{request.url.scheme}://{request.url.netloc}"
 
     def _check_origin(self, request: HTTPConnection) -> None:
@@ -162,7 +164,11 @@ class SessionCookies:
         if site is not None and site not in {"same-origin", "none"}:
             raise ForgedRequest(f"The request comes from another site (Sec-Fetch-Site: {site}).")
         origin = request.headers.get("Origin")
-        if site is None and origin is not None and origin != self.origin(request):
+        if (
+            site is None
+            and origin is not None
+            and origin != self.base(request).removesuffix(self._path.rstrip("/"))
+        ):
             raise ForgedRequest(
                 "The request comes from another origin. Behind a proxy, set SETWISE_PUBLIC_URL."
             )
@@ -178,8 +184,10 @@ class SessionCookies:
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def _name(self, request: HTTPConnection, name: str) -> str:
-        # With this prefix, browsers reject the cookie from a neighbouring host and over http.
-        return f"__Host-{name}" if self.secure(request) else name
+        # With __Host-, browsers reject the cookie from a neighbouring host and over http; it is for
+        # all paths. Below a path of a shared host, neighbours should not get the cookie.
+        prefix = "__Host-" if self._path == "/" else "__Secure-"
+        return f"{prefix}{name}" if self.secure(request) else name
 
     def _set(
         self, request: HTTPConnection, response: Response, name: str, value: str, life_s: int
@@ -188,7 +196,7 @@ class SessionCookies:
             self._name(request, name),
             value,
             max_age=life_s,
-            path="/",
+            path=self._path,
             httponly=True,
             samesite="lax",
             secure=self.secure(request),

@@ -21,6 +21,7 @@ from setwise.service.api.http.cursors import Cursors
 from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.api.http.headers import RATE_HEADERS
 from setwise.service.api.http.limits import KeyLimitReached, KeyLimits
+from setwise.service.api.http.prefix import prefix_of
 from setwise.service.api.schemas import Paged
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import Unauthenticated
@@ -123,6 +124,8 @@ class Edge:
     """Identity provider that people sign in with."""
     https: bool = False
     """Browsers reach the service by TLS only."""
+    public_url: str = ""
+    """Where browsers and clients reach the service, if that was set."""
     open_metrics: bool = True
     """Whether anyone may read the metrics, not only callers with permission to inspect."""
     max_upload_bytes: int = 1_000_000_000
@@ -134,6 +137,11 @@ class Edge:
     """Gives the time that a page is made, in UTC."""
     metrics: ServiceMetrics = field(default_factory=ServiceMetrics)
     spans: Tracing | None = None
+
+    @property
+    def prefix(self) -> str:
+        """The path of the public URL, without a slash at its end."""
+        return prefix_of(self.public_url)
 
 
 def edge_of(request: Request) -> Edge:

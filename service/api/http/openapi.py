@@ -88,6 +88,7 @@ def describe(app: FastAPI) -> Json:
                 "are UUIDv7 strings, lists are paged by opaque cursors."
             ),
             routes=app.routes,
+            servers=app.servers,
             webhooks=app.webhooks.routes,
         )
         document: Json = json.loads(_SUFFIX.sub(r"\1", json.dumps(described)))

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from setwise.service.api.http.dependencies import answer
 from setwise.service.api.http.openapi_answers import Json
+from setwise.service.api.http.prefix import placed
 from setwise.service.api.http.problem_kinds import ALL_KINDS, UNKNOWN_ADDRESS, ProblemKind
 from setwise.service.api.http.problems import MEDIA_TYPE, HttpFault
 
@@ -31,21 +32,21 @@ Accept = Annotated[str, Header()]
 
 
 @router.get("/problems")
-def explain_problems(accept: Accept = "") -> Response:
+def explain_problems(request: Request, accept: Accept = "") -> Response:
     """List every kind of problem."""
     if "text/html" in accept:
-        return _page("problems.html", kinds=ALL_KINDS)
+        return _page(request, "problems.html", kinds=ALL_KINDS)
     explained = [_explanation(kind) for kind in ALL_KINDS]
     return Response(json.dumps({"items": explained}), media_type="application/json")
 
 
 @router.get("/problems/{slug}")
-def explain_problem(slug: str, accept: Accept = "") -> Response:
+def explain_problem(request: Request, slug: str, accept: Accept = "") -> Response:
     """Explain one kind of problem, as a page or as JSON."""
     if slug not in _BY_SLUG:
         raise HttpFault(UNKNOWN_ADDRESS, f"No kind of problem is called {slug!r}; see /problems.")
     if "text/html" in accept:
-        return _page("problem.html", kind=_BY_SLUG[slug])
+        return _page(request, "problem.html", kind=_BY_SLUG[slug])
     return answer(_explanation(_BY_SLUG[slug]))
 
 
@@ -62,7 +63,7 @@ def _explanation(kind: ProblemKind) -> Json:
 def explain_calls(request: Request) -> Response:
     """Describe every call, from the OpenAPI document."""
     document: Json = request.app.openapi()
-    return _page("reference.html", document=document, calls=list(_calls(document)))
+    return _page(request, "reference.html", document=document, calls=list(_calls(document)))
 
 
 def _calls(document: Json) -> Iterator[Json]:
@@ -105,8 +106,8 @@ def _problems(operation: Json) -> Iterator[str]:
         yield from response.get("content", {}).get(MEDIA_TYPE, {}).get("examples", {})
 
 
-def _page(template: str, **values: object) -> Response:
-    written = _templates.get_template(template).render(**values)
+def _page(request: Request, template: str, **values: object) -> Response:
+    written = placed(request, _templates.get_template(template).render(**values))
     # The policy allows only the page's own style, by its hash: no scripts, no frames, nothing from
     # other servers.
     style = written.partition("<style>")[2].partition("</style>")[0]

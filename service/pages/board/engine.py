@@ -205,7 +205,7 @@ def _call(request: Request, visit: Visit) -> Call:
     edge = edge_of(request)
     ids = {name: str(value) for name, value in request.path_params.items()}
     query = dict(request.query_params)
-    return Call(edge.services, visit, ids, query, edge.settings, edge.sessions.origin(request))
+    return Call(edge.services, visit, ids, query, edge.settings, edge.sessions.base(request))
 
 
 def _attempt(action: Action, call: Call) -> tuple[HTTPStatus | None, object]:

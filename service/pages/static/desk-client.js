@@ -4,6 +4,9 @@
 const TOKEN = "meta[name=csrf-token]";
 const LONGEST_PAUSE_MS = 8000;
 
+/** The address of a path of this service, which may itself be below a path. */
+export const at = (path) => new URL(`..${path}`, import.meta.url).href;
+
 /** The server understood and said no. */
 export class Refused extends Error {
   constructor(status, problem) {
@@ -26,7 +29,7 @@ function token() {
 
 /** After a new sign-in in another tab, this page's token is an old one; fetch the present one. */
 async function renewToken() {
-  const answer = await fetch("/desk", { headers: { Accept: "text/html" } });
+  const answer = await fetch(at("/desk"), { headers: { Accept: "text/html" } });
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = page.querySelector(TOKEN)?.content;
   const renewed = Boolean(fresh) && fresh !== token();
@@ -42,7 +45,7 @@ async function once(path, body, { signal, keepalive = false } = {}) {
   }
   let answer;
   try {
-    answer = await fetch(path, {
+    answer = await fetch(at(path), {
       method: body === undefined ? "GET" : "POST",
       body: body === undefined ? undefined : JSON.stringify(body),
       headers,

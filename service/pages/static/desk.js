@@ -2,7 +2,7 @@
 // before it is asked for, decisions are sent behind the reader's back, and nothing typed is lost.
 
 import { Choice, cards, element, offers, percent, telling, termLines } from "./desk-answer.js";
-import { Refused, ask } from "./desk-client.js";
+import { Refused, ask, at } from "./desk-client.js";
 import { drafts } from "./desk-keep.js";
 import { Guide, Picker } from "./desk-picker.js";
 import { Queue } from "./desk-queue.js";
@@ -436,7 +436,7 @@ function trouble(error, again) {
 
 function signedOut() {
   clearNotices("session");
-  const link = element("a", { href: "/login?next=/desk", class: "button compact" }, "Sign in again");
+  const link = element("a", { href: at("/login?next=/desk"), class: "button compact" }, "Sign in again");
   notice("session", "You are signed out. Your work is kept in this tab.", link);
 }
 
