@@ -7,6 +7,8 @@ from setwise.models.data.formats.layout import FileLayout as FileLayout
 from setwise.models.data.lines import DataError as DataError
 from setwise.models.data.lines import DataWarning as DataWarning
 from setwise.models.evaluation.evaluation import evaluate as evaluate
+from setwise.models.evaluation.judging import ScoreJudgement as ScoreJudgement
+from setwise.models.evaluation.judging import judge_scores as judge_scores
 from setwise.models.evaluation.metrics import Metrics as Metrics
 from setwise.models.guarantees.certificates import Certificate as Certificate
 from setwise.models.guarantees.certificates import CertificateRefusal as CertificateRefusal

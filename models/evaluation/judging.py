@@ -1,0 +1,260 @@
+r"""Whether a confidence can decide what to send.
+
+Two things make a confidence useful: it ranks right answers above wrong ones, and its numbers are
+probabilities. The first is the AUROC of right against wrong answers and the area under the
+risk-coverage curve (AURC [1]_): the mean, over all shares sent, of the share of errors among what
+is sent. The second is the expected calibration error (ECE [2]_) over 15 bins of equal mass, beside
+the alignment error of the papers, and a test of the whole curve
+(`setwise.models.evaluation.reliability`).
+
+References
+----------
+.. [1] Y. Geifman, G. Uziel and R. El-Yaniv, "Bias-Reduced Uncertainty Estimation for Deep Neural
+   Classifiers", ICLR 2019.
+.. [2] M. P. Naeini, G. Cooper and M. Hauskrecht, "Obtaining Well Calibrated Probabilities Using
+   Bayesian Binning", AAAI 2015; with equal mass as in A. Kumar, P. Liang and T. Ma, "Verified
+   Uncertainty Calibration", NeurIPS 2019.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise.models.evaluation.reliability import draw_reliability, noisy_rows
+from setwise.models.evaluation.reports import Estimate
+from setwise.models.evaluation.scoring import score_calibration
+
+Floats = NDArray[np.float64]
+
+N_BINS = 15
+"""Bins of equal mass of the expected calibration error."""
+
+LEAST = 30
+"""Answers, and right or wrong ones among them: a tenth of it, below which nothing is judged."""
+
+LEVEL = 0.95
+"""Level of the intervals, and one minus that of the tests."""
+
+TOLERATED_ECE = 0.02
+"""Error of the numbers that nobody recalibrates for, however certain it is."""
+
+_BOOTSTRAPS = 300
+
+
+class Verdict(StrEnum):
+    """Whether a confidence can decide what to send."""
+
+    ROUTES = "routes"
+    MISCALIBRATED = "miscalibrated"  # ranks, but its numbers are off
+    DOES_NOT_RANK = "does-not-rank"  # right and wrong answers get the same numbers
+    CONSTANT = "constant"
+    TOO_FEW = "too-few"  # answers, or right or wrong ones among them
+
+
+@dataclass(frozen=True)
+class ScoreJudgement:
+    """What a confidence is worth; see `judge_scores`. Print it for a sentence.
+
+    Attributes
+    ----------
+    verdict : Verdict
+    n, n_right, n_distinct : int
+        Answers, right ones, and different confidences.
+    low, high : float
+        Between them lie nine of ten confidences.
+    auroc : Estimate or None
+        Probability that a right answer has a higher confidence than a wrong one; ties count half.
+        None unless both kinds are there.
+    aurc : Estimate
+        Mean share of errors over all shares sent; 0 is best.
+    ece : Estimate
+        Expected calibration error over 15 bins of equal mass; 0 is best. Even a true confidence
+        shows some by chance.
+    alignment_error : float
+        As in the papers: 10 bins of equal width, squared.
+    calibrated_p : float
+        p-value of "the confidences are the true probabilities", in (0, 1].
+    """
+
+    verdict: Verdict
+    n: int
+    n_right: int
+    n_distinct: int
+    low: float
+    high: float
+    auroc: Estimate | None
+    aurc: Estimate
+    ece: Estimate
+    alignment_error: float
+    calibrated_p: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return numbers, strings and mappings for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """Return the verdict as a sentence."""
+        span = f"nine of ten values between {self.low:.3g} and {self.high:.3g}"
+        match self.verdict:
+            case Verdict.TOO_FEW:
+                wrong = self.n - self.n_right
+                return f"Too few to judge: {self.n_right:,} right and {wrong:,} wrong answers."
+            case Verdict.CONSTANT:
+                return (
+                    f"Constant ({self.low:.3g}): ask several times, and take the share that agree."
+                )
+            case Verdict.DOES_NOT_RANK:
+                fit = "Calibrated, but" if self.fits else "Its numbers are off, and it"
+                return f"{fit} cannot tell right from wrong ({self._ranking()}; {span})."
+            case Verdict.MISCALIBRATED:
+                return (
+                    f"Ranks well ({self._ranking()}), but its numbers are off (ECE "
+                    f"{self.ece.value:.3f}): recalibrate."
+                )
+            case Verdict.ROUTES:
+                return f"Routes: it ranks ({self._ranking()}), and its numbers fit."
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing speaks against the numbers, or little enough."""
+        return self.calibrated_p >= 1.0 - LEVEL or self.ece.value <= TOLERATED_ECE
+
+    def _ranking(self) -> str:
+        if self.auroc is None:
+            return "no AUROC"
+        return f"AUROC {self.auroc.value:.3f}, {self.auroc.low:.3f} to {self.auroc.high:.3f}"
+
+
+def judge_scores(
+    confidence: ArrayLike, right: ArrayLike, *, random_state: int = 0
+) -> ScoreJudgement:
+    """Say whether a confidence can decide what to send, and why.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        In [0, 1].
+    right : array-like of shape (n,)
+        0 or 1.
+    random_state : int, default=0
+        Of the bootstrap intervals (300 resamples) and the test.
+
+    Returns
+    -------
+    ScoreJudgement
+        ``routes`` if the interval of the AUROC lies above 1/2 and the numbers fit: the test does
+        not reject them, or the ECE is at most .02.
+
+    Raises
+    ------
+    ValueError
+        If there is no answer, lengths differ, or a value is out of range.
+
+    Examples
+    --------
+    >>> draw = np.random.default_rng(0)
+    >>> confidence = draw.beta(4, 1, 500)
+    >>> right = draw.random(500) < confidence
+    >>> print(judge_scores(confidence, right))
+    Routes: it ranks (AUROC 0.744, 0.694 to 0.789), and its numbers fit.
+    >>> print(judge_scores(confidence**3, right).verdict)
+    miscalibrated
+    >>> print(judge_scores(draw.uniform(0.78, 0.8, 500), right).verdict)
+    does-not-rank
+    """
+    rows = noisy_rows(confidence, right)
+    order = np.argsort(-rows.confidence, kind="stable")
+    c, v = rows.confidence[order], rows.agreed[order]
+    starts = np.flatnonzero(np.append(True, np.diff(c) != 0))
+    ranked = _Ranked(c, v, starts)
+    draw = np.random.default_rng(random_state)
+    drawn = [
+        ranked.measures(np.bincount(draw.integers(len(c), size=len(c)), minlength=len(c)))
+        for _ in range(_BOOTSTRAPS)
+    ]
+    auroc, aurc, ece = (
+        _estimate(value, values)
+        for value, values in zip(ranked.measures(np.ones(len(c))), np.array(drawn).T, strict=True)
+    )
+    n_right = int(v.sum())
+    low, high = np.quantile(c, [0.05, 0.95]).tolist()
+    judged = ScoreJudgement(
+        Verdict.ROUTES,
+        len(c),
+        n_right,
+        len(starts),
+        low,
+        high,
+        auroc if 0 < n_right < len(c) else None,
+        aurc,
+        ece,
+        score_calibration(c, v).alignment_error,
+        draw_reliability(c, v, random_state=random_state).p_value,
+    )
+    return replace(judged, verdict=_verdict(judged))
+
+
+def _verdict(judged: ScoreJudgement) -> Verdict:
+    if judged.n_distinct == 1:
+        return Verdict.CONSTANT
+    rarer = min(judged.n_right, judged.n - judged.n_right)
+    if judged.auroc is None or judged.n < LEAST or rarer < LEAST / 10:
+        return Verdict.TOO_FEW
+    if judged.auroc.low <= 0.5:
+        return Verdict.DOES_NOT_RANK
+    return Verdict.ROUTES if judged.fits else Verdict.MISCALIBRATED
+
+
+@dataclass(frozen=True, eq=False)
+class _Ranked:
+    """Answers by falling confidence; equal confidences are one block, in no order."""
+
+    confidence: Floats
+    right: Floats
+    starts: NDArray[np.int64]
+
+    def measures(self, weight: NDArray[Any]) -> tuple[float, float, float]:
+        """Return AUROC (NaN without both kinds), AURC and ECE of weighted answers."""
+        counts = np.add.reduceat(weight, self.starts).astype(np.float64)
+        right = np.add.reduceat(weight * self.right, self.starts)
+        blocks = counts > 0
+        counts, right = counts[blocks], right[blocks]
+        level = self.confidence[self.starts][blocks]
+        wrong = counts - right
+        n_right, n_wrong = right.sum(), wrong.sum()
+        below = n_wrong - np.cumsum(wrong)
+        pairs = n_right * n_wrong
+        auroc = float(right @ (below + wrong / 2) / pairs) if pairs else float("nan")
+        return auroc, _aurc(counts, wrong), _ece(level, counts, right)
+
+
+def _aurc(counts: Floats, wrong: Floats) -> float:
+    """Return the mean share of errors; within a block, errors come in expectation."""
+    before, errors = np.cumsum(counts) - counts, np.cumsum(wrong) - wrong
+    block = np.repeat(np.arange(len(counts)), counts.astype(np.int64))
+    place = np.arange(1, len(block) + 1)
+    expected = errors[block] + (place - before[block]) * (wrong / counts)[block]
+    return float(np.mean(expected / place))
+
+
+def _ece(level: Floats, counts: Floats, right: Floats) -> float:
+    """Return the ECE over bins of equal mass; bins share a block in proportion."""
+    ends = np.cumsum(counts)
+    edges = np.linspace(0.0, ends[-1], N_BINS + 1)
+    ends = np.append(0.0, ends)
+
+    def within(values: Floats) -> Floats:
+        return np.diff(np.interp(edges, ends, np.append(0.0, np.cumsum(values))))
+
+    gaps = within(right) - within(level * counts)
+    return float(np.abs(gaps).sum() / ends[-1])
+
+
+def _estimate(value: float, drawn: Floats) -> Estimate:
+    side = (1.0 - LEVEL) / 2.0
+    sound = drawn[~np.isnan(drawn)]
+    low, high = np.quantile(sound, [side, 1.0 - side]) if len(sound) else (value, value)
+    return Estimate(value, float(low), float(high))

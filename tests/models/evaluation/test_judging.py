@@ -1,0 +1,71 @@
+"""What a confidence is worth: its measures against brute force, and the verdicts."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from setwise.models.evaluation.judging import N_BINS, Verdict, judge_scores
+
+
+def world(n=400, *, levels=None, seed=0):
+    draw = np.random.default_rng(seed)
+    confidence = draw.beta(4, 1, n)
+    if levels:
+        confidence = np.ceil(confidence * levels) / levels
+    return confidence, draw.random(n) < confidence
+
+
+@pytest.mark.parametrize("levels", [None, 5])
+def test_ranking_is_measured_as_by_pairs_and_by_every_order_of_ties(levels):
+    confidence, right = world(levels=levels)
+    judged = judge_scores(confidence, right)
+    assert judged.auroc.value == pytest.approx(roc_auc_score(right, confidence))
+    assert judged.auroc.low < judged.auroc.value < judged.auroc.high
+    draw = np.random.default_rng(1)
+    shares = []
+    for _ in range(200 if levels else 1):
+        order = np.lexsort((draw.random(len(right)), -confidence))
+        wrong = np.cumsum(~right[order])
+        shares.append(np.mean(wrong / np.arange(1, len(right) + 1)))
+    error = np.std(shares) / np.sqrt(len(shares))
+    assert judged.aurc.value == pytest.approx(np.mean(shares), abs=4 * error + 1e-12)
+
+
+def test_the_ece_is_the_mean_gap_of_fifteen_bins():
+    confidence, right = world(N_BINS * 20)
+    order = np.argsort(confidence)
+    gaps = [abs(right[rows].mean() - confidence[rows].mean()) for rows in np.split(order, N_BINS)]
+    assert judge_scores(confidence, right).ece.value == pytest.approx(np.mean(gaps))
+
+
+def test_the_order_of_answers_plays_no_part():
+    confidence, right = world(levels=7)
+    turned = np.random.default_rng(2).permutation(len(right))
+    one, other = (
+        judge_scores(confidence[rows], right[rows]) for rows in (np.arange(len(right)), turned)
+    )
+    for name in ("aurc", "auroc", "ece"):
+        assert getattr(one, name).value == pytest.approx(getattr(other, name).value)
+
+
+CONFIDENCE, RIGHT = world(2_000)
+CHANCE = np.random.default_rng(3).random(2_000)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "right", "verdict", "sentence"),
+    [
+        (CONFIDENCE, RIGHT, Verdict.ROUTES, "Routes: it ranks (AUROC 0."),
+        (CONFIDENCE**3, RIGHT, Verdict.MISCALIBRATED, "but its numbers are off (ECE 0."),
+        (0.93 + CHANCE / 50, CHANCE[::-1] < 0.94, Verdict.DOES_NOT_RANK, "between 0.931 and 0.949"),
+        (0.5 + CHANCE / 50, CHANCE[::-1] < 0.94, Verdict.DOES_NOT_RANK, "Its numbers are off, and"),
+        ([0.9] * 50, [1] * 45 + [0] * 5, Verdict.CONSTANT, "Constant (0.9): ask several times"),
+        ([0.8, 0.9], [0, 1], Verdict.TOO_FEW, "Too few to judge: 1 right and 1 wrong"),
+        (CONFIDENCE, [1] * 2_000, Verdict.TOO_FEW, "2,000 right and 0 wrong answers"),
+    ],
+)
+def test_the_verdict_says_what_is_missing(confidence, right, verdict, sentence):
+    judged = judge_scores(confidence, right)
+    assert judged.verdict is verdict
+    assert sentence in str(judged)
+    assert judged.to_dict()["verdict"] == verdict
