@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 import structlog
 from sqlalchemy import Engine
@@ -19,6 +20,7 @@ from setwise.service.runtime.cluster import workers_of
 from setwise.service.runtime.files import FolderOrObjectFiles, SealedFiles
 from setwise.service.runtime.model import POLL_S as MODEL_POLL_S
 from setwise.service.runtime.model import ModelRegistry
+from setwise.service.runtime.object_stores import local_folder
 from setwise.service.runtime.shadow import ShadowScorer
 from setwise.service.server_secrets import derived, find_cipher, find_pepper, new_secret
 from setwise.service.services.accounts.keys import Keys
@@ -59,7 +61,14 @@ from setwise.service.services.webhooks import Webhooks
 from setwise.service.settings import PREFIX, BadSetting, Settings
 from setwise.service.sign_in.passwords import Argon2Passwords
 from setwise.service.stores import database as engines
-from setwise.service.stores.database import Clock, NewId, database_clock, new_id, utc_now
+from setwise.service.stores.database import (
+    Clock,
+    NewId,
+    database_clock,
+    new_id,
+    sqlite_path,
+    utc_now,
+)
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import encryption
 from setwise.service.stores.upkeep.revisions import Status
@@ -165,6 +174,14 @@ def open_backend(
         run_length=run_length,
     )
     return Backend(settings, pepper, engine, services, registry, shadow)
+
+
+def written_folders(settings: Settings, engine: Engine) -> Sequence[Path]:
+    """Return the folders of this machine that the service writes to."""
+    stores = map(local_folder, (settings.artifact_url, settings.files_url))
+    database = sqlite_path(engine).parent if engine.dialect.name == "sqlite" else None
+    folders = (settings.data_dir, database, *stores)
+    return [folder for folder in dict.fromkeys(folders) if folder is not None]
 
 
 def job_files(settings: Settings, engine: Engine) -> FolderOrObjectFiles | SealedFiles:

@@ -14,9 +14,10 @@ from setwise.service.api.http.cursors import Cursors
 from setwise.service.api.http.dependencies import KEY_CACHE_S, Callers, Edge
 from setwise.service.api.http.gather import PredictionQueue, untraced
 from setwise.service.api.http.limits import KeyLimits
-from setwise.service.backend import Backend, open_backend, unmigrated
+from setwise.service.backend import Backend, open_backend, unmigrated, written_folders
 from setwise.service.domain.breaker import RUN_LENGTH
 from setwise.service.domain.errors import ModelUnavailable, ServiceError
+from setwise.service.runtime import disk
 from setwise.service.runtime.courier import Courier
 from setwise.service.runtime.model import POLL_S as MODEL_POLL_S
 from setwise.service.runtime.model import ModelRegistry
@@ -122,6 +123,7 @@ def build(
             pepper=backend.pepper,
             checks={
                 "database": partial(_database_fault, backend.engine),
+                "disk": partial(disk.fault, written_folders(settings, backend.engine)),
                 "encryption": partial(_encryption_fault, backend.engine),
                 "model": partial(_model_fault, backend.registry),
             },

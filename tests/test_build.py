@@ -1,9 +1,11 @@
 """The whole service put together from settings, on a real database."""
 
+import shutil
 import stat
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -127,6 +129,18 @@ async def test_readiness_tells_an_empty_database_from_an_absent_one(
         connection.execute(text("DELETE FROM alembic_version"))
     problem = (await _get(built, "/readyz")).json()
     assert "is empty" in problem["errors"][0]["detail"]
+    built.close()
+
+
+@pytest.mark.anyio
+async def test_a_full_disk_is_unready(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = build.build(_settings(tmp_path, database_url))
+    usage = SimpleNamespace(total=1 << 40, free=1 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    problem = (await _get(built, "/readyz")).json()
+    assert "/checks/disk" in [fault["pointer"] for fault in problem["errors"]]
     built.close()
 
 

@@ -5,7 +5,7 @@
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,6 +17,8 @@ import typer
 from setwise.service.cli.console import AsJson, print_json, say
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sqlalchemy import Engine
 
     from setwise.service.runtime.model import Loads
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
     from setwise.service.stores.transaction import Transactions
 
 commands = typer.Typer()
-
-LEAST_FREE_BYTES: Final = 200_000_000
-"""With less, the next large write may fail."""
 
 LITTLE_FREE_BYTES: Final = 2_000_000_000
 
@@ -81,7 +80,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 def examine() -> Iterator[Finding]:
     """Yield the findings; skip checks that depend on a failed one."""
-    from setwise.service.backend import storage
+    from setwise.service.backend import storage, written_folders
     from setwise.service.settings import BadSetting, Settings, misspelt
 
     for fault in misspelt(os.environ):
@@ -93,25 +92,27 @@ def examine() -> Iterator[Finding]:
         yield _fault("settings", str(error), "correct the variable")
         return
     yield _ok("settings", f"data in {settings.data_dir}")
-    yield _disk(settings)
+    yield _disk(settings.data_dir, written_folders(settings, engine))
     try:
         yield from _database(engine, begin, store, settings)
     finally:
         engine.dispose()
 
 
-def _disk(settings: "Settings") -> Finding:
-    folder = next(path for path in (settings.data_dir, *settings.data_dir.parents) if path.exists())
-    if not os.access(folder, os.W_OK):
+def _disk(data_dir: "Path", folders: "Sequence[Path]") -> Finding:
+    from setwise.service.runtime import disk
+
+    if not os.access(disk.existing(data_dir), os.W_OK):
         return _fault(
             "disk",
-            f"{folder} cannot be written by this user",
+            f"{disk.existing(data_dir)} cannot be written by this user",
             "change its owner, or name another folder in SETWISE_DATA_DIR",
         )
-    free = shutil.disk_usage(folder).free
+    fault = disk.fault(folders)
+    if fault is not None:
+        return _fault("disk", fault, "make room: writes are about to fail")
+    free, folder = min((shutil.disk_usage(disk.existing(path)).free, path) for path in folders)
     seen = f"{free / 1e9:.1f} GB free in {folder}"
-    if free < LEAST_FREE_BYTES:
-        return _fault("disk", seen, "make room: writes are about to fail")
     if free < LITTLE_FREE_BYTES:
         return _warning("disk", seen, "make room before it fills up")
     return _ok("disk", seen)

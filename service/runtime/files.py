@@ -1,7 +1,6 @@
 """Store files of jobs in a folder or object store, encrypted if there is a key."""
 
 import base64
-import errno
 import io
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ import structlog
 from fsspec.implementations.local import LocalFileSystem
 
 from setwise.service.domain.errors import StorageFull, StorageUnavailable
+from setwise.service.runtime.disk import FULL
 from setwise.service.runtime.object_stores import open_store
 from setwise.service.services.ports import FileStore, Sink
 from setwise.service.stores.columns.ciphers import SEALED, TextCipher
@@ -23,9 +23,6 @@ FRAME_BYTES = 1 << 16
 
 DRAFT = ".incoming"
 """Ends the name of a local file until it is complete."""
-
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""Numbers of system errors when there is no space left."""
 
 log = structlog.get_logger(__name__)
 

@@ -1,8 +1,10 @@
 """Open a folder or an object store by its address."""
 
+from pathlib import Path
 from typing import Any
 
 from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
 EXTRAS = {
     "s3": "s3",
@@ -30,3 +32,9 @@ def open_store(url: str) -> tuple[Any, str]:  # Any: fsspec ships no types
         cure = f"run pip install 'setwise[{extra}]'" if extra else str(error)
         raise ValueError(f"{scheme}:// needs a library that is not installed; {cure}") from error
     return files, str(root)
+
+
+def local_folder(url: str) -> Path | None:
+    """Return the folder of an address; None for an object store."""
+    files, root = open_store(url)
+    return Path(root) if isinstance(files, LocalFileSystem) else None

@@ -16,6 +16,7 @@ import structlog
 
 from setwise.service.domain import errors
 from setwise.service.domain.jobs import Job
+from setwise.service.runtime.disk import FULL
 from setwise.service.services.jobs import Jobs
 
 POLL_S = 1.0
@@ -36,7 +37,7 @@ HOPELESS = (
 )
 """Errors in the request: a retry would fail in the same way."""
 
-MISSING = (errors.ModelUnavailable,)
+MISSING = (errors.ModelUnavailable, errors.StorageFull)
 """Errors of what a job needs, such as a model that is being loaded: it has not been tried."""
 
 log = structlog.get_logger(__name__)
@@ -194,8 +195,7 @@ class Worker:
                 self._jobs.give_back(job)
                 log.info("job.returned")
         except MISSING as error:
-            self._jobs.postpone(job, error.detail)
-            log.info("job.waits", reason=error.detail)
+            self._postpone(job, error.detail)
         except errors.StorageUnavailable:
             raise  # the failure cannot be recorded either, so let the lease expire
         except HOPELESS as error:
@@ -205,6 +205,9 @@ class Worker:
             self._jobs.fail(job, error.detail, code=error.code())
             log.warning("job.failed", attempt=job.attempt, reason=error.detail)
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in FULL:
+                self._postpone(job, "There is no space left on the disk.")
+                return
             log.exception("job.failed", attempt=job.attempt)
             # Its message could quote a document, so store only its type.
             self._jobs.fail(job, type(error).__name__)
@@ -214,6 +217,10 @@ class Worker:
             else:
                 self._jobs.succeed(job, result)
             log.debug("job.done", result=result)
+
+    def _postpone(self, job: Job, reason: str) -> None:
+        self._jobs.postpone(job, reason)
+        log.info("job.waits", reason=reason)
 
     @contextmanager
     def _held(self, job: Job, report: JobReport) -> Iterator[None]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import text
@@ -229,7 +230,8 @@ def test_a_full_disk_is_foreseen(
 ) -> None:
     monkeypatch.setattr(doctor, "LITTLE_FREE_BYTES", 1 << 60)
     assert examined(capsys)[1]["disk"]["verdict"] == "warning"
-    monkeypatch.setattr(doctor, "LEAST_FREE_BYTES", 1 << 60)
+    usage = SimpleNamespace(total=1 << 62, free=1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     status, checks = examined(capsys)
     assert (status, checks["disk"]["verdict"]) == (1, "fault")
 

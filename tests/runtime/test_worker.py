@@ -1,5 +1,6 @@
 """The worker: claims, runs, records; and what happens when it cannot."""
 
+import errno
 import threading
 import time
 from datetime import timedelta
@@ -12,6 +13,7 @@ from setwise.service.domain.errors import (
     InvalidRequest,
     ModelDamaged,
     ModelUnavailable,
+    StorageFull,
     StorageUnavailable,
 )
 from setwise.service.domain.jobs import Job, JobState, RetryRule
@@ -105,6 +107,29 @@ def test_a_job_waits_for_its_model_without_an_attempt(world: World) -> None:
     assert {(line["event"], line["log_level"]) for line in lines} == {("job.waits", "info")}
     assert worker.run_one()
     assert (world.job().state, world.job().attempt) == (JobState.SUCCEEDED, 1)
+
+
+@pytest.mark.parametrize(
+    "error", [StorageFull("no space left"), OSError(errno.ENOSPC, "No space left on device")]
+)
+def test_a_job_waits_for_room_on_the_disk_without_an_attempt(
+    world: World, error: Exception
+) -> None:
+    lacking = [error]
+
+    def write(job: Job, report: JobReport) -> None:
+        if lacking:
+            raise lacking.pop()
+
+    worker = world.worker(write=Task(write))
+    world.jobs().enqueue("write")
+    assert worker.run_one()
+    job = world.job()
+    assert (job.state, job.attempt, job.error) == (JobState.QUEUED, 0, None)
+    assert "no space left" in job.message.lower()
+    world.clock.advance(seconds=5)
+    assert worker.run_one()
+    assert world.job().state is JobState.SUCCEEDED
 
 
 def test_what_can_only_fail_again_is_not_tried_again(world: World) -> None:

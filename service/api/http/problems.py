@@ -26,7 +26,7 @@ from setwise.service.api.http.validation import faults_of
 from setwise.service.domain import errors
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ServiceError
 from setwise.service.domain.text import nearest, question
-from setwise.service.runtime.files import FULL
+from setwise.service.runtime.disk import FULL
 
 MEDIA_TYPE = "application/problem+json"
 MOST_FAULTS = 50

@@ -1,0 +1,27 @@
+"""Room in the folders that the service writes to."""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Numbers of system errors when there is no space left."""
+
+LEAST_FREE_BYTES = 50_000_000
+"""With less, the next large write may fail; on small disks, with less than a twentieth."""
+
+
+def fault(folders: Iterable[Path]) -> str | None:
+    """Return which disk is full, or None; what nobody may write, such as a model, needs no room."""
+    for place in map(existing, folders):
+        disk = shutil.disk_usage(place)
+        if disk.free < min(LEAST_FREE_BYTES, disk.total / 20) and os.access(place, os.W_OK):
+            return f"Only {disk.free / 1e6:.0f} MB are free in {place}: make room."
+    return None
+
+
+def existing(folder: Path) -> Path:
+    """Return a folder that may not be there yet, or the first above it that is."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
