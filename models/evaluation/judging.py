@@ -77,6 +77,8 @@ class ScoreJudgement:
         As in the papers: 10 bins of equal width, squared.
     calibrated_p : float
         p-value of "the confidences are the true probabilities", in (0, 1].
+
+    Of fewer than 30 answers, intervals reach from 0 to 1, and the p-value is 1.
     """
 
     verdict: Verdict
@@ -92,8 +94,8 @@ class ScoreJudgement:
     calibrated_p: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return numbers, strings and mappings for JSON."""
-        return asdict(self)
+        """Return numbers, strings and mappings for JSON, among them the ``sentence``."""
+        return {**asdict(self), "sentence": str(self)}
 
     def __str__(self) -> str:
         """Return the verdict as a sentence."""
@@ -171,14 +173,13 @@ def judge_scores(
     starts = np.flatnonzero(np.append(True, np.diff(c) != 0))
     ranked = _Ranked(c, v, starts)
     draw = np.random.default_rng(random_state)
+    n_draws = _BOOTSTRAPS if len(c) >= LEAST else 0
     drawn = [
         ranked.measures(np.bincount(draw.integers(len(c), size=len(c)), minlength=len(c)))
-        for _ in range(_BOOTSTRAPS)
+        for _ in range(n_draws)
     ]
-    auroc, aurc, ece = (
-        _estimate(value, values)
-        for value, values in zip(ranked.measures(np.ones(len(c))), np.array(drawn).T, strict=True)
-    )
+    columns = np.array(drawn).reshape(n_draws, 3).T
+    auroc, aurc, ece = map(_estimate, ranked.measures(np.ones(len(c))), columns)
     n_right = int(v.sum())
     low, high = np.quantile(c, [0.05, 0.95]).tolist()
     judged = ScoreJudgement(
@@ -192,7 +193,7 @@ def judge_scores(
         aurc,
         ece,
         score_calibration(c, v).alignment_error,
-        draw_reliability(c, v, random_state=random_state).p_value,
+        draw_reliability(c, v, random_state=random_state).p_value if n_draws else 1.0,
     )
     return replace(judged, verdict=_verdict(judged))
 
@@ -256,5 +257,5 @@ def _ece(level: Floats, counts: Floats, right: Floats) -> float:
 def _estimate(value: float, drawn: Floats) -> Estimate:
     side = (1.0 - LEVEL) / 2.0
     sound = drawn[~np.isnan(drawn)]
-    low, high = np.quantile(sound, [side, 1.0 - side]) if len(sound) else (value, value)
+    low, high = np.quantile(sound, [side, 1.0 - side]) if len(sound) else (0.0, 1.0)
     return Estimate(value, float(low), float(high))

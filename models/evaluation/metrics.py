@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, vstack
 
 from setwise.models.evaluation.automation import AUTOMATION_TARGETS, Automation, automation_at
+from setwise.models.evaluation.judging import ScoreJudgement, judge_scores
 from setwise.models.evaluation.rankings import average_precision, precision_at
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.guarantees.binomial import lower_bound, upper_bound
@@ -61,6 +62,8 @@ class Metrics:
         Share of documents with their true set among the candidates; None without candidates.
     brier, uncertainty, sharpness, alignment_error, log_loss : float
         See :func:`~evaluation.scoring.score_calibration`; log loss in nats, at least 0.
+    judgement : ScoreJudgement
+        Whether the confidence can decide what to send; AUROC, AURC and ECE with intervals.
     automation : tuple of Automation
         One per target.
     train_seconds, train_cpu_seconds, predict_seconds, documents_per_second : float or None
@@ -96,6 +99,7 @@ class Metrics:
     sharpness: float
     alignment_error: float
     log_loss: float
+    judgement: ScoreJudgement
     automation: tuple[Automation, ...]
     train_seconds: float | None = None
     train_cpu_seconds: float | None = None
@@ -119,7 +123,11 @@ class Metrics:
             for field in fields(self)
             if getattr(self, field.name) is not None
         }
-        return {**values, "automation": [asdict(point) for point in self.automation]}
+        return {
+            **values,
+            "judgement": self.judgement.to_dict(),
+            "automation": [asdict(point) for point in self.automation],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,6 +378,7 @@ class RunningMetrics:
                 automation_at(target, confidence, within.exact, least=1)
                 for target in AUTOMATION_TARGETS
             ),
+            judgement=judge_scores(confidence, within.exact),
             intervals=self.intervals(bootstrap) if bootstrap else None,
             **asdict(score_calibration(confidence, within.exact)),
         )

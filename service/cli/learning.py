@@ -20,6 +20,7 @@ from setwise.service.cli.console import (
     print_json,
     print_table,
     progress,
+    say,
     written_whole,
 )
 
@@ -377,6 +378,7 @@ def evaluate(
     else:
         print_table(_metrics_table(metrics))
         print_table(_automation_table(metrics))
+        say(f"\nThe confidence: {metrics.judgement}")
 
 
 def _metrics_table(metrics: "Metrics") -> "Table":
@@ -386,6 +388,9 @@ def _metrics_table(metrics: "Metrics") -> "Table":
     for name, value in metrics.to_json().items():
         if isinstance(value, int | float):
             table.add_row(name, _number(value))
+    for name in ("auroc", "aurc", "ece"):
+        estimate = getattr(metrics.judgement, name)
+        table.add_row(name, _number(None if estimate is None else estimate.value))
     return table
 
 
