@@ -6,6 +6,7 @@ import pytest
 
 from setwise.service.domain import errors
 from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.stores.transaction import Transaction
 from tests.browsing import Browser
 from tests.edge import Service, assert_problem
 
@@ -84,6 +85,21 @@ def test_a_link_ends_when_it_expires_is_replaced_or_the_account_is_disabled(
     people.change(SYSTEM, cy, password=PASSWORD)
     with pytest.raises(errors.InvitationOver):
         sessions.invited(secret)
+
+
+def test_an_account_is_never_stored_without_its_invitation(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invited, commit = [], Transaction.commit
+
+    def commit_and_look(transaction: Transaction) -> None:
+        commit(transaction)
+        people = service.database.contents.people.values()
+        invited.extend(one.invited_until is not None for one in people if one.login == "cy")
+
+    monkeypatch.setattr(Transaction, "commit", commit_and_look)
+    invite(service)
+    assert all(invited)
 
 
 def test_a_program_invites_a_person(service: Service) -> None:

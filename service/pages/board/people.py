@@ -74,14 +74,21 @@ def _person(call: Call) -> Person:
 
 
 def _create_person(call: Call, form: NewPerson) -> ui.View | None:
-    person = call.services.people.create(
-        call.caller, login=form.login, name=form.name, role=form.role, password=form.password
+    people, caller = call.services.people, call.caller
+    about = {"login": form.login, "name": form.name}
+    if form.password:
+        people.create(caller, **about, role=form.role, password=form.password)
+        return None
+    return _invitation(
+        call, *people.create_invited(caller, **about, role=form.role, days=form.days)
     )
-    return None if form.password else _invitation(call, person.id, form.days)
 
 
-def _invitation(call: Call, person_id: str, days: int) -> ui.View:
-    person, secret = call.services.people.invite(call.caller, person_id, days)
+def _invite(call: Call, _: object) -> ui.View:
+    return _invitation(call, *call.services.people.invite(call.caller, call.id, DAYS))
+
+
+def _invitation(call: Call, person: Person, secret: str) -> ui.View:
     shown = ui.Secret(
         f"Invitation for {person.name}",
         "Send them this link. It is not stored and is never shown again.",
@@ -130,9 +137,7 @@ def _disable_question(call: Call) -> ui.Question:
 
 
 _ONE = f"{PEOPLE}/{{person_id}}"
-INVITE_AGAIN = Action(
-    f"{_ONE}/invite", lambda call, _: _invitation(call, call.id, DAYS), ask=_invite_question
-)
+INVITE_AGAIN = Action(f"{_ONE}/invite", _invite, ask=_invite_question)
 CREATE_PERSON = Action(
     PEOPLE,
     _create_person,

@@ -19,6 +19,7 @@ from setwise.service.domain.callers import Caller, Permission, Role
 from setwise.service.domain.text import text_faults
 from setwise.service.services.accounts.guarded import Guarded, dismiss, known_person
 from setwise.service.services.accounts.keys import refuse_last_admin
+from setwise.service.stores.transaction import Transaction
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,33 @@ class People(Guarded):
         ``password``: None for a person who signs in only with an identity provider.
         """
         caller.require(Permission.ADMINISTER)
+        person = self._new(login, name, role, password, external_id)
+        with self.begin() as transaction:
+            self._add(transaction, caller, person)
+        return person
+
+    def create_invited(
+        self, caller: Caller, *, login: str, name: str, role: Role, days: int
+    ) -> tuple[Person, str]:
+        """Create an account; return it with the secret of its invitation.
+
+        Raises the errors of `create` and `invite`.
+        """
+        caller.require(Permission.ADMINISTER)
+        _check_days(days)
+        person = self._new(login, name, role)
+        with self.begin() as transaction:
+            self._add(transaction, caller, person)
+            return self._invited(transaction, caller, person, days)
+
+    def _new(
+        self,
+        login: str,
+        name: str,
+        role: Role,
+        password: str | None = None,
+        external_id: str | None = None,
+    ) -> Person:
         login = login_of(login)
         faults = [
             *login_faults(login, "/login"),
@@ -54,7 +82,7 @@ class People(Guarded):
             faults += password_faults(password, login)
         if faults:
             raise errors.InvalidRequest("The account cannot be created.", faults)
-        person = Person(
+        return Person(
             id=self.new_id(),
             login=login,
             name=name,
@@ -63,9 +91,6 @@ class People(Guarded):
             password=None if password is None else self.passwords.hash(password),
             external_id=external_id,
         )
-        with self.begin() as transaction:
-            self._add(transaction, caller, person)
-        return person
 
     def all(self, caller: Caller) -> list[Person]:
         """Return all people, ordered by login name, including disabled ones."""
@@ -147,16 +172,24 @@ class People(Guarded):
         Raises `PersonNotFound`; `InvalidRequest` if the account is disabled, or for too many days.
         """
         caller.require(Permission.ADMINISTER)
-        if not 1 <= days <= MOST_DAYS_INVITED:
-            fault = errors.FieldFault("/days", f"must be from 1 to {MOST_DAYS_INVITED}")
-            raise errors.InvalidRequest("An invitation cannot last that long.", [fault])
-        secret, until = self.new_secret(), self.now() + timedelta(days=days)
+        _check_days(days)
         with self.begin() as transaction:
             person = known_person(transaction, who, for_update=True)
             if person.disabled:
                 raise errors.InvalidRequest("The account is disabled; enable it first.")
-            digest = self.session_digest(secret)
-            person = replace(person, invitation=digest, invited_until=until)
-            transaction.people.save(person)
-            self._note(transaction, caller, "person.invited", person.id, until=until.isoformat())
+            return self._invited(transaction, caller, person, days)
+
+    def _invited(
+        self, transaction: Transaction, caller: Caller, person: Person, days: int
+    ) -> tuple[Person, str]:
+        secret, until = self.new_secret(), self.now() + timedelta(days=days)
+        person = replace(person, invitation=self.session_digest(secret), invited_until=until)
+        transaction.people.save(person)
+        self._note(transaction, caller, "person.invited", person.id, until=until.isoformat())
         return person, secret
+
+
+def _check_days(days: int) -> None:
+    if not 1 <= days <= MOST_DAYS_INVITED:
+        fault = errors.FieldFault("/days", f"must be from 1 to {MOST_DAYS_INVITED}")
+        raise errors.InvalidRequest("An invitation cannot last that long.", [fault])
