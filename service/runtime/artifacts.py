@@ -4,6 +4,7 @@
 # the service load no model
 
 import errno
+import json
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +34,9 @@ Check = Callable[[Path], object]
 
 CALIBRATORS = "calibrators"
 """Folder of calibrators learnt from reviews, beside the folders of models."""
+
+LONGEST_SUMMARY = 100_000
+"""Most characters that a list of models shows of one."""
 
 MOST_FILES = 1_000
 LARGEST_ARTIFACT = 20_000_000_000
@@ -65,7 +69,7 @@ class FolderOrObjectStore:
 
         Raises `InvalidRequest` if it is not a valid artifact.
         """
-        _verified(source)  # before copying: a wrong folder may be large
+        _summary(_verified(source))  # before copying: a wrong folder may be large
         with self._incoming() as incoming:
             shutil.copytree(source, incoming)
             predictor = _verified(incoming)  # verify what is actually stored
@@ -270,8 +274,9 @@ def _is_sound(folder: Path, check: Check) -> bool:
 
 
 def _summary(predictor: "SetPredictor") -> Mapping[str, object]:
+    """Return what lists show of a model; raises `InvalidRequest` if that is too long."""
     names = ("created_at", "method", "training", "metrics")
-    return {
+    summary = {
         "kind": predictor.kind,
         "n_labels": len(predictor.label_names),
         "n_features": len(predictor.feature_names),
@@ -279,3 +284,11 @@ def _summary(predictor: "SetPredictor") -> Mapping[str, object]:
         **({"numbers": list(predictor.numbers)} if predictor.kind == "external" else {}),
         **{key: predictor.manifest[key] for key in names if key in predictor.manifest},
     }
+    sizes = {name: len(json.dumps(value)) for name, value in summary.items()}
+    if sum(sizes.values()) > LONGEST_SUMMARY:
+        name = max(sizes, key=sizes.__getitem__)
+        why = f"its {name} take {sizes[name]:,} characters; at most {LONGEST_SUMMARY:,} are kept"
+        raise errors.InvalidRequest(
+            f"This is not a sound artifact: {why}.", [errors.FieldFault("/source", why)]
+        )
+    return summary

@@ -8,11 +8,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import BinaryIO, cast
 
-import structlog
 from fsspec.implementations.local import LocalFileSystem
 
-from setwise.service.domain.errors import StorageFull, StorageUnavailable
-from setwise.service.runtime.disk import FULL
+from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.runtime import disk
 from setwise.service.runtime.object_stores import open_store
 from setwise.service.services.ports import FileStore, Sink
 from setwise.service.stores.columns.ciphers import SEALED, TextCipher
@@ -23,8 +22,6 @@ FRAME_BYTES = 1 << 16
 
 DRAFT = ".incoming"
 """Ends the name of a local file until it is complete."""
-
-log = structlog.get_logger(__name__)
 
 
 class FolderOrObjectFiles:
@@ -43,14 +40,8 @@ class FolderOrObjectFiles:
 
         Raises `StorageFull` if there is no space left.
         """
-        try:
-            with self._draft(name) as file:
-                yield file
-        except OSError as error:
-            if error.errno not in FULL:
-                raise
-            log.exception("files.full")
-            raise StorageFull("There is no space left for the file.") from error
+        with disk.needed(), self._draft(name) as file:
+            yield file
 
     @contextmanager
     def _draft(self, name: str) -> Iterator[Sink]:

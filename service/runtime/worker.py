@@ -16,7 +16,7 @@ import structlog
 
 from setwise.service.domain import errors
 from setwise.service.domain.jobs import Job
-from setwise.service.runtime.disk import FULL
+from setwise.service.runtime import disk
 from setwise.service.services.jobs import Jobs
 
 POLL_S = 1.0
@@ -187,7 +187,7 @@ class Worker:
     def _run(self, job: Job, task: Task) -> None:
         report = JobReport(job, self._jobs, self._stopping)
         try:
-            with self._held(job, report):
+            with self._held(job, report), disk.needed():
                 self._jobs.authorise(job)
                 result = task.run(job, report)
         except Interrupted:
@@ -195,7 +195,8 @@ class Worker:
                 self._jobs.give_back(job)
                 log.info("job.returned")
         except MISSING as error:
-            self._postpone(job, error.detail)
+            self._jobs.postpone(job, error.detail)
+            log.info("job.waits", reason=error.detail)
         except errors.StorageUnavailable:
             raise  # the failure cannot be recorded either, so let the lease expire
         except HOPELESS as error:
@@ -205,9 +206,6 @@ class Worker:
             self._jobs.fail(job, error.detail, code=error.code())
             log.warning("job.failed", attempt=job.attempt, reason=error.detail)
         except Exception as error:
-            if isinstance(error, OSError) and error.errno in FULL:
-                self._postpone(job, "There is no space left on the disk.")
-                return
             log.exception("job.failed", attempt=job.attempt)
             # Its message could quote a document, so store only its type.
             self._jobs.fail(job, type(error).__name__)
@@ -217,10 +215,6 @@ class Worker:
             else:
                 self._jobs.succeed(job, result)
             log.debug("job.done", result=result)
-
-    def _postpone(self, job: Job, reason: str) -> None:
-        self._jobs.postpone(job, reason)
-        log.info("job.waits", reason=reason)
 
     @contextmanager
     def _held(self, job: Job, report: JobReport) -> Iterator[None]:

@@ -1,6 +1,7 @@
 """Artifacts in a folder, and in an object store."""
 
 import io
+import json
 import random
 import shutil
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 from setwise.models.calibration.recalibration import COLUMNS, ConfidenceCorrection
 from setwise.models.storage.recalibrations import StoredRecalibration
+from setwise.models.storage.sealed_folder import MANIFEST, sealed
 from setwise.service.domain.errors import CalibrationDamaged, InvalidRequest, ModelUnavailable
 from setwise.service.runtime.artifacts import FolderOrObjectStore
 from tests.fakes import START, FakeClock, FakeIds
@@ -46,6 +48,20 @@ def test_a_sound_artifact_is_kept_and_described(
     assert model.summary["n_labels"] == 6
     assert (model.active, model.created_at) == (False, START)
     assert _left_over(tmp_path) == []
+
+
+def test_a_manifest_with_long_metrics_is_refused(
+    store: FolderOrObjectStore, artifacts: Artifacts, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(artifacts.text, source)
+    manifest = json.loads((source / MANIFEST).read_bytes())
+    del manifest["manifest_sha256"]
+    manifest["metrics"]["planted"] = "x" * 100_000
+    (source / MANIFEST).write_bytes(sealed(manifest))
+    with pytest.raises(InvalidRequest, match=r"its metrics take 10\d,\d+ characters"):
+        store.add(str(source))
+    assert not list(tmp_path.glob("artifacts/*-*"))
 
 
 def test_the_source_is_needed_no_longer(
