@@ -253,5 +253,13 @@ class ModelUnavailable(ServiceError):
     """No model is active or can be reached, so nothing can be predicted."""
 
 
+class ModelLoading(ModelUnavailable):
+    """The active model is still being loaded."""
+
+
+class ModelUnreadable(ModelUnavailable):
+    """A model is active, but it cannot be loaded."""
+
+
 class StorageUnavailable(ServiceError):
     """The database does not respond; the request can be retried later."""

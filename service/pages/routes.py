@@ -36,6 +36,12 @@ _REFUSALS: tuple[tuple[type[ServiceError], HTTPStatus, str], ...] = (
     (errors.StaleVersion, HTTPStatus.PRECONDITION_FAILED, "This has changed since you loaded it"),
     (errors.Conflict, HTTPStatus.CONFLICT, "This is not possible right now"),
     (errors.TooManyRequests, HTTPStatus.TOO_MANY_REQUESTS, "Too many attempts"),
+    (errors.ModelLoading, HTTPStatus.SERVICE_UNAVAILABLE, "The model is being loaded"),
+    (
+        errors.ModelUnreadable,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "The active model cannot be loaded",
+    ),
     (errors.ModelUnavailable, HTTPStatus.SERVICE_UNAVAILABLE, "No model is active"),
     (ServiceError, HTTPStatus.UNPROCESSABLE_ENTITY, "This is not possible"),
 )

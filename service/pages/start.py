@@ -51,7 +51,7 @@ for part in (
 @router.get("/")
 def start(edge: EdgeOf, visit: Annotated[Visit, Depends(who_may())]) -> Response:
     """Say what has been done with the documents that came in, and what waits."""
-    values = {"now": edge.now(), **_overview(edge.services, visit.caller)}
+    values = {"now": edge.now(), **_overview(edge.services, visit.caller, edge.checks["model"]())}
     values["attention"] = attention(edge.services, visit)
     return page("start.html", values, visit=visit)
 
@@ -79,7 +79,7 @@ class StartPart:
     """Filter for the documents behind it."""
 
 
-def _overview(services: Services, caller: Caller) -> dict[str, object]:
+def _overview(services: Services, caller: Caller, unserved: str | None) -> dict[str, object]:
     # As the service itself: every role may see how much work there is, and the policy.
     counts = services.reports.summary(SYSTEM)
     policy = services.policy.get(SYSTEM)
@@ -97,7 +97,7 @@ def _overview(services: Services, caller: Caller) -> dict[str, object]:
         "n_models": len(models),
         "policy": policy,
         "rule": _rule(policy),
-        "missing": list(missing(caller, counts, policy, models)),
+        "missing": list(missing(caller, counts, policy, models, unserved)),
         "possible": list(possible(caller, counts)),
         "comments": services.comments.unread(caller) if caller.may(Permission.REVIEW) else (),
         "talk_at": documents.HERE if caller.may(_SEES_ALL) else recent.HERE,
@@ -177,9 +177,16 @@ class Step:
 
 
 def missing(
-    caller: Caller, counts: Counts, policy: RoutingPolicy, models: Sequence[ModelVersion]
+    caller: Caller,
+    counts: Counts,
+    policy: RoutingPolicy,
+    models: Sequence[ModelVersion],
+    unserved: str | None,
 ) -> Iterator[Step]:
-    """Yield what is missing before documents can be sent; only administrators can act on it."""
+    """Yield what is missing before documents can be sent; only administrators can act on it.
+
+    ``unserved``: Why no model serves; None if one does.
+    """
     administers = caller.may(Permission.ADMINISTER)
     if not any(model.active for model in models):
         if not administers:
@@ -191,6 +198,10 @@ def missing(
         else:
             yield Step("Train a model on your documents.", "setwise train DATA --out model")
             yield Step("Register and activate it.", "setwise model add model --activate")
+    elif unserved and administers:
+        yield Step(unserved, "setwise doctor", _MODELS)
+    elif unserved:
+        yield Step("The active model does not serve right now, so nothing can be predicted.")
     if not counts.predictions:
         if administers:
             yield Step(

@@ -196,6 +196,7 @@ class ModelRegistry:
         self._ready: tuple[_Id, LoadedPredictor] | None = None
         self._turn = threading.Lock()
         self._failed: tuple[_Id, float] | None = None
+        self._unreadable: str | None = None
         self._loading: str | None = None
         self._database_silent = False
         self._stopping = threading.Event()
@@ -205,7 +206,12 @@ class ModelRegistry:
         """Return the serving model; raises `ModelUnavailable` without one."""
         serving = self._serving
         if serving is None and self._loading is not None:
-            raise errors.ModelUnavailable(f"{self._loading}; ask again in a moment.")
+            raise errors.ModelLoading(f"{self._loading}; ask again in a moment.")
+        if serving is None and self._unreadable is not None:
+            raise errors.ModelUnreadable(
+                f"The active model, {self._unreadable}, cannot be loaded. Put its artifact back "
+                "or activate another model; setwise doctor says what is wrong."
+            )
         if serving is None:
             raise errors.ModelUnavailable(
                 "No model is active; add one: setwise model add ARTIFACT --activate."
@@ -274,7 +280,9 @@ class ModelRegistry:
             self._database_silent = True
             return
         self._database_silent = False
-        if target is not None and not self._is_settled(target):
+        if target is None:
+            self._unreadable = None
+        elif not self._is_settled(target):
             self._serve(target)
         self._follow_shadow(candidate)
 
@@ -322,6 +330,7 @@ class ModelRegistry:
             predictor = self._loaded(target)
         except Exception as error:
             self._failed = target.id, self._clock() + RETRY_AFTER_S
+            self._unreadable = target.model.id
             log.exception(
                 "model.failed",
                 model_id=target.model.id,

@@ -71,20 +71,3 @@ def test_programs_find_their_way_below_the_prefix(service: Service) -> None:
     # A proxy may have removed the prefix, and probes call the process itself.
     assert service.get("/healthz").status_code == 200
     assert service.get(f"{BASE}wrong/healthz").status_code == 404
-
-
-def test_modules_of_pages_import_each_other_below_the_prefix(service: Service) -> None:
-    (desk,) = re.findall(r'src="([^"]*/desk\.js[^"]*)"', _desk(service))
-    module = service.get(desk).text
-    imported = re.findall(r'from "(\./[^"]+)"', module)
-    assert imported
-    for name in imported:
-        assert service.get(f"{BASE}/static/{name.removeprefix('./')}").status_code == 200
-
-
-def _desk(service: Service) -> str:
-    browser = Browser(service, "https://host.example")
-    token = browser.token(f"{BASE}/login")
-    fields = {"csrf": token, "login": "reviewer", "password": "correct horse battery", "back": "/"}
-    browser.submit(f"{BASE}/login", fields)
-    return browser.get(f"{BASE}/desk").text

@@ -295,3 +295,20 @@ def test_a_fault_of_ours_is_a_page_that_says_whom_to_tell(
     assert "Something went wrong" in response.text
     assert "logged as <code>" in response.text
     assert "secret" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        (Role.ADMIN, ("The active model, 0193, cannot be loaded.", "setwise doctor")),
+        (Role.LEAD, ("The active model does not serve right now",)),
+    ],
+)
+def test_an_active_model_that_does_not_serve_is_named_with_the_cure(
+    service: Service, role: Role, words: tuple[str, ...]
+) -> None:
+    add_model(service)
+    service.faults["model"] = "The active model, 0193, cannot be loaded."
+    page = read(signed_in(service, role).get("/")).text
+    assert all(text in page for text in words)
+    assert "No model is active" not in page

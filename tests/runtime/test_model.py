@@ -93,6 +93,16 @@ def test_without_an_active_model_nothing_serves(world: World) -> None:
         world.registry.active()
 
 
+def test_an_active_model_that_cannot_be_loaded_is_a_problem_of_its_own(world: World) -> None:
+    model = world.activate("missing")
+    world.registry.follow()
+    with pytest.raises(errors.ModelUnreadable, match=f"{model.id}, cannot be loaded"):
+        world.registry.active()
+    world.activate("old")
+    world.registry.follow()
+    assert world.registry.active().labels
+
+
 def test_the_active_model_serves_and_gives_way_to_the_next(
     world: World, artifacts: Artifacts
 ) -> None:
@@ -179,7 +189,7 @@ def test_a_start_that_does_not_wait_says_what_is_missing(artifacts: Artifacts) -
     said = set()
     deadline = time.monotonic() + 120
     while not any("is being loaded" in words for words in said) and time.monotonic() < deadline:
-        with pytest.raises(errors.ModelUnavailable) as refusal:
+        with pytest.raises(errors.ModelLoading) as refusal:
             world.registry.active()
         said.add(refusal.value.detail)
     assert all(words.endswith("; ask again in a moment.") for words in said), said

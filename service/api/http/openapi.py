@@ -72,6 +72,9 @@ def documented(*faults: Fault) -> dict[int | str, Json]:
     responses: dict[int | str, Json] = {}
     for fault in faults:
         _add(responses, fault)
+        if fault is errors.ModelUnavailable:
+            for reason in errors.ModelUnavailable.__subclasses__():
+                _add(responses, reason)
     return responses
 
 
