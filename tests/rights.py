@@ -58,6 +58,7 @@ RIGHTS = (
         """,
         """
         /documents
+        /documents/changes
         /documents/{prediction_id}
         /try
         """,

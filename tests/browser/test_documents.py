@@ -5,11 +5,14 @@ from collections.abc import Callable
 from playwright.sync_api import Page, expect
 
 from setwise.service.domain.callers import SYSTEM
-from setwise.service.domain.predictions import Decision, PredictionFilter
+from setwise.service.domain.predictions import Decision, Document, PredictionFilter
 from tests.browser.site import Site
 from tests.browser.watching import assert_accessible
+from tests.building import predict_one
+from tests.samples import CLIENT
 
 SignIn = Callable[..., Page]
+MOST_ROW_PX = 44
 
 
 def test_three_clicks_lead_from_the_start_to_who_contradicted_what(
@@ -52,6 +55,29 @@ def test_a_label_is_completed_where_documents_are_filtered_by_it(sign_in: SignIn
     page.get_by_role("link", name="harvest", exact=True).click()
     expect(page.get_by_label("With label", exact=True)).to_have_value("harvest")
     expect(page.get_by_role("status")).to_contain_text("document")
+
+
+def test_lists_are_dense_and_say_when_they_have_changed(sign_in: SignIn, site: Site) -> None:
+    page = sign_in("lead", "/account")
+    page.clock.install()
+    for address in ("/", "/documents"):
+        page.goto(address)
+        predict_one(site.services.predictions, CLIENT, Document(f"late {address}", "rain"))
+        n_documents = len(site.services.predictions.page(SYSTEM, limit=200).items)
+        if address == "/":
+            page.clock.fast_forward(61_000)
+            expect(page.get_by_role("heading", level=1)).to_have_text(
+                f"{n_documents} documents received"
+            )
+    rows = page.locator("tbody tr")
+    heights = [row.bounding_box()["height"] for row in rows.all()]
+    assert sorted(heights)[len(heights) // 2] <= MOST_ROW_PX
+    assert page.locator("#selection").bounding_box()["y"] < rows.first.bounding_box()["y"]
+    expect(page.locator("#changes")).to_be_empty()
+    page.clock.fast_forward(31_000)
+    page.get_by_role("link", name="Show it as it is now").click()
+    expect(rows.first).to_contain_text("late /documents")
+    assert_accessible(page)
 
 
 def test_the_pages_fit_a_phone(sign_in: SignIn) -> None:

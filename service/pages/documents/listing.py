@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from markupsafe import Markup
 
 from setwise.service.api.documents import DocumentQuery
@@ -15,20 +16,22 @@ from setwise.service.domain.files import Format
 from setwise.service.domain.models import MOST_LABEL_NOTES
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.documents import HERE, Reads, Sends, of_document
+from setwise.service.pages.documents import HERE, Reads, Sends, address, of_document
 from setwise.service.pages.documents.filters import Search
 from setwise.service.pages.documents.predictions import labels_of, name_of
 from setwise.service.pages.documents.selections import TickedDocuments, export_of
 from setwise.service.pages.figures.numerals import confidence, plural
 from setwise.service.pages.forms import Filled, filled
-from setwise.service.pages.rendering import go, page
+from setwise.service.pages.rendering import SECURITY_HEADERS, go, page
 from setwise.service.pages.routes import PageRoute
 from setwise.service.services.all import Services
-from setwise.service.services.documents import MOST_COUNTED, Matches
+from setwise.service.services.documents import MOST_COUNTED, Matches, fingerprint
 from setwise.service.services.documents.selections import MOST_EXPORTED
 from setwise.service.sign_in.sessions import Visit
 
 PAGE = 50
+ASKS_AGAIN_S = 30
+"""How often an open list asks whether it has changed."""
 
 router = APIRouter(route_class=PageRoute)
 
@@ -38,6 +41,38 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
     """Show the documents that match the address."""
     ticked = TickedDocuments(people=services.selections.people(visit.caller))
     return _shown(Search.of(request), services, visit, ticked)
+
+
+@router.get(f"{HERE}/changes")
+def changes(
+    request: Request,
+    services: ServicesOf,
+    visit: Reads,
+    of: Annotated[str, Query(max_length=64)] = "",
+) -> Response:
+    """Say whether the first page of a list differs from the one that is shown."""
+    search = Search.of(request)
+    now = of
+    if search.filters is not None:
+        filters = search.filters
+        now = services.documents.fingerprint(
+            visit.caller, filters.as_filter(), filters.order, limit=PAGE
+        )
+    headers = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
+    return Response(_changes(search, of, now), media_type="text/html", headers=headers)
+
+
+def _changes(search: Search, shown: str, now: str) -> Markup:
+    """Return the line that a script asks for again until the list has changed."""
+    if shown != now:
+        link = ui.link(address(**search.query), "Show it as it is now")
+        return Markup('<p id="changes" class="note" aria-live="polite">{}</p>').format(
+            ui.joined("This list has changed. ", link)
+        )
+    source = f"{HERE}/changes?{urlencode({**search.query, 'of': shown}, doseq=True)}"
+    return Markup('<p id="changes" aria-live="polite" data-live="{}" data-source="{}"></p>').format(
+        ASKS_AGAIN_S, source
+    )
 
 
 @router.post(HERE)
@@ -88,6 +123,7 @@ def _list(
     matches: Matches, search: Search, ticked: TickedDocuments, reviewers: Mapping[str, str]
 ) -> Sequence[ui.Piece]:
     rows, started = matches.page.items, search.after is None
+    at_first = fingerprint(rows)
     columns = (
         ticked.column(),
         *_COLUMNS,
@@ -104,10 +140,11 @@ def _list(
     )
     return (
         ui.status(count[0].upper() + count[1:]) if matches.number else Markup(""),
-        ui.Table("Documents", columns, rows, empty),
+        *((_changes(search, at_first, at_first),) if started else ()),
+        *ticked.bar(search.here, rows, count if matches.number > len(rows) else ""),
+        ui.Table("Documents", columns, rows, empty, kind="dense"),
         ui.Pager(HERE, matches.page.next_after, search.query, started=started),
         *(_exports(search.filters, matches) if search.filters and rows else ()),
-        *ticked.bar(search.here, rows, count if matches.number > len(rows) else ""),
     )
 
 

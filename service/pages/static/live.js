@@ -1,11 +1,11 @@
-// Keeps what is marked with `data-live` fresh, by asking for its page again, until it says that
-// nothing more will happen. `data-live="60"` asks once a minute. A hidden page asks for nothing.
+// Keeps what is marked with `data-live` fresh, by asking for its page or its `data-source` again,
+// until it says that nothing more will happen. `data-live="60"` asks once a minute. A hidden page asks for nothing.
 // Without this script the page is reloaded by hand.
 
 const PAUSE_S = 1.5;
 
 async function refresh(part) {
-  const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+  const answer = await fetch(part.dataset.source ?? location.href, { headers: { Accept: "text/html" } });
   // Wait for a busy server; stop once the session may no longer see the page.
   if (answer.status === 429 || answer.status >= 500) return part;
   if (!answer.ok) return null;
@@ -16,6 +16,8 @@ async function refresh(part) {
   const open = (of) => of.querySelectorAll("details[open]").length;
   if (part.contains(document.activeElement) || open(part) > open(fresh)) return part;
   part.replaceWith(fresh);
+  const footer = made.querySelector("body > footer"); // says as of when
+  if (footer) document.querySelector("body > footer").replaceWith(footer);
   document.dispatchEvent(new Event("refreshed"));
   return fresh;
 }

@@ -6,8 +6,9 @@ import re
 import pytest
 
 from setwise.service.api.documents import DocumentQuery
-from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.pages.documents.filters import FILTERS
 from tests.browsing import Browser
@@ -152,3 +153,24 @@ def test_figures_of_the_board_lead_to_documents(service: Service, browser: Brows
     assert behind(browser, "/board/groups")[-2:] == [2, 2]
     service.services.certification.certify()
     assert set(behind(browser, "/board/certifications")) == {3}
+
+
+def test_an_open_list_says_that_it_has_changed_and_takes_no_blind_review(
+    service: Service, browser: Browser
+) -> None:
+    shown = browser.get("/documents?state=waiting").text
+    source = html.unescape(re.search(r'data-source="([^"]+)"', shown)[1])
+    assert 'data-live="30"' in browser.get(source).text
+    plan = AuditPlan(certification_rate=1.0)
+    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.2, audits=plan)
+    service.services.policy.change(SYSTEM, change, None)
+    service.predict("0.9")
+    changed = browser.get(source).text
+    assert "This list has changed." in changed
+    assert 'href="/documents?state=waiting"' in changed
+    assert "data-live" not in changed
+    lead = next(each for each in service.services.people.all(SYSTEM) if each.login == "lea")
+    task = service.services.reviews.claim(Caller(lead.id, lead.name, lead.role))
+    assert task is not None
+    assert task.kind is ReviewKind.AUDIT
+    assert "data-source" not in browser.get("/documents?after=" + task.prediction.id).text
