@@ -9,6 +9,8 @@ from setwise.models.data.lines import DataWarning as DataWarning
 from setwise.models.evaluation.evaluation import evaluate as evaluate
 from setwise.models.evaluation.judging import ScoreJudgement as ScoreJudgement
 from setwise.models.evaluation.judging import judge_scores as judge_scores
+from setwise.models.evaluation.label_table import LabelTable as LabelTable
+from setwise.models.evaluation.label_table import label_table as label_table
 from setwise.models.evaluation.metrics import Metrics as Metrics
 from setwise.models.guarantees.certificates import Certificate as Certificate
 from setwise.models.guarantees.certificates import CertificateRefusal as CertificateRefusal

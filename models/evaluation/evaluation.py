@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset
@@ -52,6 +53,7 @@ def evaluate(
     progress: Progress | None = None,
     *,
     bootstrap: int = 0,
+    labels: bool = False,
 ) -> Metrics:
     """Return the metrics of a predictor on labelled documents.
 
@@ -65,6 +67,8 @@ def evaluate(
         Called with the share of the documents done.
     bootstrap : int
         Draws for the metrics' intervals; 0 for none.
+    labels : bool
+        Whether to add the table of labels.
 
     Returns
     -------
@@ -96,7 +100,10 @@ def evaluate(
         if progress is not None:
             progress(rows.stop / dataset.n)
         started = time.perf_counter()
-    return judged.result(bootstrap).timed(
+    metrics = judged.result(bootstrap)
+    if labels:
+        metrics = replace(metrics, labels=judged.label_table(dataset.label_names))
+    return metrics.timed(
         predict_seconds=seconds,
         train_seconds=predictor.manifest.get("training", {}).get("seconds"),
     )

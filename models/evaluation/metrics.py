@@ -20,6 +20,7 @@ from scipy.sparse import csr_array, vstack
 
 from setwise.models.evaluation.automation import AUTOMATION_TARGETS, Automation, automation_at
 from setwise.models.evaluation.judging import ScoreJudgement, judge_scores
+from setwise.models.evaluation.label_table import LabelTable
 from setwise.models.evaluation.rankings import average_precision, precision_at
 from setwise.models.evaluation.scoring import score_calibration
 from setwise.models.guarantees.binomial import lower_bound, upper_bound
@@ -70,6 +71,8 @@ class Metrics:
         At least 0; None where unknown.
     intervals : mapping of metric to (low, high), or None
         See :meth:`RunningMetrics.intervals`; None unless asked for.
+    labels : LabelTable or None
+        Each label by itself; None unless asked for.
     """
 
     n: int
@@ -106,6 +109,7 @@ class Metrics:
     predict_seconds: float | None = None
     documents_per_second: float | None = None
     intervals: Mapping[str, tuple[float, float]] | None = None
+    labels: LabelTable | None = None
 
     def timed(self, *, predict_seconds: float, train_seconds: float | None = None) -> "Metrics":
         """Return the metrics with training and prediction times in seconds."""
@@ -125,6 +129,7 @@ class Metrics:
         }
         return {
             **values,
+            **({} if self.labels is None else {"labels": self.labels.to_dict()}),
             "judgement": self.judgement.to_dict(),
             "automation": [asdict(point) for point in self.automation],
         }
@@ -272,6 +277,7 @@ class RunningMetrics:
         self._sets: list[tuple[csr_array, csr_array]] = []  # true and predicted
         self._rankings: list[Floats] | None = []  # None once a part came without marginals
         self._tops: list[Floats] = []  # as `precision_at`
+        self._probability: Floats | None = None  # of each label, summed over documents
         self._oracle: list[Bools] | None = []  # None once a part came without candidates
 
     def add(
@@ -316,6 +322,8 @@ class RunningMetrics:
         if marginals is None:
             self._rankings = None
         elif self._rankings is not None:
+            summed = np.asarray(marginals, dtype=np.float64).sum(axis=0)
+            self._probability = summed if self._probability is None else self._probability + summed
             self._rankings.append(average_precision(true, marginals))
             self._tops.append(precision_at(true, marginals))
         if candidates is None:
@@ -382,6 +390,25 @@ class RunningMetrics:
             intervals=self.intervals(bootstrap) if bootstrap else None,
             **asdict(score_calibration(confidence, within.exact)),
         )
+
+    def label_table(self, label_names: Sequence[str]) -> LabelTable:
+        """Return how often each label was right, missing and extra.
+
+        Raises
+        ------
+        ValueError
+            If there is no document, or another number of labels.
+        """
+        across = self._across
+        if across is None or len(across.true) != len(label_names):
+            raise ValueError("there is nothing to count, or another number of labels")
+        n = sum(len(part.true) for part in self._within)
+        means = None
+        if self._rankings is not None and self._probability is not None:
+            means = np.full(len(label_names), np.nan)
+            means[: len(self._probability)] = self._probability / n
+        counts = across.true, across.predicted, across.hits
+        return LabelTable.of_counts(label_names, counts, n, means)
 
     def intervals(
         self, draws: int, *, level: float = 0.9, seed: int = 0

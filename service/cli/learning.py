@@ -340,6 +340,9 @@ def evaluate(
     labels_column: LabelsColumn = None,
     label_column: LabelColumns = None,
     label_separator: LabelSeparator = None,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Show each label: precision, recall, errors.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Test a model on documents that it has not seen."""
@@ -366,7 +369,7 @@ def evaluate(
     if dataset.kind != predictor.kind:
         raise CommandError(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
     with progress("evaluate") as report:
-        metrics = evaluate(predictor, dataset, report)
+        metrics = evaluate(predictor, dataset, report, labels=labels)
     if metrics.n < _FEW:
         note(
             f"{metrics.n} documents say little: with 90 % certainty, "
@@ -379,6 +382,8 @@ def evaluate(
         print_table(_metrics_table(metrics))
         print_table(_automation_table(metrics))
         say(f"\nThe confidence: {metrics.judgement}")
+        if metrics.labels is not None:
+            say(f"\n{metrics.labels}")
 
 
 def _metrics_table(metrics: "Metrics") -> "Table":
