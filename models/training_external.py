@@ -40,6 +40,8 @@ def start_external(label_names: Sequence[str]) -> SetPredictor:
     ValueError
         If there is no label, a name is blank, or a label is named twice.
     """
+    if isinstance(label_names, str):
+        raise TypeError(f"label_names is a text; give a list of names: [{label_names!r}]")
     names = checked_names("label_names", list(label_names))
     n_labels = len(names)
     nothing, unlabelled = no_features(1), csr_array(np.zeros((1, n_labels), dtype=np.uint8))

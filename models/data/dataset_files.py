@@ -87,6 +87,8 @@ def read_dataset(
         file, the line, the fault and how to correct it.
     """
     layout = layout or FileLayout()
+    if isinstance(numbers, str):
+        raise TypeError(f"numbers is a text; give a list of names: [{numbers!r}]")
     file = data_file(path, part)
     content = ContentHash()
     if layout.format_of(file) in VECTOR_FORMATS:

@@ -185,9 +185,10 @@ def in_order_of(table: Any, classes: NDArray[Any], what: str) -> Any:  # noqa: A
     if column_names(table) is None:
         return table
     names, labels = list(table.columns), classes.tolist()
+    known_names, known_labels = set(names), set(labels)
     for fault, odd in (
-        ("it has no column", [label for label in labels if label not in names]),
-        ("it has the column", [name for name in names if name not in labels]),
+        ("it has no column", [label for label in labels if label not in known_names]),
+        ("it has the column", [name for name in names if name not in known_labels]),
     ):
         if odd:
             shown = ", ".join(map(repr, odd[:5]))

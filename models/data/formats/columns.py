@@ -106,6 +106,7 @@ class LabelColumns:
                 'write lists as JSON: ["fever", "cough"], or fever;cough',
             ) from error
         if members is not None:
+            self._separators.count(len(members))
             return self._listed(number, members)
         labels = self._separators.split(number, cell)
         for label in labels:
@@ -123,6 +124,12 @@ class LabelColumns:
 
     def _named(self, number: int, value: list[Any]) -> list[str]:
         """Return the names of labels given as 0/1 list or numbers."""
+        if not all(_is_whole(each) for each in value):
+            raise self._error(
+                number,
+                f"{self._column!r} mixes kinds",
+                "give a list of names, of 0 and 1, or of label numbers",
+            )
         if self._names is None:
             raise self._error(
                 number,
@@ -130,12 +137,6 @@ class LabelColumns:
                 "name one label a line there, label 0 first",
             )
         names = list(self._names)
-        if not all(_is_whole(each) for each in value):
-            raise self._error(
-                number,
-                f"{self._column!r} mixes kinds",
-                "give a list of names, of 0 and 1, or of label numbers",
-            )
         if self._is_0_1 is None:  # the first row decides, so that a later one cannot differ
             self._is_0_1 = len(value) == len(names) and set(value) <= {0, 1}
         if self._is_0_1:
@@ -151,8 +152,8 @@ class LabelColumns:
                 raise self._error(
                     number,
                     f"label {each}, but labels.txt ends at label {len(names) - 1}",
-                    "count labels from 0, in the order of labels.txt, and leave out documents "
-                    "without a known label",
+                    "count labels from 0, in the order of labels.txt; [] says that none applies, "
+                    "and documents without a known label are left out",
                 )
         return [names[int(each)] for each in value]
 

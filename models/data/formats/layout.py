@@ -65,6 +65,8 @@ class FileLayout:
             raise ValueError("the separator of labels is empty; give a character such as ';'")
         if self.labels_column is not None and self.label_columns:
             raise ValueError("labels are either in one column or in one column each; name one")
+        if isinstance(self.label_columns, str):
+            raise TypeError(f"label_columns is a text; give a tuple: ({self.label_columns!r},)")
         object.__setattr__(self, "text_column", spelled(self.text_column))
         object.__setattr__(self, "label_columns", tuple(map(spelled, self.label_columns)))
         if self.labels_column is not None:

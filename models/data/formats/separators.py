@@ -40,10 +40,14 @@ class Separators:
                 f"an empty label in {cell[:60]!r}",
                 f"separate labels by one {self._separator!r}",
             )
-        self._has_split = self._has_split or len(labels) > 1
+        self.count(len(labels))
         if not self._has_split and len(self._lines) < _MOST_CELLS:
             self._lines.setdefault(cell.strip(), number)
         return labels
+
+    def count(self, n_labels: int) -> None:
+        """Notice that a cell held some labels, however it separates them."""
+        self._has_split = self._has_split or n_labels > 1
 
     def check(self, column: str) -> None:
         """Raise or warn if no cell was split, though some seem to hold several labels."""
@@ -68,16 +72,14 @@ class Separators:
     def _separated_by(self, sign: str) -> int | None:
         """Return the first line with labels that a sign separates, None if it separates none.
 
-        Parts of a cell that are labels stand in other cells too. A sign that is common in names
-        separates labels only if this holds for all parts of most cells.
+        A sign that is common in names separates labels only if all parts of most cells with it
+        stand in other cells too.
         """
         cells = {cell: {part.strip() for part in cell.split(sign)} for cell in self._lines}
         several = [cell for cell, parts in cells.items() if len(parts) > 1 and "" not in parts]
-        counts = Counter(part for parts in cells.values() for part in parts)
-        met = [sum(counts[part] > 1 for part in cells[cell]) for cell in several]
-        if sign in _RARE_IN_NAMES:
-            likely = any(met)
-        else:
-            whole = [n == len(cells[cell]) for n, cell in zip(met, several, strict=True)]
-            likely = 2 * sum(whole) > len(several)
-        return min(self._lines[cell] for cell in several) if likely else None
+        if sign in _COMMON_IN_NAMES:
+            counts = Counter(part for parts in cells.values() for part in parts)
+            met = sum(all(counts[part] > 1 for part in cells[cell]) for cell in several)
+            if 2 * met <= len(several):
+                return None
+        return min((self._lines[cell] for cell in several), default=None)

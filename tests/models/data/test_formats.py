@@ -27,6 +27,7 @@ from setwise.models.data.dataset_files import read_dataset
 from setwise.models.data.formats.layout import FileLayout
 from setwise.models.data.formats.reading import document_lines
 from setwise.models.data.lines import DataError, DataWarning
+from setwise.models.training_external import start_external
 
 DOCUMENTS = [
     {"id": "a", "text": 'Fever, "high"\nsince; Monday', "labels": ["x", "y z"]},
@@ -310,7 +311,7 @@ def refusal(path, content, **layout):
         ("text,labels\na,[x]\n", ", line 2: 'labels' holds '[x]', a list that is neither JSON nor"),
         ('text,labels\na,"{""x"": 1}"\n', ", line 2: 'labels' holds '{\"x\": 1}', an object"),
         ("text,labels\na,'x';y\n", ", line 2: the label \"'x'\" looks like a list or is in quotes"),
-        ("text,labels\na,x\nb,x|y\n", ", line 3: 'labels' seems to separate labels by '|'; name"),
+        ("text,labels\na,x\nb,z|y\n", ", line 3: 'labels' seems to separate labels by '|'; name"),
         ("text,labels\na,x\nb,y\nc,x/y\n", ", line 4: 'labels' seems to separate labels by '/'"),
         ('text,labels\na,x\nb,y\nc,"y, x"\n', ", line 4: 'labels' seems to separate labels by ','"),
         ("body,labels\na,x\n", ", line 2: there is no column 'text'; name it (--text-column)"),
@@ -470,11 +471,12 @@ def test_a_cell_may_be_longer_than_csv_allows_by_default(tmp_path):
         ([[0], [-1]], ", line 2: label -1, but"),
         ([[0], [0.5]], ", line 2: 'labels' mixes kinds"),
         ([["x"], [0, "x"]], ", line 2: 'labels' mixes kinds"),
+        ([["x"], ["x", None]], ", line 2: 'labels' mixes kinds"),
         ([["x"], 3.5], ", line 2: 'labels' is 3.5; give a list"),
         ([["x"], True], ", line 2: 'labels' is True; give a list"),
         ([["x"], None], ", line 2: 'labels' is null; leave the document out if its labels are"),
         ([["x"], ["['x']"]], r""", line 2: the label "\['x'\]" looks like a list"""),
-        ([2, -1], ", line 2: label -1, but labels.txt ends at label 2; .* without a known label"),
+        ([2, -1], ", line 2: label -1, but labels.txt ends at label 2; .* are left out"),
         ([[0], [10**400]], ", line 2: label 1000000000"),
         ([[0], [float("inf")]], ", line 2: 'labels' mixes kinds"),
     ],
@@ -649,3 +651,12 @@ def test_an_encrypted_npz_is_refused(tmp_path):
     (tmp_path / "a.npz").write_bytes(archive)
     with pytest.raises(DataError, match=r"a\.npz.* is encrypted"):
         read_dataset(tmp_path / "a.npz")
+
+
+def test_a_text_is_no_list_of_names(tmp_path):
+    with pytest.raises(TypeError, match=r"label_columns is a text; give a tuple: \('x',\)"):
+        FileLayout(label_columns="x")
+    with pytest.raises(TypeError, match=r"numbers is a text; give a list of names: \['pages'\]"):
+        read_dataset(tmp_path / "a.jsonl", external=True, numbers="pages")
+    with pytest.raises(TypeError, match=r"label_names is a text; give a list of names: \['x'\]"):
+        start_external("x")
