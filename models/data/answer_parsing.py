@@ -129,9 +129,12 @@ def _parsed_scores(answer: object, place: int) -> dict[str, float]:
             raise AnswerError(place, path, fault, "give a number from 0 to 1")
         scores[str(name)] = float(score)
     try:
-        return spelled_keys(scores)
+        scores = spelled_keys(scores)
     except ValueError as error:
         raise AnswerError(place, "/scores", f"the label {error}", "give each label once") from error
+    if "" in scores:
+        raise AnswerError(place, "/scores", "a label is empty", "give its name")
+    return scores
 
 
 def _parsed_candidates(candidates: object, place: int) -> list[tuple[tuple[str, ...], float]]:
@@ -167,6 +170,8 @@ def _parsed_labels(labels: object, place: int, path: str) -> tuple[str, ...]:
             fault = f"{_shown(written)} is no label"
             raise AnswerError(place, f"{path}/{number}", fault, "give labels as strings")
         name = spelled(written)
+        if not name:
+            raise AnswerError(place, f"{path}/{number}", "the label is empty", "give its name")
         if name in distinct:
             fault = f"the label {_shown(name)} is given twice"
             raise AnswerError(place, f"{path}/{number}", fault, "give each label once")

@@ -266,14 +266,11 @@ def read_names(path: str | Path, what: str, *, content: ContentHash | None = Non
         If the file is empty, or a name is empty or given twice.
     """
     lines: dict[str, int] = {}
-    blank = 0
     for number, line in read_lines(path, content=content):
         name = spelled(decode(path, number, line))
         if not name:
-            blank = blank or number
-            continue
-        if blank:  # lines are counted, so only blank lines at the end say nothing
-            raise DataError(path, blank, f"no {what} name", f"give one {what} name a line")
+            cure = f"give one {what} name a line, and no blank lines"
+            raise DataError(path, number, f"no {what} name", cure)
         if "\0" in name:
             raise DataError(path, number, f"the {what} holds a NUL character", "remove it")
         if name in lines:

@@ -227,6 +227,8 @@ def _score_faults(scores: Mapping[str, float], pointer: str) -> Iterator[FieldFa
         why = unstorable(label)
         if why:
             yield FieldFault(pointer, f"has a label that {why}")
+        elif not label:
+            yield FieldFault(pointer, "has a label without a name; name it")
         elif spelled(label) != label:
             yield FieldFault(f"{pointer}/{escaped(label)}", _RESPELLED)
         elif not 0.0 <= probability <= 1.0:  # also not NaN
@@ -244,6 +246,8 @@ def _set_faults(labels: Sequence[str], pointer: str) -> Iterator[FieldFault]:
         why = unstorable(label)
         if why:
             yield FieldFault(f"{pointer}/{place}", why)
+        elif not label:
+            yield FieldFault(f"{pointer}/{place}", "is empty; name a label")
         elif label in seen:
             yield FieldFault(f"{pointer}/{place}", f"names {label!r} again; name each label once")
         seen.add(label)

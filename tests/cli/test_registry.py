@@ -45,7 +45,7 @@ def test_a_model_of_another_models_answers_starts_from_its_labels(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, folder: Path
 ) -> None:
     labels = tmp_path / "labels.txt"
-    labels.write_bytes(gzip.compress("\ufeffgrain \r\nfie\u0300vre\u2028Q\r\n\r\n".encode()))
+    labels.write_bytes(gzip.compress("\ufeffgrain \r\nfie\u0300vre\u2028Q\r\n".encode()))
     assert run("add", "--external", "--labels", str(labels), "--activate") == 0
     (made,) = listed(capsys)
     assert (made["active"], made["summary"]["kind"], made["summary"]["n_labels"]) == (
@@ -70,6 +70,7 @@ def test_a_model_of_another_models_answers_starts_from_its_labels(
             ["--external", "--labels", "latin1.txt"],
             "latin1.txt, line 1: byte 3 (0xe8) is not UTF-8",
         ),
+        (["--external", "--labels", "blank.txt"], "blank.txt, line 2: no label name; give one"),
         (["--external", "--labels", "missing.txt"], "missing.txt"),
         (["artifact", "--external", "--labels", "twice.txt"], "not both"),
         (["artifact", "--labels", "twice.txt"], "--external"),
@@ -84,6 +85,7 @@ def test_what_cannot_start_a_model_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("twice.txt").write_text("grain\ntrade\ngrain \n")
+    Path("blank.txt").write_text("grain\n\ntrade\n")
     Path("latin1.txt").write_bytes("fi\u00e8vre\n".encode("latin-1"))
     assert message in refusal(capsys, "model", "add", *arguments)
     assert listed(capsys) == []

@@ -28,6 +28,7 @@ class LabelColumns:
         self._column = layout.labels_column or "labels"
         self._columns: tuple[str, ...] = layout.label_columns
         self._is_0_1: bool | None = None
+        self._has_empty = False  # no list of 0 and 1 is empty
         self._first: frozenset[str] = frozenset()
         for name in self._columns:
             if name not in columns:
@@ -68,6 +69,7 @@ class LabelColumns:
             raise self._error(
                 number, f"{self._column!r} is {value!r}", "give a list, or a string of labels"
             )
+        self._has_empty = self._has_empty or not value
         if not all(isinstance(label, str) for label in value):
             return self._named(number, value)
         for label in value:
@@ -137,16 +139,22 @@ class LabelColumns:
                 "name one label a line there, label 0 first",
             )
         names = list(self._names)
+        could_be_0_1 = len(value) == len(names) and set(value) <= {0, 1}
+        is_0_1 = could_be_0_1 and (len(set(value)) < len(value) or value == [1])
         if self._is_0_1 is None:  # the first row decides, so that a later one cannot differ
-            self._is_0_1 = len(value) == len(names) and set(value) <= {0, 1}
+            self._is_0_1 = is_0_1 or (could_be_0_1 and not self._has_empty)
+        if self._is_0_1 is not could_be_0_1 and (self._is_0_1 or is_0_1):
+            kind = f"list of {len(names)} times 0 or 1" if self._is_0_1 else "list of label numbers"
+            raise self._error(
+                number,
+                f"{self._column!r} is no {kind}, as it was before",
+                "give 0 or 1 for each line of labels.txt, or label numbers everywhere",
+            )
         if self._is_0_1:
-            if len(value) != len(names) or not set(value) <= {0, 1}:
-                raise self._error(
-                    number,
-                    f"{self._column!r} is no list of {len(names)} times 0 or 1, as it was before",
-                    "give 0 or 1 for each line of labels.txt",
-                )
             return [name for name, is_set in zip(names, value, strict=True) if is_set]
+        if len(set(value)) < len(value):
+            cure = "give each number once, or 0 or 1 for each line of labels.txt"
+            raise self._error(number, f"{self._column!r} repeats a label number", cure)
         for each in value:
             if not 0 <= each < len(names):
                 raise self._error(

@@ -397,7 +397,7 @@ def test_tables_are_read_as_spreadsheets_and_pandas_write_them(tmp_path, content
 
 
 def test_one_class_a_row_is_a_label_by_its_number(tmp_path):
-    (tmp_path / "labels.txt").write_text("x\ny\n\n")
+    (tmp_path / "labels.txt").write_text("x\ny\n")
     (tmp_path / "a.jsonl").write_text('{"text": "a", "labels": 1}\n{"text": "b", "labels": 0.0}\n')
     (tmp_path / "a.csv").write_text("text,labels\na,1\nb,0\n")
     for name, format_ in (("a.jsonl", "huggingface"), ("a.csv", "csv")):
@@ -467,6 +467,7 @@ def test_a_cell_may_be_longer_than_csv_allows_by_default(tmp_path):
     ("labels", "fault"),
     [
         ([[0, 1, 1], [0, 1]], ", line 2: 'labels' is no list of 3 times 0 or 1"),
+        ([[0, 2], [0, 1, 1]], ", line 2: 'labels' is no list of label numbers, as it was before"),
         ([[0, 2], [3]], ", line 2: label 3, but labels.txt ends at label 2"),
         ([[0], [-1]], ", line 2: label -1, but"),
         ([[0], [0.5]], ", line 2: 'labels' mixes kinds"),
