@@ -115,6 +115,7 @@ RIGHTS = (
         GET /v1/admin/certifications/outlook
         GET /v1/admin/certifications/{certification_id}
         GET /v1/admin/breaker
+        GET /v1/admin/policy
         GET /v1/admin/policy/segments
         GET /v1/admin/annotators
         GET /v1/admin/annotators/{annotator_id}
@@ -125,6 +126,7 @@ RIGHTS = (
         """,
         """
         /board
+        /board/policy
         /board/certifications
         /board/certifications/{certification_id}
         /board/breaker
@@ -139,7 +141,6 @@ RIGHTS = (
         "admin auditor",
         "inspect",
         """
-        GET /v1/admin/policy
         GET /v1/admin/models
         GET /v1/admin/models/{model_id}/comparison
         GET /v1/admin/keys
@@ -151,7 +152,6 @@ RIGHTS = (
         GET /metrics
         """,
         """
-        /board/policy
         /board/models
         /board/models/{model_id}
         /board/models/retrain

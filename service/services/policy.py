@@ -29,7 +29,7 @@ class Policies(Recorded):
 
     def get(self, caller: Caller) -> RoutingPolicy:
         """Return the policy in force."""
-        caller.require(Permission.INSPECT)
+        caller.require(Permission.INSPECT, Permission.REPORT)
         with self.begin(read_only=True) as transaction:
             return transaction.policies.current()
 

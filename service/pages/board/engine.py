@@ -59,6 +59,8 @@ class Action:
     """Its form, and what stands above, on and beside the form's button."""
     ask: Callable[["Call"], Question] | None = None
     """Asks for confirmation first."""
+    needed: tuple[Permission, ...] = (Permission.ADMINISTER,)
+    """Any one of these lets somebody do it."""
     then: str = ""
     notices: Mapping[str, str] = field(default_factory=dict)
     """What the page that follows says, by the word in its address."""
@@ -166,7 +168,7 @@ def _reader(frame: "Frame", page: BoardPage) -> Callable[..., Response]:
 
 def _asker(frame: "Frame", page: BoardPage, action: Action) -> Callable[..., Response]:
     def ask(
-        request: Request, visit: Annotated[Visit, Depends(who_may(Permission.ADMINISTER))]
+        request: Request, visit: Annotated[Visit, Depends(who_may(*action.needed))]
     ) -> Response:
         call = _call(request, visit)
         if action.ask is None:
@@ -179,7 +181,7 @@ def _asker(frame: "Frame", page: BoardPage, action: Action) -> Callable[..., Res
 def _doer(frame: "Frame", page: BoardPage, action: Action) -> Callable[..., Response]:
     def do(
         request: Request,
-        visit: Annotated[Visit, Depends(who_sends(Permission.ADMINISTER))],
+        visit: Annotated[Visit, Depends(who_sends(*action.needed))],
         form: Annotated[Filled, Depends(filled)],
     ) -> Response:
         call = replace(_call(request, visit), tried=action, filled=form)

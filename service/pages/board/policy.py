@@ -1,15 +1,16 @@
 """The policy: change it in a form, preview the effect, save it."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
-from setwise.service.domain.callers import SYSTEM, Caller
-from setwise.service.domain.errors import InvalidRequest, StaleVersion
+from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.errors import InvalidRequest, ModelUnavailable, StaleVersion
+from setwise.service.domain.outcomes import MOST_LABELS, UnknownLabel, unknown_labels
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.routing.audits import AuditMode, AuditPlan
 from setwise.service.domain.routing.rules import (
@@ -180,6 +181,7 @@ def _view(
             "effect": effect,
             "what_if": what_if.show(effect) if effect else None,
             "changes": list(differences(effect.before, effect.after)) if effect else [],
+            "unknown": _unknown_labels(call, effect.after) if effect else [],
             "percent": percent,
             "instant": ui.instant,
             "threshold_in_words": threshold_in_words,
@@ -187,6 +189,22 @@ def _view(
             **_segments(call),
         },
     )
+
+
+def _unknown_labels(call: Call, policy: RoutingPolicy) -> list[UnknownLabel]:
+    """Return the labels of rules that the active model never predicts; perhaps misspelt."""
+    try:
+        known = call.services.reviews.search_labels(call.caller, limit=MOST_LABELS).labels
+    except ModelUnavailable:
+        return []
+    declared = [rule.declared() for rule in policy.rules]
+    named = [label for rule in declared for label in (rule.get("label"), *_many(rule))]
+    return unknown_labels(dict.fromkeys(label for label in named if isinstance(label, str)), known)
+
+
+def _many(rule: Mapping[str, object]) -> Sequence[object]:
+    labels = rule.get("labels")
+    return labels if isinstance(labels, Sequence) else ()
 
 
 def _segments(call: Call) -> dict[str, object]:
@@ -210,7 +228,7 @@ def _state(call: Call) -> SectionState:
     )
 
 
-PREVIEW = Action(f"{HERE}/preview", _preview, Sent)
+PREVIEW = Action(f"{HERE}/preview", _preview, Sent, needed=(Permission.REPORT,))
 SAVE = Action(
     HERE,
     _save,
@@ -225,6 +243,7 @@ PAGES = (
         (PREVIEW, SAVE),
         name="Policy",
         meaning="What is sent automatically, and what is checked.",
+        needed=(Permission.INSPECT, Permission.REPORT),
         state=_state,
     ),
 )

@@ -57,6 +57,32 @@ def fields(page: str, form: int = -1) -> dict[str, list[str]]:
     return sent
 
 
+@pytest.mark.parametrize("role", [Role.LEAD, Role.AUDITOR])
+def test_who_may_not_change_the_policy_previews_a_change(service: Service, role: Role) -> None:
+    service.person("ann", role)
+    browser = Browser(service)
+    browser.sign_in()
+    page = browser.get(HERE).text
+    assert "administrators change the policy" in page
+    sent = fields(page) | {"target": ["91"]}
+    preview = browser.submit(f"{HERE}/preview", sent)
+    assert (preview.status_code, "An administrator can save it." in preview.text) == (200, True)
+    assert "Save policy" not in preview.text
+    saved = browser.submit(HERE, fields(preview.text))
+    assert saved.status_code == 403
+    assert service.get("/v1/admin/policy", by=role.value).json()["target_accuracy"] == 0.95
+
+
+def test_a_rule_on_a_misspelt_label_names_the_nearest(service: Service, admin: Browser) -> None:
+    assert service.predictors.predictor is not None
+    service.predictors.predictor.labels = ("cough", "fever")
+    rule = {"new_kind": ["label"], "new_label": ["feevr"]}
+    preview = admin.submit(f"{HERE}/preview", fields(admin.get(HERE).text) | rule).text
+    assert "no label “feevr”, which a rule names. Is “fever” meant?" in preview
+    sound = fields(admin.get(HERE).text) | rule | {"new_label": ["fever"]}
+    assert "which a rule names" not in admin.submit(f"{HERE}/preview", sound).text
+
+
 def test_a_policy_survives_its_form(service: Service, admin: Browser) -> None:
     stored = service.services.policy.change(SYSTEM, CHANGE, None)
     sent = fields(admin.get(HERE).text)
