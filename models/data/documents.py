@@ -84,7 +84,7 @@ def read_documents(
     documents = LabelledDocuments()
     ids = _KnownIds(several=several)
     repeated, wordless = _Tally(), _Tally()
-    records = json_records(path, lines, distinct=external)
+    records = json_records(path, lines)
     for number, record in records:
         line = _Line(path, number, record)
         line.refuse_unknown_keys(_LABELLED_KEYS + (_ANSWER_KEYS if external else ()))
@@ -167,7 +167,7 @@ def parse_document(
     DataError
         If the line is not a document to predict.
     """
-    record = record_of(path, number, content, distinct=external)
+    record = record_of(path, number, content)
     if record is None:
         return None
     if external:

@@ -16,31 +16,22 @@ def json_records(
     lines: Iterable[tuple[int, bytes]] | None = None,
     *,
     progress: Progress | None = None,
-    distinct: bool = False,
 ) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield the number and JSON object of each non-blank line.
-
-    If ``distinct``, refuse repeated keys.
-    """
+    """Yield the number and JSON object of each non-blank line."""
     if lines is None:
         lines = read_lines(path, progress=progress)
     for number, line in lines:
-        record = record_of(path, number, line, distinct=distinct)
+        record = record_of(path, number, line)
         if record is not None:
             yield number, record
 
 
-def record_of(
-    path: str | Path, number: int, line: bytes, *, distinct: bool = False
-) -> dict[str, object] | None:
-    """Return a line's JSON object, None for a blank line.
-
-    If ``distinct``, refuse repeated keys.
-    """
+def record_of(path: str | Path, number: int, line: bytes) -> dict[str, object] | None:
+    """Return a line's JSON object, None for a blank line."""
     text = decode(path, number, line)
     if not text.strip():
         return None
-    record = parse_json(path, number, text, cure=_LINE, distinct=distinct)
+    record = parse_json(path, number, text, cure=_LINE)
     if not isinstance(record, dict):
         raise DataError(path, number, f"the JSON here is {type_name(record)}", _LINE)
     return record
@@ -51,10 +42,8 @@ def read_json(path: str | Path, cure: str) -> object:
     return parse_json(path, None, read_text(path), cure=cure)
 
 
-def parse_json(
-    path: str | Path, number: int | None, text: str, *, cure: str, distinct: bool = False
-) -> object:
-    """Return the value of a JSON text.
+def parse_json(path: str | Path, number: int | None, text: str, *, cure: str) -> object:
+    """Return the value of a JSON text, in which no object repeats a key.
 
     Parameters
     ----------
@@ -62,8 +51,6 @@ def parse_json(
         Where the text stands, for messages; without a number the text is the whole file.
     cure : str
         What would be right, for messages.
-    distinct : bool
-        Whether an object that repeats a key is refused.
 
     Raises
     ------
@@ -71,7 +58,7 @@ def parse_json(
         If the text is no JSON, or cannot be read.
     """
     try:
-        return json.loads(text.rstrip(), object_pairs_hook=_once_each if distinct else None)
+        return json.loads(text.rstrip(), object_pairs_hook=_once_each)
     except _RepeatedKey as error:
         fault = f"{quoted(str(error))} is given twice"
         raise DataError(path, number, fault, "give each name once") from error

@@ -23,7 +23,7 @@ _NUMERIC = {"NUMERIC", "REAL", "INTEGER"}
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _TRUTH = {"no": False, "false": False, "n": False, "yes": True, "true": True, "y": True}
 _ATTRIBUTE = re.compile(
-    r"""\s*+@attribute\s++(?:(?P<quoted>'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")|(?P<bare>[^\s'"{]++))\s++""",
+    r"""\s*+@attribute\s++(?:(?P<quoted>'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")|(?P<bare>[^\s'"{]++))\s*+""",
     re.IGNORECASE,
 )
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
@@ -124,7 +124,7 @@ class _Lines:
         in_head = True
         for number, line in self._lines:
             self.number = number
-            in_head = in_head and not line.lower().startswith("@data")
+            in_head = in_head and not line.lstrip().lower().startswith("@data")
             attribute = _ATTRIBUTE.match(line) if in_head else None
             if attribute is None:
                 yield line

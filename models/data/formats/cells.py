@@ -13,8 +13,9 @@ _MEMBER = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CONSTRUCTED = re.compile(
-    r"(?:set|frozenset|list|tuple|array)\((.*?)(?:, *dtype=[\w<>'\"]+)?\)", re.DOTALL
+    r"[A-Za-z_][\w.]*\(\s*([\[{(].*)\)|(?:set|frozenset|list|tuple)\(\)", re.DOTALL
 )
+_DTYPE = re.compile(r", *dtype=[\w<>'\"]+\Z")
 _CONSTANTS = {"True": True, "False": False, "true": True, "false": False, "None": None}
 _CLOSING = {"[": "]", "{": "}", "(": ")"}
 
@@ -43,7 +44,7 @@ def listed(cell: str) -> list[object] | None:
     """
     text = cell.strip()
     if constructed := _CONSTRUCTED.fullmatch(text):
-        text = constructed[1].strip() or "[]"
+        text = _DTYPE.sub("", constructed[1] or "").strip() or "[]"
     if text[:1] not in _CLOSING:
         return None
     try:
@@ -97,7 +98,7 @@ def _members(text: str) -> list[object] | None:
         is_tuple = inner is not None and (commas or not members or isinstance(members[0], str))
         if is_tuple:
             return members
-        if text[1:2] not in {"'", '"'}:
+        if text[1:].lstrip()[:1] not in {"'", '"', "[", "{"}:
             return None
     if inner is None:
         raise Unreadable("a list that is neither JSON nor Python")

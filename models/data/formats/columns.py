@@ -126,6 +126,8 @@ class LabelColumns:
 
     def _named(self, number: int, value: list[Any]) -> list[str]:
         """Return the names of labels given as 0/1 list or numbers."""
+        if all(isinstance(each, bool) for each in value) and len(value) == len(self._names or ()):
+            value = list(map(int, value))
         if not all(_is_whole(each) for each in value):
             raise self._error(
                 number,

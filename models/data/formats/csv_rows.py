@@ -55,6 +55,8 @@ def csv_rows(
             if not columns:
                 columns = _header(path, begins_on, cells)
             elif any(map(str.strip, cells)):
+                while len(cells) > len(columns) and not cells[-1].strip():
+                    cells.pop()
                 if len(cells) != len(columns):
                     raise DataError(
                         path,

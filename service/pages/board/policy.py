@@ -319,7 +319,7 @@ def _rules(form: Filled) -> list[object]:
     for text in form.all("rule"):
         try:
             lines.append(json.loads(text))
-        except ValueError:
+        except (ValueError, RecursionError):
             form.blame("", "A rule could not be read; reload the page.")
     if not form.text("new_kind"):
         return lines
@@ -366,7 +366,7 @@ def _value(line: str) -> object:
     """Read a value of metadata: a JSON number, true or false; anything else is text."""
     try:
         rule: object = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return line
     return rule if isinstance(rule, str | bool | int | float) else line
 
@@ -387,7 +387,7 @@ def _shown_rules(form: Filled) -> Iterator[ShownRule]:
     for text in form.all("rule"):
         try:
             rules, _ = read_rules([json.loads(text)])
-        except ValueError:
+        except (ValueError, RecursionError):
             rules = ()
         for rule in rules:
             yield ShownRule(text, rule.name, in_words(rule))

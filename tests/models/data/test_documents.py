@@ -131,6 +131,12 @@ def test_features_and_labels_have_one_spelling(tmp_path, name):
         read_documents(write(tmp_path, record))
 
 
+def test_an_object_that_repeats_a_key_is_refused(tmp_path):
+    line = '{"id": "a", "text": "x", "labels": ["y"], "labels": []}'
+    with pytest.raises(DataError, match="line 1: 'labels' is given twice; give each name once"):
+        read_documents(write(tmp_path, line))
+
+
 def test_a_repeated_label_is_merged_with_one_warning(tmp_path):
     path = write(tmp_path, GOOD, GOOD | {"id": "b", "labels": ["y", "x", "y"]})
     with pytest.warns(

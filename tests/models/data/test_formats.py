@@ -86,7 +86,8 @@ def written_names(path, documents):
 
 
 def written_0_1(path, documents):
-    rows = [one | {"labels": [float(v) for v in truth(one["labels"])]} for one in documents]
+    kind = float if len(documents) % 2 else bool
+    rows = [one | {"labels": [kind(v) for v in truth(one["labels"])]} for one in documents]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     path.with_name("labels.txt").write_text("".join(f"{name}\n" for name in NAMES))
     return FileLayout(format="huggingface")
@@ -310,6 +311,10 @@ def refusal(path, content, **layout):
         ("text,labels\na,\"['x', 'y\"\n", ", line 2: 'labels' holds \"['x', 'y\", a list that is"),
         ("text,labels\na,[x]\n", ", line 2: 'labels' holds '[x]', a list that is neither JSON nor"),
         ('text,labels\na,"{""x"": 1}"\n', ", line 2: 'labels' holds '{\"x\": 1}', an object"),
+        (
+            "text,labels\na,(['x'])\n",
+            ", line 2: 'labels' holds \"(['x'])\", a list that is neither",
+        ),
         ("text,labels\na,'x';y\n", ", line 2: the label \"'x'\" looks like a list or is in quotes"),
         ("text,labels\na,x\nb,z|y\n", ", line 3: 'labels' seems to separate labels by '|'; name"),
         ("text,labels\na,x\nb,y\nc,x/y\n", ", line 4: 'labels' seems to separate labels by '/'"),
@@ -360,6 +365,9 @@ def test_an_unused_separator_is_doubted(tmp_path):
         "frozenset({'x', 'y'})",
         "array(['x', 'y'], dtype=object)",
         "[np.str_('x'), np.str_('y')]",
+        "Index(['x', 'y'], dtype='object')",
+        "np.array(['x', 'y'])",
+        "deque(['x', 'y'])",
         '{"choices": ["x", "y"]}',
     ],
 )
@@ -382,6 +390,7 @@ def test_an_empty_list_in_a_cell_is_no_label(tmp_path, cell):
         ('text, labels\na, "x;y"\nb, y\n', None),
         ("\ufefftext,labels\ra,x;y\rb,y\r", None),
         ("text,labels,,\na,x;y,,\nb,y,,\n", None),
+        ("text,labels\na,x;y,,\nb,y,\n", None),
         ("text,labels\na,x;y\n,\nb,y\n ,\n", "2 rows without any content, left out"),
         (",text,labels\n0,a,x;y\n1,b,y\n", "the first column has no name"),
         ("Unnamed: 0,text,x,y\n0,a,1,1\n1,b,0,1\n", "the first column has no name"),
@@ -472,6 +481,8 @@ def test_a_cell_may_be_longer_than_csv_allows_by_default(tmp_path):
         ([[0], [-1]], ", line 2: label -1, but"),
         ([[0], [0.5]], ", line 2: 'labels' mixes kinds"),
         ([["x"], [0, "x"]], ", line 2: 'labels' mixes kinds"),
+        ([["x"], [True]], ", line 2: 'labels' mixes kinds"),
+        ([[0, 2], [1, 1]], ", line 2: 'labels' repeats a label number"),
         ([["x"], ["x", None]], ", line 2: 'labels' mixes kinds"),
         ([["x"], 3.5], ", line 2: 'labels' is 3.5; give a list"),
         ([["x"], True], ", line 2: 'labels' is True; give a list"),
@@ -586,7 +597,7 @@ def test_arff_turns_nominal_values_into_features_and_needs_the_names_of_labels(t
 )
 def test_what_a_sparse_row_leaves_out_has_its_first_value(tmp_path, row, features, labels):
     (tmp_path / "a.xml").write_text('<labels><label name="x"/><label name="it\'s"/></labels>')
-    head = "@relation r\n@attribute f numeric\n@attribute c {red,green}\n@attribute x {1,0}\n"
+    head = "@relation r\n@attribute f numeric\n@attribute c {red,green}\n@ATTRIBUTE x{1,0}\n"
     head += "@attribute 'it\\'s' {No,yes,YES}\n@data\n"
     (tmp_path / "a.arff").write_text(f"{head}{row}\n{{0 1}}\n")
     dataset = read_dataset(tmp_path / "a.arff")
