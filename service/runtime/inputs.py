@@ -4,11 +4,12 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
 from setwise.service.domain import errors
 from setwise.service.domain.predictions import Document
-from setwise.service.domain.text import escaped, hints
+from setwise.service.domain.text import MOST_HINTED, escaped, nearest, question
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -78,7 +79,7 @@ def _answers(predictor: "SetPredictor", documents: Sequence[Document]) -> "Model
 
 
 def _faults(
-    error: "AnswerError", document: Document, labels: Sequence[str]
+    error: "AnswerError", document: Document, labels: tuple[str, ...]
 ) -> list[errors.FieldFault]:
     from setwise.models.data.answer_parsing import UnknownLabels
 
@@ -87,7 +88,7 @@ def _faults(
     if not isinstance(error, UnknownLabels):
         return [errors.FieldFault(path, f"{error.fault}; {error.cure}")]
     named = error.names[:MOST_NAMED]
-    meant = hints(named, labels)
+    meant = {name: _hint(name, labels) for name in named[:MOST_HINTED]}
     faults = [
         errors.FieldFault(
             f"{path}/{_place(error.path, name, document)}",
@@ -99,6 +100,11 @@ def _faults(
         more = f"has {len(error.names) - len(named)} more labels that the active model lacks"
         faults.append(errors.FieldFault(path, more))
     return faults
+
+
+@lru_cache(maxsize=1_000)  # a file may misspell one label in every line
+def _hint(label: str, labels: tuple[str, ...]) -> str:
+    return question(nearest(label, labels))
 
 
 def _place(path: str, label: str, document: Document) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from setwise.models.training import train
 from setwise.models.training_external import start_external
 from setwise.service.domain import errors
 from setwise.service.domain.predictions import LARGEST_SCORE, MOST_ANSWERS, Document
+from setwise.service.domain.text import nearest
+from setwise.service.runtime import inputs
 from setwise.service.runtime.inputs import MOST_NAMED
 from setwise.service.runtime.model import LoadedPredictor
 from tests.models import corpora
@@ -47,6 +50,17 @@ def test_the_answer_that_came_most_often_is_predicted_and_nothing_is_sure_yet() 
     assert scored.labels == ("grain", "trade")
     assert scored.confidence == pytest.approx(1 / 3)
     assert (scored.out_of_domain, scored.uncalibrated, STARTED.external) == (False, True, True)
+
+
+def test_a_label_that_a_whole_file_misspells_is_looked_up_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_up = Mock(wraps=nearest)
+    monkeypatch.setattr(inputs, "nearest", looked_up)
+    for _ in range(3):
+        found, _ = refused(STARTED, Document(answer={"labels": ["graiin"]}))
+        assert "is `grain` meant?" in found.faults[0].detail
+    assert looked_up.call_count == 1
 
 
 @pytest.mark.parametrize("answer", [{"labels": []}, {"scores": {"grain": 0.0}}])
