@@ -92,7 +92,7 @@ lock:  ## Resolve the dependencies again (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	  --quiet --upgrade --output-file requirements.lock
-	uv pip compile pyproject.toml --extra oidc --extra telemetry --extra s3 --extra gcs --extra azure --extra dask --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra service --extra oidc --extra telemetry --extra s3 --extra gcs --extra azure --extra dask --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --custom-compile-command "make lock" --quiet --constraint requirements.lock \
 	  --output-file docker/requirements.lock

@@ -117,6 +117,10 @@ def _tell(error: Exception) -> int:
         where = "; ".join(f"{fault.pointer.strip('/')} {fault.detail}" for fault in faults)
         note(f"setwise: {one_line(f'{error} {where}')}")
         return BAD_INPUT
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("setwise"):
+        library = (error.name or "a library").partition(".")[0]
+        note(f"setwise: {library} is missing; run pip install 'setwise[service]' for this command")
+        return BAD_INPUT
     note(
         f"setwise: unexpected {type(error).__name__}: {one_line(error)}; this is a fault in "
         "Setwise, run again with SETWISE_LOG_LEVEL=debug to see where"

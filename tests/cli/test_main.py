@@ -30,6 +30,11 @@ def end(monkeypatch, error):
         (CommandError("a: is wrong; do b"), 2, "setwise: a: is wrong; do b\n"),
         (ValueError("two\nlines\x1b[31m"), 2, "setwise: two lines [31m\n"),
         (FileNotFoundError(2, "No such file or directory", "a"), 2, "setwise: a: No such file "),
+        (
+            ModuleNotFoundError("no", name="sqlalchemy.orm"),
+            2,
+            "setwise: sqlalchemy is missing; run pip install 'setwise[service]' for this command\n",
+        ),
         (KeyboardInterrupt(), 130, "setwise: interrupted\n"),
         (KeyError("x"), 1, "setwise: unexpected KeyError: 'x'; this is a fault in Setwise"),
     ],
