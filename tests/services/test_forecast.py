@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from setwise.service.domain.reports import Evidence, verdict
 from setwise.service.services.analysis.accuracy import share
 from setwise.service.services.analysis.advice import Advice, advise
 from setwise.service.services.analysis.forecast import forecasts
+from setwise.service.services.analysis.what_if import advise_on
 from setwise.service.services.policy import Policies
 from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
@@ -189,6 +191,42 @@ def test_advice_never_contradicts_its_own_bounds(
         sent = [one for one in rows if one.confidence >= advice.threshold]
         assert share(sent, 0.1).low >= target
         assert advice.checks_missing is None
+
+
+@pytest.mark.parametrize(
+    ("runs", "checks"),
+    [(50, 200), *(pytest.param(1_000, n, marks=pytest.mark.verify) for n in (200, 1_000))],
+)
+def test_advice_misses_the_target_as_seldom_as_its_risk_says(runs: int, checks: int) -> None:
+    """Just below the target, the lowest of all bounds would advise in .28 of the runs."""
+    rng = np.random.default_rng(0)
+    policy = change(target_accuracy=0.9, risk=0.1).as_policy(None, START, ADMIN.id)
+    advices = [
+        advise_on(
+            [
+                evidence(confidence, right)
+                for confidence, right in zip(
+                    rng.uniform(0.8, 1.0, checks).tolist(),
+                    (rng.random(checks) < 0.895).tolist(),
+                    strict=True,
+                )
+            ],
+            policy,
+        )
+        for _ in range(runs)
+    ]
+    misses = sum(advice.threshold is not None for advice in advices)
+    assert misses / runs <= 0.1 + 2 * (0.09 / runs) ** 0.5
+
+
+def test_advice_says_where_the_confidences_lead_astray() -> None:
+    surest = [evidence(0.99, True)] * 60
+    advice = advised([*surest, *(evidence(0.98, n % 3 > 0) for n in range(200))], 0.95)
+    assert advice[:2] == (None, None)
+    assert "promise most at 0.980, where 74.2 % of the checked sets are right" in advice.sentence
+    advice = advised([*surest, *(evidence(0.98, n % 22 > 0) for n in range(200))], 0.95)
+    assert advice.threshold is None
+    assert advice.checks_missing > 1
 
 
 def test_a_policy_that_checks_contradict_takes_a_reason_for_the_trail(begin: Transactions) -> None:

@@ -6,6 +6,7 @@ certificate proves a threshold.
 
 import math
 from collections.abc import Sequence
+from itertools import takewhile
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ class Advice(NamedTuple):
     """The threshold that checks support for a target, or what is missing."""
 
     threshold: float | None
-    """The lowest threshold whose checked sets bound the accuracy from below by the target."""
+    """The threshold at which the fixed sequence of tests ends."""
     checks_missing: int | None
     """About how many more checks of what would be sent, or second readings of them, could support a
     threshold; None if there is a threshold, or if the checks contradict every one.
@@ -26,18 +27,23 @@ class Advice(NamedTuple):
 
 
 def advise(forecasts: Sequence[Forecast], target: float, risk: float) -> Advice:
-    """Return the lowest threshold that the checks support.
+    """Return the lowest threshold that the checks support, in a fixed sequence as certificates.
 
-    ``made``: One for each threshold that could be advised.
+    The thresholds are tested from a start that no check determines downwards, until one fails: the
+    lowest of many bounds would miss the target far more often than one bound does.
+
+    ``forecasts``: One for each threshold that could be advised.
     ``target``: Share of sent sets that must be right, in (0, 1).
-    ``risk``: Risk of each bound.
+    ``risk``: Risk of each bound, and so of the advice.
     """
-    possible = [
-        forecast for forecast in forecasts if forecast.threshold is not None and forecast.sent
-    ]
-    supported = [forecast for forecast in possible if (forecast.accuracy.low or 0.0) >= target]
+    possible = sorted(
+        (each for each in forecasts if each.threshold is not None and each.sent),
+        key=lambda forecast: -(forecast.threshold or 0.0),
+    )
+    start = _start(possible, target)
+    supported = list(takewhile(lambda each: _supports(each, target), possible[start:]))
     if supported:
-        best = min(supported, key=lambda forecast: forecast.threshold or 0.0)
+        best = supported[-1]
         return Advice(
             best.threshold,
             None,
@@ -47,15 +53,24 @@ def advise(forecasts: Sequence[Forecast], target: float, risk: float) -> Advice:
             + (f"{best.accuracy.correction} " if best.accuracy.correction else "")
             + "Only a certificate proves a threshold.",
         )
+    astray = any(_supports(each, target) for each in possible)
+    # Where a higher threshold would pass by itself, only the start counts.
+    tested = possible[start : start + 1] if astray else possible
+    lacking = [_missing(each, target, risk) for each in tested]
     missing = min(
-        (lack for forecast in possible if (lack := _missing(forecast, target, risk)) is not None),
+        (lack for lack in lacking if lack is not None),
         default=None if possible else (_without_errors(target, risk), _CHECKS),
     )
     if missing is None:
+        here = possible[start]
         return Advice(
             None,
             None,
-            f"No threshold can be advised: at none are {_share(target)} of the checked sets right.",
+            f"No threshold can be advised: at none are {_share(target)} of the checked sets right."
+            if not astray
+            else "No threshold can be advised: the confidences promise most at "
+            f"{here.threshold or 0.0:.3f}, where {_share(here.accuracy.value)} of the checked sets "
+            "are right. Recalibrate first.",
         )
     n, kind = missing
     return Advice(
@@ -64,6 +79,27 @@ def advise(forecasts: Sequence[Forecast], target: float, risk: float) -> Advice:
         f"No threshold can be advised yet: it takes about {n:,} more {kind[n != 1]} of what would "
         f"be sent to support {_share(target)}.",
     )
+
+
+def _start(falling: Sequence[Forecast], target: float) -> int:
+    """Return where the checks would say most for the target if the confidences were right."""
+    evidence = [_evidence(each, target) for each in falling]
+    return evidence.index(max(evidence)) if evidence else 0
+
+
+def _evidence(forecast: Forecast, target: float) -> float:
+    """Return the expected log-likelihood ratio of the mean confidence against the target."""
+    p, checks = forecast.expected_accuracy or 0.0, forecast.accuracy
+    if p <= target:
+        return 0.0
+    # An overlooked error that a second reading finds stands for those that nobody looks for.
+    n = checks.checked * (checks.reread / checks.agreed if checks.agreed else 1.0)
+    wrong = (1.0 - p) * math.log((1.0 - p) / (1.0 - target)) if p < 1.0 else 0.0
+    return n * (p * math.log(p / target) + wrong)
+
+
+def _supports(forecast: Forecast, target: float) -> bool:
+    return (forecast.accuracy.low or 0.0) >= target
 
 
 def misses(forecast: Forecast, target: float) -> bool:

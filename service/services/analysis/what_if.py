@@ -96,8 +96,11 @@ def hold_against(
 
 def advise_on(evidence: Sequence[Evidence], policy: RoutingPolicy) -> Advice:
     """Return the lowest threshold that supports a policy's target under its rules."""
-    confidences = sorted({each.confidence for each in evidence})
-    return advise(over(evidence, confidences, policy), policy.target_accuracy, policy.risk)
+    from setwise.models.guarantees.sequence import plan_sequence  # noqa: PLC0415 -- loads slowly
+
+    confidences = [each.confidence for each in evidence]
+    thresholds = plan_sequence(confidences).thresholds.tolist() if confidences else []
+    return advise(over(evidence, thresholds, policy), policy.target_accuracy, policy.risk)
 
 
 _UNTAUGHT = (
