@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.models.guarantees.drift import drift_above
 from setwise.models.guarantees.joint import Sample, Samples, fewest_further, p_value, planned_power
 
 Floats = NDArray[np.float64]
@@ -57,6 +58,7 @@ class AdjudicatedTest:
 
     def __init__(self, thresholds: Floats, audits: AdjudicatedAudits) -> None:
         confidence, missed = audits.confidence, audits.missed
+        self._audits = audits
         self.n_above = count_above(thresholds, confidence)
         self._found = count_above(thresholds, confidence[audits.found_wrong])
         rates = audits.reread_rate[np.argsort(-confidence, kind="stable")]
@@ -74,6 +76,17 @@ class AdjudicatedTest:
         It is only as sharp as a comparison with ``risk`` requires.
         """
         return np.array([p_value(self._sample(int(step)), 1.0 - accuracy, risk) for step in steps])
+
+    def drift(self, thresholds: Floats, target: float) -> Floats:
+        """Return the evidence, after the newest audit, against the target above thresholds."""
+        audits = self._audits
+        return drift_above(
+            thresholds,
+            audits.confidence,
+            ~(audits.found_wrong | audits.missed),
+            target,
+            stands_for=1.0 / np.where(audits.missed, audits.reread_rate, 1.0),
+        )
 
     def estimate(self, step: int) -> float:
         """Return the estimated accuracy above a threshold, in [0, 1].

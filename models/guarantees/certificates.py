@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from setwise.models.guarantees.drift import DRIFTING
+
 
 @dataclass(frozen=True)
 class SequenceStep:
@@ -23,12 +25,16 @@ class SequenceStep:
         Those of them that were not found wrong.
     p_value : float
         Upper bound of the probability of as good an outcome under the hypothesis; in [0, 1].
+    drift : float
+        Evidence of `setwise.models.guarantees.drift`, after the newest audit, that the accuracy has
+        fallen below the target.
     """
 
     threshold: float
     n_audits: int
     n_good: int
     p_value: float
+    drift: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +78,8 @@ class CertificationEvidence:
 class Certificate(CertificationEvidence):
     """A threshold from which the target is proved at the given risk.
 
+    Thresholds against which the newer audits speak are left out (`drifting`).
+
     The guarantee: if future documents are distributed as before, then with probability
     ``1 - risk`` over the audits drawn, the accuracy of all that is sent is at least the target. It
     holds for one certificate; `risk_of_attempt` shares a risk among several.
@@ -104,7 +112,11 @@ class Certificate(CertificationEvidence):
     @property
     def proved(self) -> tuple[float, ...]:
         """All proved thresholds, falling; the risk holds for all together."""
-        return tuple(step.threshold for step in self.steps if step.p_value <= self.test_risk)
+        return tuple(
+            step.threshold
+            for step in self.steps
+            if step.p_value <= self.test_risk and not drifting(step, self.target)
+        )
 
     def __str__(self) -> str:
         """Return what to send, and why it may be sent."""
@@ -113,6 +125,14 @@ class Certificate(CertificationEvidence):
             f"answers.\nOf {self.n_above:,} checked ones, {self.n_good:,} were right (at least "
             f"{_below(self.accuracy_bound)}; target {self.target:.4g}, risk {self.risk:.4g})."
         )
+
+
+def drifting(step: SequenceStep, target: float) -> bool:
+    """Return whether newer audits above a threshold speak against it.
+
+    Older audits may outweigh them in the test: more are drawn while nothing is sent.
+    """
+    return step.drift * (1.0 - target) >= DRIFTING
 
 
 class RefusalReason(StrEnum):
@@ -124,6 +144,7 @@ class RefusalReason(StrEnum):
     TOO_FEW_AUDITS = "too-few-audits"  # the estimate reaches the target, the evidence does not yet
     BELOW_TARGET = "below-target"  # not even the most confident predictions seem to reach it
     BLOCKED_AT_TOP = "blocked-at-top"  # the most confident fail, though a lower threshold would do
+    DRIFTING = "drifting"  # all audits together would prove it, but the newer ones speak against it
     MISS_RATE_UNKNOWN = "miss-rate-unknown"  # no agreement was drawn for a second reading
 
 
@@ -135,6 +156,7 @@ _WHY = {
     RefusalReason.BELOW_TARGET: "not even the most confident answers seem to reach the target",
     RefusalReason.BLOCKED_AT_TOP: "the most confident answers fail, though a lower threshold "
     "would do",
+    RefusalReason.DRIFTING: "the newer checks speak against the target",
     RefusalReason.MISS_RATE_UNKNOWN: "how many errors people overlook is unknown",
 }
 

@@ -15,6 +15,7 @@ from setwise.models.guarantees.certificates import (
     Certification,
     RefusalReason,
     SequenceStep,
+    drifting,
 )
 
 Floats = NDArray[np.float64]
@@ -122,9 +123,14 @@ class Claim(NamedTuple):
 
 
 def walk(
-    claim: Claim, sequence: ThresholdSequence, test: AdjudicatedTest, start: int
+    claim: Claim,
+    sequence: ThresholdSequence,
+    test: AdjudicatedTest,
+    start: int,
+    *,
+    in_order: bool = False,
 ) -> Certification:
-    """Test thresholds in order and certify the last that passed.
+    """Test thresholds in order and certify the last that passed and stands.
 
     Parameters
     ----------
@@ -134,6 +140,8 @@ def walk(
         Test of the same thresholds.
     start : int
         Index of the first test.
+    in_order : bool, default=False
+        Whether the test's audits are given oldest first.
     """
     tested: list[float] = []
     end = len(sequence.thresholds)
@@ -146,23 +154,33 @@ def walk(
         if len(failed):
             break
     passed = len(tested) - (not tested[-1] <= claim.test_risk)
+    tests = np.arange(start, start + len(tested))
+    drift = test.drift(sequence.thresholds[tests], claim.target) if in_order else tests * 0.0
     rows = tuple(
         SequenceStep(
-            float(sequence.thresholds[step]), int(test.n_above[step]), int(test.n_good[step]), p
+            float(sequence.thresholds[step]),
+            int(test.n_above[step]),
+            int(test.n_good[step]),
+            tested[place],
+            float(drift[place]),
         )
-        for step, p in enumerate(tested, start)
+        for place, step in enumerate(tests.tolist())
     )
-    if passed == 0:
+    standing = [place for place in range(passed) if not drifting(rows[place], claim.target)]
+    if not standing:
+        if passed:
+            return CertificateRefusal(**claim._asdict(), steps=rows, reason=RefusalReason.DRIFTING)
         return _refuse(claim, sequence, test, rows, start)
-    proved = start + passed - 1
+    lowest = rows[standing[-1]]
+    proved = start + standing[-1]
     return Certificate(
         **claim._asdict(),
         steps=rows,
-        threshold=float(sequence.thresholds[proved]),
+        threshold=lowest.threshold,
         coverage=float(sequence.share[proved]),
-        n_above=int(test.n_above[proved]),
-        n_good=int(test.n_good[proved]),
-        p_value=tested[passed - 1],
+        n_above=lowest.n_audits,
+        n_good=lowest.n_good,
+        p_value=lowest.p_value,
         accuracy=test.estimate(proved),
         accuracy_bound=_bound(test, proved, claim),
     )

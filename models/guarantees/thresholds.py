@@ -42,6 +42,7 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
     target: float,
     risk: float,
     excluded: Mapping[str, int] = _NOTHING,
+    in_order: bool = False,
 ) -> Certification:
     """Find the lowest threshold that adjudicated audits prove.
 
@@ -73,12 +74,16 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
         Probability, in (0, 1), that a certified threshold may miss the target.
     excluded : mapping from str to int, optional
         Number of audits that the caller left out, by reason; kept with the evidence.
+    in_order : bool, default=False
+        Whether audits are given oldest first. Then thresholds against which the newer ones speak
+        are not certified.
 
     Returns
     -------
     Certificate or CertificateRefusal
         A refusal if the target is 1, or predictions, audits or evidence are lacking; with
-        ``MISS_RATE_UNKNOWN`` if no agreement could have been drawn.
+        ``MISS_RATE_UNKNOWN`` if no agreement could have been drawn, with ``DRIFTING`` if the newer
+        audits speak against every proved threshold.
 
     Raises
     ------
@@ -121,7 +126,7 @@ def certify_adjudicated(  # noqa: PLR0917 -- one column of the audits each
         test = AdjudicatedTest(sequence.thresholds, audits)
         start = sequence.start(test, n, target, risk)
         if test.reread_rate[start] > 0.0:
-            return walk(claim, sequence, test, start)
+            return walk(claim, sequence, test, start, in_order=in_order)
         reason = RefusalReason.MISS_RATE_UNKNOWN
     return CertificateRefusal(**claim._asdict(), steps=(), reason=reason)
 

@@ -103,6 +103,8 @@ class RoutingPolicy:
     """
     segment: Segment | None = None
     """The one that this is the gate of; None for all documents."""
+    unseen: bool = False
+    """Whether this is the gate of values of `OTHER` that came after its certificate."""
 
     @property
     def sends(self) -> bool:
@@ -124,12 +126,16 @@ class RoutingPolicy:
     def gate(self, key: str | None) -> "RoutingPolicy":
         """Return the policy of the documents of a segment.
 
-        What is not listed is `OTHER`.
+        What is not listed is `OTHER`. Its certificate says nothing of a value that came later: that
+        waits until `OTHER` is proved again with it, or until it is listed and proved itself.
         """
         if self.segmentation is None:
             return self
         value = OTHER if key is None else Segment.of_key(key).value
-        return self._gates.get(value) or self._gates[OTHER]
+        if value in self._gates:
+            return self._gates[value]
+        covers = self.segmentation.covers
+        return self._gates[OTHER] if covers is None or value in covers else self._unseen
 
     def gate_named(self, value: str) -> "RoutingPolicy":
         """Return the policy of the segment with this value; raises `InvalidRequest`."""
@@ -196,6 +202,11 @@ class RoutingPolicy:
             return {}
         risk = self.risk / self.segmentation.most
         return {value: self._gate(rule, risk) for value, rule in self._rules.items()}
+
+    @cached_property
+    def _unseen(self) -> "RoutingPolicy":
+        other = self._gates[OTHER]
+        return replace(other, unseen=other.certificate_id is not None)
 
     def _gate(self, rule: SegmentRule, risk: float) -> "RoutingPolicy":
         audits = rule.audits and replace(
@@ -327,7 +338,7 @@ class RoutingPolicy:
         return decision, reason
 
     def _least(self, scored: ScoredSet) -> float | None:
-        unproved = scored.uncalibrated and not self._certified
+        unproved = self.unseen or (scored.uncalibrated and not self._certified)
         return None if unproved else self.least_of(_scorer(scored))
 
     def _verdict(self, scored: ScoredSet, least: float | None, metadata: Metadata) -> _Verdict:

@@ -125,7 +125,9 @@ class Certifications(Requesting):
         question = self._question(transaction, scorer, key)
         gate, drawn = question.gate, question.gathered.drawn
         before = last_attempt(transaction, gate, scorer)
-        missing = self.schedule.missing(gate, before, drawn, risk=question.risk)
+        missing = self.schedule.missing(
+            gate, before, drawn, risk=question.risk, again=question.unseen
+        )
         if before is None:
             needed, reason = self._expected(transaction, question)
         else:
@@ -308,8 +310,11 @@ class Certifications(Requesting):
                 question = self._question(transaction, scorer, key)
                 if not always and not self._due(transaction, question):
                     continue
-                predicted = _predicted(transaction, question)
-            evidence = {**answer(question, predicted), **premises}
+                predicted, covers = (
+                    _predicted(transaction, question),
+                    _covers(transaction, question),
+                )
+            evidence = {**answer(question, predicted), **covers, **premises}
             attempts.append(
                 self._store(ProofAttempt(self.new_id(), question, evidence), requested_by)
             )
@@ -412,7 +417,8 @@ class Certifications(Requesting):
                 if not (new and sends) and not self._due(transaction, question):
                     continue
                 if question.gathered.audits:
-                    evidence = answer(question, _predicted(transaction, question))
+                    predicted = _predicted(transaction, question)
+                    evidence = {**answer(question, predicted), **_covers(transaction, question)}
                     attempt = ProofAttempt(self.new_id(), question, evidence)
                     self._add(transaction, attempt, requested_by)
         return adopt(transaction, scorer, version=self.new_id(), now=self.now())
@@ -421,7 +427,11 @@ class Certifications(Requesting):
         before = last_attempt(transaction, question.gate, question.scorer)
         # A number that depends on results would choose the moment by them.
         missing = self.schedule.missing(
-            question.gate, before, question.gathered.drawn, risk=question.risk
+            question.gate,
+            before,
+            question.gathered.drawn,
+            risk=question.risk,
+            again=question.unseen,
         )
         return missing == 0
 
@@ -460,6 +470,7 @@ class Certifications(Requesting):
             set_aside=len(every) - len(audits),
             elsewhere=elsewhere,
             left=left,
+            unseen=any(policy.gate(audit.segment).unseen for audit in audits),
         )
 
     def _reread(
@@ -564,6 +575,14 @@ def _alarm(transaction: Transaction, policy: RoutingPolicy, gate: RoutingPolicy)
         # A segment that was not listed then was among those that it was about.
         alarms += [of_other] if then and gate.segment.value not in then.values else []
     return max((alarm.id for alarm in alarms if alarm is not None), default=None)
+
+
+def _covers(transaction: Transaction, question: ProofQuestion) -> Mapping[str, object]:
+    """Return the entry with the values that a proof for `OTHER` speaks of."""
+    segment = question.gate.segment
+    if segment is None or segment.value != OTHER:
+        return {}
+    return {"values": transaction.certifications.values(segment)}
 
 
 def _named(gate: RoutingPolicy) -> dict[str, object]:

@@ -198,11 +198,19 @@ def certified(
                 certificate_id=proof.id,
                 certified_for=scorer,
             )
-            policy = policy.with_gate(proved)
+            policy = _covering(policy.with_gate(proved), proof)
         elif _is_about_others(transaction, gate):
             lost = replace(gate, threshold=None, certificate_id=None, certified_for=None)
             policy = policy.with_gate(lost)
     return policy
+
+
+def _covering(policy: RoutingPolicy, proof: Certification) -> RoutingPolicy:
+    """Return the policy with the values of `OTHER` that a proof speaks of, if it is about them."""
+    values = proof.evidence.get("values")
+    if policy.segmentation is None or not isinstance(values, list):
+        return policy
+    return replace(policy, segmentation=replace(policy.segmentation, covers=tuple(values)))
 
 
 def _proof(

@@ -33,6 +33,9 @@ from setwise.service.stores.tables import (
     predictions,
 )
 
+MOST_VALUES = 1_000
+"""Most values of `OTHER` that a certificate covers."""
+
 _SENDABLE = predictions.c.reason.not_in([Reason.OUT_OF_DOMAIN.value, Reason.RULE.value])
 _PROVES = predictions.c.audit_role == AuditRole.CERTIFICATION.value
 _SETS_THRESHOLDS = and_(or_(~_PROVES, predictions.c.draw >= MOST_PROVING), _SENDABLE)
@@ -306,6 +309,13 @@ class CertificationStore(Store):
         )
         columns = (self._connection.execute(query).scalars() for query in (confidences, later))
         return [confidence for part in columns for confidence in part][:limit]
+
+    def values(self, segment: Segment) -> list[str]:
+        """Return the values of a segment's documents, the most frequent ones first."""
+        key = predictions.c.segment
+        query = select(key).where(in_segment(key, segment)).group_by(key)
+        rows = self._connection.execute(query.order_by(func.count().desc()).limit(MOST_VALUES))
+        return [Segment.of_key(each).value for each in rows.scalars()]
 
     def arrivals(
         self, since: datetime, floor: float, segment: Segment | None = None

@@ -127,7 +127,8 @@ def _certified_for(row: RowMapping) -> Scorer | None:
 def _to_segmentation(stored: dict[str, Any] | None) -> Segmentation | None:  # Any: JSON
     if stored is None:
         return None
-    return Segmentation(**{**stored, "bounds": tuple(stored["bounds"])})
+    lists = {name: tuple(value) for name, value in stored.items() if isinstance(value, list)}
+    return Segmentation(**{**stored, **lists})
 
 
 def _to_rule(row: RowMapping) -> SegmentRule:

@@ -413,7 +413,7 @@ def test_audits_since_a_certificate_raise_its_threshold_to_the_next_proved_one()
     loop = proved_twice()
     loop.predict(*["0.85"] * 100, *["0.99"] * 40)
     loop.read(wrong_below=0.92)
-    assert loop.certify_if_due() is None
+    assert loop.certifications.retest() is not None
     assert loop.policy.threshold == 0.99
     with loop.begin(read_only=True) as transaction:
         event = transaction.audit_trail.page(after=None, limit=1).items[0]
@@ -422,6 +422,21 @@ def test_audits_since_a_certificate_raise_its_threshold_to_the_next_proved_one()
     loop.plan(target=0.75)
     assert loop.policy.threshold == 0.99, "a change of the policy does not undo it"
     assert loop.certifications.retest() is None
+
+
+def test_a_threshold_that_a_retest_has_raised_comes_down_by_the_next_attempt_on_schedule() -> None:
+    loop = proved_twice()
+    loop.predict(*["0.85"] * 24)
+    loop.read(wrong_below=0.92)
+    loop.certifications.retest()
+    assert loop.policy.threshold == 0.99
+    assert loop.certify_if_due() is None, "too few audits are new"
+    loop.predict(*["0.85"] * 360)
+    loop.read()
+    again = loop.certify_if_due()
+    assert again is not None
+    assert (again.threshold, loop.policy.threshold) == (0.85, 0.85)
+    assert loop.certify_if_due() is None, "all that is asked for is proved"
 
 
 def test_a_retest_never_stops_everything() -> None:

@@ -167,7 +167,7 @@ def test_another_division_has_the_risk_that_is_left(quick: Sites) -> None:
 
 def test_one_certificate_for_all_would_send_the_bad_segment(quick: Sites) -> None:
     quick.divide(None)
-    quick.send(*["north"] * 60, *["south"] * 4)
+    quick.send(*["north"] * 15, *["south"] * 4, *["north"] * 45)
     quick.check("south")
     assert quick.certify().threshold == 0.9
     assert reasons(quick.send(*["south"] * 8)) == {Reason.ABOVE_THRESHOLD}
@@ -199,15 +199,45 @@ def test_other_has_a_certificate_and_a_breaker_of_its_own() -> None:
         "site=north": (None, pytest.approx(0.1)),
         "site=other": (0.9, pytest.approx(0.1)),
     }
-    for site in ("west", "", "unheard of"):
+    for site in ("west", ""):
         assert reasons(loop.send(*[site] * 8)) == {Reason.ABOVE_THRESHOLD}
-    for site in ("north", "south"):
+    for site in ("north", "south", "unheard of"):
         assert reasons(loop.send(*[site] * 8)) == {Reason.NO_THRESHOLD}
     loop.send(*["west", "east"] * 13)
     loop.check("west", "east")
     assert reasons(loop.send(*["", "west"] * 4)) == {Reason.BREAKER}
     assert loop.breaker(ADMIN, "other").trip is not None
     assert loop.breaker(ADMIN, "north").trip is None
+
+
+def test_a_value_that_came_after_the_proof_of_other_waits_until_it_is_proved_with_it(
+    quick: Sites,
+) -> None:
+    quick.divide(segments=(SegmentRule("north"), SegmentRule("south")))
+    quick.send(*["west", ""] * 25)
+    quick.check()
+    quick.certify_if_due()
+    assert quick.certify_if_due() is None
+    made = quick.send("late", "west", text="0.95")
+    assert [one.threshold for one in made] == [None, 0.9]
+    drawn = quick.send(*["late", "west"] * 40)
+    audited = [one.segment for one in drawn if one.selection.role.value == "certification"]
+    assert 0.5 < audited.count("site=late") / audited.count("site=west") < 2.0, (
+        "all are drawn alike"
+    )
+    quick.divide(segments=(SegmentRule("north"), SegmentRule("south")), confidence_floor=0.5)
+    assert reasons(quick.send(*["late"] * 8)) == {Reason.NO_THRESHOLD}
+    quick.check()
+    again = quick.certify_if_due()
+    assert again is not None
+    assert again.threshold == 0.9
+    assert reasons(quick.send(*["late"] * 8)) == {Reason.ABOVE_THRESHOLD}
+    assert quick.certify_if_due() is None
+    with quick.begin(read_only=True) as transaction:
+        stored = transaction.predictions.get(made[0].id)
+        assert stored is not None
+        policy = transaction.policies.get(stored.policy_version)
+    assert Derivation.of(stored, policy, LOTTERY).equal
 
 
 def test_the_certificate_of_other_ends_when_one_of_its_values_becomes_a_segment(
@@ -232,7 +262,8 @@ def test_a_value_that_is_listed_by_itself_ends_the_certificate_of_other_too(quic
     quick.send(*[""] * 28)
     quick.check()
     quick.certify_if_due()
-    assert reasons(quick.send(*["east", ""] * 4)) == {Reason.ABOVE_THRESHOLD}
+    assert reasons(quick.send(*[""] * 8)) == {Reason.ABOVE_THRESHOLD}
+    quick.send("east")
     assert quick.certifications.list_segments() == ["east"]
     assert reasons(quick.send(*["east", ""] * 4)) == {Reason.NO_THRESHOLD}
 

@@ -4,6 +4,7 @@ Each fact has a small simulation, and one at full size. The certificates are tho
 own code, at a target of .90 and a risk of .10, of which the first attempt spends half.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,8 @@ from setwise.service.domain.routing.rules import LabelRule
 from setwise.service.domain.routing.segments import Segmentation
 from setwise.service.services.analysis.proofs import spent
 from tests.simulation.evidence import GATE, Audits, attempt, certified
+
+Record = Callable[[str, object], None]
 
 SHARE = 0.05
 RUNS = pytest.mark.parametrize(
@@ -28,7 +31,9 @@ def at_most(share: float, runs: int) -> float:
 
 @RUNS
 @pytest.mark.parametrize("n", [400, 1_200])
-def test_second_readings_that_wait_do_not_hide_what_auditors_overlook(n: int, runs: int) -> None:
+def test_second_readings_that_wait_do_not_hide_what_auditors_overlook(
+    n: int, runs: int, record_property: Record
+) -> None:
     random, false = np.random.default_rng(58), 0
     for _ in range(runs):
         right = random.random(n) < 0.895
@@ -42,12 +47,15 @@ def test_second_readings_that_wait_do_not_hide_what_auditors_overlook(n: int, ru
                 led=False,
             )
         )
+    record_property("share", false / runs)
     assert false <= at_most(SHARE, runs)
 
 
 @RUNS
 @pytest.mark.parametrize("n_rules", [5, 20])
-def test_rules_for_the_worst_labels_prove_nothing_by_luck(n_rules: int, runs: int) -> None:
+def test_rules_for_the_worst_labels_prove_nothing_by_luck(
+    n_rules: int, runs: int, record_property: Record
+) -> None:
     random, false = np.random.default_rng(60), 0
     for _ in range(runs):
         labels, right = random.integers(50, size=(2, 600)), random.random((2, 600)) < 0.9
@@ -61,6 +69,7 @@ def test_rules_for_the_worst_labels_prove_nothing_by_luck(n_rules: int, runs: in
             Audits(right[1][later], weeks=3.0, labels=named[1][later]),
             rules={"before": (), "now": rules},
         )
+    record_property("share", false / runs)
     assert false <= at_most(SHARE, runs)
 
 
@@ -69,7 +78,9 @@ def divided(place: int) -> RoutingPolicy:
 
 
 @RUNS
-def test_divisions_that_are_tried_on_the_same_audits_share_one_risk(runs: int) -> None:
+def test_divisions_that_are_tried_on_the_same_audits_share_one_risk(
+    runs: int, record_property: Record
+) -> None:
     random, false = np.random.default_rng(61), 0
     for _ in range(runs):
         right, tried, luck = random.random(500) < 0.9, [], False
@@ -88,4 +99,41 @@ def test_divisions_that_are_tried_on_the_same_audits_share_one_risk(runs: int) -
                 tried.append((policy, found["risk"]))
         assert sum(risk for _, risk in tried) < GATE.risk
         false += luck
+    record_property("share", false / runs)
     assert false <= at_most(GATE.risk, runs)
+
+
+def weekly(accuracy: Callable[[float], float], weeks: int, random: np.random.Generator) -> Audits:
+    """Return audits of 500 documents a week: .3 of the first six weeks', .04 of the others'."""
+    week = np.repeat(np.arange(weeks), random.poisson(np.where(np.arange(weeks) < 6, 150, 20)))
+    right = random.random(len(week)) < np.array([accuracy(each) for each in range(weeks)])[week]
+    return Audits(right, weeks=2.0 + weeks - week)
+
+
+def falling(week: float) -> float:
+    return 0.95 - 0.1 * week / 32
+
+
+@RUNS
+@pytest.mark.parametrize(
+    ("accuracy", "weeks", "least", "most"),
+    [
+        pytest.param(falling, 32, 0.0, 0.08, id="fallen to .85"),
+        pytest.param(falling, 20, 0.0, 0.65, id="fallen to .89"),
+        pytest.param(lambda _: 0.95, 20, 0.9, 1.0, id="stays at .95"),
+        pytest.param(lambda _: 0.93, 20, 0.75, 1.0, id="stays at .93"),
+    ],
+)
+def test_early_audits_do_not_outweigh_what_the_newer_ones_say(
+    accuracy: Callable[[float], float],
+    weeks: int,
+    least: float,
+    most: float,
+    runs: int,
+    record_property: Record,
+) -> None:
+    """More audits are drawn while nothing is sent, so the test alone would speak of that time."""
+    random = np.random.default_rng(62)
+    proved = sum(certified(weekly(accuracy, weeks, random)) for _ in range(runs))
+    record_property("share", proved / runs)
+    assert runs - at_most(1.0 - least, runs) <= proved <= at_most(most, runs)

@@ -81,6 +81,9 @@ class Segmentation:
     """Rising lengths at which the bands after the first one begin; only for `TEXT_LENGTH`."""
     most: int = 10
     """Most segments, with `OTHER`; the risk is shared among this many."""
+    covers: tuple[str, ...] | None = None
+    """Values of `OTHER` that came before its certificate; others wait for a person. None for any.
+    """
 
     def of(self, document: Document) -> Segment:
         """Return the segment of a document, whether or not the policy lists it."""

@@ -20,6 +20,7 @@ REASONS = {
     "too-few-audits": "the audits look good enough, but there are too few of them",
     "below-target": "not even the most confident sets seem to reach the target",
     "blocked-at-top": "the most confident sets fail, though a lower threshold would do",
+    "drifting": "all audits together look good enough, but the newer ones speak against the target",
     "miss-rate-unknown": "how many errors auditors overlook is unknown; have some audits that "
     "agree read again",
 }

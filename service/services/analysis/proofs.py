@@ -37,16 +37,23 @@ class Schedule:
         n_audits: int,
         *,
         risk: float | None = None,
+        again: bool = False,
     ) -> int | None:
         """Return how many more audits the next attempt needs; None if none will follow.
 
         ``before``: The last attempt.
         ``n_audits``: Audits so far.
         ``risk``: What the next attempt spends; by default as if it were the first.
+        ``again``: Whether an attempt follows although all that is asked for is proved.
         """
         if before is None:
             return max(0, self.first(policy, risk) - n_audits)
-        if before.covers(policy.target_accuracy, policy.risk):
+        proves = before.covers(policy.target_accuracy, policy.risk)
+        # A retest may have raised the threshold by chance, and nothing else lowers it.
+        raised = policy.certificate_id == before.id and policy.threshold != before.at_least(
+            policy.confidence_floor
+        )
+        if proves and not raised and not again:
             return None
         return max(0, math.ceil(self.growth * (before.n_drawn or 1)) - n_audits)
 
@@ -67,6 +74,7 @@ class ProofQuestion:
     ``elsewhere``: Share of the policy's risk that attempts since then have spent under other
     divisions of the documents.
     ``left``: What all attempts for the model since then have left of the risk.
+    ``unseen``: Whether documents wait whose values came after the certificate in force.
     """
 
     gate: RoutingPolicy
@@ -77,6 +85,7 @@ class ProofQuestion:
     set_aside: int
     elsewhere: float = 0.0
     left: float = 1.0
+    unseen: bool = False
 
     @property
     def risk(self) -> float:
@@ -130,6 +139,7 @@ def answer(question: ProofQuestion, predicted: Sequence[float]) -> Mapping[str, 
         [audit.reread_draw for audit in audits],
         target=policy.target_accuracy,
         risk=question.risk,
+        in_order=True,
         excluded={
             **gathered.excluded,
             **({"before the alarm": question.set_aside} if question.set_aside else {}),

@@ -1,0 +1,63 @@
+"""A certificate over years: retests raise its threshold, and attempts on schedule lower it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from setwise.service.domain.certification import Bet, Certification, Scorer
+from setwise.service.services.analysis.proofs import SCHEDULE, retested
+from tests.simulation.evidence import GATE, NOW, Audits, attempt
+
+STEP = 500
+
+
+def lowest_share(random: np.random.Generator, n: int) -> float | None:
+    """Return the share of documents that is sent after n audits of a world that stays at .92.
+
+    Without a certificate, None. All is above the threshold of the first one.
+    """
+    confidence, right = random.uniform(0.9, 0.94, n), random.random(n) < 0.92
+    predicted = random.uniform(0.9, 0.94, 2_000).tolist()
+    gate, before, proof, place, since = GATE, None, None, 0, 0
+    for now in range(STEP, n + 1, STEP):
+        if proof is not None:
+            new = zip(confidence[since:now], right[since:now], strict=True)
+            bets = [Bet(each, bool(good), 1.0) for each, good in new]
+            gate = replace(gate, threshold=retested(proof.proved(None), bets, GATE.target_accuracy))
+        if SCHEDULE.missing(gate, before, now) != 0:
+            continue
+        place += 1
+        drawn = Audits(right[:now], weeks=3.0, confidence=confidence[:now])
+        before = _certification(attempt(drawn, predicted=predicted, place=place), place)
+        if before.threshold is not None:
+            proof, since = before, now
+            gate = replace(gate, threshold=before.threshold, certificate_id=before.id)
+    return None if gate.threshold is None else float(np.mean(np.array(predicted) >= gate.threshold))
+
+
+def _certification(evidence, place: int) -> Certification:
+    return Certification(
+        id=f"{place}",
+        scorer=Scorer("m", "c"),
+        policy_version="now",
+        target_accuracy=GATE.target_accuracy,
+        risk=GATE.risk,
+        attempt=place,
+        threshold=evidence["threshold"] if evidence["certified"] else None,
+        reason=None,
+        further_audits=None,
+        evidence=evidence,
+        requested_by="system",
+        created_at=NOW,
+    )
+
+
+@pytest.mark.verify
+def test_a_stable_world_is_not_left_at_its_highest_threshold(record_property) -> None:
+    random = np.random.default_rng(65)
+    shares = [lowest_share(random, 10_000) for _ in range(200)]
+    certified = np.array([share for share in shares if share is not None])
+    record_property("certified", len(certified) / len(shares))
+    record_property("sent, median", float(np.median(certified)))
+    assert np.mean(certified < 0.5) < 0.3
