@@ -1,9 +1,13 @@
 """The pages that explain the interface."""
 
+import json
+import re
+import shlex
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
 
+from setwise.service.api.http.reference_calls import calls_of
 from tests.edge import Service
 
 
@@ -30,6 +34,35 @@ def test_the_reference_describes_every_call(service: Service) -> None:
         for method in operations:
             assert f"{method.upper()} {path}</code>" in response.text
     assert "&#34;document_id&#34;: &#34;note-17&#34;" in response.text  # an example, escaped
+    assert "&lt;code&gt;" not in response.text
+    assert "`" not in re.sub(r"(?s)<pre.*?</pre>", "", response.text)
+
+
+def test_the_reference_has_the_members_of_bodies_with_type_meaning_and_limits(
+    service: Service,
+) -> None:
+    calls = {call.id: call for call in calls_of(service.app.openapi())}
+    assert next(iter(calls)) == "predict"
+    members = {member.name: member for member in calls["predict"].members}
+    assert members["document"].required
+    assert members["document.text"].type == "string or null"
+    assert members["document.candidates[].labels"].limits == ["each once"]
+    assert "probability of each label" in members["document.scores"].meaning
+    (limit,) = (one for one in calls["list_predictions"].parameters if one.name == "limit")
+    assert limit.limits == ["at least 1", "at most 200", "`50` unless given"]
+    answered = {member.name for member in calls["predict"].answer_members}
+    assert {"labels", "candidates[].confidence"} <= answered
+
+
+def test_the_commands_of_the_reference_are_sound(service: Service) -> None:
+    """A shell reads each as one command whose body is the example."""
+    for call in calls_of(service.app.openapi()):
+        words = shlex.split(call.curl)
+        assert words[:2] == ["curl", f"$API{call.path.replace('{', '${')}"]
+        if "-d" in words:
+            assert isinstance(json.loads(words[words.index("-d") + 1]), dict)
+        names = {member.name for member in call.parameters if member.required}
+        assert ("if-match" in names) <= any("If-Match" in word for word in words)
 
 
 def test_the_reference_works_without_the_internet(service: Service) -> None:
@@ -43,7 +76,9 @@ def test_the_reference_works_without_the_internet(service: Service) -> None:
     assert f"default-src 'none'; style-src 'sha256-{digest}'" in policy
     assert " style=" not in page.text
     assert "<script" not in page.text
-    assert all(address.startswith("/") for address in links.leads_to)
+    assert all(address.startswith(("/", "#")) for address in links.leads_to)
+    ids = set(re.findall(r' id="([^"]+)"', page.text))
+    assert {address[1:] for address in links.leads_to if address.startswith("#")} <= ids
 
 
 def test_every_problem_that_the_reference_links_to_is_explained(service: Service) -> None:

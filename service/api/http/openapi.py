@@ -67,6 +67,24 @@ _KEY: Json = {
 }
 
 
+TAGS = [
+    {"name": name, "description": meaning}
+    for name, meaning in (
+        ("predictions", "Send documents, read what was predicted, report what was right."),
+        ("jobs", "Send a file of documents, follow a job, fetch its result."),
+        ("webhooks", "Receive what was sent automatically and what people decided."),
+        ("exports", "Read predictions, annotations and outcomes as a file."),
+        ("documents", "Find documents, read their history, comment on them, decide them again."),
+        ("reviews", "Work on the review queue; search labels."),
+        ("reports", "The figures of the cockpit."),
+        ("administration", "Policy, models, calibrators, certificates, the breaker and groups."),
+        ("access", "People, keys, the audit trail and erasure."),
+        ("operation", "Whether the service is alive and ready, and its metrics."),
+    )
+]
+"""Groups of calls, in the order in which an integrator needs them."""
+
+
 def documented(*faults: Fault) -> dict[int | str, Json]:
     """Return the ``responses`` of a route that can return these problems."""
     responses: dict[int | str, Json] = {}
@@ -92,6 +110,7 @@ def describe(app: FastAPI) -> Json:
             ),
             routes=app.routes,
             servers=app.servers,
+            tags=TAGS,
             webhooks=app.webhooks.routes,
         )
         document: Json = json.loads(_SUFFIX.sub(r"\1", json.dumps(described)))

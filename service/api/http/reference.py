@@ -2,19 +2,21 @@
 
 import hashlib
 import json
+import re
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
-from setwise.service.api.http.dependencies import answer
+from setwise.service.api.http.dependencies import answer, edge_of
 from setwise.service.api.http.openapi_answers import Json
 from setwise.service.api.http.prefix import placed
 from setwise.service.api.http.problem_kinds import ALL_KINDS, UNKNOWN_ADDRESS, ProblemKind
-from setwise.service.api.http.problems import MEDIA_TYPE, HttpFault
+from setwise.service.api.http.problems import HttpFault
+from setwise.service.api.http.reference_calls import calls_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -27,6 +29,19 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+
+def prose(text: str) -> Markup:
+    """Return a text of the document as HTML: names in backticks become code.
+
+    >>> prose("`a < b` or 1 < 2")
+    Markup('<code>a &lt; b</code> or 1 &lt; 2')
+    """
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 -- escaped just here
+
+
+_CODE = re.compile(r"`([^`]+)`")
+_templates.filters["prose"] = prose
 
 Accept = Annotated[str, Header()]
 
@@ -63,47 +78,9 @@ def _explanation(kind: ProblemKind) -> Json:
 def explain_calls(request: Request) -> Response:
     """Describe every call, from the OpenAPI document."""
     document: Json = request.app.openapi()
-    return _page(request, "reference.html", document=document, calls=list(_calls(document)))
-
-
-def _calls(document: Json) -> Iterator[Json]:
-    schemas = document["components"]["schemas"]
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            status, success = next(
-                (status, response)
-                for status, response in operation["responses"].items()
-                if status.startswith("2")
-            )
-            yield {
-                "id": operation["operationId"],
-                "tag": operation["tags"][0],
-                "method": method.upper(),
-                "path": path,
-                "description": operation["description"],
-                "parameters": [
-                    {"description": "", **parameter}
-                    for parameter in operation.get("parameters", [])
-                ],
-                "requests": _examples(operation.get("requestBody", {}), schemas),
-                "status": status,
-                "answer": next(iter(_examples(success, schemas)), None),
-                "problems": sorted(_problems(operation)),
-            }
-
-
-def _examples(content: Json, schemas: Json) -> list[str]:
-    schema = content.get("content", {}).get("application/json", {}).get("schema", {})
-    name = schema.get("$ref", "").rpartition("/")[2]
-    return [
-        json.dumps(example, indent=2, ensure_ascii=False)
-        for example in schemas.get(name, {}).get("examples", [])
-    ]
-
-
-def _problems(operation: Json) -> Iterator[str]:
-    for response in operation["responses"].values():
-        yield from response.get("content", {}).get(MEDIA_TYPE, {}).get("examples", {})
+    base = edge_of(request).sessions.base(request)
+    calls = list(calls_of(document))
+    return _page(request, "reference.html", document=document, calls=calls, base=base)
 
 
 def _page(request: Request, template: str, **values: object) -> Response:
