@@ -32,6 +32,7 @@ from setwise.models.sets.evidence import CandidateSource, DocumentEvidence
 from setwise.models.sets.features import SetFeatures
 from setwise.models.sets.reranker import SetReranker
 from setwise.models.voters.voters import SetVoters
+from setwise.spelling import spelled, spelled_keys
 
 # Votes are dense; this bounds their memory to a few megabytes.
 _ROWS_AT_ONCE = 256
@@ -425,8 +426,10 @@ class SetPredictor:
             # `map` and `fromiter` look names up without a Python loop over features.
             columns = np.fromiter(map(self._column.__getitem__, names), np.int32, bounds[-1])
         except KeyError:
-            unknown = [name for name in names if name not in self._column]
-            raise UnknownFeatures(unknown) from None
+            unknown = [name for name in names if spelled(name) not in self._column]
+            if unknown:
+                raise UnknownFeatures(unknown) from None
+            return self.feature_rows([spelled_keys(document) for document in documents])
         values = np.fromiter(numbers, np.float64, bounds[-1])
         indptr = np.array(bounds, dtype=np.int64)
         wrong = _sort_columns(indptr, columns, values)

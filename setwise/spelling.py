@@ -33,9 +33,20 @@ def spelled_keys(members: Mapping[str, _Value]) -> dict[str, _Value]:
     >>> spelled_keys({"age ": 1})
     {'age': 1}
     """
+    if _is_plain("|".join(members)):  # many documents name thousands of features
+        return dict(members)
     result: dict[str, _Value] = {}
     for name, value in members.items():
         if (plain := spelled(name)) in result:
             raise ValueError(f"{plain[:60]!r} is given twice, in two spellings")
         result[plain] = value
     return result
+
+
+def _is_plain(names: str) -> bool:
+    """Return whether names between bars are ASCII with single spaces inside."""
+    return (
+        names.isascii()
+        and names.isprintable()
+        and not any(odd in f"|{names}|" for odd in ("  ", "| ", " |"))
+    )

@@ -29,6 +29,7 @@ from setwise.models.data.formats.layout import SUFFIXES, VECTOR_FORMATS, FileLay
 from setwise.models.data.formats.reading import document_lines, read_vectors
 from setwise.models.data.formats.vectors import matrix_of
 from setwise.models.data.lines import ContentHash, DataError, DataWarning, Progress, count_of
+from setwise.spelling import spelled
 
 Part = Literal["train", "test"]
 
@@ -89,6 +90,10 @@ def read_dataset(
     layout = layout or FileLayout()
     if isinstance(numbers, str):
         raise TypeError(f"numbers is a text; give a list of names: [{numbers!r}]")
+    if label_names is not None:
+        label_names = tuple(map(spelled, label_names))
+    if feature_names is not None:
+        feature_names = tuple(map(spelled, feature_names))
     file = data_file(path, part)
     content = ContentHash()
     if layout.format_of(file) in VECTOR_FORMATS:

@@ -336,7 +336,7 @@ class _Line:
             raise self.error(f"'features' is {type_name(numbers)}", "give an object of numbers")
         features: dict[str, float] = {}
         for name, value in numbers.items():
-            if not spelled(name) or not is_storable(name):
+            if not is_storable(name):
                 raise self.error(f"feature {quoted(name)} is no name", "give a name in Unicode")
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise self.error(f"feature {quoted(name)} is {type_name(value)}", "give a number")
@@ -346,9 +346,12 @@ class _Line:
                 raise self.error(fault, f"give a number of at most {_FLOAT32_MAX:.2g} in size")
             features[name] = float(value)
         try:
-            return spelled_keys(features)
+            features = spelled_keys(features)
         except ValueError as error:
             raise self.error(f"feature {error}", "give each name once") from error
+        if "" in features:
+            raise self.error("a feature has no name", "give a name in Unicode")
+        return features
 
     def _check_name(self, what: str, value: str) -> None:
         if not spelled(value):

@@ -114,6 +114,13 @@ def test_named_features_in_any_order_equal_the_matrix(of_vectors):
     assert equal(of_vectors.predict_features(named), of_vectors.predict(X))
 
 
+def test_a_feature_is_known_in_every_spelling(of_vectors):
+    respelled = of_vectors.predict_features([{"f0 ": 1.0, "\u200bf1": 2.0}])
+    assert equal(respelled, of_vectors.predict_features([{"f0": 1.0, "f1": 2.0}]))
+    with pytest.raises(ValueError, match="'f0' is given twice, in two spellings"):
+        of_vectors.predict_features([{"f0 ": 1.0, "f0": 2.0}])
+
+
 def test_unknown_features_are_named(of_vectors):
     with pytest.raises(UnknownFeatures, match="unknown features: 'g', 'h'") as refusal:
         of_vectors.predict_features([{"f0": 1.0}, {"g": 1.0, "f1": 0.0, "h": 2.0}])
