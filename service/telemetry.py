@@ -4,12 +4,14 @@ import logging
 import os
 import platform
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime
+from functools import partial
 from importlib.metadata import version
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, generate_latest
@@ -20,10 +22,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from setwise.service import tracing
-from setwise.service.domain.breaker import Position
+from setwise.service.domain.breaker import Position, Watch
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.reports import BacklogLine
 from setwise.service.services.all import Services
+from setwise.service.services.analysis.cockpit import Glance
 from setwise.service.settings import PREFIX, BadSetting, Settings
 from setwise.service.tracing import Tracing
 
@@ -285,23 +288,107 @@ def watch(metrics: ServiceMetrics, finished: Services) -> None:
         model = finished.predictions.predictors.active()
         return {(model.version, model.calibrator_version, policy): 1.0}
 
-    def watched() -> Mapping[tuple[str, ...], float]:
-        seen = finished.breaker.get(SYSTEM).watch
-        return {
-            ("tripped",): float(seen.position is Position.TRIPPED),
-            ("alarm",): max(seen.path, default=0.0) / seen.run_length,
-        }
-
     metrics.watch(
-        "setwise_breaker",
-        "tripped: 1 while nothing is sent; alarm: how near the audits are to that, which is 1.",
-        ["what"],
-        watched,
-    )
-
-    metrics.watch(
-        "setwise_serving",
+        "setwise_serving_info",
         "Always 1; the labels name the versions that decide now.",
         ["model_version", "calibrator_version", "policy_version"],
         serving,
     )
+
+    def breaker(measure: Callable[[Watch], float]) -> Callable[[], Mapping[tuple[str, ...], float]]:
+        return lambda: {(): measure(finished.breaker.get(SYSTEM).watch)}
+
+    for name, what, of_watch in (
+        (
+            "setwise_breaker_tripped",
+            "1 while the breaker stops all sending, else 0.",
+            lambda watch: float(watch.position is Position.TRIPPED),
+        ),
+        (
+            "setwise_breaker_alarm_ratio",
+            "How near the audits are to an alarm, which is 1.",
+            lambda watch: max(watch.path, default=0.0) / watch.run_length,
+        ),
+    ):
+        metrics.watch(name, what, [], breaker(of_watch))
+    glances = _Remembered(partial(_glances, finished))
+    for name, what, of_glance in _PROMISE:
+        metrics.watch(name, what, ["segment"], partial(_by_segment, glances, of_glance))
+
+
+_Measure = Callable[[Glance], float | None]
+
+_PROMISE: tuple[tuple[str, str, _Measure], ...] = (
+    (
+        "setwise_target_accuracy_ratio",
+        "Accuracy that the owner asks of what is sent.",
+        lambda glance: glance.policy.target_accuracy,
+    ),
+    (
+        "setwise_threshold_ratio",
+        "Least confidence that is sent; absent while nothing is.",
+        lambda glance: glance.threshold,
+    ),
+    (
+        "setwise_accuracy_ratio",
+        "Accuracy of label sets confident enough to be sent, of 30 days, from checks.",
+        lambda glance: glance.accuracy.value,
+    ),
+    (
+        "setwise_accuracy_low_ratio",
+        "Lower bound of setwise_accuracy_ratio at the policy's risk.",
+        lambda glance: glance.accuracy.low,
+    ),
+    (
+        "setwise_accuracy_high_ratio",
+        "Upper bound of setwise_accuracy_ratio at the policy's risk.",
+        lambda glance: glance.accuracy.high,
+    ),
+    (
+        "setwise_sent_ratio",
+        "Share of the documents of 30 days that were sent without a person.",
+        lambda glance: glance.sent / glance.documents if glance.documents else None,
+    ),
+    (
+        "setwise_oldest_review_seconds",
+        "Age of the oldest document that waits for a person; 0 if none does.",
+        lambda glance: glance.queue.oldest_s,
+    ),
+)
+"""What the owner was promised, for each segment; ``all`` is the whole."""
+
+WHOLE = "all"
+
+REMEMBERED_S = 60.0
+"""How long the numbers of the promise stay: they read the checks of a month."""
+
+
+def _glances(finished: Services) -> Mapping[str, Glance]:
+    whole = finished.reports.glance(SYSTEM)
+    parts = {key: finished.reports.glance(SYSTEM, segment=key) for key in whole.segments}
+    return {WHOLE: whole, **parts}
+
+
+def _by_segment(
+    glances: "_Remembered[Mapping[str, Glance]]", measure: _Measure
+) -> Mapping[tuple[str, ...], float]:
+    values = {segment: measure(glance) for segment, glance in glances().items()}
+    return {(segment,): value for segment, value in values.items() if value is not None}
+
+
+_Value = TypeVar("_Value")
+
+
+class _Remembered(Generic[_Value]):
+    """A reading that is repeated at most once in `REMEMBERED_S`; failures are not remembered."""
+
+    def __init__(self, read: Callable[[], _Value]) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self._last: tuple[float, _Value] | None = None
+
+    def __call__(self) -> _Value:
+        with self._lock:
+            if self._last is None or time.monotonic() - self._last[0] > REMEMBERED_S:
+                self._last = time.monotonic(), self._read()
+            return self._last[1]

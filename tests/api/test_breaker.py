@@ -39,7 +39,7 @@ def test_a_trip_is_shown_everywhere_and_ended_by_an_admin(service: Service) -> N
     assert policy["tripped"] is True
     made = service.predict("0.95").json()
     assert (made["decision"], made["reason"]) == ("review", "breaker")
-    assert 'setwise_breaker{what="tripped"} 1.0' in service.get("/metrics").text
+    assert "setwise_breaker_tripped 1.0" in service.get("/metrics").text
     assert_problem(
         service.post("/v1/admin/breaker/reset", by="admin", json={}), 409, "certificate-needed"
     )

@@ -6,7 +6,10 @@ import re
 import pytest
 import structlog
 
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.routing.segments import Segmentation, SegmentRule
 from tests.edge import Service, assert_problem
+from tests.samples import change
 
 
 def test_the_service_lives_whatever_is_missing(service: Service) -> None:
@@ -51,8 +54,32 @@ def test_the_depth_of_the_queue_is_read_at_each_scrape(service: Service) -> None
     assert 'setwise_reviews_oldest_seconds{state="waiting"}' in text
     assert 'setwise_jobs{state="queued"} 0.0' in text
     assert 'setwise_stage_seconds_count{stage="store"}' not in text  # stand-ins are not watched
-    served = 'setwise_serving{calibrator_version="sha256:calibrator",model_version="sha256:model",'
+    served = (
+        'setwise_serving_info{calibrator_version="sha256:calibrator",model_version="sha256:model",'
+    )
     assert served in text
+
+
+def test_the_promise_is_measured_for_each_segment(service: Service) -> None:
+    service.predict()
+    text = service.get("/metrics").text
+    assert 'setwise_target_accuracy_ratio{segment="all"} 0.95' in text
+    assert 'setwise_sent_ratio{segment="all"} 0.0' in text
+    assert re.search(r'setwise_oldest_review_seconds\{segment="all"\} \d', text)
+    assert "setwise_threshold_ratio{" not in text  # nothing is sent yet
+    assert "setwise_accuracy_ratio{" not in text  # nothing is checked yet
+
+
+def test_each_segment_has_a_promise_of_its_own(service: Service) -> None:
+    divided = change(
+        threshold=0.7,
+        segmentation=Segmentation("site"),
+        segments=(SegmentRule("north", threshold=0.6),),
+    )
+    service.services.policy.change(SYSTEM, divided, None)
+    text = service.get("/metrics").text
+    assert 'setwise_threshold_ratio{segment="north"} 0.6' in text
+    assert 'setwise_threshold_ratio{segment="all"}' not in text
 
 
 def test_metrics_survive_a_silent_database(service: Service) -> None:
