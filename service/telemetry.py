@@ -242,15 +242,22 @@ class Stages:
 
 
 def start_tracing(settings: Settings) -> Tracing | None:
-    """Return the tracing from the settings; None without a collector.
+    """Return the tracing to the collector of the settings or of OpenTelemetry's own variable.
 
-    Raises `BadSetting` if traces cannot be sent.
+    None without a collector, and if only the variable names one and the extra is missing: it may be
+    set for all programs of a cluster.
+
+    Raises `BadSetting` if traces cannot be sent to the collector of the settings.
     """
-    if not settings.otlp_endpoint:
+    collector = settings.otlp_endpoint or os.environ.get(tracing.COLLECTOR)
+    if not collector:
         return None
     try:
-        return tracing.start(settings.otlp_endpoint)
+        return tracing.start(collector)
     except tracing.NoTracing as error:
+        if not settings.otlp_endpoint:
+            log.warning("tracing.off", reason=str(error))
+            return None
         raise BadSetting(f"{PREFIX}OTLP_ENDPOINT: {error}") from error
 
 

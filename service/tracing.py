@@ -3,6 +3,7 @@
 Without the extra ``setwise[telemetry]`` and the setting for a collector, nothing is imported.
 """
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -13,6 +14,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
+
+
+SERVICE_NAME, COLLECTOR = "OTEL_SERVICE_NAME", "OTEL_EXPORTER_OTLP_ENDPOINT"
+"""Standard variables that all programs with OpenTelemetry read."""
 
 
 def current_ids() -> dict[str, str]:
@@ -43,7 +48,8 @@ class Tracing:
         )
 
         self._provider: TracerProvider = TracerProvider(
-            resource=Resource.create({"service.name": "setwise"})
+            # A name that is given in code would win over the standard variable.
+            resource=Resource.create({"service.name": os.environ.get(SERVICE_NAME, "setwise")})
         )
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("setwise")
@@ -129,10 +135,13 @@ class RequestSpans:
             try:
                 await self._app(scope, receive, send_noting_status)
             finally:
-                route = getattr(scope.get("route"), "path", None) or "unmatched"
-                span.update_name(f"{scope['method']} {route}")
                 span.set_attribute("http.request.method", scope["method"])
-                span.set_attribute("http.route", route)
+                span.set_attribute("url.path", scope["path"])
+                span.set_attribute("url.scheme", scope["scheme"])
+                route = getattr(scope.get("route"), "path", None)
+                if route is not None:  # else the span is named after its method alone
+                    span.update_name(f"{scope['method']} {route}")
+                    span.set_attribute("http.route", route)
                 request_id = scope.get("state", {}).get("request_id")
                 if request_id:
                     span.set_attribute("setwise.request_id", request_id)

@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from setwise.service import telemetry, tracing
 from setwise.service.api.http.gather import PredictionQueue
 from setwise.service.app import create_app
+from setwise.service.logs import configure_logging
 from setwise.service.settings import BadSetting, Settings
 from setwise.service.telemetry import ServiceMetrics
 from setwise.service.tracing import Tracing
@@ -69,6 +70,8 @@ def test_a_prediction_is_a_span_with_its_stages_and_without_its_content(service:
         "http.request.method": "POST",
         "http.route": "/v1/predictions",
         "http.response.status_code": 201,
+        "url.path": "/v1/predictions",
+        "url.scheme": "http",
         "setwise.request_id": response.headers["x-request-id"],
     }
     assert "note" not in "".join(span.to_json() for span in spans)
@@ -94,7 +97,7 @@ def test_predictions_made_together_are_linked_to_each_request() -> None:
 
 
 def test_log_lines_name_their_trace(service: Service, caplog: pytest.LogCaptureFixture) -> None:
-    telemetry.configure_logging("info", "json")
+    configure_logging("info", "json")
     caplog.handler.setFormatter(logging.getLogger().handlers[0].formatter)
     logging.getLogger().addHandler(caplog.handler)
     with traced(service):
@@ -111,13 +114,26 @@ def test_names_of_documents_and_words_of_exceptions_stay_out(service: Service) -
 
     with traced(service) as spans:
         service.get("/v1/predictions?document_id=secret", by="client")
-        service.get("/nowhere/secret")
+        service.get("/nowhere?secret")
         object.__setattr__(service.services.predictions, "predictors", Broken())
         assert service.predict("secret").status_code == 500
-    assert {"GET /v1/predictions", "GET unmatched", "POST /v1/predictions"} <= {
-        span.name for span in spans
-    }
+    assert {"GET /v1/predictions", "GET", "POST /v1/predictions"} <= {span.name for span in spans}
     assert "secret" not in "".join(span.to_json() for span in spans)
+
+
+def test_the_variables_of_opentelemetry_are_read(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collectors: list[str] = []
+    monkeypatch.setattr(tracing, "start", collectors.append)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://cluster:4318")
+    telemetry.start_tracing(Settings())
+    telemetry.start_tracing(Settings(otlp_endpoint="http://mine:4318"))
+    assert collectors == ["http://cluster:4318", "http://mine:4318"]
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "setwise-north")
+    with traced(service) as spans:
+        service.get("/healthz")
+    assert {span.resource.attributes["service.name"] for span in spans} == {"setwise-north"}
 
 
 def test_without_the_packages_the_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,3 +144,5 @@ def test_without_the_packages_the_setting_is_refused(monkeypatch: pytest.MonkeyP
     with pytest.raises(BadSetting, match=r"SETWISE_OTLP_ENDPOINT: needs .*setwise\[telemetry\]"):
         telemetry.start_tracing(Settings(otlp_endpoint="http://collector:4318"))
     assert telemetry.start_tracing(Settings()) is None
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://cluster:4318")
+    assert telemetry.start_tracing(Settings()) is None  # it may be meant for other programs
