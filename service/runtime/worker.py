@@ -197,12 +197,11 @@ class Worker:
         except MISSING as error:
             self._jobs.postpone(job, error.detail)
             log.info("job.waits", reason=error.detail)
-        except errors.StorageUnavailable:
-            raise  # the failure cannot be recorded either, so let the lease expire
         except HOPELESS as error:
             self._jobs.fail(job, error.detail, code=error.code(), hopeless=True)
             log.info("job.refused", reason=error.detail)
         except errors.ServiceError as error:
+            # If the database is silent, this is not recorded either, and the lease expires.
             self._jobs.fail(job, error.detail, code=error.code())
             log.warning("job.failed", attempt=job.attempt, reason=error.detail)
         except Exception as error:

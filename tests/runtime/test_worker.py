@@ -330,6 +330,18 @@ def test_a_worker_outlives_a_silent_database(world: World) -> None:
     worker.stop()
 
 
+def test_what_could_not_be_stored_is_tried_again_and_says_why(world: World) -> None:
+    def fail(job: Job, report: JobReport) -> None:
+        raise StorageUnavailable("the file is cut off")
+
+    world.jobs().enqueue("fail")
+    worker = world.worker(fail=Task(fail))
+    for state in (JobState.QUEUED, JobState.FAILED):
+        assert worker.run_one()
+        assert (world.job().state, world.job().error) == (state, "the file is cut off")
+        world.clock.advance(seconds=5)
+
+
 def test_a_worker_outlives_its_own_mistakes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("setwise.service.runtime.worker.LONGEST_PAUSE_S", 0.01)
     worker = world.worker(x=Task(lambda job, report: None))
