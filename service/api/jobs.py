@@ -41,7 +41,7 @@ class JobBody(Mirror):
     kind: str
     state: JobState
     progress: Probability = Field(description="Share of the work that is done.")
-    message: str = Field(description="What is done now.")
+    message: str = Field(description="What is done now, or what a queued job waits for.")
     created_at: datetime
     started_at: datetime | None = Field(description="When the last attempt began.")
     finished_at: datetime | None
