@@ -148,11 +148,11 @@ class Delay(Mirror):
         description="Audits of what is sent until it trips, in half of the cases; null: too many."
     )
     weeks: int | None = Field(
-        description="The same in weeks at the present certification rate and volume, while "
+        description="The same in weeks at the present `certification_rate` and volume, while "
         "auditors find the errors; null without audits."
     )
     thrice: Probability | None = Field(
-        description="The certification rate at which it takes a third of that; null if none is."
+        description="The `certification_rate` at which it takes a third of that; null if none is."
     )
 
 
@@ -209,7 +209,7 @@ class BreakerBody(AnswerBody):
     most_days: float | None = Field(description="The same in days; null for no limit.")
     trip: BreakerTrip | None = Field(description="Why nothing is sent at present.")
     further_audits: int | None = Field(
-        description="How many more audits the last certification since the trip asked for."
+        description="How many more audits the last attempt since the trip asked for."
     )
     trips: list[BreakerTrip] = Field(description="The newest ones, newest first.")
 

@@ -1,4 +1,4 @@
-"""Routes for certificates and for attempts that proved no threshold."""
+"""Routes for certificates and for attempts that certified no threshold."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -50,7 +50,7 @@ _EXAMPLE: Example = {
 
 
 class CertificationBody(AnswerBody):
-    """One attempt to prove a threshold from audits."""
+    """One attempt to certify a threshold from audits."""
 
     examples = (_EXAMPLE,)
 
@@ -61,10 +61,10 @@ class CertificationBody(AnswerBody):
     target_accuracy: float
     risk: float = Field(description="Shared by all attempts for this model, with any calibrator.")
     attempt: int
-    threshold: Probability | None = Field(description="What is proved; null if nothing is.")
-    reason: str | None = Field(description="Why nothing is proved; null for a certificate.")
+    threshold: Probability | None = Field(description="What is certified; null if nothing is.")
+    reason: str | None = Field(description="Why nothing is certified; null for a certificate.")
     further_audits: int | None = Field(
-        description="How many more would probably prove one; null where no number would."
+        description="How many more would probably certify one; null where no number would."
     )
     evidence: dict[str, JsonValue] = Field(
         description="Counts, p-values along the sequence of thresholds, audits left out."
@@ -129,15 +129,15 @@ class AuditPace(Mirror):
 
 
 class Outlook(Mirror):
-    """How many more audits would probably prove a threshold, and how long they take."""
+    """How many more audits would probably certify a threshold, and how long they take."""
 
     segment: str | None = Field(description="Whose documents it is about; null: all.")
-    certified: bool = Field(description="Whether a threshold is proved already.")
+    certified: bool = Field(description="Whether a threshold is certified already.")
     reason: str | None = Field(
-        description="Why the last attempt proved nothing or, without one, why none would."
+        description="Why the last attempt certified nothing or, without one, why none would."
     )
     further_audits: int | None = Field(
-        description="Null if a threshold is proved, or where no number would prove one."
+        description="Null if a threshold is certified, or where no number would certify one."
     )
     next_attempt_in: int | None = Field(
         description="Audits until the next automatic attempt; null if none will follow."
@@ -186,11 +186,11 @@ def request_certification(
 ) -> Response:
     """Queue a job that finds the lowest threshold that audits prove.
 
-    If the policy's mode is `certified`, a proved threshold is in force at once. One certification
-    runs at a time; while it runs, this returns its job.
+    If the policy's mode is `certified`, the threshold is in force at once. One attempt runs at a
+    time; while it runs, this returns its job.
 
     With a `model_id` it certifies a registered model on the kept documents of earlier audits, while
-    another one serves. What is proved comes into force when you activate that model.
+    another one serves. What is certified comes into force when you activate that model.
     """
     return accepted(services.certification.request(caller, body.as_candidate(), body.segment))
 
@@ -199,7 +199,7 @@ def request_certification(
 def list_certifications(
     caller: CallerOf, query: Annotated[Paged, Query()], edge: EdgeOf
 ) -> Response:
-    """List all attempts, newest first, including those that proved nothing."""
+    """List all attempts, newest first, including those that certified nothing."""
     read = partial(edge.services.certification.page, caller)
     return listed(edge, query, "certifications", read, CertificationBody.of)
 
@@ -213,7 +213,7 @@ def get_outlook(
         Query(allow_inf_nan=False, description="An audit rate to compare with the policy's."),
     ] = None,
 ) -> Response:
-    """Read how many more audits would probably prove a threshold, and how many weeks they take.
+    """Read how many more audits would probably certify a threshold, and how many weeks they take.
 
     Before the first attempt the confidences alone say how many: they are taken to be right.
     """

@@ -35,7 +35,7 @@ router = APIRouter(
 _SWITCH = (CalibrationDamaged, CalibrationOfAnotherModel, ModelUnavailable)
 _NOTICE = (
     "No certificate holds for this calibrator yet, so everything goes to review until its audits "
-    "prove a threshold: POST /v1/admin/certifications."
+    "certify a threshold: POST /v1/admin/certifications."
 )
 _EXAMPLE: Example = {
     "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
@@ -256,6 +256,6 @@ def activate_calibration(caller: CallerOf, calibration_id: str, services: Servic
 
     The calibrator is loaded first. It serves in this process when the response arrives and in the
     other processes within seconds. A certificate holds for one calibrator only: in mode
-    `certified`, nothing is sent until a threshold is proved for this one, as `notice` says.
+    `certified`, nothing is sent until a threshold is certified for this one, as `notice` says.
     """
     return answer(ServingCalibration.of(services.recalibration.activate(caller, calibration_id)))

@@ -56,7 +56,7 @@ _ADVICE: Example = {
     "threshold": 0.85,
     "checks_missing": None,
     "sentence": "At a threshold of 0.850, 97.0 % of the checked sets are right, at least 95.2 % by "
-    "their bound (400 checks). Only a certificate proves a threshold.",
+    "their bound (400 checks). Only a certificate does.",
 }
 
 
@@ -113,7 +113,7 @@ class Recent(AnswerBody):
     certified: bool = Field(description="A certificate holds for the threshold in force.")
     certified_since: datetime | None
     audits: int = Field(ge=0, description="Audits that a certificate can stand on by now.")
-    next_attempt_in: int | None = Field(description="Audits until certification is tried again.")
+    next_attempt_in: int | None = Field(description="Audits until the next attempt to certify.")
     arriving_a_day: float = Field(ge=0, description="Review tasks, over the last seven full days.")
     completing_a_day: float = Field(ge=0)
     empty_in_days: float | None = Field(description="null: the queue does not shrink.")
@@ -329,7 +329,7 @@ class Preview(Mirror):
     then: ForecastBody
     certificate_ends: str | None = Field(
         description="Why the change would end the certificate in force, so that nothing would be "
-        "sent until audits prove a threshold again; null if it would not."
+        "sent until audits certify a threshold again; null if it would not."
     )
     warning: str | None = Field(
         description="Says so if even the upper bound of `then` misses the policy's target, or if a "

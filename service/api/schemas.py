@@ -47,7 +47,7 @@ _MARGINALS = [{"label": "J18.9", "probability": 0.98}, {"label": "R50.9", "proba
 
 
 class Body(BaseModel):
-    """Base of the bodies of requests and responses: no unknown fields."""
+    """Base of the bodies of requests and responses: no unknown members."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
     examples: ClassVar[tuple[Example, ...]] = ()
@@ -631,7 +631,7 @@ class Threshold(RequestBody):
         description="`fixed` stands on your word alone and is shown as not certified."
     )
     value: float | None = Field(
-        None, allow_inf_nan=False, description="null while nothing is proved: nothing is sent."
+        None, allow_inf_nan=False, description="null while nothing is certified: nothing is sent."
     )
     certificate_id: str | None = Field(
         None,
@@ -649,8 +649,8 @@ class Audit(RequestBody):
     ramp_up_rate: float | None = Field(
         None,
         allow_inf_nan=False,
-        description="The same while nothing is sent, because no threshold is proved or the breaker "
-        "has tripped: at least `certification_rate`, or null for that.",
+        description="The same while nothing is sent, because no threshold is certified or the "
+        "breaker has tripped: at least `certification_rate`, or null for that.",
     )
     training_rate: float = Field(
         0.0,

@@ -95,7 +95,7 @@ def _form_faults(content: dict[str, object], bare: str) -> Iterator[FieldFault]:
     unknown = sorted(set(content) - FIELDS - UNREAD)
     meant = hints(unknown, sorted(FIELDS))
     for name in unknown:
-        yield FieldFault(f"/{name}", f"is not a field of a document{meant.get(name, '')}")
+        yield FieldFault(f"/{name}", f"is not a member of a document{meant.get(name, '')}")
     for name in ("id", "text"):
         if not isinstance(content.get(name), str | None):
             yield FieldFault(f"/{name}", "must be a string")

@@ -477,15 +477,16 @@ def why_certificate_ends(before: RoutingPolicy, after: RoutingPolicy) -> str | N
     ):
         return None
     if after.threshold_mode is ThresholdMode.FIXED:
-        return "The certificate ends: a threshold that is set by hand is not proved."
+        return "The certificate ends: a threshold that is set by hand is not certified."
     if before.division != after.division:
-        why = "it was proved for other segments of the documents"
+        why = "it was issued for other segments of the documents"
     elif held_back_alike(before.rules) != held_back_alike(after.rules):
-        why = "it was proved for the documents that the present rules let through"
+        why = "it was issued for the documents that the present rules let through"
     elif not after.audits.checks_as_much_as(before.audits):
-        why = "fewer documents would be audited than when it was proved"
+        why = "fewer documents would be audited than when it was issued"
     else:
         why = "it does not prove this target at this risk above this floor"
     return (
-        f"The certificate ends: {why}. Nothing would be sent until audits prove a threshold again."
+        f"The certificate ends: {why}. Nothing would be sent until audits certify a threshold "
+        "again."
     )

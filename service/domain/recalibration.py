@@ -380,7 +380,7 @@ def sending_notice(policy: RoutingPolicy, scorer: Scorer) -> str:
     if policy.least_of(scorer) is None:
         return (
             "No certificate holds for this calibrator yet, so everything goes to review until "
-            "its audits prove a threshold: POST /v1/admin/certifications."
+            "its audits certify a threshold: POST /v1/admin/certifications."
         )
     return "A certificate holds for this calibrator; its threshold is in force."
 

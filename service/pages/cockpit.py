@@ -274,7 +274,7 @@ def _certificate(seen: Glance) -> str:
     if state.certified and state.since is not None and state.threshold is not None:
         proof = f"Certified since {state.since:%-d %B} from {confidence(state.threshold)}"
     elif state.newest is not None and state.newest.threshold is not None:
-        proof = f"Not certified, but audits prove {confidence(state.newest.threshold)}"
+        proof = f"Not certified, but an attempt certified {confidence(state.newest.threshold)}"
     else:
         by_hand = seen.policy.threshold_mode is ThresholdMode.FIXED
         proof = "Not certified: the threshold was set by hand" if by_hand else "Not certified yet"

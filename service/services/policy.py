@@ -182,7 +182,7 @@ def certified(
 ) -> RoutingPolicy:
     """Return the policy with each gate's newest certificate that proves its target.
 
-    A certificate holds for the documents that it was proved for: see `RoutingPolicy.is_covered_by`.
+    A certificate holds for the documents that it was issued for: see `RoutingPolicy.is_covered_by`.
     A gate without such a certificate keeps what it has, unless its documents are others now.
 
     ``scorer``: The model and calibrator that serve now; None before the first prediction.
@@ -231,7 +231,7 @@ def _proof(
 
 
 def _is_about_others(transaction: Transaction, gate: RoutingPolicy) -> bool:
-    """Return whether a gate's certificate was proved for other documents.
+    """Return whether a gate's certificate was issued for other documents.
 
     `OTHER` has other documents once one of their values is listed.
     """

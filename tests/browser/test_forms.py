@@ -104,7 +104,7 @@ def test_two_people_at_one_policy_overwrite_nothing(
     other = context.new_page()
     other.goto("/board/policy")
     for tab, risk in ((page, "12"), (other, "13")):
-        tab.get_by_label("Risk of a proof").fill(risk)
+        tab.get_by_label("Risk of a certificate").fill(risk)
         tab.get_by_role("button", name="Preview").click()
         expect(tab.get_by_role("button", name="Save policy")).to_be_visible()
         reason = tab.get_by_role("textbox", name="Reason")
@@ -114,5 +114,5 @@ def test_two_people_at_one_policy_overwrite_nothing(
     expect(page.get_by_role("status")).to_contain_text("applies from now on")
     other.get_by_role("button", name="Save policy").click()
     expect(other.get_by_role("alert")).to_be_visible()
-    expect(other.get_by_label("Risk of a proof")).to_have_value("13")
+    expect(other.get_by_label("Risk of a certificate")).to_have_value("13")
     assert site.services.policy.get(SYSTEM).risk == 0.12

@@ -105,7 +105,7 @@ def describe(app: FastAPI) -> Json:
             summary="Label sets with a calibrated confidence: send the sure ones, review the rest.",
             description=(
                 "Every error is `application/problem+json` (RFC 9457); its `type` is an address "
-                "here that explains it. Unknown fields are refused. Times are UTC (RFC 3339), ids "
+                "here that explains it. Unknown members are refused. Times are UTC (RFC 3339), ids "
                 "are UUIDv7 strings, lists are paged by opaque cursors."
             ),
             routes=app.routes,

@@ -1,4 +1,4 @@
-"""Reference pages for the API: all calls and all kinds of problem."""
+"""Reference pages for the API: every operation and all kinds of problem."""
 
 import hashlib
 import json
@@ -76,7 +76,7 @@ def _explanation(kind: ProblemKind) -> Json:
 
 @router.get("/docs")
 def explain_calls(request: Request) -> Response:
-    """Describe every call, from the OpenAPI document."""
+    """Describe every operation, from the OpenAPI document."""
     document: Json = request.app.openapi()
     base = edge_of(request).sessions.base(request)
     calls = list(calls_of(document))

@@ -10,7 +10,7 @@ from setwise.service.domain.text import escaped, nearest, question
 UNKNOWN_MEMBER = "extra_forbidden"
 _WORDING = {
     "missing": "is missing",
-    UNKNOWN_MEMBER: "is not a field of this request",
+    UNKNOWN_MEMBER: "is not a member of this request",
     "none_required": "must be null",
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",

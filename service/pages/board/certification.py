@@ -1,4 +1,4 @@
-"""Certifications and the breaker: what audits prove, and when sending stops."""
+"""Certificates and the breaker: what audits prove, and when sending stops."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
@@ -96,10 +96,10 @@ def _named(text: str, segment: str | None) -> str:
 
 def _outcome(attempt: Certification) -> Markup:
     if attempt.threshold is not None:
-        return ui.joined(ui.badge("proved", "good"), f" from {confidence(attempt.threshold)}")
+        return ui.joined(ui.badge("certified", "good"), f" from {confidence(attempt.threshold)}")
     more = attempt.further_audits
     return ui.joined(
-        ui.badge("not proved", "warn"),
+        ui.badge("not certified", "warn"),
         f" {why(attempt.reason)}",
         ui.sub(f"about {more:,} more audits would probably suffice") if more else "",
     )
@@ -142,19 +142,19 @@ _COLUMNS: Sequence[ui.Column[Certification]] = (
 def _certifications(call: Call) -> ui.View:
     attempts = call.services.certification.page(call.caller, after=call.after, limit=PAGE)
     empty = Markup(
-        "There are no certifications yet. Set a rate of certification audits in the {}; once "
+        "There are no attempts yet. Set a rate of certification audits in the {}; once "
         "reviewers have read some of them, certify."
     ).format(ui.link("/board/policy", "policy"))
     form, card = outlook(call, CERTIFICATIONS)
     return ui.View(
-        "Certifications",
+        "Certificates",
         (
             *card,
-            ui.Table("Certifications", _COLUMNS, attempts.items, empty),
+            ui.Table("Attempts", _COLUMNS, attempts.items, empty),
             ui.Pager(CERTIFICATIONS, attempts.next_after, {}, started=call.after is None),
         ),
         buttons=(ui.Press("Certify now", CERTIFICATIONS, ""),),
-        lead="Attempts to prove from audits which threshold keeps the policy's target.",
+        lead="Attempts to certify a threshold: audits must prove that it keeps the target.",
         terms=("certificate", "audit", "threshold"),
         status=HTTPStatus.UNPROCESSABLE_ENTITY if form.faults else HTTPStatus.OK,
     )
@@ -164,20 +164,20 @@ def _certification(call: Call) -> ui.View:
     attempt = call.services.certification.get(call.caller, call.id)
     proved = attempt.threshold is not None
     if attempt.threshold is not None:
-        heading = f"Proved from {confidence(attempt.threshold)}"
+        heading = f"Certified from {confidence(attempt.threshold)}"
         lead = (
             f"Of the sets with at least this confidence, {exactly(attempt.target_accuracy)} or "
-            "more are right. This proof is wrong with a probability of at most "
+            "more are right. This certificate is wrong with a probability of at most "
             f"{exactly(attempt.risk)}, shared by all attempts."
         )
     else:
-        heading = "Nothing proved"
+        heading = "Not certified"
         lead = (
-            f"No threshold is proved to keep {exactly(attempt.target_accuracy)} right: "
+            f"No threshold is certified to keep {exactly(attempt.target_accuracy)} right: "
             f"{why(attempt.reason)}."
         )
         if attempt.further_audits:
-            lead += f" About {attempt.further_audits:,} more audits would probably prove one."
+            lead += f" About {attempt.further_audits:,} more audits would probably certify one."
     steps = _steps(attempt.evidence)
     evidence: list[ui.Piece] = [ui.Facts([*counts(attempt.evidence), *_excluded(attempt.evidence)])]
     if steps:
@@ -210,7 +210,7 @@ def _certification(call: Call) -> ui.View:
     return ui.View(
         heading,
         (ui.Card("About", [ui.Facts(about)]), ui.Card("Evidence", evidence)),
-        title="Certification",
+        title="Attempt",
         badge=ui.badge("certified", "good") if proved else ui.badge("not certified", "warn"),
         lead=lead,
         terms=("certificate", "confidence"),
@@ -223,7 +223,7 @@ def _certifications_state(call: Call) -> SectionState:
         return SectionState("None so far.")
     proved = newest[0].threshold
     return SectionState(
-        f"The last one proved {'nothing' if proved is None else confidence(proved)}."
+        f"The last attempt certified {'nothing' if proved is None else confidence(proved)}."
     )
 
 
@@ -292,7 +292,7 @@ _TRIPS: Sequence[ui.Column[tuple[Trip, Reset | None]]] = (
 
 def _tripped(state: BreakerState, trip: Trip) -> Markup:
     more = (
-        f" About {state.further_audits:,} more audits would probably prove a threshold again."
+        f" About {state.further_audits:,} more audits would probably certify a threshold again."
         if state.further_audits
         else ""
     )
@@ -342,7 +342,7 @@ def _delay(delay: DetectionDelay) -> str:
     )
     if delay.thrice is None:
         return weeks
-    return f"{weeks}; a third of that at a certification rate of {percent(delay.thrice)}"
+    return f"{weeks}; a third of that at a rate of certification audits of {percent(delay.thrice)}"
 
 
 def _audited(watch: Watch, tally: Mapping[str, int]) -> Iterator[object]:
@@ -442,8 +442,8 @@ PAGES = (
         CERTIFICATIONS,
         _certifications,
         (CERTIFY,),
-        name="Certifications",
-        meaning="What audits prove, and on what evidence.",
+        name="Certificates",
+        meaning="Which threshold audits certify, and on what evidence.",
         state=_certifications_state,
         needed=_NEEDED,
     ),

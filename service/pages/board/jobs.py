@@ -157,7 +157,7 @@ def _result(name: str, value: object) -> tuple[str, object]:
     if name == "calibration_id":
         return title, ui.link(f"/board/calibrators/{value}", "the calibrator and its report")
     if name == "certification_id":
-        return title, ui.link(f"/board/certifications/{value}", "the certification")
+        return title, ui.link(f"/board/certifications/{value}", "the attempt")
     if name == "attempts" and isinstance(value, list):
         links = (
             ui.link(f"/board/certifications/{item['certification_id']}", str(item["segment"]))

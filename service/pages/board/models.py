@@ -147,9 +147,9 @@ def _activate_question(call: Call) -> ui.Question:
             else "From then on it decides every document.",
             flips(tally),
             (
-                "A certified threshold holds for the model it was proved for. One that is proved "
-                "for this model and fits the policy comes into force; without one nothing will be "
-                "sent, unless the threshold is fixed."
+                "A certified threshold holds for the model it was certified for. One that is "
+                "certified for this model and fits the policy comes into force; without one "
+                "nothing will be sent, unless the threshold is fixed."
             ),
             "No request is dropped, and you can roll back.",
         ),

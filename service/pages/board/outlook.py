@@ -1,4 +1,4 @@
-"""How many more audits a certificate takes, on the page of certifications."""
+"""How many more audits a certificate takes, on the page of certificates."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -24,7 +24,7 @@ REASONS = {
     "miss-rate-unknown": "how many errors auditors overlook is unknown; have some audits that "
     "agree read again",
 }
-"""Why nothing was proved."""
+"""Why nothing was certified."""
 
 
 class RateForm(BaseModel):
@@ -34,7 +34,7 @@ class RateForm(BaseModel):
 
 
 def why(reason: str | None) -> str:
-    """Return why nothing was proved.
+    """Return why nothing was certified.
 
     >>> why("no-audits"), why("stars-wrong")
     ('there are no audits yet', 'stars wrong')
@@ -71,16 +71,16 @@ def outlook(call: Call, address: str) -> tuple[Filled, Sequence[ui.Piece]]:
 def _sentences(awaited: CertificationOutlook) -> Iterator[str]:
     """Yield how many more audits a segment needs, and how long they take."""
     if awaited.certified:
-        yield "A threshold is proved."
+        yield "A threshold is certified."
         return
     if awaited.further_audits is None:
-        yield f"No number of audits would probably prove a threshold: {why(awaited.reason)}."
+        yield f"No number of audits would probably certify a threshold: {why(awaited.reason)}."
         return
     if awaited.further_audits:
         more = plural(awaited.further_audits, "more audit")
-        yield f"About {more} would probably prove a threshold."
+        yield f"About {more} would probably certify a threshold."
     else:
-        yield "There are probably enough audits to prove a threshold."
+        yield "There are probably enough audits to certify a threshold."
     if awaited.next_attempt_in is not None:
         yield f"The next attempt comes by itself after {plural(awaited.next_attempt_in, 'audit')}."
     for place, pace in enumerate(awaited.paces):

@@ -490,5 +490,5 @@ def threshold_in_words(policy: RoutingPolicy) -> str:
     if policy.threshold_mode is ThresholdMode.FIXED:
         return f"{_number(policy.threshold)}, fixed by hand, not certified"
     if policy.threshold is None:
-        return "certified by audits, none proved yet"
+        return "certified by audits, none yet"
     return f"{_number(policy.threshold)}, certified by audits"

@@ -105,8 +105,8 @@ def _activate_question(call: Call) -> ui.Question:
             *route_changes(calibration.report),
             "It sets the confidence of new documents; the model and its label sets stay.",
             (
-                "A certified threshold holds for one calibrator only: until one is proved for this "
-                "one, nothing is sent automatically unless the threshold is fixed."
+                "A certified threshold holds for one calibrator only: until one is certified for "
+                "this one, nothing is sent automatically unless the threshold is fixed."
             ),
             "You can roll back.",
         ),

@@ -175,7 +175,7 @@ def _accuracy_empty(seen: Glance) -> str:
         )
     return (
         "None of the sets that were confident enough to be sent has been checked. Ask an "
-        "administrator to draw audits in the policy; a certification rate of 5 % is a good start."
+        "administrator to draw audits in the policy; certification audits of 5 % are a good start."
     )
 
 

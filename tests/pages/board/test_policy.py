@@ -231,14 +231,14 @@ def test_a_change_that_was_overtaken_is_not_made_and_not_lost(
     assert service.services.policy.get(SYSTEM).threshold == 0.5
 
 
-def test_a_certified_policy_without_a_proof_says_that_it_sends_nothing(
+def test_a_certified_policy_without_a_certificate_says_that_it_sends_nothing(
     service: Service, admin: Browser
 ) -> None:
     service.fix_threshold(0.5)
     service.predict("0.9")
     sent = fields(admin.get(HERE).text) | {"mode": ["certified"]}
     shown = admin.submit(f"{HERE}/preview", sent).text
-    assert "nothing would be sent until a certification does" in shown
+    assert "nothing would be sent until there is one" in shown
 
 
 def test_a_policy_that_checks_contradict_says_so_first_and_takes_a_reason(
