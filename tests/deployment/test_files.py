@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -121,6 +122,9 @@ COMPOSE = {
 """The part of the Compose Specification that the file uses; anything else is a slip."""
 
 
+VARIABLES = {f"SETWISE_{name.upper()}" for name in Settings.model_fields}
+
+
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
     loaded: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -178,21 +182,26 @@ def test_the_compose_file_fits_its_specification(compose: dict[str, Any]) -> Non
         assert condition == {"condition": needed}
 
 
-def test_the_compose_file_sets_settings_and_runs_commands_that_exist(
-    compose: dict[str, Any],
-) -> None:
-    commands = {command.name for command in app.registered_groups}
+def command_names() -> set[str]:
+    """Return the names of all commands and groups of commands."""
+    names = {str(group.name) for group in app.registered_groups}
     for group in app.registered_groups:
         assert group.typer_instance is not None
-        commands |= {
+        names |= {
             command.name or command.callback.__name__
             for command in group.typer_instance.registered_commands
             if command.callback is not None
         }
-    known = {f"SETWISE_{name.upper()}" for name in Settings.model_fields}
+    return names
+
+
+def test_the_compose_file_sets_settings_and_runs_commands_that_exist(
+    compose: dict[str, Any],
+) -> None:
+    commands = command_names()
     for name in ("migrate", "api", "worker"):
         service = compose["services"][name]
-        assert set(service["environment"]) <= known
+        assert set(service["environment"]) <= VARIABLES
         assert service.get("command", ["serve"])[0] in commands
     given = re.findall(r"\$\{(\w+)", (ROOT / "docker-compose.yml").read_text())
     example = (DOCKER / "example.env").read_text()
@@ -267,6 +276,37 @@ def test_prometheus_and_grafana_are_told_of_files_that_there_are(compose: dict[s
     dashboard = json.loads((DOCKER / "grafana/dashboards/setwise.json").read_text())
     assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} <= uids
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+KUBERNETES = [
+    manifest
+    for file in sorted((DOCKER / "kubernetes").glob("*.yaml"))
+    for manifest in yaml.safe_load_all(file.read_text())
+]
+
+
+@pytest.mark.parametrize(
+    "manifest", KUBERNETES, ids=lambda each: f"{each['kind']}-{each['metadata']['name']}"
+)
+def test_every_manifest_fits_kubernetes_and_the_service(manifest: dict[str, Any]) -> None:
+    if manifest["kind"] == "ServiceMonitor":  # its schema comes with Prometheus Operator
+        ports = {
+            port["name"]
+            for each in KUBERNETES
+            if each["kind"] == "Service"
+            for port in each["spec"]["ports"]
+        }
+        assert {endpoint["port"] for endpoint in manifest["spec"]["endpoints"]} <= ports
+        return
+    kubernetes_validate.validate(manifest, "1.31", strict=True)
+    assert set(manifest.get("data") or manifest.get("stringData") or ()) <= VARIABLES
+    pod = manifest.get("spec", {}).get("template", {}).get("spec", {"containers": []})
+    for container in pod["containers"]:
+        assert {variable["name"] for variable in container.get("env", ())} <= VARIABLES
+        assert container["args"][0] in command_names()
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        probes = [probe for name, probe in container.items() if name.endswith("Probe")]
+        assert {probe["httpGet"]["path"] for probe in probes} <= {"/healthz", "/readyz"}
 
 
 def test_the_image_installs_what_the_tests_have_seen() -> None:
