@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Response
 
+from setwise.models.figures.numerals import confidence, percent, plural, span, working_time
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.documents import Audited, DocumentState
@@ -18,7 +19,6 @@ from setwise.service.domain.predictions import Decision
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages import documents
 from setwise.service.pages.figures import errors, what_if, work
-from setwise.service.pages.figures.numerals import confidence, percent, plural, span, working_time
 from setwise.service.pages.figures.table import Figure, Value
 from setwise.service.pages.rendering import page, taken_away
 from setwise.service.pages.routes import PageRoute

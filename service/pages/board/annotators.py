@@ -6,6 +6,7 @@ from typing import Annotated, Any, NamedTuple, TypeGuard
 from markupsafe import Markup
 from pydantic import BaseModel
 
+from setwise.models.figures import numerals
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.documents import Audited
@@ -14,7 +15,6 @@ from setwise.service.domain.reports import FEW
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
-from setwise.service.pages.figures import numerals
 from setwise.service.pages.forms import Input, Share, Version
 from setwise.service.services.analysis.noise import GroupReport
 from setwise.service.services.annotators import AnnotatorReport

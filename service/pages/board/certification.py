@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from setwise.models.figures.numerals import confidence, exactly, percent, plain, plural
 from setwise.service.domain.breaker import (
     BreakerState,
     DetectionDelay,
@@ -27,7 +28,6 @@ from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
 from setwise.service.pages.board.jobs import JOBS
 from setwise.service.pages.board.outlook import outlook, why
-from setwise.service.pages.figures.numerals import confidence, exactly, percent, plain, plural
 
 CERTIFICATIONS = "/board/certifications"
 BREAKER = "/board/breaker"

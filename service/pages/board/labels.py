@@ -6,13 +6,13 @@ from typing import Annotated
 from fastapi import Response
 from pydantic import BaseModel
 
+from setwise.models.figures.numerals import plural
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
 from setwise.service.domain.files import Format, header, lines
 from setwise.service.domain.models import MOST_LABEL_NOTES, LabelNote
 from setwise.service.domain.reviews import LabelMatches
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing
-from setwise.service.pages.figures.numerals import plural
 from setwise.service.pages.forms import Filled, Input
 from setwise.service.pages.rendering import SECURITY_HEADERS
 

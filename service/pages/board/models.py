@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from pydantic import BaseModel
 
+from setwise.models.figures.numerals import plain, share_of
 from setwise.service.domain.documents import ModelDifference
 from setwise.service.domain.errors import ModelNotFound
 from setwise.service.domain.models import (
@@ -23,7 +24,6 @@ from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
 from setwise.service.pages.board.jobs import JOBS
 from setwise.service.pages.board.recalibration import NOISE_CHOICES
-from setwise.service.pages.figures.numerals import plain, share_of
 from setwise.service.pages.forms import Input, whole
 from setwise.service.services.models import MOST_COMPARED, ComparisonReport
 

@@ -5,12 +5,12 @@ from typing import Annotated
 
 from pydantic import BaseModel
 
+from setwise.models.figures.numerals import exactly, plain, plural
 from setwise.service.domain.certification import CertificationOutlook
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.routing.segments import value_of
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Call
-from setwise.service.pages.figures.numerals import exactly, plain, plural
 from setwise.service.pages.forms import Filled, Input, Share, inputs
 
 REASONS = {

@@ -9,6 +9,7 @@ from fastapi import Response
 from markupsafe import Markup
 from pydantic import BaseModel
 
+from setwise.models.figures.numerals import confidence, exactly, percent
 from setwise.service.domain.annotators import Rates
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
@@ -24,7 +25,6 @@ from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, SectionState
 from setwise.service.pages.board.jobs import JOBS
 from setwise.service.pages.board.reliability import reliability
-from setwise.service.pages.figures.numerals import confidence, exactly, percent
 from setwise.service.pages.forms import Input, Share
 from setwise.service.pages.rendering import taken_away
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from setwise.service.pages.figures.chart import Axis, ChartFrame, chart, percent_ticks, round_ticks
-from setwise.service.pages.figures.marks import Band, Diagonal, LineMark, Mark
-from setwise.service.pages.figures.numerals import chance, plural
+from setwise.models.figures.chart import Axis, ChartFrame, chart, percent_ticks, round_ticks
+from setwise.models.figures.marks import Band, Diagonal, LineMark, Mark
+from setwise.models.figures.numerals import chance, plural
 from setwise.service.pages.figures.table import Figure, FigureColumn, Kind, Value
 from setwise.service.services.analysis.reliability import Curve
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from markupsafe import Markup
 from pydantic import BaseModel
 
+from setwise.models.figures.numerals import plural
 from setwise.service.domain.errors import WebhookNotFound
 from setwise.service.domain.webhooks import (
     SUBSCRIBABLE,
@@ -22,7 +23,6 @@ from setwise.service.domain.webhooks import (
 from setwise.service.pages import documents
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, SectionState
-from setwise.service.pages.figures.numerals import plural
 from setwise.service.pages.forms import Filled, Input, Version, select
 
 WEBHOOKS = "/board/webhooks"

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Response
 from markupsafe import Markup
 from pydantic import BaseModel
 
+from setwise.models.figures.numerals import confidence
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.documents import EventKind, Life, LifeEvent
 from setwise.service.domain.predictions import Prediction
@@ -23,7 +24,6 @@ from setwise.service.pages.documents.predictions import (
     labels_of,
     why,
 )
-from setwise.service.pages.figures.numerals import confidence
 from setwise.service.pages.forms import Filled, Input, filled
 from setwise.service.pages.rendering import go
 from setwise.service.pages.routes import PageRoute

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query, Request, Response
 from markupsafe import Markup
 
+from setwise.models.figures.numerals import confidence, plural
 from setwise.service.api.documents import DocumentQuery
 from setwise.service.api.http.dependencies import ServicesOf
 from setwise.service.domain.documents import ListedDocument
@@ -20,7 +21,6 @@ from setwise.service.pages.documents import HERE, Reads, Sends, address, of_docu
 from setwise.service.pages.documents.filters import Search
 from setwise.service.pages.documents.predictions import labels_of, name_of
 from setwise.service.pages.documents.selections import TickedDocuments, export_of
-from setwise.service.pages.figures.numerals import confidence, plural
 from setwise.service.pages.forms import Filled, filled
 from setwise.service.pages.rendering import SECURITY_HEADERS, go, page
 from setwise.service.pages.routes import PageRoute

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from setwise.models.figures.numerals import confidence, plural
 from setwise.service.domain.predictions import (
     Candidate,
     Decision,
@@ -14,7 +15,6 @@ from setwise.service.domain.predictions import (
     TermWeight,
 )
 from setwise.service.pages.board import parts as ui
-from setwise.service.pages.figures.numerals import confidence, plural
 
 MOST_WORDS = 3
 """Words marked for each label, the most important ones."""

@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from pydantic import ValidationError
 
+from setwise.models.figures.numerals import plural
 from setwise.service.api.documents import ActionKind, ActionRequest, DocumentQuery, carry_out
 from setwise.service.domain.documents import ListedDocument, check_comment
 from setwise.service.domain.errors import InvalidRequest
 from setwise.service.pages.board import parts as ui
 from setwise.service.pages.documents import of_document
 from setwise.service.pages.documents.predictions import name_of
-from setwise.service.pages.figures.numerals import plural
 from setwise.service.pages.forms import Choices, Filled
 from setwise.service.services.all import Services
 from setwise.service.services.documents.selections import MOST_CHANGED, SelectionOutcome

@@ -3,16 +3,16 @@
 import math
 from collections.abc import Callable, Sequence
 
-from setwise.service.domain.breaker import BreakerState, Position
-from setwise.service.pages.figures.chart import (
+from setwise.models.figures.chart import (
     Axis,
     ChartFrame,
     count_ticks,
     percent_ticks,
     round_ticks,
 )
-from setwise.service.pages.figures.marks import Intervals, LineMark, Mark, RowsMark, RuleMark
-from setwise.service.pages.figures.numerals import on_axis, percent, plain, plural
+from setwise.models.figures.marks import Intervals, LineMark, Mark, RowsMark, RuleMark
+from setwise.models.figures.numerals import on_axis, percent, plain, plural
+from setwise.service.domain.breaker import BreakerState, Position
 from setwise.service.pages.figures.table import Figure, FigureColumn, Kind
 from setwise.service.pages.figures.work import (
     FEW_CHECKS,

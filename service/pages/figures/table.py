@@ -9,8 +9,8 @@ from enum import Enum
 
 from markupsafe import Markup
 
+from setwise.models.figures.numerals import confidence, percent, plain, working_time
 from setwise.service.domain.files import guard
-from setwise.service.pages.figures.numerals import confidence, percent, plain, working_time
 
 Value = str | int | float | None
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setwise.service.pages.figures.chart import Axis, ChartFrame, percent_ticks, round_ticks
-from setwise.service.pages.figures.marks import Band, LineMark, Mark, RuleMark
-from setwise.service.pages.figures.numerals import (
+from setwise.models.figures.chart import Axis, ChartFrame, percent_ticks, round_ticks
+from setwise.models.figures.marks import Band, LineMark, Mark, RuleMark
+from setwise.models.figures.numerals import (
     confidence,
     exactly,
     percent,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
-from setwise.service.domain.reports import FEW, UNDECIDED, Share
-from setwise.service.pages.figures.chart import (
+from setwise.models.figures.chart import (
     Axis,
     ChartFrame,
     Tick,
@@ -17,7 +16,7 @@ from setwise.service.pages.figures.chart import (
     percent_ticks,
     round_ticks,
 )
-from setwise.service.pages.figures.marks import (
+from setwise.models.figures.marks import (
     Band,
     Bar,
     Bars,
@@ -27,7 +26,7 @@ from setwise.service.pages.figures.marks import (
     Mark,
     RuleMark,
 )
-from setwise.service.pages.figures.numerals import (
+from setwise.models.figures.numerals import (
     chance,
     confidence,
     exactly,
@@ -36,6 +35,7 @@ from setwise.service.pages.figures.numerals import (
     plural,
     span,
 )
+from setwise.service.domain.reports import FEW, UNDECIDED, Share
 from setwise.service.pages.figures.table import Figure, FigureColumn, Kind, Value
 from setwise.service.services.analysis.cockpit import Bin, Cockpit, Glance
 from setwise.service.services.analysis.over_time import Granularity, PeriodCounts

@@ -1,10 +1,10 @@
 """Charts as SVG, from plain numbers: the same numbers always give the same marks.
 
-A chart is a `ChartFrame` with `pages.figures.marks` in it, later ones on top. Colours come from the
-page's style sheet by class, so that they follow its scheme and no style stands in the markup.
-The axes upwards are separate pictures over the chart: where it is wider than its box and
-scrolls, the style sheet keeps them in sight. A screen reader reads its title, its
-description, and the table beside it.
+A chart is a `ChartFrame` with `models.figures.marks` in it, later ones on top. Colours come from
+the page's style sheet by class, so that they follow its scheme and no style stands in the markup.
+The axes upwards are separate pictures over the chart: where it is wider than its box and scrolls,
+the style sheet keeps them in sight. A screen reader reads its title, its description, and the table
+beside it.
 """
 
 import math
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from setwise.service.pages.figures.marks import Mark, Scale, element, number, path, text
-from setwise.service.pages.figures.numerals import on_axis
+from setwise.models.figures.marks import Mark, Scale, element, number, path, text
+from setwise.models.figures.numerals import on_axis
 
 Tick = tuple[float, str]
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from setwise.service.pages.figures.chart import (
+from setwise.models.figures.chart import (
     Axis,
     ChartFrame,
     chart,
@@ -14,7 +14,7 @@ from setwise.service.pages.figures.chart import (
     round_step,
     round_ticks,
 )
-from setwise.service.pages.figures.marks import (
+from setwise.models.figures.marks import (
     Band,
     Bar,
     Bars,
