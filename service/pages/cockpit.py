@@ -223,7 +223,7 @@ def _tiles(seen: Glance) -> list[Tile]:
         ),
         Tile(
             "How much is automatic?",
-            percent(work.ratio(seen.sent, seen.documents), 0) if seen.documents else "none",
+            percent(work.ratio(seen.sent, seen.documents)) if seen.documents else "none",
             f"{seen.sent:,} of {plural(seen.documents, 'document')}" if seen.documents else "",
             _saved(seen),
             "sent",

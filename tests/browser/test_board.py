@@ -144,7 +144,7 @@ def test_an_administrator_changes_the_policy_after_seeing_what_it_does(
     effect = page.get_by_role("region", name="Effect of your changes")
     expect(effect.get_by_role("row", name="Threshold")).to_contain_text("0.5")
     comparison = page.get_by_role("region", name="Comparison")
-    expect(comparison.get_by_role("row", name="Sent automatically")).to_be_visible()
+    expect(comparison.get_by_role("row", name="Would be sent")).to_be_visible()
     assert site.services.policy.get(SYSTEM).threshold == 0.7
     page.get_by_role("button", name="Save policy").click()
     expect(page.get_by_role("status")).to_contain_text("applies from now on")

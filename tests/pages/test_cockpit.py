@@ -119,6 +119,12 @@ def test_the_first_page_answers_three_questions_with_two_charts(busy: Browser) -
     assert 'href="/cockpit/details?days=35&amp;pace=day"' in page
 
 
+def test_the_tile_and_the_figure_write_one_share(busy: Browser) -> None:
+    page = busy.get("/cockpit").text
+    (share,) = re.findall(r"sent automatically \(([^)]*)\)", figure(page, "volume"))[:1]
+    assert tiles(page)[1] == ("sent", share.replace("\N{NO-BREAK SPACE}", " "))
+
+
 def test_an_estimate_from_few_checks_says_so_and_is_not_coloured(busy: Browser) -> None:
     page = busy.get("/cockpit").text
     assert "Cannot tell yet: the target of 95 % lies between" in page
@@ -215,7 +221,8 @@ def test_another_threshold_is_looked_at_and_nothing_changes(
     page = browser.get("/cockpit/details?threshold=0.6").text
     assert "tried 0.6" in page
     assert "Nothing has changed. An administrator can apply it." in page
-    row = re.search(r"Sent automatically</th><td>(.+?)</td><td class=\"then\">(.+?)</td>", page)
+    name = "Would be sent of the newest 90 documents"
+    row = re.search(rf"{name}</th><td>(.+?)</td><td class=\"then\">(.+?)</td>", page)
     assert row is not None
     assert row.groups() == ("10 (11.1 %)", "30 (33.3 %)")
     assert "Tried</th>" in browser.get("/cockpit/details?target_accuracy=0.9").text

@@ -20,8 +20,8 @@ from setwise.service.services.analysis.forecast import Forecast
 from setwise.service.services.analysis.what_if import STEPS, WhatIf
 
 _LEGEND = (
-    ("leased stroke", "sent automatically"),
-    ("sent stroke", "accuracy of what is sent, with its bounds"),
+    ("leased stroke", "would be sent"),
+    ("sent stroke", "accuracy of what would be sent, with its bounds"),
     ("waiting stroke", "reviewing per day (right axis)"),
 )
 
@@ -170,10 +170,9 @@ def _says(answer: WhatIf) -> str:
     first = answer.warning or (advice.sentence if advice is not None else "")
     if not forecast.sent and forecast.threshold is None:
         return first or "Nothing is sent at the moment. Try a threshold to see its effect."
-    verb, leaves = ("would send", "would leave") if answer.tried else ("sends", "leaves")
     newest = "the only document" if forecast.documents == 1 else f"the newest {_many(forecast)}"
-    sends = f"{verb} {percent(forecast.coverage)} of {newest}"
-    left = f"{leaves} {_a_day(forecast)} per day to reviewers."
+    sends = f"would send {percent(forecast.coverage)} of {newest}"
+    left = f"would leave {_a_day(forecast)} per day to reviewers."
     if advice is not None and advice.threshold is not None:
         return f"{first} It {sends} and {left}"
     subject = (
@@ -212,7 +211,10 @@ def _described(forecast: Forecast, answer: WhatIf) -> dict[str, str]:
     none = "by segment" if answer.before.segmentation is not None else "none"
     return {
         "Threshold": none if forecast.threshold is None else confidence(forecast.threshold),
-        "Sent automatically": f"{forecast.sent:,} ({percent(forecast.coverage)})",
+        # Not what was sent in a period, which audits, the breaker and earlier policies held back.
+        f"Would be sent of the newest {_many(forecast)}": (
+            f"{forecast.sent:,} ({percent(forecast.coverage)})"
+        ),
         "Accuracy of what is sent": (
             f"{percent(accuracy.value)} ({percent(accuracy.low)} to {percent(accuracy.high)})"
             if accuracy.value is not None
@@ -238,4 +240,5 @@ def _sentence(forecast: Forecast, answer: WhatIf) -> str:
         if worked is None
         else f"{working_time(3600 * worked)} of reviewing per day"
     )
-    return f"{forecast.threshold or 0.0:.3f}: {percent(forecast.coverage)} sent, {right}, {work}"
+    sent = f"{percent(forecast.coverage)} would be sent"
+    return f"{forecast.threshold or 0.0:.3f}: {sent}, {right}, {work}"

@@ -312,15 +312,12 @@ def reliability(seen: Cockpit) -> Figure:
     if curve is None:
         return figure
     agrees = curve.p_value >= 1.0 - curve.level
-    says = (
-        f"The curve is drawn from {plural(curve.checked, 'checked document')}. "
-        + (
-            "It stays where calibrated confidence would lie: at 90 %, nine in ten are right."
-            if agrees
-            else "It leaves the band by more than chance explains: where it runs below the "
-            f"diagonal, sets are right less often than their confidence says. {_retrained(seen)}"
-        )
-        + f" (p {chance(curve.p_value)})"
+    p = f"(p {chance(curve.p_value)})"
+    says = f"The curve is drawn from {plural(curve.checked, 'checked document')}. " + (
+        f"It stays where calibrated confidence would lie {p}: at 90 %, nine in ten are right."
+        if agrees
+        else f"It leaves the band by more than chance explains {p}: where it runs below the "
+        f"diagonal, sets are right less often than their confidence says. {_retrained(seen)}"
     )
     rows: list[list[Value]] = [
         [*row] for row in zip(curve.confidence, curve.accuracy, curve.low, curve.high, strict=True)
