@@ -101,6 +101,9 @@ def read_extreme(
             "begin with the numbers of documents, features and labels",
         )
     n, n_features, n_labels = map(int, header)
+    if max(n_features, n_labels) > MOST_COLUMNS:
+        fault = f"the header says {max(n_features, n_labels)} features or labels"
+        raise DataError(path, 1, fault, f"at most {MOST_COLUMNS} can be read")
     parser = _Parser(path, n_labels, n_features, first=0)
     X, labels = _read(path, lines, parser, n_features)
     if len(labels) != n:

@@ -8,7 +8,7 @@ from setwise.models.data.lines import DataError, DataWarning
 
 DEFAULT = ";"
 _RARE_IN_NAMES = ("|", "\t", "\n", ";")
-_COMMON_IN_NAMES = (",", "/", "+", "&")
+_COMMON_IN_NAMES = (",", "/", "+", "&", " ")
 _MOST_CELLS = 10_000  # distinct cells that are looked at
 
 
@@ -73,13 +73,16 @@ class Separators:
         """Return the first line with labels that a sign separates, None if it separates none.
 
         A sign that is common in names separates labels only if all parts of most cells with it
-        stand in other cells too.
+        stand in other cells too, and beside a space each alone.
         """
         cells = {cell: {part.strip() for part in cell.split(sign)} for cell in self._lines}
         several = [cell for cell, parts in cells.items() if len(parts) > 1 and "" not in parts]
         if sign in _COMMON_IN_NAMES:
             counts = Counter(part for parts in cells.values() for part in parts)
-            met = sum(all(counts[part] > 1 for part in cells[cell]) for cell in several)
+            met = sum(
+                all(part in cells if sign == " " else counts[part] > 1 for part in cells[cell])
+                for cell in several
+            )
             if 2 * met <= len(several):
                 return None
         return min((self._lines[cell] for cell in several), default=None)

@@ -318,6 +318,7 @@ def refusal(path, content, **layout):
         ("text,labels\na,'x';y\n", ", line 2: the label \"'x'\" looks like a list or is in quotes"),
         ("text,labels\na,x\nb,z|y\n", ", line 3: 'labels' seems to separate labels by '|'; name"),
         ("text,labels\na,x\nb,y\nc,x/y\n", ", line 4: 'labels' seems to separate labels by '/'"),
+        ("text,labels\na,x\nb,y\nc,x y\n", ", line 4: 'labels' seems to separate labels by ' '"),
         ('text,labels\na,x\nb,y\nc,"y, x"\n', ", line 4: 'labels' seems to separate labels by ','"),
         ("body,labels\na,x\n", ", line 2: there is no column 'text'; name it (--text-column)"),
         ("id,text\n1,a\n", ": there is no column 'labels'; name it (--labels-column)"),
@@ -346,7 +347,7 @@ def test_rows_without_ids_are_numbered_and_empty_cells_are_no_labels(tmp_path):
 
 
 def test_an_unused_separator_is_doubted(tmp_path):
-    (tmp_path / "a.csv").write_text('text,labels\na,"x, y"\nb,y\n')
+    (tmp_path / "a.csv").write_text('text,labels\na,"x, y"\nb,y\nc,dry x\nd,dry y\n')
     with pytest.warns(DataWarning, match="no cell of 'labels' holds ';'.*--label-separator"):
         read_dataset(tmp_path / "a.csv")
 
@@ -530,6 +531,7 @@ def test_parquet_is_read_group_by_group(tmp_path):
     ("content", "fault"),
     [
         ("1 2\n", ", line 1: the header is not three numbers"),
+        ("1 999999999 2\n0 0:1\n", ", line 1: the header says 999999999 features or labels; at"),
         ("2 2 2\n0 0:1\n", ", line 1: the header says 2 documents, but there are 1"),
         ("1 2 2\n2 0:1\n", ", line 2: label 2, but the header says 2 labels; count labels from 0"),
         ("1 2 2\n1 2:1\n", ", line 2: feature 2, but there are 2 features; say in the header"),
