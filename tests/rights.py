@@ -58,7 +58,7 @@ RIGHTS = (
         """,
         """
         /documents
-        /documents/changes
+        /documents/changes/{shown}
         /documents/{prediction_id}
         /try
         """,
@@ -156,7 +156,7 @@ RIGHTS = (
         /board/models/{model_id}
         /board/models/retrain
         /board/labels
-        /board/labels/template.csv
+        /board/labels/template.{form}
         /board/keys
         /board/people
         /board/people/{person_id}

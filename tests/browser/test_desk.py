@@ -537,6 +537,10 @@ def test_a_lead_decides_between_two_answers_side_by_side(
     assert boxes[0]["y"] == boxes[1]["y"]
     assert_accessible(page)
     verdict = shown(page)
+    page.wait_for_timeout(SETTLED_MS)
+    page.keyboard.press("Enter")
+    expect(page.locator("#notices")).to_contain_text("No labels chosen")
+    assert task_of(site, verdict).decision is None
     page.keyboard.press("2")
     saved(page)
     decision = task_of(site, verdict).decision

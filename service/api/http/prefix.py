@@ -11,7 +11,7 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_ADDRESSES = re.compile(r'(?<= )(href|src|action)="/(?!/)')
+_ADDRESSES = re.compile(r'(?<= )(href|src|action|data-source)="/(?!/)')
 """Attributes of pages that hold an address of this service; text has no bare quotation marks."""
 
 

@@ -7,7 +7,7 @@ from fastapi import Response
 from pydantic import BaseModel
 
 from setwise.models.figures.numerals import plural
-from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
+from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable, NotFound
 from setwise.service.domain.files import Format, header, lines
 from setwise.service.domain.models import MOST_LABEL_NOTES, LabelNote
 from setwise.service.domain.reviews import LabelMatches
@@ -17,7 +17,7 @@ from setwise.service.pages.forms import Filled, Input
 from setwise.service.pages.rendering import SECURITY_HEADERS
 
 LABELS = "/board/labels"
-TEMPLATE = LABELS + "/template.csv"
+TEMPLATE = LABELS + "/template.{form}"
 PAGE = 50
 
 
@@ -94,7 +94,7 @@ def _labels(call: Call) -> ui.View:
         words = f"{plural(len(headings), 'described label')} unknown to the model"
         parts.append(ui.More(words, [ui.Table(words, _COLUMNS, headings)]))
     parts += [
-        ui.text(ui.link(TEMPLATE, "Download all of them as a file to fill in")),
+        ui.text(ui.link(TEMPLATE.format(form="csv"), "Download all of them as a file to fill in")),
         call.form(DESCRIBE),
         ui.Buttons([ui.Go("Remove all descriptions", REMOVE.address, "danger")] if notes else []),
     ]
@@ -104,6 +104,8 @@ def _labels(call: Call) -> ui.View:
 
 def _template(call: Call) -> Response:
     """Return a label file with every label of the model, and what is known of it."""
+    if call.id != "csv":
+        raise NotFound("The labels are available as CSV.")
     notes = {note.label: note for note in call.services.models.label_notes(call.caller)}
     labels = [*_matches(call, "", limit=MOST_LABEL_NOTES).labels, *notes]
     rows = [note._asdict() for note in _described(list(dict.fromkeys(labels)), notes)]

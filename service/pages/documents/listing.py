@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from markupsafe import Markup
 
 from setwise.models.figures.numerals import confidence, plural
@@ -43,23 +43,17 @@ def show(request: Request, services: ServicesOf, visit: Reads) -> Response:
     return _shown(Search.of(request), services, visit, ticked)
 
 
-@router.get(f"{HERE}/changes")
-def changes(
-    request: Request,
-    services: ServicesOf,
-    visit: Reads,
-    of: Annotated[str, Query(max_length=64)] = "",
-) -> Response:
-    """Say whether the first page of a list differs from the one that is shown."""
+@router.get(f"{HERE}/changes/{{shown}}")
+def changes(request: Request, services: ServicesOf, visit: Reads, shown: str) -> Response:
+    """Say whether the first page of a list differs from the one whose fingerprint is shown."""
     search = Search.of(request)
-    now = of
-    if search.filters is not None:
-        filters = search.filters
+    filters, now = search.filters, shown
+    if filters is not None:
         now = services.documents.fingerprint(
             visit.caller, filters.as_filter(), filters.order, limit=PAGE
         )
     headers = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
-    return Response(_changes(search, of, now), media_type="text/html", headers=headers)
+    return Response(_changes(search, shown, now), media_type="text/html", headers=headers)
 
 
 def _changes(search: Search, shown: str, now: str) -> Markup:
@@ -69,7 +63,8 @@ def _changes(search: Search, shown: str, now: str) -> Markup:
         return Markup('<p id="changes" class="note" aria-live="polite">{}</p>').format(
             ui.joined("This list has changed. ", link)
         )
-    source = f"{HERE}/changes?{urlencode({**search.query, 'of': shown}, doseq=True)}"
+    query = urlencode(search.query, doseq=True)
+    source = f"{HERE}/changes/{shown}" + (f"?{query}" if query else "")
     return Markup('<p id="changes" aria-live="polite" data-live="{}" data-source="{}"></p>').format(
         ASKS_AGAIN_S, source
     )
