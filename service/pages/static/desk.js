@@ -125,6 +125,8 @@ function show(item) {
   ui.suggestionsTitle.textContent = titleOf(item, sets);
   ui.confidenceTerm.hidden = Boolean(item.answers);
   ui.cards.classList.toggle("beside", Boolean(item.answers));
+  // Between two answers nothing is chosen yet; otherwise what Enter submits stands first.
+  ui.chosen[item.answers ? "before" : "after"](ui.suggestions);
   seen.clear();
   eyes.disconnect();
   ui.cards.replaceChildren(...cards(item));
@@ -181,7 +183,7 @@ function render() {
   ui.none.hidden = choice.labels.length > 0;
   ui.restore.hidden = !choice.changed;
   ui.submit.replaceChildren(
-    choice.asked ? "Submit: no labels apply " : "Submit ",
+    choice.asked ? "Submit no labels " : "Submit ",
     element("kbd", {}, "⏎"),
   );
   warn();
