@@ -2,6 +2,7 @@
 
 import hashlib
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -247,7 +248,8 @@ def _stacked(
 def _one_spelling(what: str, names: Sequence[str]) -> tuple[str, ...]:
     plain = tuple(map(spelled, names))
     if len(set(plain)) < len(plain):
-        raise ValueError(f"a {what} has two names that only their spelling tells apart; keep one")
+        name = next(name for name, count in Counter(plain).items() if count > 1)
+        raise ValueError(f"the {what} {name!r} is named twice, or in two spellings; name it once")
     return plain
 
 

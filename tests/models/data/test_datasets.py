@@ -241,3 +241,13 @@ def test_real_data_sets_have_the_sizes_their_makers_state(data_dir, name):
     assert cardinality == pytest.approx(stated["cardinality"], abs=1e-4)
     if train.X is not None:
         assert train.X.shape[1] == test.X.shape[1] == stated["n_features"]
+
+
+def test_a_name_in_two_spellings_is_refused(tmp_path):
+    dataset = read_dataset(write_vectors(tmp_path / "d", ["0 1:1", "1 2:1"]))
+    for member, names, name in (
+        ("label_names", ("fi\u00e8vre", "fie\u0300vre "), "label 'fi\u00e8vre'"),
+        ("feature_names", ("f", "f\u00a0"), "feature 'f'"),
+    ):
+        with pytest.raises(ValueError, match=rf"the {name} is named twice, or in two spellings"):
+            replace(dataset, **{member: names})
