@@ -16,6 +16,8 @@ from typing import Self
 import httpx
 import pytest
 
+from tests.docs.pages import ROOT, blocks
+
 pytestmark = pytest.mark.system
 
 SETWISE = Path(sys.executable).with_name("setwise")
@@ -115,6 +117,7 @@ def test_a_newcomer_can_try_everything_stop_and_go_on(tmp_path: Path) -> None:
     with Demo(tmp_path / "data") as demo:
         the_queue_is_filled_and_has_some_history(demo)
         each_role_has_a_key_that_works(demo)
+        the_first_request_of_the_readme_gets_the_answer_shown(demo)
         the_pages_open_for_those_who_sign_in(demo)
         the_keys_are_kept_where_only_their_owner_reads(demo)
         the_calls_work_when_pasted_into_a_shell(demo)
@@ -149,6 +152,25 @@ def each_role_has_a_key_that_works(demo: Demo) -> None:
     assert demo.get("/v1/reviews", "reviewer").status_code == 200
     assert demo.get("/v1/predictions", "lead").status_code == 200
     assert demo.get("/v1/admin/models", "admin").status_code == 200
+
+
+def the_first_request_of_the_readme_gets_the_answer_shown(demo: Demo) -> None:
+    request, response = (
+        next(block for block in blocks(ROOT / "README.md") if sign in block.content)
+        for sign in ("/v1/predictions \\", '"confidence"')
+    )
+    command = request.content.replace("http://127.0.0.1:8000", demo.url)
+    environment = {**os.environ, "CLIENT_KEY": demo.keys["client"]}
+    done = subprocess.run(
+        ["sh", "-eu"], input=command, capture_output=True, text=True, env=environment, check=True
+    )
+    answer, shown = json.loads(done.stdout), json.loads(response.content)
+    assert answer.keys() == shown.keys()
+    assert answer["labels"] == shown["labels"]
+    assert answer["confidence"] == pytest.approx(shown["confidence"], abs=0.03)
+    assert answer["threshold"] == shown["threshold"] <= answer["confidence"]
+    assert answer["reason"] in {shown["reason"], "audit"}
+    assert [one["labels"] for one in answer["candidates"][:1]] == [shown["labels"]]
 
 
 def the_pages_open_for_those_who_sign_in(demo: Demo) -> None:
