@@ -18,6 +18,7 @@ from standardwebhooks import Webhook
 from typer.testing import CliRunner
 
 from setwise.service.cli import app, main
+from setwise.service.settings import Settings
 from tests.docs.conftest import PASSWORD, Shell, Site
 from tests.docs.pages import EVERY_BLOCK, PAGES, ROOT, Block, blocks
 
@@ -135,8 +136,12 @@ def test_every_block_is_checked_or_says_why_not() -> None:
             assert kind != "not run" or len(rest.split()) > 1, f"{block.place} gives no reason"
         elif block.language == "json":
             assert kind in {"body", "data"}, f"{block.place} does not say which call it belongs to"
-        else:
-            assert block.language == "text", f"{block.place}: {block.language!r} is not checked"
+        elif block.language == "ini":
+            names = set(re.findall(r"SETWISE_(\w+?)(?:_FILE)?=", block.content))
+            assert names <= {name.upper() for name in Settings.model_fields}, block.place
+        else:  # tests/browser/test_proxy.py serves through a proxy
+            checked = block.language == "text" or kind == "proxy"
+            assert checked, f"{block.place}: {block.language!r} is not checked"
 
 
 @pytest.mark.parametrize(
