@@ -76,6 +76,7 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,  # its scripts come from another host; `reference` needs none
         redoc_url=None,
+        openapi_url="/openapi.json" if only is None else None,
         redirect_slashes=False,
         routes=only.routes if only is not None else _routes(),
         webhooks=webhook_messages.router,

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from setwise.models.classifier import SetClassifier
 from setwise.models.data.datasets import Dataset
@@ -80,17 +79,40 @@ def evaluate(
     ValueError
         If the data do not fit the predictor.
     """
-    if isinstance(predictor, SetClassifier):
-        predictor = predictor.predictor_
+    predictor = of_predictor(predictor)
+    running, dataset, seconds = measure(predictor, dataset, progress)
+    names = dataset.label_names if labels else None
+    return running.finished(names, train_seconds(predictor), seconds, bootstrap)
+
+
+def of_predictor(model: SetPredictor | SetClassifier) -> SetPredictor:
+    """Return what predicts in a model of either kind."""
+    return model.predictor_ if isinstance(model, SetClassifier) else model
+
+
+def train_seconds(predictor: SetPredictor) -> float | None:
+    """Return how long training took, if that is known."""
+    seconds: float | None = predictor.manifest.get("training", {}).get("seconds")
+    return seconds
+
+
+def measure(
+    predictor: SetPredictor, dataset: Dataset, progress: Progress | None = None
+) -> tuple[RunningMetrics, Dataset, float]:
+    """Predict labelled documents; return what was counted, the documents and the seconds.
+
+    The documents come back in the predictor's columns. Evaluation and the loading of compiled code
+    are not timed.
+    """
     features = None if predictor.vectorizer is not None else predictor.feature_names
     dataset = dataset.in_columns_of(predictor.label_names, features)
     for _ in predict_in_blocks(predictor, dataset.take(range(min(1, dataset.n)))):
-        pass  # loads compiled code: not timed
-    judged = RunningMetrics()
+        pass  # loads compiled code
+    running = RunningMetrics()
     seconds, started = 0.0, time.perf_counter()
     for rows, predictions in predict_in_blocks(predictor, dataset):
         seconds += time.perf_counter() - started
-        judged.add(
+        running.add(
             dataset.Y[rows],
             predictions.chosen(),
             predictions.top_confidence(),
@@ -100,10 +122,4 @@ def evaluate(
         if progress is not None:
             progress(rows.stop / dataset.n)
         started = time.perf_counter()
-    metrics = judged.result(bootstrap)
-    if labels:
-        metrics = replace(metrics, labels=judged.label_table(dataset.label_names))
-    return metrics.timed(
-        predict_seconds=seconds,
-        train_seconds=predictor.manifest.get("training", {}).get("seconds"),
-    )
+    return running, dataset, seconds

@@ -351,7 +351,7 @@ class RunningMetrics:
         if across is None or n == 0 or len(across.true) == 0:
             raise ValueError("there is nothing to evaluate: no document or no label")
         within = Agreement.joined(self._within)
-        confidence = np.concatenate(self._confidence)
+        confidence = self.confidence
         undefined = (across.true + across.predicted) == 0
         together = across.summed()
         wrong = int((together.true + together.predicted - 2 * together.hits)[0])
@@ -391,6 +391,34 @@ class RunningMetrics:
             **asdict(score_calibration(confidence, within.exact)),
         )
 
+    @property
+    def confidence(self) -> Floats:
+        """Confidences of everything added so far, shape (n,)."""
+        return np.concatenate(self._confidence)
+
+    @property
+    def right(self) -> Bools:
+        """Whether each whole set was right, shape (n,)."""
+        return Agreement.joined(self._within).exact
+
+    def label_sets(self) -> tuple[csr_array, csr_array]:
+        """Return the true and the predicted label sets, shape (n, L) each."""
+        true, predicted = (vstack(parts, format="csr") for parts in zip(*self._sets, strict=True))
+        return true, predicted
+
+    def finished(
+        self,
+        label_names: Sequence[str] | None,
+        train_seconds: float | None,
+        predict_seconds: float,
+        bootstrap: int = 0,
+    ) -> Metrics:
+        """Return the metrics with times, and the table of labels if their names are given."""
+        metrics = self.result(bootstrap)
+        if label_names is not None:
+            metrics = replace(metrics, labels=self.label_table(label_names))
+        return metrics.timed(predict_seconds=predict_seconds, train_seconds=train_seconds)
+
     def label_table(self, label_names: Sequence[str]) -> LabelTable:
         """Return how often each label was right, missing and extra.
 
@@ -422,7 +450,7 @@ class RunningMetrics:
         level : float
             Share of the draws inside an interval, in (0, 1).
         """
-        true, predicted = (vstack(parts, format="csr") for parts in zip(*self._sets, strict=True))
+        true, predicted = self.label_sets()
         within, rng = Agreement.joined(self._within), np.random.default_rng(seed)
         n, n_labels = true.shape
         means = {

@@ -18,6 +18,7 @@ from setwise.service.cli import (
     database,
     demo,
     doctor,
+    evaluation,
     keys,
     learning,
     people,
@@ -62,6 +63,7 @@ def _setwise(
 # Heavy imports belong inside the commands, so that `setwise --help` stays quick.
 app.add_typer(demo.commands)
 app.add_typer(learning.commands)
+app.add_typer(evaluation.commands)
 app.add_typer(prediction_files.commands)
 app.add_typer(certify.commands)
 app.add_typer(serving.commands)

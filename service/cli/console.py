@@ -89,6 +89,13 @@ def print_json(document: Mapping[str, object]) -> None:
     say(json.dumps(document, indent=2, allow_nan=False))
 
 
+def four_digits(value: float | None) -> str:
+    """Return a metric as text; "none" if it is not known."""
+    if value is None:
+        return "none"
+    return str(value) if isinstance(value, int) else f"{value:.4f}"
+
+
 def described(value: object, names: Iterable[str]) -> dict[str, object]:
     """Return attributes of a value, as JSON."""
     values = {name: getattr(value, name) for name in names}

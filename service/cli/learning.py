@@ -1,4 +1,4 @@
-"""Commands for models on disk: ``train``, ``evaluate``, ``predict``."""
+"""Commands for models on disk: ``train``, ``predict``."""
 
 # ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost import slowly: only where needed
 
@@ -16,11 +16,10 @@ from setwise.service.cli.cluster import EngineName, Scheduler, cluster_of, train
 from setwise.service.cli.console import (
     AsJson,
     CommandError,
-    note,
+    four_digits,
     print_json,
     print_table,
     progress,
-    say,
     written_whole,
 )
 
@@ -31,16 +30,12 @@ if TYPE_CHECKING:
 
     from setwise.models.data.formats.layout import FileLayout
     from setwise.models.data.lines import Progress
-    from setwise.models.evaluation.metrics import Metrics
     from setwise.models.options import TrainingOptions
     from setwise.models.predictor import SetPredictor
 
 commands = typer.Typer()
 
 Name = TypeVar("Name", bound=str)
-
-_FEW = 50
-"""Documents below which `evaluate` warns that its figures say little."""
 
 FormatName = Annotated[
     str | None,
@@ -294,11 +289,11 @@ def _training_table(summary: dict[str, object]) -> "Table":
             table.add_row(name, str(value))
     for name, value in metrics.items() if isinstance(metrics, dict) else ():
         if isinstance(value, int | float):
-            table.add_row(f"cross-fitted {name}", _number(value))
+            table.add_row(f"cross-fitted {name}", four_digits(value))
     corrected = metrics.get("corrected") if isinstance(metrics, dict) else None
     for name, value in corrected.items() if isinstance(corrected, dict) else ():
         if isinstance(value, int | float):
-            table.add_row(f"corrected for noise: {name}", _number(value))
+            table.add_row(f"corrected for noise: {name}", four_digits(value))
     return table
 
 
@@ -323,103 +318,6 @@ def _check_target(out: Path, *, force: bool) -> None:
         raise CommandError(
             f"{out}: cannot be written in {existing} ({reason}); name another folder"
         ) from error
-
-
-@commands.command()
-def evaluate(
-    artifact: Annotated[
-        Path, typer.Argument(metavar="ARTIFACT", help="Folder that `setwise train` wrote.")
-    ],
-    data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="A file as for train, or a folder with a test file."),
-    ],
-    *,
-    format_: FormatName = None,
-    text_column: TextColumn = None,
-    labels_column: LabelsColumn = None,
-    label_column: LabelColumns = None,
-    label_separator: LabelSeparator = None,
-    labels: Annotated[
-        bool, typer.Option("--labels", help="Show each label: precision, recall, errors.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Test a model on documents that it has not seen."""
-    from setwise.models.data.dataset_files import data_file, read_dataset
-    from setwise.models.data.formats.reading import fitting_layout
-    from setwise.models.evaluation.evaluation import evaluate
-    from setwise.models.storage.artifacts import load
-
-    layout = layout_of(format_, text_column, (labels_column, label_column), label_separator)
-    predictor = load(artifact)
-    file = data_file(data, "test")
-    learnt = layout_learnt(predictor)
-    layout = fitting_layout(file, layout, learnt, text_is_named=text_column is not None)
-    with progress("read") as report:
-        dataset = read_dataset(
-            file,
-            label_names=predictor.label_names,
-            feature_names=predictor.feature_names if predictor.kind == "vectors" else None,
-            layout=layout,
-            external=predictor.kind == "external",
-            numbers=predictor.numbers,
-            progress=report,
-        )
-    if dataset.kind != predictor.kind:
-        raise CommandError(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
-    with progress("evaluate") as report:
-        metrics = evaluate(predictor, dataset, report, labels=labels)
-    if metrics.n < _FEW:
-        note(
-            f"{metrics.n} documents say little: with 90 % certainty, "
-            f"{metrics.set_accuracy_low:.0%} to {metrics.set_accuracy_high:.0%} of the label sets "
-            f"are right; evaluate on {_FEW} or more"
-        )
-    if as_json:
-        print_json(metrics.to_json())
-    else:
-        print_table(_metrics_table(metrics))
-        print_table(_automation_table(metrics))
-        say(f"\nThe confidence: {metrics.judgement}")
-        if metrics.labels is not None:
-            say(f"\n{metrics.labels}")
-
-
-def _metrics_table(metrics: "Metrics") -> "Table":
-    from rich.table import Table
-
-    table = Table("metric", "value", box=None)
-    for name, value in metrics.to_json().items():
-        if isinstance(value, int | float):
-            table.add_row(name, _number(value))
-    for name in ("auroc", "aurc", "ece"):
-        estimate = getattr(metrics.judgement, name)
-        table.add_row(name, _number(None if estimate is None else estimate.value))
-    return table
-
-
-def _automation_table(metrics: "Metrics") -> "Table":
-    from rich.table import Table
-
-    heads = ("target accuracy", "threshold", "coverage", "accuracy", "at least (95 %)")
-    table = Table(*heads, box=None)
-    for point in metrics.automation:
-        numbers = (
-            point.target,
-            point.threshold,
-            point.coverage,
-            point.accuracy,
-            point.accuracy_low,
-        )
-        table.add_row(*(_number(number) for number in numbers))
-    return table
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "none"
-    return str(value) if isinstance(value, int) else f"{value:.4f}"
 
 
 @commands.command()

@@ -309,12 +309,22 @@ def test_evaluation_prints_tables_for_people(folder, capsys):
     assert "target accuracy" in out
 
 
+def test_a_report_and_a_comparison_are_written(folder, tmp_path, capsys):
+    path = write_lines(tmp_path / "new.jsonl", notes(40, seed=2))
+    target, model = tmp_path / "report.html", str(folder / "texts-model")
+    assert status("evaluate", model, path, "--report", target, "--compare", model, "--labels") == 0
+    out, _ = capsys.readouterr()
+    assert "only" in out.splitlines()[-1]
+    assert "further checks" in out
+    assert target.read_text("utf-8").startswith("<!doctype html>")
+
+
 def test_an_accuracy_of_three_documents_has_its_bounds(folder, tmp_path, capsys):
     path = write_lines(tmp_path / "three.jsonl", notes(3, seed=2))
     assert status("evaluate", folder / "texts-model", path) == 0
     out, err = capsys.readouterr()
     assert "3 documents say little: with 90 % certainty, 37% to 100% of the label sets" in err
-    assert "0.3684" in out.splitlines()[-1], "0.05 ** (1 / 3)"
+    assert "0.3684" in out, "0.05 ** (1 / 3)"
 
 
 def test_a_label_that_training_never_saw_is_a_miss_with_a_warning(folder, tmp_path, capsys):

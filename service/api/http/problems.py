@@ -188,7 +188,9 @@ async def http_error(request: Request, error: Exception) -> Response:
 
 
 async def _cure(request: Request) -> str:
-    """Return the nearest address that exists, and where all are listed."""
+    """Return the nearest address that exists, and where all are listed, if they are anywhere."""
+    if request.app.openapi_url is None:
+        return "."
     document = await run_in_threadpool(request.app.openapi)
     meant = question(nearest_address(request.url.path, document["paths"]))
     return f"{meant or '.'} All are listed at /docs."

@@ -1,0 +1,1 @@
+"""A report on a model that people can look at: one HTML file."""

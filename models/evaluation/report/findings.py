@@ -1,0 +1,260 @@
+"""What a report shows of one model: computed once, drawn by `figures` and `page`."""
+
+import platform
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from setwise.models.classifier import SetClassifier
+from setwise.models.data.datasets import Dataset
+from setwise.models.evaluation.evaluation import measure, of_predictor, train_seconds
+from setwise.models.evaluation.explanation import weigh_terms
+from setwise.models.evaluation.metrics import Metrics
+from setwise.models.evaluation.reliability import ReliabilityCurve, draw_reliability
+from setwise.models.guarantees.certificates import Certification
+from setwise.models.guarantees.certify import certify
+from setwise.models.predictor import SetPredictor
+
+Progress = Callable[[float], None]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+MOST_ERRORS = 20
+MOST_PAIRS = 15
+_TERMS = 6  # words for or against a label
+_EXCERPT = 280  # characters of a document
+_FEW = 30  # documents below which no curve is drawn
+
+
+@dataclass(frozen=True)
+class WrongLabel:
+    """A label that was predicted wrongly, or is missing, and the words that speak for and against.
+
+    ``terms`` are empty if another model scores the labels.
+    """
+
+    label: str
+    extra: bool
+    terms: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class ConfidentError:
+    """A wrong label set of a high confidence."""
+
+    document: str
+    excerpt: str
+    confidence: float
+    predicted: tuple[str, ...]
+    true: tuple[str, ...]
+    labels: tuple[WrongLabel, ...]
+
+
+@dataclass(frozen=True)
+class SizeAccuracy:
+    """How often sets of one size are right."""
+
+    size: int
+    n: int
+    n_right: int
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFindings:
+    """One model on one set of documents.
+
+    Attributes
+    ----------
+    name : str
+    metrics : Metrics
+        With the table of labels.
+    confidence : float64 ndarray of shape (n,)
+    right : bool ndarray of shape (n,)
+    curve : ReliabilityCurve or None
+        None for fewer than thirty documents.
+    proof : Certificate or CertificateRefusal
+        Of the target, with these documents as a random sample.
+    errors : tuple of ConfidentError
+        The most confident first.
+    pairs : tuple of (str, str, int)
+        A label that was predicted, the label that was right instead, and in how many documents.
+    sizes : tuple of SizeAccuracy
+        By the number of predicted labels.
+    facts : mapping of str to str
+        How the model was made and run.
+    """
+
+    name: str
+    metrics: Metrics
+    confidence: Floats
+    right: Bools
+    curve: ReliabilityCurve | None
+    proof: Certification
+    errors: tuple[ConfidentError, ...]
+    pairs: tuple[tuple[str, str, int], ...]
+    sizes: tuple[SizeAccuracy, ...]
+    facts: Mapping[str, str]
+
+
+def gather_findings(
+    model: SetPredictor | SetClassifier,
+    dataset: Dataset,
+    *,
+    name: str,
+    target: float,
+    risk: float,
+    progress: Progress | None = None,
+) -> ModelFindings:
+    """Predict the documents, and return everything that the report shows.
+
+    Raises
+    ------
+    ValueError
+        If the documents do not fit the model, or target or risk are out of range.
+    """
+    predictor = of_predictor(model)
+    running, dataset, seconds = measure(predictor, dataset, progress)
+    metrics = running.finished(dataset.label_names, train_seconds(predictor), seconds)
+    confidence, right = running.confidence, running.right
+    true, predicted = running.label_sets()
+    return ModelFindings(
+        name,
+        metrics,
+        confidence,
+        right,
+        draw_reliability(confidence, right) if len(right) >= _FEW else None,
+        certify(confidence, right, target=target, risk=risk),
+        tuple(_errors(predictor, dataset, confidence, right, (true, predicted))),
+        _pairs(dataset, true, predicted),
+        _sizes(predicted, right),
+        _facts(predictor, metrics),
+    )
+
+
+def _errors(
+    predictor: SetPredictor,
+    dataset: Dataset,
+    confidence: Floats,
+    right: Bools,
+    sets: tuple[csr_array, csr_array],
+) -> list[ConfidentError]:
+    wrong = np.flatnonzero(~right)
+    worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_ERRORS]
+    errors = []
+    for row in worst.tolist():
+        true, predicted = (_names(dataset, matrix, row) for matrix in sets)
+        odd = [label for label in (*predicted, *true) if (label in predicted) != (label in true)]
+        terms = _terms(predictor, dataset, row, odd)
+        errors.append(
+            ConfidentError(
+                str(dataset.ids[row]),
+                "" if dataset.texts is None else _excerpt(dataset.texts[row]),
+                float(confidence[row]),
+                predicted,
+                true,
+                tuple(WrongLabel(label, label in predicted, terms.get(label, ())) for label in odd),
+            )
+        )
+    return errors
+
+
+def _terms(
+    predictor: SetPredictor, dataset: Dataset, row: int, labels: list[str]
+) -> dict[str, tuple[tuple[str, float], ...]]:
+    known = [label for label in labels if label in predictor.label_names]
+    if predictor.kind == "external" or not known:
+        return {}
+    if dataset.texts is not None:
+        document = predictor.text_rows([dataset.texts[row]]).to_matrix()
+    elif dataset.X is not None:
+        document = dataset.X[row : row + 1]
+    else:
+        return {}
+    weighed = weigh_terms(predictor, document, known, n_terms=_TERMS)
+    return {
+        label: tuple((term.name, term.weight) for term in terms)
+        for label, terms in zip(known, weighed, strict=True)
+    }
+
+
+def _names(dataset: Dataset, matrix: csr_array, row: int) -> tuple[str, ...]:
+    columns = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]
+    return tuple(sorted(dataset.label_names[column] for column in columns))
+
+
+def _excerpt(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT].rstrip()}…"
+
+
+def _pairs(
+    dataset: Dataset, true: csr_array, predicted: csr_array
+) -> tuple[tuple[str, str, int], ...]:
+    """Count pairs of a label too many and a label too few in one document."""
+    counts: Counter[tuple[int, int]] = Counter()
+    both = true.multiply(predicted)
+    extra, missing = csr_array(predicted - both), csr_array(true - both)
+    for matrix in (extra, missing):
+        matrix.eliminate_zeros()
+    for row in range(true.shape[0]):
+        counts.update(
+            product(
+                *(
+                    matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].tolist()
+                    for matrix in (extra, missing)
+                )
+            )
+        )
+    names = dataset.label_names
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_PAIRS]
+    return tuple((names[one], names[other], count) for (one, other), count in ranked)
+
+
+def _sizes(predicted: csr_array, right: Bools) -> tuple[SizeAccuracy, ...]:
+    size = np.diff(predicted.indptr)
+    return tuple(
+        SizeAccuracy(number, int((size == number).sum()), int(right[size == number].sum()))
+        for number in np.unique(size).tolist()
+    )
+
+
+def _facts(predictor: SetPredictor, metrics: Metrics) -> dict[str, str]:
+    training = predictor.manifest.get("training", {})
+    data = predictor.manifest.get("data", {})
+    facts = {
+        "model": f"version {predictor.version}, calibrator {predictor.calibrator_version}",
+        "method": str(predictor.manifest.get("method", "")),
+        "preset": str(training.get("preset", "")),
+        "seed": str(training.get("seed", "")),
+        "trained on": f"{data['n_documents']:,} documents" if "n_documents" in data else "",
+        "training time": _seconds(metrics.train_seconds),
+        "prediction": ""
+        if metrics.documents_per_second is None
+        else f"{metrics.documents_per_second:,.0f} documents a second",
+        "memory": _memory(),
+        "software": f"Setwise {version('setwise')}, Python {platform.python_version()}, "
+        f"{platform.system()} {platform.machine()}",
+    }
+    return {name: fact for name, fact in facts.items() if fact}
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:,.1f} seconds"
+
+
+def _memory() -> str:
+    """Return the most memory that this process has held; nothing where Python cannot tell."""
+    if sys.platform == "win32":
+        return ""
+    import resource  # noqa: PLC0415 -- not on Windows
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    megabytes = most / (1e6 if sys.platform == "darwin" else 1e3)
+    return f"{megabytes:,.0f} MB at most"
