@@ -38,7 +38,7 @@ class _LabelSets:
     def predict(
         self,
         documents: "pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]]",
-        params: dict[str, Any] | None = None,  # noqa: ARG002 - MLflow's interface
+        params: dict[str, Any] | None = None,
     ) -> "pd.DataFrame":
         """Return each document's label set, and the confidence that it is right.
 
@@ -50,7 +50,9 @@ class _LabelSets:
             to the service, and a column for each number that it reads. Also a mapping of columns,
             or a mapping for each document.
         params : dict, optional
-            None are known.
+            ``candidates``: how many of the likeliest label sets to list, each with its confidence,
+            in a column of this name; 0 for none, the default. ``marginals``: whether a column of
+            this name lists each label's probability; not by default.
 
         Raises
         ------
@@ -72,14 +74,23 @@ class _LabelSets:
         else:
             rows = [row.dropna().to_dict() for _, row in documents.iterrows()]
             predictions = model.predict_features(rows)
-        best = [predictions.ranked(row)[0] for row in range(len(predictions))]
-        return pd.DataFrame(
-            {
-                "labels": [list(ranked.labels) for ranked in best],
-                "confidence": [ranked.confidence for ranked in best],
-            },
-            index=documents.index,
-        )
+        ranked = [predictions.ranked(row) for row in range(len(predictions))]
+        columns: dict[str, list[Any]] = {
+            "labels": [list(sets[0].labels) for sets in ranked],
+            "confidence": [sets[0].confidence for sets in ranked],
+        }
+        params = params or {}
+        if n_listed := int(params.get("candidates", 0)):
+            columns["candidates"] = [
+                [{"labels": list(each.labels), "confidence": each.confidence} for each in sets]
+                for sets in (sets[:n_listed] for sets in ranked)
+            ]
+        if params.get("marginals", False):
+            columns["marginals"] = [
+                dict(zip(model.label_names, row, strict=True))
+                for row in predictions.marginals.tolist()
+            ]
+        return pd.DataFrame(columns, index=documents.index)
 
     def _of_answers(self, documents: "pd.DataFrame") -> SetPredictions:
         model = self._predictor
@@ -152,6 +163,7 @@ def _described(artifact: str | Path) -> dict[str, Any]:
         "loader_module": __name__,
         "data_path": str(artifact),
         "signature": _signature(predictor),
+        "input_example": _example(predictor),
         "pip_requirements": [f"setwise[mlflow]=={version('setwise')}"],
         "metadata": {
             "model_version": predictor.version,
@@ -160,9 +172,32 @@ def _described(artifact: str | Path) -> dict[str, Any]:
     }
 
 
+def _example(predictor: SetPredictor) -> "pd.DataFrame":
+    """Return a document of the kind that the model takes."""
+    import pandas as pd
+
+    if predictor.vectorizer is not None:
+        columns: dict[str, Any] = {"text": "A text of the kind that the model was trained on."}
+    else:
+        columns = dict.fromkeys(predictor.feature_names[:1], 1.0)
+    if predictor.kind == "external":
+        labels = list(predictor.label_names[:1])
+        columns |= {"candidates": [{"labels": labels, "score": 0.9}]}
+        columns |= dict.fromkeys(predictor.numbers, 1.0)
+    return pd.DataFrame([columns])
+
+
 def _signature(predictor: SetPredictor) -> "ModelSignature":
     from mlflow.models import ModelSignature
-    from mlflow.types.schema import AnyType, Array, ColSpec, DataType, Schema
+    from mlflow.types.schema import (
+        AnyType,
+        Array,
+        ColSpec,
+        DataType,
+        ParamSchema,
+        ParamSpec,
+        Schema,
+    )
 
     names = predictor.feature_names if predictor.vectorizer is None else ()
     inputs = [ColSpec("double", name, required=False) for name in (*predictor.numbers, *names)]
@@ -172,7 +207,8 @@ def _signature(predictor: SetPredictor) -> "ModelSignature":
         # A type of JSON would refuse the empty cells of documents that have another column.
         inputs += [ColSpec(AnyType(), name, required=False) for name in ANSWERS]
     outputs = [ColSpec(Array(DataType.string), "labels"), ColSpec("double", "confidence")]
-    return ModelSignature(inputs=Schema(inputs), outputs=Schema(outputs))
+    params = [ParamSpec("candidates", "long", 0), ParamSpec("marginals", "boolean", default=False)]
+    return ModelSignature(Schema(inputs), Schema(outputs), ParamSchema(params))
 
 
 def _as_frame(documents: Any) -> "pd.DataFrame":  # noqa: ANN401  # whatever MLflow passes on

@@ -38,6 +38,28 @@ def test_a_logged_artifact_predicts_texts(artifacts, tmp_path, monkeypatch):
     assert found["confidence"].tolist() == [one.confidence for one in best]
 
 
+def test_candidates_and_marginals_are_listed_on_request(artifacts, tmp_path):
+    import mlflow.pyfunc
+    import pandas as pd
+
+    save_model(artifacts.other_text, tmp_path / "saved")
+    served, alone = mlflow.pyfunc.load_model(str(tmp_path / "saved")), load(artifacts.other_text)
+    predictions = alone.predict_texts(TEXTS)
+    found = served.predict(
+        pd.DataFrame({"text": TEXTS}), params={"candidates": 2, "marginals": True}
+    )
+    for row, (sets, marginals) in enumerate(
+        zip(found["candidates"], found["marginals"], strict=True)
+    ):
+        assert [(tuple(one["labels"]), one["confidence"]) for one in sets] == [
+            (one.labels, one.confidence) for one in predictions.ranked(row)[:2]
+        ]
+        assert list(marginals.values()) == predictions.marginals[row].tolist()
+    example = served.input_example
+    assert served.predict(example)["confidence"].between(0, 1).all()
+    assert list(served.predict(example)) == ["labels", "confidence"]
+
+
 def test_documents_may_be_mappings_and_texts_must_be_strings(artifacts, tmp_path):
     import mlflow.pyfunc
     import pandas as pd
