@@ -39,7 +39,6 @@ READER_GONE = 141  # as shells report SIGPIPE
 app = typer.Typer(
     name="setwise",
     help="Label sets with a calibrated confidence: send the sure ones, review the rest.",
-    add_completion=False,
     rich_markup_mode=None,  # plain-text help needs no imports and can be searched
 )
 
