@@ -4,7 +4,7 @@ A gold label is adjudicated: it decides whether the prediction was right. Only b
 because reviewers who see the prediction agree with it too often.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise.models.guarantees.proportions import (
     Proportion,
+    StratumCounts,
     Weights,
-    selected_bounds,
     shrink_proportions,
+    stratified_bounds,
     weighted_proportion,
 )
 
@@ -100,6 +101,7 @@ class NoiseFault(StrEnum):
     TOO_NOISY = "too-noisy"  # alpha + beta may reach MOST_NOISE
     NOT_SEPARATED = "not-separated"  # alpha + beta >= 1: answers say nothing, or the opposite
     ALPHA_VARIES = "alpha-varies"  # with confidence; not blocking: each half has its alpha
+    OUTSIDE_ESTIMATE = "outside-estimate"  # rates set by hand that gold labels contradict
     UNDECIDED = "undecided"  # many contradictions wait for a lead, so that alpha is understated
     OVERLAP_CONFLICT = "overlap-conflict"  # gold labels and overlap give different alphas
     OVERLAP_MISFIT = "overlap-misfit"  # no two rates explain the overlap
@@ -227,6 +229,7 @@ def estimate_noise(
     *,
     confidence: ArrayLike | None = None,
     weight: ArrayLike | None = None,
+    stratum: ArrayLike | None = None,
     waiting: Mapping[str, int] = _NONE,
     level: float = 0.9,
 ) -> NoiseEstimate:
@@ -248,6 +251,10 @@ def estimate_noise(
     weight : array-like of shape (n,), optional
         Inverse of the probability that the row has a gold label. If all disagreements and a tenth
         of the agreements are adjudicated, the weights are 1 and 10.
+    stratum : array-like of float, shape (n,), optional
+        Where that share of the agreements differs: the share that held for the row, whatever the
+        answer. Each stratum is then bounded by itself, and the bounds are put together as those of
+        a sum [1]_, instead of bounding the whole by the extreme weights.
     waiting : mapping from str to int, optional
         Contradictions of each group that wait for a lead. The intervals of the groups hold whatever
         the leads decide.
@@ -263,6 +270,11 @@ def estimate_noise(
     ValueError
         If lengths differ or a value is out of range.
 
+    References
+    ----------
+    .. [1] G. Zou and A. Donner, "Construction of confidence limits about effect measures: a general
+       approach", Statistics in Medicine 27, 2008.
+
     Examples
     --------
     >>> agreed, right = [1] * 80 + [0] * 20 + [1] + [0] * 29, [1] * 100 + [0] * 30
@@ -271,7 +283,14 @@ def estimate_noise(
     (True, NoiseRates(alpha=0.2, beta=0.03333333333333333))
     """
     rows = _GoldRows.checked(
-        annotator, group, agreed, right, confidence=confidence, weight=weight, level=level
+        annotator,
+        group,
+        agreed,
+        right,
+        confidence=confidence,
+        weight=weight,
+        stratum=stratum,
+        level=level,
     )
     if any(n < 0 for n in waiting.values()):
         raise ValueError("no fewer than 0 contradictions can wait")
@@ -293,6 +312,7 @@ class _GoldRows:
     right: Bools
     confidence: Floats | None
     weight: Floats
+    stratum: Floats
     level: float
 
     @classmethod
@@ -305,15 +325,15 @@ class _GoldRows:
         *,
         confidence: ArrayLike | None,
         weight: ArrayLike | None,
+        stratum: ArrayLike | None,
         level: float,
     ) -> "_GoldRows":
         who, where = np.asarray(annotator, dtype=np.str_), np.asarray(group, dtype=np.str_)
         answers, truth = np.asarray(agreed), np.asarray(right)
         w = np.ones(len(who)) if weight is None else np.asarray(weight, dtype=np.float64)
         c = None if confidence is None else np.asarray(confidence, dtype=np.float64)
-        columns = (
-            [who, where, answers, truth, w] if c is None else [who, where, answers, truth, w, c]
-        )
+        s = np.ones(len(who)) if stratum is None else np.asarray(stratum, dtype=np.float64)
+        columns = [who, where, answers, truth, w, s, *([] if c is None else [c])]
         if who.ndim != 1 or len({column.shape for column in columns}) != 1:
             raise ValueError("every column of the gold labels needs one value a row")
         for name, values in (("agreed", answers), ("right", truth)):
@@ -321,7 +341,9 @@ class _GoldRows:
                 raise ValueError(f"{name} is 0 or 1")
         if not np.all((w > 0) & np.isfinite(w)):
             raise ValueError("a weight must be positive and finite")
-        return cls(who, where, answers.astype(bool), truth.astype(bool), c, w, level)
+        if not np.all((s > 0) & (s <= 1)):
+            raise ValueError("a stratum is the share of its agreements with gold labels, in (0, 1]")
+        return cls(who, where, answers.astype(bool), truth.astype(bool), c, w, s, level)
 
     def where(self, rows: Bools) -> "_GoldRows":
         confidence = None if self.confidence is None else self.confidence[rows]
@@ -332,6 +354,7 @@ class _GoldRows:
             self.right[rows],
             confidence,
             self.weight[rows],
+            self.stratum[rows],
             self.level,
         )
 
@@ -351,30 +374,55 @@ class _GoldRows:
         return len(self.right) - self.n_right
 
     def alpha(self, waiting: int = 0) -> Proportion:
-        return self._share(~self.agreed, self.right, more_hits=waiting)
+        return self._share(self.right, hits_agree=False, more_hits=waiting)
 
     def beta(self, waiting: int = 0) -> Proportion:
-        return self._share(self.agreed, ~self.right, more_others=waiting)
+        return self._share(~self.right, hits_agree=True, more_others=waiting)
 
     def _share(
-        self, hit: Bools, among: Bools, *, more_hits: int = 0, more_others: int = 0
+        self, among: Bools, *, hits_agree: bool, more_hits: int = 0, more_others: int = 0
     ) -> Proportion:
-        """Return the share of hits; its interval allows for unknown rows."""
+        """Return the share of hits; its interval allows for unknown rows, in any stratum."""
+        hit = self.agreed == hits_agree
         found = weighted_proportion(hit[among], self.weight[among], level=self.level)
         if found.n == 0:
             return found
-        hits, risk = int((hit & among).sum()), (1.0 - self.level) / 2.0
-        weights = self._weights(hit), self._weights(~hit)
+        risk = (1.0 - self.level) / 2.0
+        counts = [
+            StratumCounts(
+                int((hit & among & rows).sum()),
+                int((~hit & among & rows).sum()),
+                self._weights(rows, agreed=hits_agree),
+                self._weights(rows, agreed=not hits_agree),
+            )
+            for rows in self._strata()
+        ]
         return replace(
             found,
-            low=selected_bounds(hits, found.n - hits + more_others, *weights, risk)[0],
-            high=selected_bounds(hits + more_hits, found.n - hits, *weights, risk)[1],
+            low=min(stratified_bounds(some, risk)[0] for some in _added(counts, 0, more_others)),
+            high=max(stratified_bounds(some, risk)[1] for some in _added(counts, more_hits, 0)),
         )
 
-    def _weights(self, rows: Bools) -> Weights:
-        """Return the range of some rows' weights; 1 without any."""
-        found = self.weight[rows]
-        return Weights(float(found.min()), float(found.max())) if len(found) else Weights(1.0, 1.0)
+    def _strata(self) -> list[Bools]:
+        """Return the rows of each stratum; shares within a factor of 2 are put together."""
+        places = np.floor(-np.log2(self.stratum))
+        return [places == place for place in np.unique(places)]
+
+    def _weights(self, rows: Bools, *, agreed: bool) -> Weights:
+        """Return the range of the weights of a stratum's agreements, or contradictions."""
+        found = self.weight[rows & (self.agreed == agreed)]
+        if len(found) == 0:
+            found = 1.0 / self.stratum[rows] if agreed else np.ones(1)
+        return Weights(float(found.min()), float(found.max()))
+
+
+def _added(
+    counts: Sequence[StratumCounts], hits: int, others: int
+) -> Iterator[list[StratumCounts]]:
+    """Yield the counts with unknown rows in one stratum after the other."""
+    for place, part in enumerate(counts):
+        more = part._replace(hits=part.hits + hits, others=part.others + others)
+        yield [*counts[:place], more, *counts[place + 1 :]]
 
 
 def _group_noise(name: str, pooled: tuple[str, ...], rows: _GoldRows, waiting: int) -> GroupNoise:

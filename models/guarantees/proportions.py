@@ -151,6 +151,67 @@ def selected_bounds(
     )
 
 
+class StratumCounts(NamedTuple):
+    """Rows of a stratum that were selected by their outcome; see `selected_bounds`."""
+
+    hits: int
+    others: int
+    hit: Weights
+    other: Weights
+
+
+def stratified_bounds(strata: Sequence[StratumCounts], risk: float) -> tuple[float, float]:
+    """Return bounds of a share from strata with other inclusion probabilities.
+
+    Each stratum has exact bounds; those of their weighted sum are put together by the distances
+    from the estimates [1]_, with the variance of the strata's estimated sizes, as if one more row
+    of the largest weight were in each. A single stratum keeps its exact bounds.
+
+    Parameters
+    ----------
+    strata : sequence of StratumCounts
+        At least one row in all.
+    risk : float
+        In (0, 1); of each bound.
+
+    References
+    ----------
+    .. [1] G. Zou and A. Donner, "Construction of confidence limits about effect measures: a general
+       approach", Statistics in Medicine 27, 2008.
+
+    Examples
+    --------
+    >>> once, often = Weights(1.0, 1.0), Weights(50.0, 50.0)
+    >>> strata = [StratumCounts(30, 90, once, once), StratumCounts(30, 3, once, often)]
+    >>> [round(bound, 3) for bound in stratified_bounds(strata, 0.05)]
+    [0.132, 0.365]
+    """
+    some = [part for part in strata if part.hits + part.others]
+    exact = np.array([selected_bounds(*part, risk) for part in some])
+    if len(some) == 1:
+        return float(exact[0, 0]), float(exact[0, 1])
+    hits = np.array([part.hits * _middle(part.hit) for part in some])
+    sizes = hits + np.array([part.others * _middle(part.other) for part in some])
+    share, total = hits / sizes, sizes.sum()
+    estimate = float(hits.sum() / total)
+    spread = np.array(
+        [
+            part.hits * part.hit.most**2
+            + part.others * part.other.most**2
+            + max(part.hit.most, part.other.most) ** 2
+            for part in some
+        ]
+    )
+    of_sizes = scipy.stats.norm.isf(risk) ** 2 * (((share - estimate) / total) ** 2 @ spread)
+    distances = sizes[:, None] / total * (exact - share[:, None])
+    below, above = np.sqrt((distances**2).sum(axis=0) + of_sizes)
+    return max(estimate - float(below), 0.0), min(estimate + float(above), 1.0)
+
+
+def _middle(weights: Weights) -> float:
+    return float((weights.least * weights.most) ** 0.5)
+
+
 def shrink_proportions(found: Sequence[Proportion], *, level: float = 0.9) -> list[Proportion]:
     """Shrink the rates of several sources towards each other.
 

@@ -137,8 +137,10 @@ class GoldAnswer(NamedTuple):
     confidence: float
     weight: float
     """Inverse probability that the truth is known: leads read every contradiction of an audit and,
-    of the rest, the share that the policy sets.
+    of the rest, the share ``read_again``.
     """
+    read_again: float
+    """Share of the agreements with predictions like this that leads read again."""
 
 
 class AnswerPair(NamedTuple):

@@ -475,6 +475,8 @@ class RecalibrationQuestion:
     lessons: Lessons
     recent: Sequence[Prediction]
     options: Options
+    by_hand: bool = False
+    """The error rates of reviewers were set by hand."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from setwise.service.domain.errors import (
 from setwise.service.services.analysis.noise import (
     GroupReport,
     Rereads,
+    outside,
     report_noise,
     share_shown,
 )
@@ -171,6 +172,7 @@ class Annotators(Recorded):
                 changed_at=self.now(),
                 changed_by=caller.id,
             )
+            _refuse_contradicted(transaction, group)
             transaction.annotators.save_group(group)
             self._note(
                 transaction,
@@ -226,6 +228,24 @@ class Annotators(Recorded):
         raise AnnotatorNotFound(
             f"No one who may review, or has reviewed, has the id {annotator_id!r}."
         )
+
+
+def _refuse_contradicted(transaction: Transaction, group: AnnotatorGroup) -> None:
+    """Raise `InvalidRequest` if gold labels contradict rates that are set by hand."""
+    report = report_noise(transaction).groups.get(group.id)
+    if report is None:
+        return
+    settings = (
+        ("/noise", group.fixed, report.estimate),
+        ("/noise/with_suggestion", group.fixed_with_suggestion, report.with_suggestion),
+    )
+    faults = [
+        FieldFault(pointer, why)
+        for pointer, rates, estimate in settings
+        if rates is not None and (why := outside(rates, estimate)) is not None
+    ]
+    if faults:
+        raise InvalidRequest("Gold labels contradict these rates; let them be estimated.", faults)
 
 
 def _shown(group: AnnotatorGroup) -> dict[str, object]:

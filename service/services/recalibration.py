@@ -39,7 +39,7 @@ from setwise.service.domain.recalibration import (
 )
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import Page, check_page
-from setwise.service.services.analysis.rates import group_rates
+from setwise.service.services.analysis.rates import group_rates, refuse_contradicted
 from setwise.service.services.certification import Certifications
 from setwise.service.services.jobs import Requesting
 from setwise.service.services.ports import CalibratorLoader, CalibratorStore, ModelLoader
@@ -77,13 +77,16 @@ class Recalibration(Requesting):
     def request(self, caller: Caller, options: Options) -> Job:
         """Queue a recalibration job; return the unfinished one if there is one.
 
-        Raises `InvalidRequest` if the options contradict each other; `ModelUnavailable` if no model
+        Raises `InvalidRequest` if the options contradict each other, or gold labels contradict the
+        rates; `ModelUnavailable` if no model
         is active.
         """
         caller.require(Permission.ADMINISTER)
         options.check()
         with self.begin() as transaction:
             _active_model(transaction)
+            if options.rates is not None:
+                refuse_contradicted(transaction, options.rates)
             kind, payload = CALIBRATION, options.to_json()
             return self._request(transaction, caller, kind, kind, **payload)
 
@@ -199,6 +202,8 @@ class Recalibration(Requesting):
         reviewed = transaction.calibrations.reviewed(model.version, limit=MOST_REVIEWED)
         policies = transaction.policies.of(item.prediction.policy_version for item in reviewed)
         alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
+        if options.rates is not None:
+            refuse_contradicted(transaction, options.rates)
         rates: RatesOf = partial(_same_rates, options.rates or EXACT)
         if options.noise is not Noise.NONE and options.rates is None:
             rates = group_rates(transaction, options.noise)
@@ -215,6 +220,7 @@ class Recalibration(Requesting):
                 alarm_id=None if alarm is None else alarm.id,
             ),
             recent=transaction.calibrations.recent(model.version, limit=MOST_ROUTED),
+            by_hand=options.noise is Noise.KNOWN,
             options=options,
         )
 

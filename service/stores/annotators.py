@@ -156,6 +156,7 @@ class AnnotatorStore(Store):
                 _DECIDED.c.agreed.label("right"),
                 predictions.c.confidence,
                 case((audit.c.agreed, 1.0 / func.nullif(rate, 0.0)), else_=1.0).label("weight"),
+                case((rate > 0, rate), else_=1.0).label("read_again"),
             )
             .select_from(audit)
             .join(_DECIDED, _decides(audit.c.prediction_id))
@@ -196,6 +197,7 @@ class AnnotatorStore(Store):
                 first.c.agreed,
                 func.coalesce(_DECIDED.c.agreed, first.c.agreed).label("right"),
                 predictions.c.confidence,
+                literal(1.0),
                 literal(1.0),
             )
             .join(second, second.c.prediction_id == first.c.prediction_id)

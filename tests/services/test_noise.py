@@ -8,19 +8,37 @@ import pytest
 from scipy.stats import binom
 
 from setwise.models.guarantees.noise import NoiseFault, NoiseRates
-from setwise.service.domain.annotators import DEFAULT_GROUP, Annotator, AnnotatorGroup, Rates
+from setwise.service.domain.annotators import (
+    DEFAULT_GROUP,
+    Annotator,
+    AnnotatorGroup,
+    GroupChange,
+    Rates,
+)
 from setwise.service.domain.callers import Caller
+from setwise.service.domain.errors import InvalidRequest
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import NO_RATES, NO_RATES_WITH_SUGGESTION, Noise
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewTask
 from setwise.service.domain.routing.audits import AuditPlan
 from setwise.service.services.analysis.noise import GroupReport, NoiseReport, report_noise
-from setwise.service.services.analysis.rates import group_rates
+from setwise.service.services.analysis.rates import group_rates, refuse_contradicted
 from setwise.service.services.annotators import Annotators
 from setwise.service.stores.database import new_id
 from tests.fakes import START, FakeClock
-from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, annotation, change, prediction, task
+from tests.samples import (
+    ADMIN,
+    ANN,
+    BEN,
+    CAT,
+    LEAD,
+    add_predictions,
+    annotation,
+    change,
+    prediction,
+    task,
+)
 from tests.sqlite import Database
 
 RIGHT, WRONG = ("a", "b"), ("c",)
@@ -264,6 +282,41 @@ def test_the_owners_word_goes_before_what_gold_labels_tell(readers: Readers) -> 
     ]
     readers.group("students", fixed=Rates(0.5, 0.3))
     assert _faults(readers.report.groups["students"]) == [NoiseFault.TOO_NOISY]
+
+
+def test_rates_that_gold_labels_contradict_are_refused_and_teach_nothing(
+    readers: Readers,
+) -> None:
+    annotators = Annotators(readers.database, FakeClock(), new_id)
+    readers.group("coders", ANN, BEN, fixed=Rates(0.2, 0.05), seen=Rates(0.3, 0.05))
+    readers.audit(ANN, 300, alpha=0.2, beta=0.05)
+    readers.read_in_view_and_blind(BEN, ANN, 400, Rates(0.05, 0.3), Rates(0.2, 0.05))
+    found = readers.report.groups["coders"]
+    assert found.usable
+    assert not found.usable_with_suggestion
+    assert _faults(found) == [NoiseFault.OUTSIDE_ESTIMATE]
+    for asked, pointer in (
+        (GroupChange("coders", Rates(0.45, 0.05)), "/noise"),
+        (GroupChange("coders", None, Rates(0.3, 0.05)), "/noise/with_suggestion"),
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            annotators.change_group(ADMIN, "coders", asked, None)
+        assert [fault.pointer for fault in refused.value.faults] == [pointer]
+    annotators.change_group(ADMIN, "coders", GroupChange("coders"), None)
+    with (
+        readers.database(read_only=True) as transaction,
+        pytest.raises(InvalidRequest, match="contradict"),
+    ):
+        refuse_contradicted(transaction, Rates(0.45, 0.05))
+
+
+def test_while_contradictions_wait_learning_takes_the_cautious_ends(readers: Readers) -> None:
+    readers.audit(ANN, 300, alpha=0.2, beta=0.05, undecided=0.6)
+    found = readers.report.groups["default"]
+    assert found.estimate is not None
+    alpha, beta = found.training_rates([0.5, 0.9])
+    assert alpha.tolist() == [found.estimate.alpha.low] * 2
+    assert beta.tolist() == [found.estimate.beta.high] * 2
 
 
 def test_an_auditor_who_stops_looking_shows_in_the_agreements_that_leads_read_again(

@@ -325,6 +325,11 @@ def test_gold_labels_judge_what_was_fitted_with_wrong_rates(
     loop.register()
     loop.review(loop.predict(700), rates=Rates(0.05, 0.3))
     blind = {"noise": Noise.KNOWN, "rates": Rates(0.2, 0.05), "activate": Activate.IF_BETTER}
+    # Judged by the same rates, such a calibrator would always be better.
+    learnt, why = loop.run(**blind)
+    assert not learnt.active
+    assert learnt.report["comparison"]["better"] is True
+    assert "set by hand" in why
     made = loop.predict(150)
     loop.report(made, lambda place: loop.answer(made[place]))
     learnt, _ = loop.run(**blind)

@@ -118,10 +118,10 @@ def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Transac
     with begin(read_only=True) as transaction:
         gold = transaction.annotators.gold()
         assert [one[1:] for one in gold] == [
-            (ANN.id, "coders", True, False, 0.5, 4.0),
-            (ANN.id, "coders", False, True, 0.6, 1.0),
-            (ANN.id, "coders", False, False, 0.7, 1.0),
-            (BEN.id, DEFAULT_GROUP, False, False, 0.95, 1.0),
+            (ANN.id, "coders", True, False, 0.5, 4.0, 0.25),
+            (ANN.id, "coders", False, True, 0.6, 1.0, 0.25),
+            (ANN.id, "coders", False, False, 0.7, 1.0, 0.25),
+            (BEN.id, DEFAULT_GROUP, False, False, 0.95, 1.0, 1.0),
         ]
 
 

@@ -90,7 +90,7 @@ def learn(
     least = least_rows(question.model)
     comparison = _comparison(rows, answers, before, crossed, least)
     better = comparison is not None and comparison.gain > 0 and comparison.p_value < BETTER
-    blind_spot = unvouched(question)
+    blind_spot = unvouched(question) or _self_judged(question, rows, least)
     warnings = [
         warning for warning in (blind_spot, undecided(question.lessons)) if warning is not None
     ]
@@ -215,6 +215,19 @@ def _judges(rows: Sequence[LearningRow], least: int) -> tuple[NDArray[np.int64],
         return np.flatnonzero(gold), True
     enough = unseen.sum() >= least
     return np.flatnonzero(unseen if enough else np.zeros_like(unseen)), False
+
+
+def _self_judged(
+    question: RecalibrationQuestion, rows: Sequence[LearningRow], least: int
+) -> str | None:
+    """Return why nothing but the rates themselves judges rates that were set by hand, or None."""
+    if not question.by_hand or _judges(rows, least)[1]:
+        return None
+    return (
+        "The error rates were set by hand, and with them every fit looks better that believes "
+        f"them. It takes {LEAST_GOLD} new outcomes and audits before such a calibrator is "
+        "activated automatically."
+    )
 
 
 def _comparison_json(

@@ -78,7 +78,7 @@ class GroupReport:
         """Return whether they may learn from answers given with the suggestion in view."""
         fixed = self.group.fixed_with_suggestion
         if fixed is not None:
-            return sum(fixed) < MOST_NOISE
+            return sum(fixed) < MOST_NOISE and not outside(fixed, self.with_suggestion)
         return self.with_suggestion is not None and self.with_suggestion.usable
 
     def training_rates(
@@ -97,6 +97,10 @@ class GroupReport:
         noise = self.with_suggestion if suggestion_shown else self.estimate
         if noise is None:
             raise ValueError(f"group {self.group.id!r} has no noise rates")
+        undecided = any(finding.fault is NoiseFault.UNDECIDED for finding in self.findings)
+        if undecided and not suggestion_shown:
+            # The cautious ends of the intervals, which hold whatever leads decide.
+            return np.full(shape, noise.alpha.low), np.full(shape, noise.beta.high)
         return noise.training_rates(confidence)
 
     def shown(self) -> dict[str, object]:
@@ -135,6 +139,23 @@ class GroupReport:
             },
             "findings": [finding_shown(finding) for finding in self.findings],
         }
+
+
+def outside(rates: Rates, estimate: GroupNoise | None) -> str | None:
+    """Return why rates set by hand cannot be right; None if gold labels do not contradict them.
+
+    An estimate that was pooled with other groups contradicts nothing.
+    """
+    if estimate is None or len(estimate.pooled) > 1:
+        return None
+    for name, rate in rates._asdict().items():
+        share: Proportion = getattr(estimate, name)
+        if not share.low <= rate <= share.high:
+            return (
+                f"{name} was set to {rate:.3g}, but gold labels of {estimate.name!r} show "
+                f"{share.estimate:.3f}, from {share.low:.3f} to {share.high:.3f}"
+            )
+    return None
 
 
 def share_shown(share: Proportion) -> dict[str, object]:
@@ -228,6 +249,7 @@ def _estimated(gold: Sequence[GoldAnswer], waiting: Mapping[str, int]) -> NoiseE
         [answer.right for answer in gold],
         confidence=[answer.confidence for answer in gold],
         weight=[answer.weight for answer in gold],
+        stratum=[answer.read_again for answer in gold],
         waiting=waiting,
     )
 
@@ -247,7 +269,7 @@ def _report(
     warnings: tuple[NoiseFinding, ...],
 ) -> GroupReport:
     if group.fixed is not None:
-        findings = _about_fixed(group, group.fixed, "blind answers", blocking=True)
+        findings = _about_fixed(group, group.fixed, estimate, "blind answers", blocking=True)
     elif estimate is None:
         findings = _without_gold(group)
     else:
@@ -256,6 +278,7 @@ def _report(
     findings += _about_fixed(
         group,
         group.fixed_with_suggestion,
+        with_suggestion,
         "answers given with the suggestion in view",
         blocking=False,  # blind answers stay usable
     )
@@ -286,9 +309,19 @@ def _undecided(group: AnnotatorGroup, n: int, decided: int) -> tuple[NoiseFindin
 
 
 def _about_fixed(
-    group: AnnotatorGroup, fixed: Rates | None, what: str, *, blocking: bool
+    group: AnnotatorGroup,
+    fixed: Rates | None,
+    estimate: GroupNoise | None,
+    what: str,
+    *,
+    blocking: bool,
 ) -> tuple[NoiseFinding, ...]:
-    if fixed is None or sum(fixed) < MOST_NOISE:
+    if fixed is None:
+        return ()
+    if (why := outside(fixed, estimate)) is not None:
+        message = f"for {what}, {why}; let them be estimated"
+        return (NoiseFinding(NoiseFault.OUTSIDE_ESTIMATE, group.id, message, blocking),)
+    if sum(fixed) < MOST_NOISE:
         return ()
     return (
         NoiseFinding(

@@ -1,7 +1,7 @@
 """Annotators' noise rates, which recalibration corrects for."""
 
 from setwise.service.domain.annotators import Rates
-from setwise.service.domain.errors import RatesUnknown
+from setwise.service.domain.errors import FieldFault, InvalidRequest, RatesUnknown
 from setwise.service.domain.recalibration import (
     NO_RATES,
     NO_RATES_WITH_SUGGESTION,
@@ -13,6 +13,20 @@ from setwise.service.stores.transaction import Transaction
 
 MOST_REASONS = 3
 """Most reasons that a refusal names."""
+
+
+def refuse_contradicted(transaction: Transaction, rates: Rates) -> None:
+    """Raise `InvalidRequest` if gold labels of a group contradict rates meant for all reviewers."""
+    from setwise.service.services.analysis.noise import (  # noqa: PLC0415 -- scipy loads slowly
+        outside,
+        report_noise,
+    )
+
+    for report in report_noise(transaction).groups.values():
+        for estimate in (report.estimate, report.with_suggestion):
+            if (why := outside(rates, estimate)) is not None:
+                detail = "Gold labels contradict these rates; ask with noise 'estimated'."
+                raise InvalidRequest(detail, [FieldFault("/rates", why)])
 
 
 def group_rates(transaction: Transaction, noise: Noise) -> RatesOf:

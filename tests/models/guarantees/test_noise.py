@@ -260,6 +260,35 @@ def test_rereading_at_several_rates_takes_the_worst_of_them():
     )
 
 
+@pytest.mark.parametrize("runs", [8, pytest.param(300, marks=pytest.mark.verify)])
+def test_two_rates_of_second_readings_are_bounded_stratum_by_stratum(runs):
+    """The extreme weights of the whole would give intervals of .27 to .33 for alpha."""
+    rng = np.random.default_rng(5)
+    alpha, beta, served = np.array([0.2, 0.1]), 0.1, np.array([0.144, 0.02])
+    accuracy = np.array([0.6, 0.9])
+    truths = float(accuracy @ alpha / accuracy.sum()), beta
+    covered, width, usable = np.zeros(2), np.zeros(2), 0
+    for _ in range(runs):
+        place = rng.integers(0, 2, 2_000)
+        right = rng.random(2_000) < accuracy[place]
+        agreed = np.where(right, rng.random(2_000) >= alpha[place], rng.random(2_000) < beta)
+        read = ~agreed | (rng.random(2_000) < served[place])
+        names, stratum = ["g"] * int(read.sum()), served[place][read]
+        found = estimate_noise(
+            *(names, names, agreed[read], right[read]),
+            weight=np.where(agreed[read], 1.0 / stratum, 1.0),
+            stratum=stratum,
+        ).groups["g"]
+        for number, (one, truth) in enumerate(zip((found.alpha, found.beta), truths, strict=True)):
+            covered[number] += one.low <= truth <= one.high
+            width[number] += (one.high - one.low) / runs
+        usable += found.usable
+    assert (covered / runs >= 0.87 - 3 * share_error(0.87, runs)).all()
+    assert width[0] < 0.1
+    assert width[1] < 0.2
+    assert usable / runs > 0.9
+
+
 def test_contradictions_that_wait_for_a_lead_widen_the_intervals_to_both_extremes():
     agreed, right, weight = adjudicated(np.random.default_rng(3), 400, 0.1, 0.5)
     names = ["g"] * len(agreed)
