@@ -85,10 +85,12 @@ def bound_accuracies(sums: ErrorSums, risk: float) -> tuple[Floats, Floats, Floa
     share = np.where(some, error / np.where(some, weight, 1.0), np.nan)
     most = _quantile(wrong + finite, spread + finite**2, n, 1.0 - risk, 1.0)
     least = _quantile(wrong, spread, n, risk, 0.0)
+    accuracy = np.clip(1.0 - share, 0.0, 1.0)
+    # A Beta distribution of these moments may have its mean beyond the quantile.
     return (
-        np.clip(1.0 - share, 0.0, 1.0),
-        np.where(some & np.isfinite(largest), 1.0 - most, 0.0),
-        np.where(some, 1.0 - least, 1.0),
+        accuracy,
+        np.where(some & np.isfinite(largest), np.fmin(1.0 - most, accuracy), 0.0),
+        np.where(some, np.fmax(1.0 - least, accuracy), 1.0),
     )
 
 

@@ -105,7 +105,8 @@ def weighted_proportion(
     share = float(w @ x / total)
     variance = float(w**2 @ (x - share) ** 2) / total**2
     kish = float(total**2 / (w @ w))
-    effective = share * (1.0 - share) / variance if variance > 0 else kish
+    # Rows never count for more than themselves, even where rare outcomes have small weights.
+    effective = min(share * (1.0 - share) / variance, len(x)) if variance > 0 else kish
     hits, side = float(effective) * share, (1.0 - level) / 2.0
     low, high = lower_bound(hits, effective, side), upper_bound(hits, effective, side)
     return Proportion(share, float(low), float(high), level, len(x), float(effective))
@@ -216,14 +217,16 @@ def shrink_proportions(found: Sequence[Proportion], *, level: float = 0.9) -> li
     """Shrink the rates of several sources towards each other.
 
     Sources with less data are shrunk more. Rates are taken as draws from a Beta distribution whose
-    mean and strength are fitted to all sources together; each result is the posterior of one
-    source.
+    mean and strength are fitted to all sources together; each estimate is the mean of one source's
+    posterior. The distribution is worth at most the trials of the other sources, and the interval
+    is that of Clopper and Pearson with its trials added. So no interval is narrower than if all
+    trials were of one source.
 
     Parameters
     ----------
     found : sequence of Proportion
     level : float, default=0.9
-        Level of the posterior intervals.
+        Level of the intervals.
 
     Returns
     -------
@@ -252,19 +255,16 @@ def shrink_proportions(found: Sequence[Proportion], *, level: float = 0.9) -> li
     fitted = scipy.optimize.minimize(
         negative_log_posterior, start, method="L-BFGS-B", bounds=bounds
     )
-    a, b = _beta(fitted.x)
+    prior, strength = np.array(_beta(fitted.x)), np.exp(fitted.x[1])
     side = (1.0 - level) / 2.0
-    return [
-        Proportion(
-            float((a + k) / (a + b + n)),
-            float(scipy.stats.beta.ppf(side, a + k, b + n - k)),
-            float(scipy.stats.beta.ppf(1.0 - side, a + k, b + n - k)),
-            level,
-            one.n,
-            float(a + b + n),
-        )
-        for one, k, n in zip(found, hits.tolist(), trials.tolist(), strict=True)
-    ]
+    shrunk = []
+    for source, k, n in zip(found, hits.tolist(), trials.tolist(), strict=True):
+        a, b = prior * min(1.0, (trials.sum() - n) / strength)
+        successes, worth = float(a + k), float(a + b + n)
+        low, high = lower_bound(successes, worth, side), upper_bound(successes, worth, side)
+        estimate = successes / worth
+        shrunk.append(Proportion(estimate, float(low), float(high), level, source.n, worth))
+    return shrunk
 
 
 def _beta(parameters: Floats) -> tuple[float, float]:
