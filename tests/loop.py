@@ -38,9 +38,12 @@ def wanted(audits: AuditPlan = HALF, target: float = 0.8, **rest: object) -> Pol
     )
 
 
-def unlike(number: str, place: int) -> str:
-    """Return the number as a text that no other place has."""
-    return number + f"{place:b}".replace("0", " ").replace("1", "\t")
+def unlike(text: str, place: int) -> str:
+    """Return the number, or the word, as a text of which no other place has a near copy."""
+    bits = f"{place:b}"
+    if text[0].isdigit():
+        return "0" + bits.replace("1", "_0") + text
+    return text + bits.replace("0", "a").replace("1", "b")
 
 
 def settle_all(

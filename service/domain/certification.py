@@ -129,6 +129,23 @@ class CertificationOutlook:
     """At the present rate, then at the one asked for; none without `further_audits`."""
 
 
+class NextAttempt(NamedTuple):
+    """What an attempt now would test, and spend."""
+
+    segment: str | None
+    """Key of the segment whose documents it is about; None for all."""
+    audits: int
+    """Those that it would test."""
+    new_audits: int
+    """Those of them that the last attempt did not have."""
+    risk: float
+    """What it spends of the policy's risk."""
+    left: float
+    """What is left of it for this and later ones."""
+    gains: bool
+    """Whether there are audits, and anything has changed since the last attempt."""
+
+
 class Score(NamedTuple):
     """A scorer's answer to a document that another one answered before."""
 

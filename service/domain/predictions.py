@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.routing.audits import NOT_DRAWN, Selection
-from setwise.service.domain.text import escaped, json_faults, text_faults, unstorable
+from setwise.service.domain.text import escaped, json_faults, normal_form, text_faults, unstorable
 from setwise.spelling import spelled, spelled_keys
 
 LONGEST_DOCUMENT_ID = 200
@@ -103,12 +103,12 @@ class Document(NamedTuple):
 
     @property
     def content(self) -> bytes | None:
-        """The text or features as bytes, equal for equal contents.
+        """The text or features as bytes, equal for equal contents and for near copies of a text.
 
         None once erased, and for a document of an answer alone: many documents share one.
         """
         if self.text is not None:
-            return b"text\0" + self.text.encode("utf-8", "surrogatepass")
+            return b"text\0" + normal_form(self.text).encode("utf-8", "surrogatepass")
         if self.features is not None:
             numbers = {name: float(value) for name, value in self.features.items()}
             return b"features\0" + json.dumps(numbers, sort_keys=True).encode()

@@ -288,7 +288,9 @@ def _next_attempt(seen: Glance) -> str:
         parts.append(f"next attempt in {plural(state.next_attempt_in, 'audit')}")
     elif state.next_attempt_in == 0:
         parts.append("the next attempt is due")
-    if state.audits_needed is not None and state.audits_needed > state.audits:
-        missing = state.audits_needed - state.audits
+    # What is certified holds, whatever later attempts find.
+    needed = None if state.certified else state.audits_needed
+    if needed is not None and needed > state.audits:
+        missing = needed - state.audits
         parts.append(f"about {plural(missing, 'audit')} more would probably prove a threshold")
     return "; ".join(parts)

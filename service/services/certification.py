@@ -11,6 +11,7 @@ from setwise.service.domain.certification import (
     AuditWeeks,
     Certification,
     CertificationOutlook,
+    NextAttempt,
     Score,
     Scorer,
     bets_since,
@@ -119,6 +120,45 @@ class Certifications(Requesting):
             keys = _keys(transaction.policies.current())
             return [self._outlook(transaction, scorer, key, rate) for key in keys]
 
+    def next_attempts(self, caller: Caller) -> list[NextAttempt]:
+        """Return what an attempt now would test and spend, for each segment.
+
+        There is none before the first prediction.
+        """
+        caller.require(Permission.REPORT, Permission.INSPECT)
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            return self._next_attempts(transaction)
+
+    def _next_attempts(
+        self, transaction: Transaction, segment: str | None = None
+    ) -> list[NextAttempt]:
+        scorer = transaction.certifications.serving()
+        keys = _keys(transaction.policies.current(), segment) if scorer else []
+        return [self._next(transaction, scorer, key) for key in keys if scorer]
+
+    def _next(self, transaction: Transaction, scorer: Scorer, key: str | None) -> NextAttempt:
+        question = self._question(transaction, scorer, key)
+        gate, gathered = question.gate, question.gathered
+        before = last_attempt(transaction, gate, scorer)
+        new = gathered.drawn - (0 if before is None else before.n_drawn)
+        state = {"unfinished": gathered.unfinished, "undecided": gathered.undecided}
+        same = before is not None and (
+            new == 0
+            and (before.target_accuracy, before.risk) == (gate.target_accuracy, gate.risk)
+            and all(before.evidence.get(name) == n for name, n in state.items())
+        )
+        left, gains = question.left, gathered.drawn > 0 and not same
+        return NextAttempt(gate.key, gathered.drawn, max(new, 0), question.risk, left, gains)
+
+    def in_force(self, caller: Caller) -> list[Certification]:
+        """Return the certificates that let label sets be sent now."""
+        caller.require(Permission.REPORT, Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            gates = transaction.policies.current().gates
+            ids = [gate.certificate_id for gate in gates if gate.certificate_id and gate.sends]
+            proofs = [transaction.certifications.get(each) for each in ids]
+        return [proof for proof in proofs if proof is not None]
+
     def _outlook(
         self, transaction: Transaction, scorer: Scorer, key: str | None, rate: float | None
     ) -> CertificationOutlook:
@@ -140,11 +180,15 @@ class Certifications(Requesting):
         )
         a_week = documents / max((now - (first or now)) / timedelta(weeks=1), 1.0 / 7.0)
         rates = [gate.certification_rate(scorer), *([] if rate is None else [rate])]
+        holds = gate.certificate_id is not None and gate.sends and gate.certified_for == scorer
+        # An attempt that proves nothing does not end the certificate in force.
+        certified = holds or (before is not None and before.covers(gate.target_accuracy, gate.risk))
+        further = None if certified else further
         awaited = None if further is None else max(further, missing or 0)
         return CertificationOutlook(
             segment=gate.key,
-            certified=before is not None and before.covers(gate.target_accuracy, gate.risk),
-            reason=reason,
+            certified=certified,
+            reason=None if certified else reason,
             further_audits=further,
             next_attempt_in=missing if gate.threshold_mode is ThresholdMode.CERTIFIED else None,
             documents_a_week=a_week,
@@ -179,7 +223,8 @@ class Certifications(Requesting):
         """Queue a certification job; return the unfinished one if there is one.
 
         Raises `ModelNotFound` if the model does not exist; `InvalidRequest` if nothing says which
-        documents it was not trained on, or there is no such segment.
+        documents it was not trained on, there is no such segment, or nothing has changed since the
+        last attempt: another one would spend risk and find the same.
 
         ``candidate``: By default, what serves.
         ``segment``: Of what serves; by default all that have enough audits.
@@ -196,6 +241,12 @@ class Certifications(Requesting):
             if candidate is not None:
                 candidate.since(known_model(transaction, candidate.model_id))
             _keys(transaction.policies.current(), segment)
+            attempts = [] if candidate else self._next_attempts(transaction, segment)
+            if attempts and not any(attempt.gains for attempt in attempts):
+                raise InvalidRequest(
+                    "No audit is new since the last attempt, so another would spend risk and find "
+                    "the same; wait for new audits."
+                )
             return self._request(transaction, caller, CERTIFICATION, key, **stated)
 
     def certify(

@@ -16,6 +16,9 @@ Labels = tuple[str, ...]
 
 VOCABULARY = tuple(f"label-{number}" for number in range(1, 11))
 
+LETTERS = "abcdefghij"
+"""Letters for digits: texts that differ in their numbers alone are near copies."""
+
 # The confidences of `benchmarks/bench_trust.py`: with the law known, a target of .90 allows .49 of
 # the calibrated documents to be sent and .27 of the over-confident ones.
 _SHAPE = (2.2, 0.75)
@@ -97,7 +100,8 @@ class SyntheticStream:
 
     def item(self, number: int) -> Item:
         name = f"document-{number}"
-        return Item(Document(id=name, text=name), self.draw(name).truth)
+        text = "".join(LETTERS[int(digit)] for digit in f"{number}")
+        return Item(Document(id=name, text=text), self.draw(name).truth)
 
     def draw(self, name: str) -> _Draw:
         """Draw a document's confidence, candidates and truth from its name and the seed."""

@@ -10,11 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from setwise.models.guarantees.drift import drift_statistic
+from setwise.service.domain.breaker import WatchedAudit, one_for_each_document
 from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.predictions import Document
+from setwise.service.domain.routing.audits import Identity, Lottery
 from setwise.service.domain.routing.rules import LabelRule
 from setwise.service.domain.routing.segments import Segmentation
 from setwise.service.services.analysis.proofs import spent
-from tests.simulation.evidence import GATE, Audits, attempt, certified
+from tests.simulation.evidence import GATE, NOW, Audits, attempt, certified
 
 Record = Callable[[str, object], None]
 
@@ -137,3 +141,38 @@ def test_early_audits_do_not_outweigh_what_the_newer_ones_say(
     proved = sum(certified(weekly(accuracy, weeks, random)) for _ in range(runs))
     record_property("share", proved / runs)
     assert runs - at_most(1.0 - least, runs) <= proved <= at_most(most, runs)
+
+
+def near_copies(size: int, n: int, random: np.random.Generator) -> tuple[list[float], list[bool]]:
+    """Return draws and truths of n audited documents: notes that come again with other dates."""
+    lottery, draws, right = Lottery(random.bytes(8)), [], []
+    while len(draws) < n:
+        word, good = "".join(random.choice([*"abcdefgh"], 12)), bool(random.random() < 0.9)
+        for day in range(size):
+            text = (
+                f"Fever and {word.title() if day % 2 else word}{' ' * (day % 3)}, seen on {day}.3."
+            )
+            draw = lottery.audit(Document(text=text).content or b"")
+            if draw < 0.4:
+                draws.append(draw)
+                right.append(good)
+    return draws, right
+
+
+@RUNS
+@pytest.mark.parametrize("size", [3, 10, 30])
+def test_near_copies_are_one_document(size: int, runs: int, record_property: Record) -> None:
+    """At the target, so that certificates are false, and an alarm of the breaker is a false one."""
+    random, false, alarms = np.random.default_rng(59), 0, 0
+    for _ in range(runs):
+        draws, right = near_copies(size, 400, random)
+        false += certified(Audits(right, weeks=3.0, draws=draws))
+        watched = [
+            WatchedAudit("id", NOW, 0.9, good, NOW, Identity("a", f"{place}", draw))
+            for place, (draw, good) in enumerate(zip(draws, right, strict=True))
+        ]
+        bets = [audit.right is True for audit in one_for_each_document(watched)]
+        alarms += bool(drift_statistic(bets, 0.9).max() >= 2_000)
+    record_property("share", (false / runs, alarms / runs))
+    assert false <= at_most(SHARE, runs)
+    assert alarms <= at_most(400 / 2_000, runs)

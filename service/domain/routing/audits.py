@@ -68,7 +68,7 @@ class Lottery:
         return Draws(self.audit(content), overlap, reread)
 
     def audit(self, content: bytes) -> float:
-        """Return the draw for the audit of a content; equal contents draw alike."""
+        """Return the draw for the audit of a content; copies and near copies draw alike."""
         return _numbers(hmac.digest(self.key, _CONTENT + content, "sha256"))[0]
 
     def reread(self, client_id: str, name: str) -> float:

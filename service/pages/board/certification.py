@@ -18,7 +18,7 @@ from setwise.service.domain.breaker import (
     Watch,
 )
 from setwise.service.domain.callers import Permission
-from setwise.service.domain.certification import Certification
+from setwise.service.domain.certification import Certification, NextAttempt
 from setwise.service.domain.documents import Audited
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.reports import Share
@@ -86,7 +86,46 @@ def _request(call: Call, _: Nothing) -> str:
     return f"{JOBS}/{job.id}"
 
 
-CERTIFY = Action(CERTIFICATIONS, _request)
+def _certify_question(call: Call) -> ui.Question:
+    attempts = call.services.certification.next_attempts(call.caller)
+    facts = [_spends(attempt) for attempt in attempts]
+    stays = [_holds(proof) for proof in call.services.certification.in_force(call.caller)]
+    nothing = bool(attempts) and not any(attempt.gains for attempt in attempts)
+    return ui.Question(
+        "Nothing to gain now" if nothing else "Certify now?",
+        (
+            *facts,
+            "Without new audits an attempt finds the same as the last one."
+            if nothing
+            else "The schedule makes the next attempt by itself once enough audits are new; each "
+            "early one makes all later ones harder.",
+            *stays,
+        ),
+        "Certify now",
+        CERTIFICATIONS,
+    )
+
+
+def _spends(attempt: NextAttempt) -> str:
+    about = "" if attempt.segment is None else f"{value_of(attempt.segment)}: "
+    risk, left = percent(attempt.risk, 2), percent(attempt.left, 2)
+    return (
+        f"{about}{attempt.new_audits:,} of {plural(attempt.audits, 'audit')} new since the last "
+        f"attempt. This one spends {risk} of the {left} risk that is left."
+    )
+
+
+def _holds(proof: Certification) -> str:
+    """Say which certificate holds, and until when."""
+    proved = confidence(proof.threshold or 0.0)
+    about = "" if proof.segment is None else f"{value_of(proof.segment)}: "
+    return (
+        f"{about}The certificate of {proof.created_at:%-d %B %Y}, from {proved}, holds "
+        "until another one takes its place, the policy or the model changes, or the breaker trips."
+    )
+
+
+CERTIFY = Action(f"{CERTIFICATIONS}/now", _request, ask=_certify_question)
 
 
 def _named(text: str, segment: str | None) -> str:
@@ -146,14 +185,16 @@ def _certifications(call: Call) -> ui.View:
         "reviewers have read some of them, certify."
     ).format(ui.link("/board/policy", "policy"))
     form, card = outlook(call, CERTIFICATIONS)
+    holding = [ui.text(_holds(each)) for each in call.services.certification.in_force(call.caller)]
     return ui.View(
         "Certificates",
         (
+            *([ui.Card("In force", holding)] if holding else []),
             *card,
             ui.Table("Attempts", _COLUMNS, attempts.items, empty),
             ui.Pager(CERTIFICATIONS, attempts.next_after, {}, started=call.after is None),
         ),
-        buttons=(ui.Press("Certify now", CERTIFICATIONS, ""),),
+        buttons=(ui.Go("Certify now", CERTIFY.address, ""),),
         lead="Attempts to certify a threshold: audits must prove that it keeps the target.",
         terms=("certificate", "audit", "threshold"),
         status=HTTPStatus.UNPROCESSABLE_ENTITY if form.faults else HTTPStatus.OK,
@@ -222,9 +263,10 @@ def _certifications_state(call: Call) -> SectionState:
     if not newest:
         return SectionState("None so far.")
     proved = newest[0].threshold
-    return SectionState(
-        f"The last attempt certified {'nothing' if proved is None else confidence(proved)}."
-    )
+    last = f"The last attempt certified {'nothing' if proved is None else confidence(proved)}."
+    holding = call.services.certification.in_force(call.caller)
+    held = ", ".join(confidence(proof.threshold or 0.0) for proof in holding)
+    return SectionState(f"In force from {held}. {last}" if holding and proved is None else last)
 
 
 # The breaker
@@ -303,15 +345,17 @@ def _tripped(state: BreakerState, trip: Trip) -> Markup:
     )
 
 
-def _copies(copies: int) -> Sequence[tuple[str, object]]:
+def _copies(copies: int, audits: int) -> Sequence[tuple[str, object]]:
     if not copies:
         return ()
+    share = percent(copies / (copies + audits))
     return (
         (
             "Copies left out",
             (
-                f"{copies:,}: ids or contents recur. A document counts once however often it is "
-                "sent; clients should give each document its own id."
+                f"{copies:,}, {share} of all: ids recur, or contents but for case, spaces, "
+                "punctuation and numbers. A document counts once however often it is sent; "
+                "clients should give each document its own id."
             ),
         ),
     )
@@ -382,7 +426,7 @@ def _breaker(call: Call) -> ui.View:
         ),
         ("Chance of a false alarm so far", f"at most {percent(state.false_alarm_bound)}"),
         ("Last completed audit", ui.instant(watch.last_finished_at)),
-        *_copies(watch.copies),
+        *_copies(watch.copies, tally["audits"]),
         ("Oldest overdue audit", ui.instant(watch.overdue_since, "none")),
         ("Sent since the oldest overdue audit, or else the last completed one", sent),
         *_delays(call, watch.policy.target_accuracy),

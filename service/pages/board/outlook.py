@@ -72,6 +72,11 @@ def _sentences(awaited: CertificationOutlook) -> Iterator[str]:
     """Yield how many more audits a segment needs, and how long they take."""
     if awaited.certified:
         yield "A threshold is certified."
+        if awaited.next_attempt_in is not None:
+            yield (
+                "The next attempt comes by itself after "
+                f"{plural(awaited.next_attempt_in, 'audit')}; until then the certificate holds."
+            )
         return
     if awaited.further_audits is None:
         yield f"No number of audits would probably certify a threshold: {why(awaited.reason)}."

@@ -1,0 +1,80 @@
+"""Certifying by hand: what it spends, what it may gain, and what holds meanwhile."""
+
+import pytest
+
+from setwise.service.domain.callers import Role
+from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.routing.audits import AuditPlan
+from tests.browsing import Browser
+from tests.edge import Service
+from tests.loop import RIGHT, WRONG, settle_all, unlike
+from tests.samples import ADMIN, ANN, LEAD, change
+
+PAGE = "/board/certifications"
+ASK = f"{PAGE}/now"
+
+
+@pytest.fixture
+def admin(service: Service) -> Browser:
+    policy = change(
+        target_accuracy=0.8,
+        threshold_mode=ThresholdMode.CERTIFIED,
+        threshold=None,
+        audits=AuditPlan(certification_rate=0.9, gold_reread_rate=1.0),
+    )
+    service.services.policy.change(ADMIN, policy, None)
+    service.person("ann", Role.ADMIN)
+    browser = Browser(service)
+    browser.sign_in()
+    return browser
+
+
+def audit(service: Service, n: int, *, first: int = 0, right: bool = True) -> None:
+    """Let n documents come and be read."""
+    for place in range(first, first + n):
+        service.predict(unlike("0.9", place))
+    for who in (ANN, LEAD):
+        settle_all(service.services.reviews, who, lambda _: RIGHT if right else WRONG)
+
+
+def test_certifying_asks_first_and_says_what_it_spends(admin: Browser, service: Service) -> None:
+    audit(service, 4)
+    assert f'href="{ASK}"' in admin.get(PAGE).text
+    question = admin.get(ASK).text
+    assert "new since the last attempt. This one spends 2.50 % of the 5.00 % risk that is left" in (
+        question
+    )
+    assert "makes the next attempt by itself" in question
+    admin.submit(ASK, {"csrf": admin.token("/account")})
+    assert len(service.services.jobs.page(ADMIN).items) == 1
+
+
+def test_without_new_audits_there_is_nothing_to_gain(admin: Browser, service: Service) -> None:
+    audit(service, 4)
+    service.services.certification.certify()
+    question = admin.get(ASK).text
+    assert "Nothing to gain now" in question
+    assert "0 of " in question
+    refused = admin.submit(ASK, {"csrf": admin.token("/account")})
+    assert refused.status_code == 409
+    assert "find the same" in refused.text
+    assert service.services.jobs.page(ADMIN).items == ()
+    audit(service, 4, first=4)
+    assert "Nothing to gain now" not in admin.get(ASK).text
+
+
+def test_what_holds_is_said_though_a_later_attempt_proves_nothing(
+    admin: Browser, service: Service
+) -> None:
+    audit(service, 40)
+    assert service.services.certification.certify()[0].threshold == 0.9
+    audit(service, 5, first=40, right=False)
+    assert service.services.certification.certify()[0].threshold is None
+    holds = "from 0.9, holds until another one takes its place"
+    assert holds in admin.get(PAGE).text
+    assert holds in admin.get(ASK).text
+    assert "In force from 0.9. The last attempt certified nothing." in admin.get("/board").text
+    cockpit = admin.get("/cockpit").text
+    assert "from 0.9" in cockpit
+    assert "Certified since" in cockpit
+    assert "more would probably" not in cockpit
