@@ -231,9 +231,9 @@ def test_a_short_queue_is_topped_up_with_notes_not_seen_before(
     service: Service, tmp_path: Path
 ) -> None:
     service.fill(tmp_path)
-    reviewer = Caller("reviewer", "Ada", Role.REVIEWER)
-    while task := service.services.reviews.claim(reviewer):
-        service.services.reviews.complete(reviewer, task.id, [], None, task.version)
+    for reader in (Caller("reviewer", "Ada", Role.REVIEWER), Caller("lead", "Lee", Role.LEAD)):
+        while task := service.services.reviews.claim(reader):
+            service.services.reviews.complete(reader, task.id, [], None, task.version)
     service.fill(tmp_path)
     counts = service.services.reports.summary(SYSTEM)
     assert counts.predictions == len(INCOMING) + TOP_UP
