@@ -39,7 +39,7 @@ def predict(
 ) -> SetPredictions:
     """Predict with another calibrator; ``by_confidence`` reranks."""
     reranker = SetReranker(predictor.features, calibrator, by_confidence=by_confidence)
-    changed = replace(predictor, reranker=reranker)
+    changed = replace(predictor, reranker=reranker, curve=None)
     if test.texts is not None:
         return changed.predict_texts(test.texts)
     assert test.X is not None  # a data set holds texts or vectors

@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from setwise.models.calibration.announced_curve import AnnouncedCurve
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import SetCalibrator
 from setwise.models.data.answer_parsing import AnswerError
@@ -18,6 +19,7 @@ from setwise.models.data.answers import ModelAnswers
 from setwise.models.data.datasets import Kind
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.scaler import FeatureScaler
+from setwise.models.data.support import Support
 from setwise.models.data.text import TextVectorizer
 from setwise.models.display import one_line, summary_of, table
 from setwise.models.labels.binary_relevance import BinaryRelevance
@@ -86,7 +88,10 @@ class SetPredictions:
     label_probability : float64 ndarray of shape (n_documents, n_labels)
         Probability of each label, calibrated label by label, strictly inside (0, 1).
     known_features : int32 ndarray of shape (n_documents,)
-        Number of the document's features that occurred in training; 0 means out of domain.
+        Number of the document's features that occurred in training.
+    supported : bool ndarray of shape (n_documents,)
+        Whether the document is like those that confidences were fitted to, see
+        `setwise.models.data.support`; others are out of domain.
     """
 
     label_names: tuple[str, ...]
@@ -94,6 +99,7 @@ class SetPredictions:
     confidence: NDArray[np.float64]
     label_probability: NDArray[np.float64]
     known_features: NDArray[np.int32]
+    supported: NDArray[np.bool_]
 
     @cached_property
     def marginals(self) -> NDArray[np.float64]:
@@ -160,6 +166,8 @@ class SetPredictor:
         Set if the model reads texts, alone or beside answers.
     trained_features : bool ndarray of shape (n_features,)
         Whether the feature occurred in a training document.
+    support : Support
+        Which documents are like those of the training.
     base : BinaryRelevance or GivenScores
         The latter if the model is external.
     label_calibrator : LabelCalibrator
@@ -169,6 +177,8 @@ class SetPredictor:
         Set if features are measurements, which are scaled before anything else.
     voters : SetVoters or None
         Set if candidates or features use votes of the training documents' label sets.
+    curve : AnnouncedCurve or None
+        Corrects the confidence in announced sets; None without history.
     decider : Decider or None
         Chooses the set to announce if the objective is not set accuracy.
     calibration_rows : CalibrationRows or None
@@ -177,10 +187,10 @@ class SetPredictor:
     manifest : mapping
         JSON record of training: settings, data, cross-fitted metrics, library versions.
     version : str
-        Digest of everything that affects predictions except the set calibrator: 12 hexadecimal
-        digits, from `training.train` or the artifact.
+        Digest of everything that affects predictions except the set calibrator and its curve: 12
+        hexadecimal digits, from `training.train` or the artifact.
     calibrator_version : str
-        Digest of the set calibrator, in the same form.
+        Digest of the set calibrator and its curve, in the same form.
     """
 
     kind: Kind
@@ -188,12 +198,14 @@ class SetPredictor:
     feature_names: tuple[str, ...]
     vectorizer: TextVectorizer | None
     trained_features: NDArray[np.bool_]
+    support: Support
     base: BinaryRelevance | GivenScores
     label_calibrator: LabelCalibrator
     source: CandidateSource
     reranker: SetReranker
     scaler: FeatureScaler | None = None
     voters: SetVoters | None = None
+    curve: AnnouncedCurve | None = None
     decider: Decider | None = None
     calibration_rows: CalibrationRows | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict)
@@ -266,14 +278,23 @@ class SetPredictor:
         """
         return self._predict(self._checked(X))
 
-    def _predict(self, rows: SparseRows, answers: ModelAnswers | None = None) -> SetPredictions:
+    def _predict(
+        self,
+        rows: SparseRows,
+        answers: ModelAnswers | None = None,
+        texts: Sequence[str] | None = None,
+    ) -> SetPredictions:
         n = rows.n_rows
+        share = None
+        if self.vectorizer is not None and texts is not None:
+            share = self.vectorizer.known_share(texts)
         if n <= _ROWS_AT_ONCE:
-            return self._rank(rows, answers)
+            return self._rank(rows, answers, share)
         blocks = [
             self._rank(
                 rows.slice(start, min(start + _ROWS_AT_ONCE, n)),
                 None if answers is None else answers[start : start + _ROWS_AT_ONCE],
+                None if share is None else share[start : start + _ROWS_AT_ONCE],
             )
             for start in range(0, n, _ROWS_AT_ONCE)
         ]
@@ -283,9 +304,12 @@ class SetPredictor:
             np.concatenate([block.confidence for block in blocks]),
             np.concatenate([block.label_probability for block in blocks]),
             np.concatenate([block.known_features for block in blocks]),
+            np.concatenate([block.supported for block in blocks]),
         )
 
-    def _rank(self, rows: SparseRows, answers: ModelAnswers | None) -> SetPredictions:
+    def _rank(
+        self, rows: SparseRows, answers: ModelAnswers | None, share: NDArray[np.float64] | None
+    ) -> SetPredictions:
         evidence = self._evidence(self._scaled(rows), answers)
         ranked, confidence = self.reranker.rank(evidence, self.source.propose(evidence))
         if self.decider is not None:
@@ -293,10 +317,19 @@ class SetPredictor:
                 evidence, self.source, self.reranker, ranked, confidence
             )
         confidence = coherent_confidence(ranked, confidence)
+        if self.curve is not None:
+            confidence = self.curve.correct(ranked, confidence)
         n_features = _count_trained(rows, self.trained_features)
         if answers is not None:
             n_features += answers.statements()
-        return SetPredictions(self.label_names, ranked, confidence, evidence.marginals, n_features)
+        return SetPredictions(
+            self.label_names,
+            ranked,
+            confidence,
+            evidence.marginals,
+            n_features,
+            self.support.covers(n_features, share),
+        )
 
     def _checked(self, X: ArrayLike | csr_array) -> SparseRows:
         dtype = np.float32 if self.scaler is None else np.float64
@@ -315,7 +348,7 @@ class SetPredictor:
         ValueError
             If the model was trained on vectors.
         """
-        return self._predict(self.text_rows(texts))
+        return self._predict(self.text_rows(texts), texts=texts)
 
     def read_answers(self, documents: Sequence[Mapping[str, Any]]) -> ModelAnswers:
         """Return what documents say, as `predict_answers` reads it.
@@ -393,7 +426,7 @@ class SetPredictor:
             rows = SparseRows.of(no_features(len(answers)))
         if rows.n_rows != len(answers):
             raise ValueError(f"{rows.n_rows} documents and {len(answers)} answers: give as many")
-        return self._predict(rows, answers)
+        return self._predict(rows, answers, texts)
 
     def text_rows(self, texts: Sequence[str]) -> SparseRows:
         """Return texts as rows for `predict`."""

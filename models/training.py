@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
+from setwise.models.calibration.announced_curve import AnnouncedCurve, cross_corrected
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.choice import ChosenCalibrator, choose_calibrator, refit_calibrator
 from setwise.models.calibration.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
@@ -31,6 +32,7 @@ from setwise.models.data.datasets import Dataset
 from setwise.models.data.formats.reviews import GOLD
 from setwise.models.data.scaler import FeatureScaler
 from setwise.models.data.splits import fold_ids
+from setwise.models.data.support import Support
 from setwise.models.data.text import TextVectorizer
 from setwise.models.evaluation.automation import AUTOMATION_TARGETS, automation_at
 from setwise.models.evaluation.metrics import RunningMetrics
@@ -56,6 +58,7 @@ from setwise.models.options import (
     extras_of,
 )
 from setwise.models.predictor import SetPredictor, trained_features
+from setwise.models.sets.candidates import CandidateSets
 from setwise.models.sets.coherence import coherent_confidence, coherent_marginals
 from setwise.models.sets.decider import Decider, announced_order
 from setwise.models.sets.deciding import fit_decider
@@ -288,6 +291,8 @@ def assemble(
     """
     vectorizer, scaler, X, base, proposal, rows = fitted
     Y = dataset.Y
+    announced = _announced(rows, chosen.confidence, options)
+    first = announced.candidates.doc_indptr[:-1]
     predictor = SetPredictor(
         kind=dataset.kind,
         label_names=dataset.label_names,
@@ -295,6 +300,7 @@ def assemble(
         vectorizer=vectorizer,
         scaler=scaler,
         trained_features=trained_features(X if dataset.X is None else dataset.X),
+        support=_support(dataset, vectorizer, X),
         base=base,
         label_calibrator=_label_calibrator(options).fit(rows.logits, Y),
         voters=proposal.voters,
@@ -305,7 +311,16 @@ def assemble(
             chosen.calibrator,
             by_confidence=options.method in RERANKING_METHODS,
         ),
-        calibration_rows=_calibration_rows(rows, chosen.confidence, options),
+        curve=AnnouncedCurve.fit(
+            announced.uncorrected[first], announced.right[first], rates=rows.rates
+        ),
+        calibration_rows=CalibrationRows.of(
+            announced.candidates,
+            announced.confidence,
+            announced.right,
+            rates=rows.rates,
+            random_state=options.seed,
+        ),
         manifest={
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "setwise_version": installed("setwise"),
@@ -331,7 +346,7 @@ def assemble(
                 "n_labels": len(dataset.label_names),
                 "n_features": int(X.shape[1]),
             },
-            "metrics": _cross_fitted_metrics(rows, Y, chosen.confidence, options),
+            "metrics": _cross_fitted_metrics(rows, announced, Y),
         },
     )
     version, calibrator_version = content_versions(predictor)
@@ -401,35 +416,40 @@ def _noise_json(
     }
 
 
-def _calibration_rows(
-    rows: CrossFitted, confidence: NDArray[np.float64], options: TrainingOptions
-) -> CalibrationRows:
-    order = _announced(rows, confidence, options)
-    return CalibrationRows.of(
-        rows.candidates.reorder(order),
-        confidence[order],
-        rows.correct[order],
-        rates=rows.rates,
-        random_state=options.seed,
-    )
+def _support(dataset: Dataset, vectorizer: TextVectorizer | None, X: csr_array) -> Support:
+    """Return the bounds of the training documents; answers speak of any document."""
+    if dataset.kind == "external":
+        return Support.of([1])
+    if vectorizer is not None and dataset.texts is not None:
+        return Support.of(np.diff(X.indptr), vectorizer.known_share(dataset.texts))
+    rows = X if dataset.X is None else dataset.X
+    return Support.of(np.diff(rows.indptr))
+
+
+class _Announced(NamedTuple):
+    """Cross-fitted candidates with the announced one first in each document."""
+
+    candidates: CandidateSets
+    right: NDArray[np.uint8]  # (n_sets,)
+    uncorrected: NDArray[np.float64]  # (n_sets,) the calibrator's confidences
+    confidence: NDArray[np.float64]  # (n_sets,) corrected by curves of other folds
 
 
 def _announced(
     rows: CrossFitted, confidence: NDArray[np.float64], options: TrainingOptions
-) -> NDArray[np.int64]:
-    """Return the candidate order that puts announced sets first."""
+) -> _Announced:
+    candidates, right = rows.candidates, rows.correct
     by_confidence = options.method in RERANKING_METHODS
     if by_confidence or options.optimize != "set-accuracy":
-        return announced_order(rows.candidates, confidence, by_confidence=by_confidence)
-    return np.arange(len(confidence))
+        order = announced_order(candidates, confidence, by_confidence=by_confidence)
+        candidates, right, confidence = candidates.reorder(order), right[order], confidence[order]
+    confidence = coherent_confidence(candidates, confidence)
+    corrected = cross_corrected(candidates, confidence, right, rows.folds, rows.rates)
+    return _Announced(candidates, right, confidence, corrected)
 
 
-def _cross_fitted_metrics(
-    rows: CrossFitted, Y: csr_array, confidence: NDArray[np.float64], options: TrainingOptions
-) -> dict[str, Any]:
-    order = _announced(rows, confidence, options)
-    candidates = rows.candidates.reorder(order)
-    confidence = coherent_confidence(candidates, confidence[order])
+def _cross_fitted_metrics(rows: CrossFitted, announced: _Announced, Y: csr_array) -> dict[str, Any]:
+    candidates, confidence = announced.candidates, announced.confidence
     judged = RunningMetrics()
     step = rows_at_once(Y.shape[1])
     for start in range(0, len(rows.folds), step):
@@ -448,7 +468,7 @@ def _cross_fitted_metrics(
     if rows.rates is None:
         return report
     first = candidates.doc_indptr[:-1]
-    correct, sure = rows.correct[order][first].astype(np.float64), confidence[first]
+    correct, sure = announced.right[first].astype(np.float64), confidence[first]
     right = shifted_target(correct, *rows.rates)
     corrected = {
         "set_accuracy": float(right.mean()),

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array, eye_array
 
 from setwise.models.calibration.calibrators import AgreementSets
 from setwise.models.data.answers import ModelAnswers
+from setwise.models.data.support import Support
 from setwise.models.labels.given_scores import GivenScores
 from setwise.models.labels.label_calibrator import LOGIT_LIMIT, LabelCalibrator
 from setwise.models.labels.scaling import no_features
@@ -53,6 +54,7 @@ def start_external(label_names: Sequence[str]) -> SetPredictor:
         feature_names=(),
         vectorizer=None,
         trained_features=np.zeros(0, dtype=bool),
+        support=Support.of([1]),
         base=base,
         label_calibrator=_unchanged(n_labels),
         source=GivenCandidates(N_CANDIDATES).fit(nothing, unlabelled),

@@ -14,6 +14,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.calibration.sampling import least_doubt
 from setwise.models.calibration.trees import CompiledTrees
 from setwise.models.labels.isotonic import IsotonicCurve
 from setwise.models.parameters import check_parameters
@@ -122,7 +123,7 @@ class IsotonicSets(StoredPart, BaseEstimator):
     curve_: IsotonicCurve
     stored = (
         StoredArray("x", "curve_.x", np.float64, ("knots",)),
-        StoredArray("y", "curve_.y", np.float64, ("knots",)),
+        StoredArray("y", "curve_.y", np.float64, ("knots",), low=0.0, high=1.0),
     )
 
     def fit(
@@ -130,13 +131,13 @@ class IsotonicSets(StoredPart, BaseEstimator):
     ) -> Self:
         """Fit the curve on the sets' scores."""
         outcome, weight = check_outcomes(table, correct, sample_weight)
-        self.curve_ = IsotonicCurve.fit(table.column("score"), outcome, weight)
+        self.curve_ = _doubtful_curve(table.column("score"), outcome, weight)
         return self
 
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
         """Return the curve's value at each score."""
         _require(self, "curve_")
-        return np.clip(self.curve_(table.column("score")), 0.0, 1.0)
+        return self.curve_(table.column("score"))
 
     @classmethod
     def restored(cls, fields: dict[str, Any], lengths: Lengths) -> Self:  # noqa: ARG003  # nothing of lengths
@@ -144,6 +145,16 @@ class IsotonicSets(StoredPart, BaseEstimator):
         calibrator = cls()
         calibrator.curve_ = IsotonicCurve.from_knots(fields["x"], fields["y"])
         return calibrator
+
+
+def _doubtful_curve(
+    score: NDArray[np.float64], outcome: NDArray[np.float64], weight: NDArray[np.float64]
+) -> IsotonicCurve:
+    """Return a curve that is never sure, strictly inside (0, 1)."""
+    curve = IsotonicCurve.fit(score, outcome, weight, doubt=1.0)
+    # Targets of noisy outcomes may lie outside [0, 1].
+    edge = least_doubt(weight.sum())
+    return IsotonicCurve(curve.x, np.clip(curve.y, edge, 1.0 - edge))
 
 
 class RaggedKnots(NamedTuple):
@@ -169,7 +180,7 @@ class CardinalityIsotonicSets(StoredPart, BaseEstimator):
         StoredArray("cardinalities", "cardinalities_", np.int64, ("curves",), low=-1),
         StoredArray("indptr", "knots_.indptr", np.int64, ("curves+1",), cuts="knots", least=1),
         StoredArray("x", "knots_.x", np.float64, ("knots",)),
-        StoredArray("y", "knots_.y", np.float64, ("knots",)),
+        StoredArray("y", "knots_.y", np.float64, ("knots",), low=0.0, high=1.0),
     )
 
     def __init__(self, min_rows: int = 20) -> None:
@@ -190,7 +201,7 @@ class CardinalityIsotonicSets(StoredPart, BaseEstimator):
             rest = np.ones(len(table), dtype=bool)
         self.cardinalities_ = np.concatenate([[-1], frequent]).astype(np.int64)
         self.curves_ = [
-            IsotonicCurve.fit(score[rows], outcome[rows], weight[rows])
+            _doubtful_curve(score[rows], outcome[rows], weight[rows])
             for rows in [rest, *(sizes == size for size in frequent)]
         ]
         return self
@@ -203,7 +214,7 @@ class CardinalityIsotonicSets(StoredPart, BaseEstimator):
         for size, curve in zip(self.cardinalities_[1:], self.curves_[1:], strict=True):
             rows = sizes == size
             out[rows] = curve(score[rows])
-        return np.clip(out, 0.0, 1.0)
+        return out
 
     @property
     def knots_(self) -> RaggedKnots:
@@ -235,7 +246,7 @@ class BoostedSets(StoredPart, BaseEstimator):
     Parameters
     ----------
     objective : {"squared", "logistic"}, default "squared"
-        ``"squared"`` minimises the Brier score and clips the sum of trees to [0, 1] (GB-MSE);
+        ``"squared"`` minimises the Brier score and clips the sum of trees (GB-MSE);
         ``"logistic"`` minimises the cross-entropy of its sigmoid (GB-KL). ``"softmax"`` belongs to
         `setwise.models.calibration.group_softmax.SoftmaxSets`.
     n_trees, max_leaves, learning_rate : int, int, float
@@ -258,9 +269,13 @@ class BoostedSets(StoredPart, BaseEstimator):
 
     trees_: CompiledTrees
     model_: dict[str, Any]  # XGBoost's JSON document of the same trees
+    least_: float  # smallest confidence that the wrong sets of the fit support
+    most_: float  # largest confidence that the right ones support
     stored = (
         StoredParameters("parameters"),
         StoredSetting("shape", "shape_", list),
+        StoredSetting("least", "least_", float, low=0.0, high=0.5),
+        StoredSetting("most", "most_", float, low=0.5, high=1.0),
         StoredSetting("xgboost", "model_", dict),
     )
 
@@ -343,6 +358,9 @@ class BoostedSets(StoredPart, BaseEstimator):
             "verbosity": 0,
         }
         rows = xgboost.DMatrix(table.to_csr(), label=outcome, weight=weight, nthread=1)
+        share = np.clip(outcome, 0.0, 1.0)  # targets of noisy outcomes may lie outside
+        self.least_ = least_doubt(float(weight @ (1.0 - share)))
+        self.most_ = 1.0 - least_doubt(float(weight @ share))
         rounds = self.n_trees if n_trees is None else n_trees
         booster = xgboost.train(parameters, rows, num_boost_round=rounds, obj=gradient)
         self._adopt(json.loads(booster.save_raw("json")), len(table.names), table.n_labels)
@@ -357,11 +375,11 @@ class BoostedSets(StoredPart, BaseEstimator):
         return self._confidence(table, None)
 
     def _confidence(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
-        margin = self._margin(table, n_trees)
-        if self.objective == "squared":
-            return np.minimum(np.maximum(margin, 0.0), 1.0)
+        confidence = self._margin(table, n_trees)
         # The limits keep exp finite. These two functions are faster than np.clip.
-        return 1.0 / (1.0 + np.exp(-np.minimum(np.maximum(margin, -30.0), 30.0)))
+        if self.objective != "squared":
+            confidence = 1.0 / (1.0 + np.exp(-np.minimum(np.maximum(confidence, -30.0), 30.0)))
+        return np.minimum(np.maximum(confidence, self.least_), self.most_)
 
     def _margin(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
         _require(self, "trees_")
@@ -379,6 +397,7 @@ class BoostedSets(StoredPart, BaseEstimator):
         n_dense, n_labels = (checked_value("shape", side, int, low=0) for side in fields["shape"])
         if lengths.get("labels", n_labels) != n_labels:
             raise ValueError(f"its trees count {n_labels} labels")
+        calibrator.least_, calibrator.most_ = fields["least"], fields["most"]
         calibrator._adopt(fields["xgboost"], n_dense, n_labels)  # own class
         if calibrator.trees_.objective != _OBJECTIVES[calibrator.objective]:
             raise ValueError(f"its trees have the objective {calibrator.trees_.objective!r}")
@@ -399,7 +418,8 @@ class TreeSets(BoostedSets):
     def __init__(
         self, max_leaves: int = 50, *, min_child_weight: float = 20.0, random_state: int = 0
     ) -> None:
-        # One boosting step without shrinkage or penalty: each leaf holds the mean of its rows.
+        # One boosting step without shrinkage: each leaf holds the mean of its rows and, by the
+        # penalty, of one more with the mean of all.
         super().__init__(
             "squared",
             n_trees=1,
@@ -407,7 +427,7 @@ class TreeSets(BoostedSets):
             learning_rate=1.0,
             monotone=False,
             min_child_weight=min_child_weight,
-            reg_lambda=0.0,
+            reg_lambda=1.0,
             random_state=random_state,
         )
 

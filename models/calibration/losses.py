@@ -80,8 +80,37 @@ def shifted_target(agreed: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floa
     return np.asarray((np.asarray(agreed, dtype=np.float64) - b) / (1.0 - a - b))
 
 
+def doubtful_target(agreed: ArrayLike, weight: ArrayLike) -> Floats:
+    """Return answers as shares that finite data support.
+
+    Of :math:`n` rows that agree, one more is taken to agree and one not: their target is
+    :math:`(n + 1) / (n + 2)`. A fit to these targets is sure of nothing.
+
+    Parameters
+    ----------
+    agreed : array-like of shape (n,)
+        0 or 1.
+    weight : array-like of shape (n,)
+        Rows that each row is worth.
+
+    References
+    ----------
+    .. [1] J. Platt, "Probabilistic Outputs for Support Vector Machines", 1999, section 2.2.
+
+    Examples
+    --------
+    >>> doubtful_target([1, 1, 1, 0], [1, 1, 1, 1]).round(3)
+    array([0.8  , 0.8  , 0.8  , 0.333])
+    """
+    v, w = np.asarray(agreed, dtype=np.float64), np.asarray(weight, dtype=np.float64)
+    n_agreed, n_other = float(w @ v), float(w @ (1.0 - v))
+    return np.asarray(np.where(v == 1, (n_agreed + 1.0) / (n_agreed + 2.0), 1.0 / (n_other + 2.0)))
+
+
 class ForwardLoss:
     r"""Negative log-likelihood of the answer, :math:`-\log q` or :math:`-\log(1 - q)`.
+
+    An answer may be a share, such as `doubtful_target` returns; the loss is the mean of both then.
 
     Parameters
     ----------
@@ -109,12 +138,14 @@ class ForwardLoss:
     def value(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
         """Return the loss, not negative."""
         q, other, _ = self._parts(margin)
-        return np.where(np.asarray(agreed) == 1, -np.log(q), -np.log(other))
+        share = np.asarray(agreed, dtype=np.float64)
+        return np.asarray(-share * np.log(q) - (1.0 - share) * np.log(other))
 
     def gradient(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
         """Return the first derivative."""
         q, other, slope = self._parts(margin)
-        return np.where(np.asarray(agreed) == 1, -slope / q, slope / other)
+        share = np.asarray(agreed, dtype=np.float64)
+        return np.asarray((1.0 - share) * slope / other - share * slope / q)
 
     def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:  # noqa: ARG002  # an expectation over answers
         """Return the expected second derivative (Fisher's information), not negative."""

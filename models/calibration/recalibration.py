@@ -26,7 +26,8 @@ from scipy import optimize
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
-from setwise.models.calibration.losses import ForwardLoss, checked_rates
+from setwise.models.calibration.losses import ForwardLoss, checked_rates, doubtful_target
+from setwise.models.calibration.sampling import least_doubt
 from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather
 from setwise.models.sets.coherence import coherent_confidence
 from setwise.models.storage.fields import StoredArray, StoredSetting
@@ -202,6 +203,7 @@ class ConfidenceCorrection(StoredPart):
     intercept: float
     weights: Floats  # (5,) of `COLUMNS`, not standardised
     label_weights: Floats  # (n_labels,)
+    edge: float = 0.0  # least distance of a corrected confidence from 0 and 1
     column_names = COLUMNS
     stored = (
         StoredSetting("columns", "column_names", list, choices=(list(COLUMNS),)),
@@ -212,6 +214,7 @@ class ConfidenceCorrection(StoredPart):
         StoredArray(
             "label_weights", "label_weights", np.float64, ("labels",), low=-_LARGEST, high=_LARGEST
         ),
+        StoredSetting("edge", "edge", float, low=0.0, high=0.5),
     )
 
     @classmethod
@@ -232,7 +235,8 @@ class ConfidenceCorrection(StoredPart):
         """Maximise the penalised likelihood by L-BFGS.
 
         Weights are scaled to sum to their effective number of equal rows (Kish), so that a penalty
-        always stands for a number of rows.
+        always stands for a number of rows. Answers count as `doubtful_target` has them, so that no
+        confidence says more than the rows do.
 
         ``sets`` has a row or more; ``always`` are further rows, whose weights are in rows already.
 
@@ -255,6 +259,8 @@ class ConfidenceCorrection(StoredPart):
             sets, answers = sets.beside(always[0]), answers.beside(always[1])
             worth = np.concatenate([worth, always[1].weight])
         loss = ForwardLoss(answers.alpha, answers.beta)
+        informative = worth * (1.0 - answers.alpha - answers.beta) ** 2
+        target = doubtful_target(answers.agreed, informative)
         columns, labels = sets.columns(), sets.indicators()
         offset, n_columns = columns[:, 0], columns.shape[1]
         mean = np.average(columns, axis=0, weights=worth)
@@ -268,9 +274,9 @@ class ConfidenceCorrection(StoredPart):
         def objective(parameters: Floats) -> tuple[float, Floats]:
             w, u = parameters[1 : 1 + n_columns], parameters[1 + n_columns :]
             margin = offset + parameters[0] + design @ w + labels @ u
-            slope = worth * loss.gradient(margin, answers.agreed)
+            slope = worth * loss.gradient(margin, target)
             weighted = shrink * parameters[1:]
-            value = worth @ loss.value(margin, answers.agreed) + 0.5 * weighted @ parameters[1:]
+            value = worth @ loss.value(margin, target) + 0.5 * weighted @ parameters[1:]
             back = np.concatenate([design.T @ slope, labels.T @ slope]) + weighted
             return float(value), np.concatenate([[slope.sum()], back])
 
@@ -282,13 +288,19 @@ class ConfidenceCorrection(StoredPart):
             options={"maxiter": _STEPS},
         ).x
         weights = optimum[1 : 1 + n_columns] / scale
-        return cls(float(optimum[0] - weights @ mean), weights, optimum[1 + n_columns :].copy())
+        return cls(
+            float(optimum[0] - weights @ mean),
+            weights,
+            optimum[1 + n_columns :].copy(),
+            least_doubt(informative.sum()),
+        )
 
     def predict(self, sets: AnnouncedSets) -> Floats:
         """Return the corrected confidence of announced sets, shape (n,)."""
         columns = sets.columns()
         margin = columns[:, 0] + self.intercept + columns @ self.weights
-        return np.asarray(expit(margin + sets.indicators() @ self.label_weights))
+        confidence = expit(margin + sets.indicators() @ self.label_weights)
+        return np.asarray(np.clip(confidence, self.edge, 1.0 - self.edge))
 
     def correct(self, candidates: CandidateSets, confidence: Floats) -> Floats:
         """Return the corrected confidences of all candidates, in compiled code.
@@ -300,7 +312,7 @@ class ConfidenceCorrection(StoredPart):
         confidence : float64 ndarray of shape (n_sets,)
             The model's confidences.
         """
-        correction = _Correction(self.intercept, self.weights, self.label_weights)
+        correction = _Correction(self.intercept, self.weights, self.label_weights, self.edge)
         return _correct(
             candidates.doc_indptr, candidates.sets, candidates.log_score, confidence, correction
         )
@@ -352,6 +364,7 @@ class _Correction(NamedTuple):
     intercept: float
     weights: Floats
     label_weights: Floats
+    edge: float
 
 
 @njit(cache=True, nogil=True)
@@ -392,6 +405,7 @@ def _correct(
         for place in range(set_indptr[first], set_indptr[first + 1]):
             margin += correction.label_weights[sets.labels[place]]
         now = 1.0 / (1.0 + np.exp(-margin))
+        now = min(max(now, correction.edge), 1.0 - correction.edge)
         share = (1.0 - now) / max(1.0 - confidence[first], _EDGE)
         corrected[first] = now
         for s in range(first + 1, last):

@@ -44,6 +44,19 @@ def inclusion_weights(probability: ArrayLike) -> Floats:
     return np.minimum(1.0 / chance, LARGEST_WEIGHT)
 
 
+def least_doubt(n: float) -> float:
+    """Return how near to 0 or 1 a share may come that n observations support.
+
+    Of n observations that all are right, the share (n + 1/2) / (n + 1) is right.
+
+    Examples
+    --------
+    >>> least_doubt(24.0)
+    0.02
+    """
+    return 0.5 / (float(n) + 1.0)
+
+
 def effective_rows(alpha: ArrayLike, beta: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Return how many clean, unweighted rows the given rows are worth.
 

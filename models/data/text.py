@@ -205,6 +205,14 @@ class TextVectorizer(StoredPart, TransformerMixin, BaseEstimator):
             len(self.idf_),
         )
 
+    def known_share(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return the share of each text's words that are known, 0 without a word; (n,)."""
+        _check_texts(texts)
+        content, bounds = encoded(texts)
+        numbers, ends = number_words(content, bounds, FOLD, self._index)
+        known = np.concatenate([np.zeros(1), np.cumsum(numbers >= 0)])[ends]
+        return np.asarray(np.diff(known) / np.maximum(np.diff(ends), 1))
+
     def _vectors(
         self, texts: Sequence[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:

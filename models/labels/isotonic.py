@@ -1,7 +1,7 @@
 """Isotonic regression in compiled code, linear between knots."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numba import njit
@@ -16,7 +16,14 @@ class IsotonicCurve:
     y: NDArray[np.float64]  # (n_knots,) non-decreasing
 
     @classmethod
-    def fit(cls, x: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        cls,
+        x: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        doubt: float = 0.0,
+    ) -> Self:
         """Fit the curve with the least weighted squared error.
 
         Equal inputs are averaged first, because the curve would depend on the order of ties
@@ -28,11 +35,19 @@ class IsotonicCurve:
             Finite.
         sample_weight : array-like of shape (n_points,), optional
             Non-negative, not all zero.
+        doubt : float, default 0
+            Observations that are added to each block, half of them 1 and half 0. With 1, a block of
+            n observations of 0 and 1 is never above (n + 1/2) / (n + 1) [1]_.
 
         Raises
         ------
         ValueError
             If the lengths differ, a value is not finite, or no point has weight.
+
+        References
+        ----------
+        .. [1] R. Krichevsky and V. Trofimov, "The performance of universal encoding", IEEE
+           Transactions on Information Theory 27, 1981.
 
         Examples
         --------
@@ -52,9 +67,10 @@ class IsotonicCurve:
             raise ValueError("x, y and weights must be finite")
         if (weight < 0).any() or not (weight > 0).any():
             raise ValueError("weights must not be negative, and one must be positive")
-        used = np.flatnonzero(_with_effect(x, y, weight))
+        worth = _with_effect(x, y, weight)
+        used = np.flatnonzero(worth)
         order = used[np.argsort(x[used], kind="stable")]
-        return cls(*_pool_adjacent_violators(x[order], y[order], weight[order]))
+        return cls(*_pool_adjacent_violators(x[order], y[order], worth[order], doubt))
 
     @classmethod
     def from_knots(cls, x: NDArray[np.float64], y: NDArray[np.float64]) -> Self:
@@ -74,6 +90,15 @@ class IsotonicCurve:
         return np.interp(np.asarray(x, dtype=np.float64), self.x, self.y)
 
 
+class _Blocks(NamedTuple):
+    """Blocks of points that share a level, in the order of their inputs."""
+
+    low: NDArray[np.float64]  # smallest input
+    high: NDArray[np.float64]  # largest input
+    level: NDArray[np.float64]
+    mass: NDArray[np.float64]  # weight of the points
+
+
 @njit(cache=True, nogil=True)
 def isotonic_levels(
     x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
@@ -87,7 +112,7 @@ def isotonic_levels(
     y, weight : float64 ndarray of shape (n_points,)
         Weights must be positive.
     """
-    knots, level = _pool_adjacent_violators(x, y, weight)
+    knots, level = _pool_adjacent_violators(x, y, weight, 0.0)
     levels = np.empty(len(x))
     knot = 0
     for i in range(len(x)):
@@ -100,38 +125,55 @@ def isotonic_levels(
 @njit(cache=True, nogil=True)
 def _with_effect(
     x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
-) -> NDArray[np.bool_]:  # pragma: no cover - compiled
-    """Tell which points, in any order, the isotonic curve depends on.
+) -> NDArray[np.float64]:  # pragma: no cover - compiled
+    """Return weights of points, in any order, that give the same isotonic curve.
 
-    Points of the least value below all others are one block, of which only the ends count. Of a
-    rare label's documents it holds nearly all, which are then not sorted.
+    Points of the least value below all others are one block, of which only the ends count; one has
+    the weight of those between. Of a rare label's documents it holds nearly all, which are then not
+    sorted.
     """
-    counted = weight > 0.0
-    least = np.min(y[counted])
-    start = np.min(x[counted])
-    first, end = np.inf, -np.inf
+    worth = weight.copy()
+    start, end, first = _first_block(x, y, weight)
+    between, heir = 0.0, -1
     for i in range(len(x)):
-        if counted[i] and y[i] > least:
+        if weight[i] > 0.0 and x[i] < first:
+            if x[i] == start:
+                heir = i
+            elif x[i] != end:
+                between += weight[i]
+                worth[i] = 0.0
+    if heir >= 0:
+        worth[heir] += between
+    return worth
+
+
+@njit(cache=True, nogil=True)
+def _first_block(
+    x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
+) -> tuple[float, float, float]:  # pragma: no cover - compiled
+    """Return both ends of the points of the least value below all others, and what follows."""
+    least, start = np.inf, np.inf
+    for i in range(len(x)):
+        if weight[i] > 0.0:
+            least, start = min(least, y[i]), min(start, x[i])
+    end, first = -np.inf, np.inf
+    for i in range(len(x)):
+        if weight[i] > 0.0 and y[i] > least:
             first = min(first, x[i])
     for i in range(len(x)):
-        if counted[i] and x[i] < first:
+        if weight[i] > 0.0 and x[i] < first:
             end = max(end, x[i])
-    for i in range(len(x)):
-        counted[i] = counted[i] and (x[i] >= first or x[i] == start or x[i] == end)
-    return counted
+    return start, end, first
 
 
 @njit(cache=True, nogil=True)
 def _pool_adjacent_violators(
-    x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64], doubt: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # pragma: no cover - compiled
     """Return the knots of the isotonic curve: both ends of each block."""
     n = len(x)
-    low = np.empty(n)
-    high = np.empty(n)
-    level = np.empty(n)
-    mass = np.empty(n)
-    blocks = 0
+    blocks = _Blocks(np.empty(n), np.empty(n), np.empty(n), np.empty(n))
+    count = 0
     i = 0
     while i < n:
         total, value, start = 0.0, 0.0, x[i]
@@ -139,22 +181,37 @@ def _pool_adjacent_violators(
             total += weight[i]
             value += (y[i] - value) * (weight[i] / total)
             i += 1
-        low[blocks], high[blocks], level[blocks], mass[blocks] = start, start, value, total
-        blocks += 1
-        while blocks > 1 and level[blocks - 2] >= level[blocks - 1]:
-            a, b = blocks - 2, blocks - 1
-            joint = mass[a] + mass[b]
-            level[a] += (level[b] - level[a]) * (mass[b] / joint)
-            mass[a] = joint
-            high[a] = high[b]
-            blocks -= 1
-    knots_x = np.empty(2 * blocks)
-    knots_y = np.empty(2 * blocks)
+        count = _append(blocks, count, (start, start, value, total))
+    if doubt > 0.0:
+        # Doubt moves small blocks most, so that blocks may have to be pooled again.
+        pooled, count = count, 0
+        for b in range(pooled):
+            mass = blocks.mass[b]
+            level = (mass * blocks.level[b] + 0.5 * doubt) / (mass + doubt)
+            count = _append(blocks, count, (blocks.low[b], blocks.high[b], level, mass))
+    knots_x = np.empty(2 * count)
+    knots_y = np.empty(2 * count)
     knots = 0
-    for b in range(blocks):
-        knots_x[knots], knots_y[knots] = low[b], level[b]
+    for b in range(count):
+        knots_x[knots], knots_y[knots] = blocks.low[b], blocks.level[b]
         knots += 1
-        if high[b] > low[b]:
-            knots_x[knots], knots_y[knots] = high[b], level[b]
+        if blocks.high[b] > blocks.low[b]:
+            knots_x[knots], knots_y[knots] = blocks.high[b], blocks.level[b]
             knots += 1
     return knots_x[:knots].copy(), knots_y[:knots].copy()
+
+
+@njit(cache=True, nogil=True)
+def _append(
+    blocks: _Blocks, count: int, block: tuple[float, float, float, float]
+) -> int:  # pragma: no cover - compiled
+    """Add a block after the first ``count``, pool it with those not below it, and count again."""
+    blocks.low[count], blocks.high[count], blocks.level[count], blocks.mass[count] = block
+    while count > 0 and blocks.level[count - 1] >= blocks.level[count]:
+        joint = blocks.mass[count - 1] + blocks.mass[count]
+        rise = blocks.level[count] - blocks.level[count - 1]
+        blocks.level[count - 1] += rise * (blocks.mass[count] / joint)
+        blocks.mass[count - 1] = joint
+        blocks.high[count - 1] = blocks.high[count]
+        count -= 1
+    return count + 1

@@ -32,14 +32,15 @@ class LabelCalibrator(StoredPart, BaseEstimator):
     ----------
     isotonic_share : float in [0, 1], default 0.5
         Weight of the isotonic logit; the raw logit gets the rest. 1 is the isotonic regression of
-        the thesis (section 2.3.6), kept off 0 and 1; it has ties.
+        the thesis (section 2.3.6), kept off 0 and 1 by as much as its documents are few; it has
+        ties.
 
     Examples
     --------
     >>> logits = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     >>> calibrator = LabelCalibrator().fit(logits, [[0], [0], [1], [1]])
     >>> calibrator.transform(logits).ravel().round(2)
-    array([0.11, 0.17, 0.83, 0.89])
+    array([0.14, 0.21, 0.79, 0.86])
     """
 
     knot_indptr_: NDArray[np.int64]  # (n_labels + 1,)
@@ -109,12 +110,10 @@ class LabelCalibrator(StoredPart, BaseEstimator):
                 f"logits and Y must be matrices of one shape, not {logits.shape} and {truth.shape}"
             )
         used = np.arange(len(logits)) if rows is None else rows
-        # An observed share of 0 or 1 is uncertain by about half a document.
-        margin = 0.5 / (len(used) + 1.0)
-        curves = [IsotonicCurve.fit(*points) for points in _points(logits, truth, used)]
+        curves = [IsotonicCurve.fit(*points, doubt=1.0) for points in _points(logits, truth, used)]
         self.knot_indptr_ = np.cumsum([0, *(len(curve.x) for curve in curves)], dtype=np.int64)
         self.knot_logits_ = np.concatenate([curve.x for curve in curves])
-        share = np.clip(np.concatenate([curve.y for curve in curves]), margin, 1.0 - margin)
+        share = np.concatenate([curve.y for curve in curves])
         self.knot_values_ = np.log(share / (1.0 - share))
         return self
 

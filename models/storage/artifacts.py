@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.models.calibration.announced_curve import AnnouncedCurve
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import (
     AgreementSets,
@@ -28,6 +29,7 @@ from setwise.models.calibration.group_softmax import SoftmaxSets
 from setwise.models.calibration.robust_calibrators import RobustBoostedSets, RobustLogisticSets
 from setwise.models.data.datasets import Kind
 from setwise.models.data.scaler import FeatureScaler
+from setwise.models.data.support import Support
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.clustered_relevance import ClusteredRelevance
@@ -76,6 +78,7 @@ _INFORMATION = (
 )
 
 _CALIBRATOR_PART = "set_calibrator"
+_CURVE_PART = "announced_curve"
 _ROWS_PART = "calibration_rows"
 _SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
     "uncalibrated": UncalibratedSets,
@@ -218,6 +221,8 @@ def _parts(predictor: SetPredictor) -> dict[str, ArtifactPart]:
         "vectorizer": predictor.vectorizer,
         "scaler": predictor.scaler,
         "voters": predictor.voters,
+        "support": predictor.support,
+        _CURVE_PART: predictor.curve,
         _ROWS_PART: predictor.calibration_rows,
     }
     parts = {
@@ -272,7 +277,8 @@ def _manifest_bytes(predictor: SetPredictor, files: Mapping[str, bytes]) -> byte
 
 
 def _versions(digests: Mapping[str, str]) -> tuple[str, str]:
-    of_calibrator = {name for name in digests if name.startswith(f"{_CALIBRATOR_PART}.")}
+    calibrating = f"{_CALIBRATOR_PART}.", f"{_CURVE_PART}."
+    of_calibrator = {name for name in digests if name.startswith(calibrating)}
 
     # Calibration rows do not affect predictions.
     of_rows = {name for name in digests if name.startswith(f"{_ROWS_PART}.")}
@@ -358,6 +364,7 @@ def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
         feature_names=feature_names,
         vectorizer=vectorizer,
         trained_features=outline.trained_features.astype(bool),
+        support=read("support", Support) if parts.has("support") else Support.of([1]),
         base=(
             read("base", GivenScores)
             if outline.kind == "external"
@@ -370,9 +377,10 @@ def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
             parts.build(_CALIBRATOR_PART, partial(_set_calibrator, features)),
             by_confidence=outline.by_confidence,
         ),
-        # Texts, counts and older artifacts have no scaler, older artifacts no rows.
+        # Texts, counts and older artifacts have no scaler, older artifacts no rows and no curve.
         scaler=read("scaler", FeatureScaler) if parts.has("scaler") else None,
         voters=voters,
+        curve=read(_CURVE_PART, AnnouncedCurve) if parts.has(_CURVE_PART) else None,
         decider=(
             parts.build("decider", partial(_decider, voters, source, lengths))
             if outline.has_decider

@@ -264,7 +264,7 @@ Json = dict[str, object]
 _WHY: Mapping[Reason, str] = {
     Reason.BELOW_THRESHOLD: "The model's confidence is below the threshold.",
     Reason.NO_THRESHOLD: "No threshold is set, so every document is reviewed.",
-    Reason.OUT_OF_DOMAIN: "The model knows no word or feature of this document.",
+    Reason.OUT_OF_DOMAIN: "It is far shorter or stranger than the documents the model learnt from.",
     Reason.BREAKER: "Automatic sending is paused, so every document is reviewed.",
     Reason.RULE: "A rule of the policy requires a review.",
 }

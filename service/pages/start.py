@@ -27,7 +27,7 @@ WHY = {
     Reason.ABOVE_THRESHOLD: "confident enough to be sent",
     Reason.BELOW_THRESHOLD: "less confident than the threshold",
     Reason.NO_THRESHOLD: "no threshold set, so nothing is sent",
-    Reason.OUT_OF_DOMAIN: "no word or feature known to the model",
+    Reason.OUT_OF_DOMAIN: "far shorter or stranger than what the model learnt from",
     Reason.AUDIT: "confident, but drawn for an audit",
     Reason.BREAKER: "confident, but the breaker has tripped",
     Reason.RULE: "held back by a rule of the policy",

@@ -60,16 +60,16 @@ def scored_sets(
         ScoredSet(
             candidates=tuple(candidates[first:last]),
             marginals=tuple(marginals[first_share:last_share]),
-            out_of_domain=known == 0,
+            out_of_domain=not supported,
             model_version=model_version,
             calibrator_version=calibrator_version,
             uncalibrated=uncalibrated,
             replaced=None if own is None else tuple(own[first:last]),
         )
-        for (first, last), (first_share, last_share), known in zip(
+        for (first, last), (first_share, last_share), supported in zip(
             pairwise(sets.doc_indptr.tolist()),
             pairwise(share_ends.tolist()),
-            predictions.known_features.tolist(),
+            predictions.supported.tolist(),
             strict=True,
         )
     ]

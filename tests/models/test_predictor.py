@@ -85,11 +85,17 @@ def test_equals_the_plain_path_through_scipy_and_xgboost(of_vectors):
     booster = xgboost.Booster({"nthread": 1})
     booster.load_model(bytearray(json.dumps(of_vectors.calibrator.model_), "utf-8"))
     confidence = booster.predict(xgboost.DMatrix(np.hstack([columns, sparse]), nthread=1))
-    confidence = np.clip(confidence, 0, 1).astype(np.float64)
+    fitted, curve = of_vectors.calibrator, of_vectors.curve
+    confidence = np.clip(confidence.astype(np.float64), fitted.least_, fitted.most_)
     for start, end in pairwise(candidates.doc_indptr):
         own = confidence[start:end]
-        others = np.arange(len(own)) != own.argmax()
-        own[others] *= min(1.0, (1.0 - own.max()) / own[others].sum())
+        others, top = np.arange(len(own)) != own.argmax(), own.max()
+        own[others] *= min(1.0, (1.0 - top) / own[others].sum())
+        inside = np.clip(top, curve.edge, 1.0 - curve.edge)
+        margin = curve.intercept + curve.right * np.log(inside) - curve.wrong * np.log1p(-inside)
+        corrected = np.clip(expit(margin), curve.edge, 1.0 - curve.edge)
+        own[others] = np.minimum(own[others] * (1.0 - corrected) / (1.0 - top), corrected)
+        own[~others] = corrected
 
     found = of_vectors.predict(vectors(seed=1, n=60).X)
     np.testing.assert_allclose(found.label_probability, marginals, rtol=1e-5)
@@ -140,6 +146,17 @@ def test_known_features_count_what_training_saw(model_of):
     predictor = model_of(replace(data, X=csr_array(X)), QUICK)
     documents = [{}, {"f7": 1.0}, {"f7": 1.0, "f1": 0.3}, {"f1": 0.0}]
     assert predictor.predict_features(documents).known_features.tolist() == [0, 0, 1, 0]
+
+
+def test_one_word_and_words_never_seen_are_outside_what_confidences_speak_of(of_texts):
+    known = texts().texts
+    usual = max(known, key=len)
+    strange = " ".join([usual, *(f"zz{number}" for number in range(200))])
+    lengths = of_texts.predict_texts(known).known_features
+    found = of_texts.predict_texts([usual, strange, usual.split()[0] if lengths.min() > 2 else ""])
+    assert found.supported.tolist() == [True, False, False]
+    many = of_texts.predict_texts([usual, strange] * 200)
+    assert many.supported.tolist() == [True, False] * 200
 
 
 def test_a_text_without_a_known_word_is_out_of_domain_and_still_gets_sets(of_texts):

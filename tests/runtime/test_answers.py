@@ -26,6 +26,7 @@ def _predictions(marginals: np.ndarray) -> SetPredictions:
         confidence=np.array([0.1 + 0.2, 5e-324, 0.25]),
         label_probability=marginals,
         known_features=np.array([3, 0], dtype=np.int32),
+        supported=np.array([True, False]),
     )
 
 

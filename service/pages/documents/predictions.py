@@ -56,7 +56,8 @@ def why(prediction: Prediction) -> str:
         Reason.NO_THRESHOLD: "Sent to review, because the model's confidence was not calibrated."
         if prediction.scored.uncalibrated
         else "Sent to review, because no threshold was in force.",
-        Reason.OUT_OF_DOMAIN: "Sent to review, because the model knows no word or feature of it.",
+        Reason.OUT_OF_DOMAIN: "Sent to review, because it is far shorter or stranger than "
+        "the documents that the model learnt from.",
         Reason.BREAKER: "Sent to review, because the breaker had stopped automatic sending.",
         Reason.RULE: f"Sent to review by the rule “{prediction.rule}”.",
     }

@@ -49,7 +49,8 @@ def test_a_constant_outcome_is_learnt_whatever_the_features(calibrator):
     table, _, _ = make_table(0, n=300)
     for outcome in (0, 1):
         confidence = fitted(calibrator, table, np.full(len(table), outcome)).predict(table)
-        np.testing.assert_allclose(confidence, outcome, atol=2e-3)
+        np.testing.assert_allclose(confidence, outcome, atol=0.5 / 21)
+        assert ((confidence > 0) & (confidence < 1)).all(), "three hundred rows prove no certainty"
 
 
 @learning
@@ -101,12 +102,35 @@ def with_dense(table, dense):
     return dataclasses.replace(table, dense=dense)
 
 
+def doubtful_levels(score, correct):
+    """Return scikit-learn's curve with half a right and half a wrong row more in each block."""
+    levels = IsotonicRegression().fit_transform(score, correct)
+    block, rows = np.unique(levels.round(12), return_inverse=True, return_counts=True)[1:]
+    doubtful = (rows * np.unique(levels.round(12)) + 0.5) / (rows + 1)
+    return IsotonicRegression().fit_transform(score, doubtful[block])
+
+
 def test_isotonic_sets_equal_scikit_learn_on_the_score():
     table, correct, _ = make_table(0)
-    score = table.column("score")
-    reference = IsotonicRegression(out_of_bounds="clip").fit(score, correct)
     found = IsotonicSets().fit(table, correct).predict(table)
-    np.testing.assert_allclose(found, reference.predict(score), atol=1e-10)
+    expected = doubtful_levels(table.column("score"), correct)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 7, 60])
+def test_no_level_says_more_than_its_rows(n):
+    table, _, _ = make_table(0, n=n)
+    for calibrator in (IsotonicSets(), CardinalityIsotonicSets(), BoostedSets(), TreeSets()):
+        for outcome in (0, 1):
+            found = calibrator.fit(table, np.full(len(table), outcome)).predict(table)
+            assert (np.abs(found - outcome) >= 0.5 / (len(table) + 1) - 1e-12).all(), calibrator
+
+
+def test_a_target_of_noisy_labels_beyond_one_gives_no_certainty():
+    table, correct, _ = make_table(0)
+    for calibrator in (IsotonicSets(), BoostedSets()):
+        found = calibrator.fit(table, 1.4 * correct - 0.1).predict(table)
+        assert ((found > 0) & (found < 1)).all(), calibrator
 
 
 def test_each_frequent_cardinality_has_scikit_learns_curve_of_its_own_rows():
@@ -116,8 +140,8 @@ def test_each_frequent_cardinality_has_scikit_learns_curve_of_its_own_rows():
     for size in np.unique(sizes):
         rows = sizes == size
         if rows.sum() >= 50:
-            curve = IsotonicRegression(out_of_bounds="clip").fit(score[rows], correct[rows])
-            np.testing.assert_allclose(found[rows], curve.predict(score[rows]), atol=1e-10)
+            expected = doubtful_levels(score[rows], correct[rows])
+            np.testing.assert_allclose(found[rows], expected, atol=1e-10)
 
 
 def test_a_cardinality_never_seen_gets_the_curve_of_the_rare_ones():

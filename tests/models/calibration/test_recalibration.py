@@ -1,12 +1,14 @@
 """Corrections of a model's own confidences, learnt from what became of its predictions."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from setwise.models.calibration.losses import ForwardLoss
+from setwise.models.calibration.losses import ForwardLoss, doubtful_target
 from setwise.models.calibration.recalibration import (
     COLUMNS,
     LABEL_PENALTY,
@@ -123,7 +125,8 @@ def test_the_fit_minimises_what_it_says() -> None:
     def objective(one: ConfidenceCorrection) -> float:
         margin = columns[:, 0] + one.intercept + columns @ one.weights
         margin = margin + sets.indicators() @ one.label_weights
-        loss = ForwardLoss(answers.alpha, answers.beta).value(margin, answers.agreed)
+        target = doubtful_target(answers.agreed, worth * 0.85**2)
+        loss = ForwardLoss(answers.alpha, answers.beta).value(margin, target)
         shrink = PENALTY * np.sum((one.weights * spread) ** 2)
         return float(worth @ loss + 0.5 * (shrink + LABEL_PENALTY * np.sum(one.label_weights**2)))
 
@@ -136,6 +139,16 @@ def test_the_fit_minimises_what_it_says() -> None:
             found.label_weights + draw.normal(size=N_LABELS) * 1e-2,
         )
         assert objective(other) > best
+
+
+@pytest.mark.parametrize("n", [1, 20, 300])
+def test_agreement_without_exception_is_no_certainty(n: int) -> None:
+    sets, _, _ = stream(n)
+    sure = dataclasses.replace(sets, confidence=np.ones(n))
+    for agreed in (0.0, 1.0):
+        fitted = ConfidenceCorrection.fit(sure, ReviewOutcomes.of(np.full(n, agreed)))
+        found = fitted.predict(sure)
+        assert (np.abs(found - agreed) >= 0.5 / (n + 1) - 1e-12).all()
 
 
 def test_weights_scaled_alike_and_rows_in_another_order_change_nothing() -> None:

@@ -53,6 +53,18 @@ def test_integer_weights_equal_repeated_points_in_any_order(seed):
     )
 
 
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=1, max_size=40))
+def test_doubt_adds_half_a_one_and_half_a_zero_to_each_block(points):
+    x, y = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    order = np.argsort(x, kind="stable")
+    levels = IsotonicRegression().fit_transform(x[order], y[order]).round(12)
+    _, block, sizes = np.unique(levels, return_inverse=True, return_counts=True)
+    doubtful = (sizes[block] * levels + 0.5) / (sizes[block] + 1)
+    expected = IsotonicRegression().fit_transform(x[order], doubtful)
+    np.testing.assert_allclose(IsotonicCurve.fit(x, y, doubt=1.0)(x[order]), expected, atol=1e-9)
+
+
 def test_knots_rebuild_the_curve():
     curve = IsotonicCurve.fit([1, 2, 3, 4], [0, 0.4, 0.2, 1])
     assert (IsotonicCurve.from_knots(curve.x, curve.y)([0, 2.5, 9]) == curve([0, 2.5, 9])).all()

@@ -9,6 +9,7 @@ from scipy.special import expit, logit
 from sklearn.exceptions import NotFittedError
 from sklearn.isotonic import IsotonicRegression
 
+from setwise.models.labels.isotonic import IsotonicCurve
 from setwise.models.labels.label_calibrator import LabelCalibrator
 
 
@@ -33,10 +34,9 @@ def test_learning_from_some_rows_is_learning_from_them_alone(dtype):
 def test_equals_the_mean_of_raw_and_isotonic_logits_at_the_knots(seed):
     logits, Y = scores(seed)
     calibrated = LabelCalibrator().fit(logits, Y).transform(logits)
-    margin = 0.5 / (len(Y) + 1)
     for label in range(Y.shape[1]):
-        share = IsotonicRegression().fit_transform(logits[:, label], Y[:, label])
-        mean = 0.5 * logits[:, label] + 0.5 * logit(np.clip(share, margin, 1 - margin))
+        share = IsotonicCurve.fit(logits[:, label], Y[:, label], doubt=1.0)(logits[:, label])
+        mean = 0.5 * logits[:, label] + 0.5 * logit(share)
         np.testing.assert_allclose(calibrated[:, label], expit(mean), rtol=1e-9)
 
 
@@ -108,8 +108,15 @@ def test_a_share_of_one_is_isotonic_regression_kept_off_0_and_1() -> None:
     Y = (rng.random((200, 1)) < 1 / (1 + np.exp(-3 * logits))).astype(np.uint8)
     found = LabelCalibrator(1.0).fit(logits, Y).transform(logits)
     expected = IsotonicRegression().fit(logits[:, 0], Y[:, 0]).predict(logits[:, 0])
-    margin = 0.5 / 201
-    np.testing.assert_allclose(found[:, 0], np.clip(expected, margin, 1 - margin), atol=1e-12)
+    np.testing.assert_allclose(found[:, 0], expected, atol=0.25)
+    assert ((found > 0) & (found < 1)).all()
+
+
+def test_a_rare_label_is_not_certain_where_two_documents_have_it() -> None:
+    logits = np.concatenate([np.full((998, 1), -4.0), np.full((2, 1), 4.0)])
+    found = LabelCalibrator(1.0).fit(logits, (logits > 0).astype(np.uint8)).transform(logits)
+    np.testing.assert_allclose(found[-1], 2.5 / 3)
+    np.testing.assert_allclose(found[0], 0.5 / 999)
 
 
 def test_other_numbers_of_labels_and_unfitted_use_are_refused():
