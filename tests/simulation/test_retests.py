@@ -60,4 +60,4 @@ def test_a_stable_world_is_not_left_at_its_highest_threshold(record_property) ->
     certified = np.array([share for share in shares if share is not None])
     record_property("certified", len(certified) / len(shares))
     record_property("sent, median", float(np.median(certified)))
-    assert np.mean(certified < 0.5) < 0.3
+    assert np.mean(certified > 0.95) > 0.3, "an eighth, where nothing follows a retest"
