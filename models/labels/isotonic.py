@@ -7,6 +7,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+_EQUAL = 1e-12
+"""Levels that differ by less are equal but for rounding, and belong to one block."""
+
 
 @dataclass(frozen=True, eq=False)
 class IsotonicCurve:
@@ -207,7 +210,7 @@ def _append(
 ) -> int:  # pragma: no cover - compiled
     """Add a block after the first ``count``, pool it with those not below it, and count again."""
     blocks.low[count], blocks.high[count], blocks.level[count], blocks.mass[count] = block
-    while count > 0 and blocks.level[count - 1] >= blocks.level[count]:
+    while count > 0 and blocks.level[count - 1] > blocks.level[count] - _EQUAL:
         joint = blocks.mass[count - 1] + blocks.mass[count]
         rise = blocks.level[count] - blocks.level[count - 1]
         blocks.level[count - 1] += rise * (blocks.mass[count] / joint)

@@ -18,6 +18,7 @@ from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Faults, assert_accessible
 from tests.building import predict_one
 from tests.samples import CLIENT
+from tests.trained import documents
 
 PATIENCE_S = 60.0
 TEXTS = ("storm and rain again", "a goal after the storm", "bond and coupon today", "rain")
@@ -473,7 +474,8 @@ def test_a_blind_task_looks_plain_and_an_empty_set_must_be_meant(
         0.9, 0.1, True, ThresholdMode.FIXED, 0.0, audits=AuditPlan(1.0, 0.0), reason="to draw one"
     )
     site.services.policy.change(SYSTEM, change, None)
-    audit = come_in(site, Document("drawn by lot", TEXTS[0]))
+    (usual,) = documents(1, seed=23)  # the shorter texts of this file are never sent
+    audit = come_in(site, Document("drawn by lot", str(usual["text"])))
     change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0))
     site.services.policy.change(SYSTEM, change, None)
     page = sign_in("reviewer", "/desk")

@@ -10,6 +10,7 @@ import pytest
 from setwise.models.storage.artifacts import save
 from setwise.models.training_external import start_external
 from setwise.service.domain.predictions import Document
+from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.routing.audits import AuditPlan
 from tests.simulation.loop import Week, simulate
 from tests.simulation.office import Scenario
@@ -26,6 +27,7 @@ SCENARIO = Scenario(
     risk=0.2,
     annotators=(0.0, 0.0),
     miss_rate=0.0,
+    noise=Noise.NONE,  # few gold labels could confirm rates
     audits=AuditPlan(certification_rate=0.2, ramp_up_rate=0.45, gold_reread_rate=0.5),
     recertify_every=0,
     recalibrate_every=1,

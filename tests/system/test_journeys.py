@@ -23,7 +23,7 @@ from tests.trained import Artifacts, documents
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-THRESHOLD = 0.9
+THRESHOLD = 0.7
 
 
 def _post(client: httpx.Client, document: dict[str, object], key: str) -> httpx.Response:
@@ -62,7 +62,7 @@ def confident_sets_are_sent_and_the_others_completed_by_people(
         best = expected.ranked(row)[0]
         assert prediction["labels"] == list(best.labels)
         assert prediction["confidence"] == best.confidence
-        sure = best.confidence >= THRESHOLD and expected.known_features[row] > 0
+        sure = best.confidence >= THRESHOLD and expected.supported[row]
         assert prediction["decision"] == ("auto" if sure else "review")
     waiting = [p["id"] for p in predictions if p["decision"] == "review"]
     assert 0 < len(waiting) < len(sample)
@@ -225,7 +225,7 @@ def _stored(installation: Installation) -> int:
 
 
 def two_servers_know_each_others_keys_cursors_and_leases(server: Server, other: Server) -> None:
-    sample = [document | {"id": f"shared-{document['id']}"} for document in documents(30, seed=14)]
+    sample = [document | {"id": f"shared-{document['id']}"} for document in documents(60, seed=14)]
     with server.client("client") as here, other.client("client") as there:
         made = [_post(here, d, str(d["id"])).json() for d in sample]
         replayed = [_post(there, d, str(d["id"])).json() for d in sample]
