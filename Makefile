@@ -59,7 +59,7 @@ demo: $(RUNS)  ## Train on generated notes, start the service, fill its queue
 check: setup $(MIXTURES)  ## Style, types, import rules and the quick tests, in a few minutes
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
-test: setup $(MIXTURES)  ## All of that, and every promise in its smallest form, in about twenty minutes
+test: setup $(MIXTURES)  ## All of that, and every promise in its smallest form, in about ten minutes
 	@$(MAKE) --no-print-directory -j2 lint all-tests
 
 verify: setup $(MIXTURES)  ## The long proofs: simulations, whole real data sets, the image, hundreds of kills

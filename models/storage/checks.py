@@ -9,12 +9,13 @@ from numpy.typing import DTypeLike, NDArray
 from setwise.spelling import spelled
 
 _LARGEST_FLOAT = float(np.finfo(np.float64).max)
+_INTEGERS = 2**63  # compiled code takes no larger ones
 # Characters of a value that a message repeats.
 _SHOWN = 60
 
 _KINDS = {
     bool: "true or false",
-    int: "a whole number",
+    int: "a whole number of 64 bits",
     float: "a number",
     str: "a text",
     list: "a list",
@@ -40,7 +41,8 @@ def is_a(value: object, kind: type) -> bool:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return is_number and bool(abs(value) <= _LARGEST_FLOAT)  # type: ignore[arg-type]  # a number
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return is_whole and bool(abs(value) < _INTEGERS)  # type: ignore[arg-type]  # a number
     return isinstance(value, kind)
 
 
@@ -119,7 +121,7 @@ def is_plain(value: object, depth: int = 16) -> bool:
         return depth > 0 and all(is_plain(inner, depth - 1) for inner in value)
     if isinstance(value, str):
         return is_storable(value)
-    return not isinstance(value, int) or abs(value) < 2**63
+    return not isinstance(value, int) or abs(value) < _INTEGERS
 
 
 def checked_array(

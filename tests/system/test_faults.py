@@ -190,12 +190,15 @@ def test_artifacts_that_vanish_stop_nobody_who_serves(on_sqlite: Installation) -
             if line.startswith("Setwise listens on ")
         )
         with late.client("client") as unlucky:
-            refused = predict(unlucky, 1)
-            assert refused.status_code == 503
-            assert refused.json()["type"] == "/problems/model-unavailable"
+            assert predict(unlucky, 1).status_code == 503
             assert unlucky.get("/readyz").status_code == 503
             # It loads after the port opens.
             eventually(lambda: "model.failed" in late.log.read_text(), "it tries to load")
+            refused = predict(unlucky, 1)
+            assert (refused.status_code, refused.json()["type"]) == (
+                503,
+                "/problems/model-unreadable",
+            )
             assert unlucky.get("/readyz").status_code == 503
         assert predict(client, 1).status_code == 201
 

@@ -163,7 +163,7 @@ def test_labels_that_are_no_names_are_refused(
             read(folder)
 
 
-@pytest.mark.parametrize("value", [True, 0, -1, 30.0, "30", None, [30]])
+@pytest.mark.parametrize("value", [True, 0, -1, 10**30, 30.0, "30", None, [30]])
 def test_a_number_of_neighbours_that_is_none_is_refused(
     artifacts: Path, tmp_path: Path, value: object
 ) -> None:
