@@ -56,7 +56,7 @@ demo: $(RUNS)  ## Train on generated notes, start the service, fill its queue
 	$(BIN)/setwise demo
 
 # Types are checked while tests are collected.
-check: setup $(MIXTURES)  ## Style, types, import rules and the quick tests, in a few minutes
+check: setup $(MIXTURES)  ## Style, types, import rules and the quick tests, in a minute
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
 test: setup $(MIXTURES)  ## All of that, and every promise in its smallest form, in about ten minutes
