@@ -323,7 +323,7 @@ class _Controls:
         raise DataError(
             self.path,
             None,
-            f"nobody chose anything in {self._control!r}"
+            f"no task has a choice in {self._control!r}"
             if self._control is not None and self._control not in self._others
             else f"results are of {kinds}, not of choices",
             "name a control of Choices or Taxonomy (--labels-column)",

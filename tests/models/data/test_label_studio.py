@@ -82,7 +82,7 @@ def test_a_taxonomy_is_read_and_other_controls_are_named(tmp_path):
         DataError, match=r"results are of 'tree' \(labels\), not of choices; name a"
     ):
         labels_of(tmp_path, spans)
-    with pytest.raises(DataError, match="nobody chose anything in 'codes'"):
+    with pytest.raises(DataError, match="no task has a choice in 'codes'"):
         labels_of(tmp_path, task(result("taxonomy", paths)), labels_column="codes")
 
 
